@@ -13,7 +13,7 @@ from platformdirs import user_cache_path
 from edgellm.engine.threadpool import ThreadPool
 from support import SHARED, TESTS, workers
 from support.chat_fakes import FakeModel
-from support.headless_chat import Frontend, MakeFrontend
+from support.headless_chat import HeadlessFrontend, MakeFrontend
 from support.make_gguf import Spec, write_model
 from support.model_file import ModelFile
 from support.thread_chains import new_pool
@@ -99,13 +99,13 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make_frontend(tmp_path: Path) -> Iterator[MakeFrontend]:
-    """Fronts, each with a desk of its own, for one and the same store."""
-    made: list[Frontend] = []
+    """Frontends, each with a controller of its own, for the same store."""
+    made: list[HeadlessFrontend] = []
 
-    def make(model: FakeModel | None = None) -> Frontend:
-        made.append(Frontend(tmp_path / "chats.db", model))
+    def make(model: FakeModel | None = None) -> HeadlessFrontend:
+        made.append(HeadlessFrontend(tmp_path / "chats.db", model))
         return made[-1]
 
     yield make
     for frontend in made:
-        frontend.desk.close()
+        frontend.controller.close()

@@ -1,7 +1,7 @@
-"""Copies texts, in all ways that there are here, and says which.
+"""Copies texts to the clipboard, and says how.
 
-A terminal is asked by an escape sequence (OSC 52), and never tells whether it did it: many do not. So where there is a
-program for the clipboard, that gets the text, too.
+A terminal takes a text by an escape sequence (OSC 52) but never confirms it, and many terminals ignore it. So a
+clipboard program gets the text, too, if there is one.
 """
 
 import os
@@ -16,22 +16,22 @@ from textual.app import App
 
 from edgellm.fmt import counted
 
-_PATIENCE_S = 2.0
-_DEAF = ("linux", "vt220", "vt100", "dumb")
-"""Terminals that are known to have no clipboard."""
+_TIMEOUT_S = 2.0
+_WITHOUT_CLIPBOARD = ("linux", "vt220", "vt100", "dumb")
+"""Values of TERM whose terminals have no clipboard."""
 
 
 class ClipboardProgram(NamedTuple):
-    """A program that takes a text on stdin; `told` says where it is then."""
+    """A program that copies its stdin; `notice` says where the text is then."""
 
     command: Sequence[str]
-    told: str
+    notice: str
 
 
-def ways(environ: Mapping[str, str], platform: str) -> Iterator[ClipboardProgram]:
-    """The programs that may be here, the best first.
+def clipboard_programs(environ: Mapping[str, str], platform: str) -> Iterator[ClipboardProgram]:
+    """The programs to try, the best one first.
 
-    Over SSH the clipboard of this machine is not the person's: there the terminal's is, and the buffer of tmux.
+    Over SSH the clipboard of this machine is not the user's, so that only the buffer of tmux is left.
     """
     if not (environ.get("SSH_CONNECTION") or environ.get("SSH_TTY")):
         if platform == "darwin":
@@ -46,36 +46,39 @@ def ways(environ: Mapping[str, str], platform: str) -> Iterator[ClipboardProgram
 
 
 def copy(app: App[Any], text: str, what: str) -> None:
-    """Copy a text, and tell of it as soon as that is known; in the app itself it can be inserted at once."""
+    """Copy a text in a thread and show a notice of the outcome. The app itself can paste the text at once."""
     App.copy_to_clipboard(app, text)
     app.run_worker(lambda: _finish(app, text, what), thread=True, exit_on_error=False)
 
 
 def _finish(app: App[Any], text: str, what: str) -> None:
-    told, severity = outcome(text, what)
-    with suppress(RuntimeError):  # it has ended meanwhile
-        app.call_from_thread(app.notify, told, severity=severity, timeout=4)
+    notice, severity = outcome(text, what)
+    with suppress(RuntimeError):  # the app has ended
+        app.call_from_thread(app.notify, notice, severity=severity, timeout=4)
 
 
 def outcome(text: str, what: str) -> tuple[str, Any]:
-    """Give a text to the first program that takes it; what to say of it, and how loud."""
+    """Copy a text with the first program that works. Returns a notice and its severity; `what` names the text."""
     size = f"{what}, {counted(text.count(chr(10)) + 1, 'line')}" if what else counted(len(text), "character")
-    if told := next((way.told for way in ways(os.environ, sys.platform) if _takes(way.command, text)), None):
-        return f"copied {told} ({size})", "information"
-    if os.environ.get("TERM") in _DEAF:
+    if notice := next(
+        (program.notice for program in clipboard_programs(os.environ, sys.platform) if _run(program.command, text)),
+        None,
+    ):
+        return f"copied {notice} ({size})", "information"
+    if os.environ.get("TERM") in _WITHOUT_CLIPBOARD:
         return f"not copied: this terminal has no clipboard, and there is no wl-copy or xclip ({size})", "warning"
     return f"sent to the terminal's clipboard by OSC 52, which some terminals ignore ({size})", "information"
 
 
-def _takes(command: Sequence[str], text: str) -> bool:
-    """Whether a program is here and took the text. It may stay, to serve the text, but gets nothing else of ours."""
+def _run(command: Sequence[str], text: str) -> bool:
+    """Whether a program exists and copied the text. It may stay in the background to serve the text."""
     if not (program := which(command[0])):
         return False
     quiet = subprocess.DEVNULL
     data = text.encode(errors="replace")
     try:
         done = subprocess.run(
-            [program, *command[1:]], input=data, stdout=quiet, stderr=quiet, timeout=_PATIENCE_S, check=False
+            [program, *command[1:]], input=data, stdout=quiet, stderr=quiet, timeout=_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return False

@@ -1,4 +1,4 @@
-"""The driver of the terminal: Textual's own, but the end of the input ends the app."""
+"""Textual's driver for Linux and macOS, with a notice of the end of the input."""
 
 import os
 import selectors
@@ -11,27 +11,27 @@ from textual.message import Message
 
 from tui.composer.terminal import TerminalInput
 
-_LOOK_S, _MOST = 0.1, 4096
+_POLL_S, _MAX_BYTES = 0.1, 4096
 
 
 class InputEnded(Message):
-    """There is nothing more to read, and nobody to show anything to."""
+    """The terminal is gone: its input has ended."""
 
 
 class TerminalDriver(LinuxDriver):
-    """Reads keys with `TerminalInput`.
+    """Reads keys with `TerminalInput`, and sends InputEnded when the terminal is gone.
 
-    A terminal may go without a SIGHUP: where it is not the one that controls the process, or where the signal is not
-    passed on. It can then always be read and gives nothing, over which Textual's own loop (8.2.8) never rests.
+    A terminal may go without a SIGHUP: if it does not control the process, or if the signal is not passed on. Reads
+    then return nothing at once, and the loop of Textual 8.2.8 would spin.
     """
 
     def run_input_thread(self) -> None:
-        """Read what is typed until the app ends, or the terminal does."""
+        """Read keys until the app or the terminal ends."""
         parser, decode = TerminalInput(self._debug), getincrementaldecoder("utf-8")(errors="replace").decode
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                if selector.select(_LOOK_S):
+                if selector.select(_POLL_S):
                     if not (read := self._read()):
                         self.send_message(InputEnded())
                         break
@@ -44,8 +44,8 @@ class TerminalDriver(LinuxDriver):
                 pass
 
     def _read(self) -> bytes:
-        """What was typed; nothing where the terminal is gone."""
+        """The bytes typed; none if the terminal is gone."""
         try:
-            return os.read(self.fileno, _MOST)
+            return os.read(self.fileno, _MAX_BYTES)
         except OSError:
             return b""

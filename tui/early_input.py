@@ -1,4 +1,4 @@
-"""What is typed before the screen stands."""
+"""Input that is typed before the screen is ready."""
 
 import os
 import select
@@ -6,20 +6,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_MOST = 1 << 16
+_MAX_BYTES = 1 << 16
 
 
 @contextmanager
 def early_input() -> Iterator[str]:
-    """Let the terminal keep keys as they are, Enter among them, and show none: for as long as the screen is prepared.
+    """A context in which the terminal neither echoes keys nor turns Enter into a line feed, the key for a new line.
 
-    Otherwise Enter would have become a line feed by then, which is the key for a new line. Gives what was typed before,
-    while Python started, with Enter where a line feed is. Afterwards the terminal is as it was: what Textual then finds
-    is what it goes back to in the end.
+    Yields what was typed before the context, while Python started, with its line feeds as Enter. Afterwards the
+    terminal is as it was, as Textual restores the state that it finds.
     """
     try:
         import termios
-    except ImportError:  # Windows, where the console keeps keys anyway
+    except ImportError:  # Windows, whose console does neither
         yield ""
         return
     terminal = sys.stdin.fileno()
@@ -36,8 +35,8 @@ def early_input() -> Iterator[str]:
 
 
 def _waiting(terminal: int) -> str:
-    """What can be read at once."""
+    """The input that can be read without waiting."""
     read = b""
-    while select.select([terminal], [], [], 0)[0] and (more := os.read(terminal, _MOST)):
+    while select.select([terminal], [], [], 0)[0] and (more := os.read(terminal, _MAX_BYTES)):
         read += more
     return read.decode(errors="replace")

@@ -1,7 +1,6 @@
-"""Keeps the terminal for the screen: what libraries print to the process's stdout and stderr goes to a log.
+"""Redirects what libraries print to a log, so that the terminal shows the screen alone.
 
-wgpu, Mesa and llama.cpp write to file descriptors 1 and 2 themselves, past Python: only other descriptors under these
-numbers keep their words off the screen.
+wgpu, Mesa and llama.cpp write to the file descriptors 1 and 2 directly, so that these descriptors are redirected.
 """
 
 from __future__ import annotations
@@ -19,17 +18,18 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-_ROTATE = 1 << 20
+_MAX_BYTES = 1 << 20
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _Terminal(io.FileIO):
-    """Where 1 led. When the window is closed, what is written to it is lost: the driver's thread would end by an
-    error, and the app wait for it without end.
+    """The terminal behind descriptor 1. After its window is closed, output is lost without an error.
+
+    An error would end the thread of Textual's driver, and the app would wait for it forever.
     """
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write it if there is anybody to read it."""
+        """Write to the terminal, if it is still there."""
         with suppress(OSError):
             return super().write(data)
         return memoryview(data).nbytes
@@ -37,42 +37,42 @@ class _Terminal(io.FileIO):
 
 @contextmanager
 def output_to_log(log: Path) -> Iterator[None]:
-    """While inside, descriptors 1 and 2 lead to `log`, `sys.__stdout__` and `sys.__stderr__` to where 1 led before.
+    """A context in which the descriptors 1 and 2 lead to `log`.
 
-    Textual's driver writes to the latter. A log that has grown to 1 MiB becomes `.1` beside it first. Where there can
-    be no log, the words go nowhere.
+    `sys.__stdout__` and `sys.__stderr__`, to which Textual's driver writes, lead to the former descriptor 1. A log of
+    1 MiB or more is first renamed to end in `.1`. If no log can be written, output is discarded.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     descriptor = _open(log)
-    kept = [os.dup(1), os.dup(2)]
+    saved = [os.dup(1), os.dup(2)]
     python = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
-    terminal = io.TextIOWrapper(io.BufferedWriter(_Terminal(os.dup(kept[0]), "w")), encoding="utf-8")
+    terminal = io.TextIOWrapper(io.BufferedWriter(_Terminal(os.dup(saved[0]), "w")), encoding="utf-8")
     with terminal, os.fdopen(descriptor, "a", encoding="utf-8") as file:
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         sys.__stdout__ = sys.__stderr__ = terminal  # type: ignore[misc]
         faulthandler.enable(file)
         try:
-            with _recorded(file):
+            with _logging_to(file):
                 yield
         finally:
             faulthandler.disable()
             sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = python  # type: ignore[misc]
-            for place, descriptor in enumerate(kept, 1):
+            for place, descriptor in enumerate(saved, 1):
                 os.dup2(descriptor, place)
                 os.close(descriptor)
 
 
 @contextmanager
 def errors_to_log(log: Path) -> Iterator[None]:
-    """While inside, warnings and errors in full go to `log`; descriptors stay as they are."""
-    with os.fdopen(_open(log), "a", encoding="utf-8") as file, _recorded(file):
+    """A context in which warnings and tracebacks go to `log`, without a redirection of descriptors."""
+    with os.fdopen(_open(log), "a", encoding="utf-8") as file, _logging_to(file):
         yield
 
 
 @contextmanager
-def _recorded(file: TextIO) -> Iterator[None]:
+def _logging_to(file: TextIO) -> Iterator[None]:
     logging.basicConfig(stream=file, level=logging.WARNING, format=_FORMAT, force=True)
     logging.captureWarnings(True)
     try:
@@ -85,7 +85,7 @@ def _recorded(file: TextIO) -> Iterator[None]:
 def _open(log: Path) -> int:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        if log.exists() and log.stat().st_size >= _ROTATE:
+        if log.exists() and log.stat().st_size >= _MAX_BYTES:
             log.replace(log.with_name(f"{log.name}.1"))
         return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError:

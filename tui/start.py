@@ -1,47 +1,51 @@
-"""From the command to a running chat: the store, the log, and the model that is wanted."""
+"""From the command to a running chat: opens the store and the log, and chooses the first model."""
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.system.folders import chats_file, log_file
-from tui.core.backend import EdgeBackend
+from tui.core.edge_backend import EdgeBackend
 from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.store import Store
 from tui.early_input import early_input
 from tui.log_output import errors_to_log, output_to_log
 
 
-def start(model: str | None, plain: bool, resume: bool, given: RunOptions = NO_RUN_OPTIONS) -> None:
-    """Run the chat until the person leaves. Raises EdgeLLMError where the stored chats cannot be opened."""
+def start(model: str | None, plain: bool, resume: bool, run_options: RunOptions = NO_RUN_OPTIONS) -> None:
+    """Run the chat until the user leaves. `resume` opens the chat that was used last.
+
+    Without `model`, the model of that chat is opened, or else the one that was opened last. Raises EdgeLLMError if the
+    stored chats cannot be opened.
+    """
     store = Store(chats_file())
     last = store.chats()[:1] if resume else []
     chat = last[0].id if last else None
     own = store.load(chat) if chat else None
-    wanted = model or (own and (own.path or own.model)) or str(store.preference("model", "builtin"))
+    first_model = model or (own and (own.path or own.model)) or str(store.preferences.get("model", "builtin"))
     if plain:
         from tui.plain.chat import PlainChat
 
         with errors_to_log(log_file()):
-            PlainChat(store, EdgeBackend(), given).run(wanted, chat)
-        return
-    _show(store, wanted, chat, given)
+            PlainChat(store, EdgeBackend(), run_options).run(first_model, chat)
+    else:
+        _run_screen(store, first_model, chat, run_options)
 
 
-def _show(store: Store, model: str, chat: int | None, given: RunOptions) -> None:
-    """The chat on the whole screen; the terminal is its person's again before the model has ended."""
+def _run_screen(store: Store, model: str, chat: int | None, run_options: RunOptions) -> None:
+    """Run the chat on the whole screen. The terminal is restored before the model is closed."""
     with early_input() as typed:
         from tui.app import ChatApp
         from tui.composer.terminal import use_terminal_input
 
         use_terminal_input(typed)
-        app = ChatApp(store, EdgeBackend(), model, chat, given)
+        app = ChatApp(store, EdgeBackend(), model, chat, run_options)
     with output_to_log(log_file()):
         try:
             app.run()
         finally:
-            app.desk.close()
-    app.die_as_asked()
-    if app.broken:
+            app.controller.close()
+    app.reraise_signal()
+    if app.crash:
         advice = f"`edgellm chat --continue` goes on, and {log_file()} has the details"
-        raise EdgeLLMError(f"the screen broke ({printable(app.broken, 200)}), and all that was said is kept: {advice}")
-    if app.desk.refused:  # on the screen it was a notice, and that is gone
-        raise EdgeLLMError(app.desk.refused)
+        raise EdgeLLMError(f"the screen broke ({printable(app.crash, 200)}), and all that was said is kept: {advice}")
+    if app.controller.model.error:  # the notice on the screen is gone
+        raise EdgeLLMError(app.controller.model.error)

@@ -27,9 +27,10 @@ from kquants.kv_layout import PAGE
 from support.chat_model import write_chat_model
 from support.gpus import TINY, adapter, some_ids
 from support.model_file import ModelFile
-from tui.core.backend import EdgeBackend
+from tui.core.edge_backend import EdgeBackend
 from tui.core.events import ModelOpened
-from tui.core.worker import ReplyRequest, Worker
+from tui.core.reply_request import ReplyRequest
+from tui.core.worker import Worker
 
 CELL = 2 * 2 * 1 * 32 * 2
 """Bytes of a token of a chat model: keys and values of 2 layers, one head of 32, f16."""

@@ -26,9 +26,10 @@ from support import gguf_bytes as raw
 from support.chat_model import write_chat_model
 from support.gpus import TINY, adapter
 from support.model_file import ModelFile
-from tui.core.backend import EdgeBackend
+from tui.core.edge_backend import EdgeBackend
 from tui.core.events import ModelOpened, ReplyEnded
-from tui.core.worker import ReplyRequest, Worker
+from tui.core.reply_request import ReplyRequest
+from tui.core.worker import Worker
 
 GREEDY: dict[str, Any] = {"max_tokens": 60, "temp": 0}
 ASKED = [{"role": "user", "content": "hello"}]

@@ -39,7 +39,7 @@ class Driven:
 
     @property
     def texts(self) -> list[str]:
-        return [message.text for message in self.app.desk.path]
+        return [message.text for message in self.app.controller.conversation.path]
 
     @property
     def notices(self) -> list[str]:
@@ -66,7 +66,7 @@ class Driven:
         """Say something and wait for the reply."""
         before = len(self.texts)
         await self.type(text)
-        await self.until(lambda: len(self.texts) > before and self.app.desk.running is None)
+        await self.until(lambda: len(self.texts) > before and self.app.controller.replies.running is None)
 
     def shown(self) -> str:
         """The whole screen as text."""
@@ -98,10 +98,10 @@ async def driving(
     try:
         async with app.run_test(size=size) as pilot:
             driven = Driven(app, pilot, backend.model)
-            await driven.until(lambda: app.desk.opened)
+            await driven.until(lambda: app.controller.model.opened)
             yield driven
     finally:
-        app.desk.close()
+        app.controller.close()
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

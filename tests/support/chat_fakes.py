@@ -7,7 +7,7 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.generate.stats import Live, Stats
-from tui.core.backend import Messages, NoTemplateError, Options, Say
+from tui.core.backend import Messages, NoTemplateError, Options, Report
 
 
 def stats(generated: int = 12) -> Stats:
@@ -138,8 +138,8 @@ class FakeBackend:
     paths: dict[str, str] = field(default_factory=dict)
     find: Callable[[], list[str]] = list
 
-    def open(self, model: str, options: Options, say: Say) -> FakeModel:
-        say(f"opening {model}")
+    def open(self, model: str, options: Options, report: Report) -> FakeModel:
+        report(f"opening {model}")
         if self.wait:
             assert self.wait.wait(20)
         if model == "missing":

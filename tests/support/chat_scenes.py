@@ -101,7 +101,7 @@ async def _models(chat: Driven) -> None:
 
 
 async def _settings(chat: Driven) -> None:
-    chat.app.desk.set("top_k", "30")
+    chat.app.controller.model.set("top_k", "30")
     await chat.press("f4", "down")
 
 
@@ -120,17 +120,17 @@ SCENES: Mapping[str, Scene] = {
 async def on_stage(name: str, folder: Path, size: tuple[int, int], theme: str) -> AsyncIterator[Driven]:
     """The app as the scene leaves it; nothing on the screen depends on the time or the machine."""
     store = Store(folder / "chats.db")
-    store.set_preference("theme", theme)
+    store.preferences.set("theme", theme)
     place = None if name == "empty" else store.put(conversation())
     model = FakeModel(MODEL, 40_960, replies=[[*_WRITING, "more"]], hold=len(_WRITING), defaults={"temp": 0.6})
     with ExitStack() as frozen:
-        frozen.enter_context(patch("tui.chat.screen.memory", lambda: MEMORY))
+        frozen.enter_context(patch("tui.chat.conversation_view.memory", lambda: MEMORY))
         frozen.enter_context(patch("tui.models.catalog.local_rows", lambda: iter(ROWS)))
         frozen.enter_context(patch("tui.models.catalog.offered_rows", lambda: iter(OFFERED)))
         for blinking in (Input, TextArea):
             frozen.enter_context(patch.object(blinking.cursor_blink, "_default", False))
         async with driving(store, model, MODEL, place, size) as chat:
-            chat.screen._look_at_memory()
+            chat.screen.parts.view.refresh_memory()
             await SCENES[name](chat)
             await at_rest(chat)
             yield chat

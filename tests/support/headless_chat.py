@@ -1,4 +1,4 @@
-"""A desk and a frontend for it."""
+"""A frontend without a screen, for tests of the chat controller."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,35 +11,41 @@ from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.store import Store
 
 
-class Frontend:
-    """A desk, and somebody who passes on to it what its worker tells."""
+class HeadlessFrontend:
+    """A chat controller, and a queue of its events, which `until` passes to it."""
 
-    def __init__(self, path: Path, model: FakeModel | None = None, given: RunOptions = NO_RUN_OPTIONS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        model: FakeModel | None = None,
+        run_options: RunOptions = NO_RUN_OPTIONS,
+        first_model: str | None = None,
+    ) -> None:
         self.told: Queue[Event] = Queue()
         self.notices: list[str] = []
         self.backend = FakeBackend(model or FakeModel())
-        self.desk = ChatController(Store(path), self.backend, self.told.put, given)
+        self.controller = ChatController(Store(path), self.backend, self.told.put, run_options, first_model)
 
     def until(self, kind: type[Event]) -> Event:
         while True:
             event = self.told.get(timeout=20)
-            self.desk.heard(event)
+            self.controller.on_event(event)
             if isinstance(event, Notice):
                 self.notices.append(event.text)
             if isinstance(event, kind):
                 return event
 
     def open(self, name: str = "fake") -> None:
-        self.desk.open_model(name)
+        self.controller.model.open(name)
         self.until(ModelOpened)
 
     def say(self, text: str) -> None:
-        self.desk.send(text)
+        self.controller.sender.send(text)
         self.until(ReplyEnded)
 
     @property
     def texts(self) -> list[str]:
-        return [message.text for message in self.desk.path]
+        return [message.text for message in self.controller.conversation.path]
 
 
-MakeFrontend = Callable[..., Frontend]
+MakeFrontend = Callable[..., HeadlessFrontend]

@@ -81,13 +81,13 @@ class _Model(FakeModel):
 async def screenshot(folder: Path) -> str:
     """The SVG."""
     store = Store(folder / "chats.db")
-    store.set_preference("theme", DARK.name)
+    store.preferences.set("theme", DARK.name)
     model = _Model(MODEL, 8192, hold=len(_THOUGHT + _REPLY))
     with ExitStack() as frozen:
-        frozen.enter_context(patch("tui.chat.screen.memory", lambda: MEMORY))
+        frozen.enter_context(patch("tui.chat.conversation_view.memory", lambda: MEMORY))
         frozen.enter_context(patch.object(TextArea.cursor_blink, "_default", False))
         async with driving(store, model, MODEL, None, SIZE) as chat:
-            chat.screen._look_at_memory()
+            chat.screen.parts.view.refresh_memory()
             await chat.press("ctrl+t")
             await chat.type(_ASKED)
             await chat.until(chat.model.held.is_set)

@@ -82,7 +82,7 @@ class SoakApp(ChatApp):
                 self.pause_s = max(self.pause_s, monotonic() - before - 0.005)
 
     def _go_on(self) -> None:
-        if not self.desk.opened or self.desk.running is not None:
+        if not self.controller.model.opened or self.controller.replies.running is not None:
             return
         self.set_off = self.set_off or (monotonic(), process_time())
         if self.turn % max(1, self.turns // 10) == 0:
@@ -92,7 +92,7 @@ class SoakApp(ChatApp):
             self.exit()
             return
         self.turn += 1
-        self.desk.send(f"message {self.turn}")
+        self.controller.sender.send(f"message {self.turn}")
 
     def _report(self) -> None:
         assert self.set_off

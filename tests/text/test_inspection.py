@@ -18,7 +18,7 @@ from edgellm.text.template import Message
 from edgellm.text.tokenizer import Tokenizer
 from support.model_file import ModelFile
 from support.tiny_vocab import write_bpe, write_spm
-from tui.core.backend import EdgeModel
+from tui.core.edge_backend import EdgeModel
 
 CHATML = (
     "{% for m in messages %}"

@@ -19,16 +19,16 @@ def test_a_file_is_there_again_after_a_restart_as_its_text_is(tmp_path: Path) ->
             await chat.until(lambda: chat.composer.form.files)
             chat.composer.text = "what is in it?"
             await chat.pilot.pause(0.6)  # as if it were killed then
-            kept = chat.app.desk.draft()
+            kept = chat.app.controller.conversation.draft()
             assert (kept.text, kept.files) == ("what is in it?", (("notes.md", "# Notes"),))
 
     async def go_on() -> None:
         async with chatting(tmp_path) as chat:
             assert (chat.composer.text, attached(chat)) == ("what is in it?", [("notes.md", "# Notes")])
             await chat.press("enter")
-            await chat.until(lambda: len(chat.texts) == 2 and chat.app.desk.running is None)
+            await chat.until(lambda: len(chat.texts) == 2 and chat.app.controller.replies.running is None)
             assert "# Notes" in chat.texts[0]
-            assert chat.app.desk.draft().files == ()
+            assert chat.app.controller.conversation.draft().files == ()
 
     run(attach())
     run(go_on())
@@ -38,12 +38,12 @@ def test_files_stay_with_the_chat_that_they_were_attached_in(tmp_path: Path) -> 
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("hello")
-            first = chat.app.desk.chat.id
+            first = chat.app.controller.conversation.chat.id
             chat.composer.form.attach("a.md", "A")
             await chat.press("ctrl+n")
             assert attached(chat) == []
             chat.composer.form.attach("b.md", "B")
-            chat.screen.move(lambda: chat.app.desk.open_chat(first))
+            chat.screen.parts.drafts.switch(lambda: chat.app.controller.chats.open(first))
             assert attached(chat) == [("a.md", "A")]
             await chat.press("ctrl+n")
             assert attached(chat) == [("b.md", "B")]

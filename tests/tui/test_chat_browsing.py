@@ -38,7 +38,7 @@ def test_escape_and_typing_lead_back_to_the_box(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("hello")
-            reply = chat.app.desk.path[-1].id
+            reply = chat.app.controller.conversation.path[-1].id
             for back in ("escape", "alt+down", "h"):
                 await chat.press("alt+up")
                 assert (chat.transcript.selected, chat.transcript.has_focus) == (reply, True)
@@ -139,7 +139,7 @@ def test_a_click_on_a_version_walks(tmp_path: Path) -> None:
         async with chatting(tmp_path, FakeModel(replies=[["first"], ["second"]])) as chat:
             await chat.say("hello")
             await chat.press("ctrl+r")
-            await chat.until(lambda: chat.texts == ["hello", "second"] and chat.app.desk.running is None)
+            await chat.until(lambda: chat.texts == ["hello", "second"] and chat.app.controller.replies.running is None)
             row, line = next((y, line) for y, line in enumerate(chat.shown().splitlines()) if "2/2" in line)
             await chat.pilot.click(offset=(line.index("‹"), row))
             assert chat.texts == ["hello", "first"]

@@ -8,7 +8,7 @@ import pytest
 from support.chat_app import driving, run
 from support.chat_fakes import FakeModel
 from tui.commands.completion import complete
-from tui.core.backend import EdgeBackend
+from tui.core.edge_backend import EdgeBackend
 from tui.core.store import Store
 
 MODELS = ("builtin", "bartowski/Llama-3.2-1B", "Qwen3-0.6B-Q8_0", "two words")
@@ -60,9 +60,9 @@ def test_the_names_of_models_come_from_a_thread_once_the_model_is_open(tmp_path:
             await chat.press(*"/model bu")
             assert chat.composer.query_one("Popup").display is False
             found.set()
-            await chat.until(lambda: chat.app.desk.known.names)
+            await chat.until(lambda: chat.app.controller.model_names.names)
             await chat.press("i", "enter")
-            await chat.until(lambda: chat.app.desk.model == "builtin")
+            await chat.until(lambda: chat.app.controller.model.name == "builtin")
 
     run(test())
     assert threads and not any(threads)

@@ -1,4 +1,4 @@
-"""The desk: what is said becomes messages and versions of them, in chats that are kept."""
+"""The chat controller: what is said becomes messages and versions of them, in chats that are kept."""
 
 from pathlib import Path
 
@@ -17,19 +17,19 @@ def test_what_is_said_and_replied_is_kept(make_frontend: MakeFrontend) -> None:
     frontend.open()
     frontend.say("hello there")
     assert frontend.texts == ["hello there", "You said: hello there"]
-    (row,) = frontend.desk.chats()
+    (row,) = frontend.controller.chats.list()
     assert (row.title, row.model) == ("hello there", "fake")
     again = make_frontend()
-    again.desk.open_chat(row.id)
+    again.controller.chats.open(row.id)
     assert again.texts == frontend.texts
-    assert again.desk.path[1].stats == frontend.desk.path[1].stats
-    assert again.desk.running is None
+    assert again.controller.conversation.path[1].stats == frontend.controller.conversation.path[1].stats
+    assert again.controller.replies.running is None
 
 
 def test_the_model_gets_the_system_prompt_and_the_path(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
-    frontend.desk.set_system("Be brief.")
+    frontend.controller.set_system("Be brief.")
     frontend.say("one")
     frontend.say("two")
     assert [m["content"] for m in frontend.backend.model.asked[1]] == ["Be brief.", "one", "You said: one", "two"]
@@ -41,11 +41,11 @@ def test_editing_keeps_the_old_branch(make_frontend: MakeFrontend) -> None:
     frontend.open()
     frontend.say("one")
     frontend.say("two")
-    first = frontend.desk.path[0].id
-    frontend.desk.edit(first, "uno")
+    first = frontend.controller.conversation.path[0].id
+    frontend.controller.sender.edit(first, "uno")
     frontend.until(ReplyEnded)
     assert frontend.texts == ["uno", "You said: uno"]
-    frontend.desk.walk(frontend.desk.path[0].id, -1)
+    frontend.controller.navigation.walk(frontend.controller.conversation.path[0].id, -1)
     assert frontend.texts == ["one", "You said: one", "two", "You said: two"]
 
 
@@ -53,12 +53,12 @@ def test_regenerating_makes_another_version_of_the_last_reply(make_frontend: Mak
     frontend = make_frontend(FakeModel(replies=[["first"], ["second"]]))
     frontend.open()
     frontend.say("hello")
-    frontend.desk.regenerate()
+    frontend.controller.sender.regenerate()
     frontend.until(ReplyEnded)
     assert frontend.texts == ["hello", "second"]
-    reply = frontend.desk.path[1].id
-    assert len(frontend.desk.chat.tree.versions(reply)) == 2
-    frontend.desk.walk(reply, -1)
+    reply = frontend.controller.conversation.path[1].id
+    assert len(frontend.controller.conversation.chat.tree.versions(reply)) == 2
+    frontend.controller.navigation.walk(reply, -1)
     assert frontend.texts == ["hello", "first"]
     assert [m["content"] for m in frontend.backend.model.asked[1]] == ["hello"]
 
@@ -66,39 +66,39 @@ def test_regenerating_makes_another_version_of_the_last_reply(make_frontend: Mak
 def test_nothing_is_sent_while_a_reply_is_written(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(replies=[["one ", "two"]], hold=1))
     frontend.open()
-    frontend.desk.send("hello")
+    frontend.controller.sender.send("hello")
     assert frontend.backend.model.held.wait(20)
-    assert frontend.desk.running == frontend.desk.path[1].id
+    assert frontend.controller.replies.running == frontend.controller.conversation.path[1].id
     with pytest.raises(EdgeLLMError, match="Esc stops it"):
-        frontend.desk.send("more")
-    frontend.desk.stop()
+        frontend.controller.sender.send("more")
+    frontend.controller.replies.stop()
     ended = frontend.until(ReplyEnded)
     assert isinstance(ended, ReplyEnded)
     assert ended.finish_reason == "cancelled"
     assert frontend.texts == ["hello", "one "]
-    assert frontend.desk.running is None
+    assert frontend.controller.replies.running is None
 
 
 def test_a_reply_ends_in_its_own_chat_when_another_was_opened(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(replies=[["one ", "two"]], hold=1))
     frontend.open()
-    frontend.desk.send("hello")
+    frontend.controller.sender.send("hello")
     assert frontend.backend.model.held.wait(20)
-    old = frontend.desk.chat.id
-    frontend.desk.new_chat()
+    old = frontend.controller.conversation.chat.id
+    frontend.controller.chats.new()
     frontend.until(ReplyEnded)
     assert frontend.texts == []
-    frontend.desk.open_chat(old)
+    frontend.controller.chats.open(old)
     assert frontend.texts == ["hello", "one "]
 
 
 def test_a_message_right_after_esc_follows_what_had_come(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(replies=[["one ", "two"], ["fine"]], hold=1))
     frontend.open()
-    frontend.desk.send("count")
+    frontend.controller.sender.send("count")
     assert frontend.backend.model.held.wait(20)
-    frontend.desk.stop()
-    frontend.desk.send("go on")
+    frontend.controller.replies.stop()
+    frontend.controller.sender.send("go on")
     frontend.until(ReplyEnded)
     frontend.until(ReplyEnded)
     assert frontend.texts == ["count", "one ", "go on", "fine"]
@@ -108,37 +108,37 @@ def test_a_message_right_after_esc_follows_what_had_come(make_frontend: MakeFron
 def test_what_has_come_of_a_reply_is_exported_and_forked(make_frontend: MakeFrontend, tmp_path: Path) -> None:
     frontend = make_frontend(FakeModel(replies=[["one ", "two"]], hold=1))
     frontend.open()
-    frontend.desk.send("count")
+    frontend.controller.sender.send("count")
     assert frontend.backend.model.held.wait(20)
-    frontend.desk.export(tmp_path / "chat.md")
+    frontend.controller.chats.export(tmp_path / "chat.md")
     assert "one" in (tmp_path / "chat.md").read_text()
-    frontend.desk.fork(frontend.desk.path[-1].id)
+    frontend.controller.chats.fork(frontend.controller.conversation.path[-1].id)
     assert frontend.texts == ["count", "one "]
 
 
 def test_a_reply_whose_end_was_not_heard_yet_is_forked_and_stays(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
-    frontend.desk.send("hello")
-    assert frontend.desk.worker.done().wait(20)  # written and saved; what was told lies in the queue
-    first = frontend.desk.chat.id
-    frontend.desk.fork(frontend.desk.path[-1].id)
+    frontend.controller.sender.send("hello")
+    assert frontend.controller.worker.done().wait(20)  # written and saved; what was told lies in the queue
+    first = frontend.controller.conversation.chat.id
+    frontend.controller.chats.fork(frontend.controller.conversation.path[-1].id)
     assert frontend.texts == ["hello", "You said: hello"]
-    assert frontend.desk.path[-1].finish_reason == "eog"
+    assert frontend.controller.conversation.path[-1].finish_reason == "eog"
     frontend.until(ReplyEnded)
-    frontend.desk.open_chat(first)
+    frontend.controller.chats.open(first)
     assert frontend.texts == ["hello", "You said: hello"]
-    assert frontend.desk.path[-1].finish_reason == "eog"
+    assert frontend.controller.conversation.path[-1].finish_reason == "eog"
 
 
 def test_a_reply_whose_end_was_not_heard_yet_is_seen_by_the_next(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(replies=[["one ", "two"]], hold=1))
     frontend.open()
-    frontend.desk.send("count")
+    frontend.controller.sender.send("count")
     assert frontend.backend.model.held.wait(20)
-    frontend.desk.stop()
-    assert frontend.desk.worker.done().wait(20)
-    frontend.desk.send("go on")
+    frontend.controller.replies.stop()
+    assert frontend.controller.worker.done().wait(20)
+    frontend.controller.sender.send("go on")
     frontend.until(ReplyEnded)
     frontend.until(ReplyEnded)
     assert [m["content"] for m in frontend.backend.model.asked[1]] == ["count", "one ", "go on"]
@@ -150,78 +150,78 @@ def test_a_fork_has_all_up_to_a_message(make_frontend: MakeFrontend) -> None:
     frontend.open()
     frontend.say("one")
     frontend.say("two")
-    frontend.desk.fork(frontend.desk.path[1].id)
+    frontend.controller.chats.fork(frontend.controller.conversation.path[1].id)
     assert frontend.texts == ["one", "You said: one"]
     frontend.say("three")
-    assert len(frontend.desk.chats()) == 2
+    assert len(frontend.controller.chats.list()) == 2
 
 
 def test_a_deleted_chat_comes_back(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.say("one")
-    chat = frontend.desk.chat.id
-    frontend.desk.delete_chat(chat)
+    chat = frontend.controller.conversation.chat.id
+    frontend.controller.chats.delete(chat)
     assert frontend.texts == []
-    assert list(frontend.desk.chats()) == []
-    frontend.desk.undelete_chat(chat)
-    assert [row.id for row in frontend.desk.chats()] == [chat]
+    assert list(frontend.controller.chats.list()) == []
+    frontend.controller.chats.undelete(chat)
+    assert [row.id for row in frontend.controller.chats.list()] == [chat]
 
 
 def test_a_draft_is_kept_before_and_after_the_first_message(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
-    frontend.desk.save_draft("half a thou")
-    assert make_frontend().desk.draft().text == "half a thou"
+    frontend.controller.conversation.save_draft("half a thou")
+    assert make_frontend().controller.conversation.draft().text == "half a thou"
     frontend.open()
     frontend.say("one")
-    frontend.desk.save_draft("and then")
+    frontend.controller.conversation.save_draft("and then")
     again = make_frontend()
-    again.desk.open_chat(frontend.desk.chat.id)
-    assert again.desk.draft().text == "and then"
+    again.controller.chats.open(frontend.controller.conversation.chat.id)
+    assert again.controller.conversation.draft().text == "and then"
 
 
 def test_who_has_not_looked_at_a_draft_does_not_send_it(make_frontend: MakeFrontend) -> None:
     """As `--plain` in a pipe, while a thought waits on the screen."""
-    make_frontend().desk.save_draft("half a thou")
+    make_frontend().controller.conversation.save_draft("half a thou")
     other = make_frontend()
     other.open()
     other.say("one")
-    assert make_frontend().desk.draft().text == "half a thou"
+    assert make_frontend().controller.conversation.draft().text == "half a thou"
     reader = make_frontend()
     reader.open()
-    assert reader.desk.draft().text == "half a thou"
+    assert reader.controller.conversation.draft().text == "half a thou"
     reader.say("half a thought")
-    assert make_frontend().desk.draft().text == ""
+    assert make_frontend().controller.conversation.draft().text == ""
 
 
 def test_export_never_replaces_a_file(make_frontend: MakeFrontend, tmp_path: Path) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.say("one")
-    frontend.desk.export(tmp_path / "chat.md")
+    frontend.controller.chats.export(tmp_path / "chat.md")
     assert "You said: one" in (tmp_path / "chat.md").read_text()
     with pytest.raises(EdgeLLMError, match="another name"):
-        frontend.desk.export(tmp_path / "chat.md")
+        frontend.controller.chats.export(tmp_path / "chat.md")
 
 
 def test_a_message_of_another_chat_is_not_edited_here(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.say("one")
-    message = frontend.desk.path[0].id
-    frontend.desk.new_chat()
+    message = frontend.controller.conversation.path[0].id
+    frontend.controller.chats.new()
     with pytest.raises(EdgeLLMError, match="another chat"):
-        frontend.desk.edit(message, "two")
+        frontend.controller.sender.edit(message, "two")
 
 
 def test_a_chat_that_begins_with_an_empty_reply_goes_on(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
-    frontend.desk.set_system("Be brief.")
-    chat = frontend.desk.store.put(
+    frontend.controller.set_system("Be brief.")
+    chat = frontend.controller.store.put(
         SavedChat(0, "odd", "Be brief.", None, Tree([Message(1, None, "assistant", "", 0.0)], 1))
     )
-    frontend.desk.open_chat(chat)
+    frontend.controller.chats.open(chat)
     frontend.say("hello")
     said = [("system", "Be brief."), ("user", "hello")]
     assert [(message["role"], message["content"]) for message in frontend.backend.model.asked[-1]] == said

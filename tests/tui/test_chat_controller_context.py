@@ -1,11 +1,10 @@
-"""The desk: what a model sees of a conversation, and what is left of its context."""
+"""The chat controller: what a model sees of a conversation, and what is left of its context."""
 
 import pytest
 
 from edgellm.errors import EdgeLLMError
 from support.chat_fakes import FakeModel
 from support.headless_chat import MakeFrontend
-from tui.core.chats import Chats
 from tui.core.events import AttachmentCounted, ConversationCounted, ModelOpened, ReplyEnded
 
 
@@ -15,28 +14,37 @@ def test_what_a_reply_did_not_see_is_known(make_frontend: MakeFrontend) -> None:
     frontend.say("one")
     frontend.backend.model.dropped = (1204, 2)
     frontend.say("two")
-    assert frontend.desk.unseen() == {m.id for m in frontend.desk.path[:2]}
-    assert frontend.desk.path[-1].dropped_tokens == 1204
+    assert frontend.controller.status.unseen() == {m.id for m in frontend.controller.conversation.path[:2]}
+    assert frontend.controller.conversation.path[-1].dropped_tokens == 1204
     again = make_frontend()
-    again.desk.open_chat(frontend.desk.chat.id)
-    assert again.desk.unseen() == frontend.desk.unseen()
+    again.controller.chats.open(frontend.controller.conversation.chat.id)
+    assert again.controller.status.unseen() == frontend.controller.status.unseen()
 
 
 def test_what_is_dropped_is_read_while_it_happens_and_afterwards(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(replies=[["one"], ["two ", "more"]]))
     frontend.open()
-    frontend.desk.set("overflow", "drop")
+    frontend.controller.model.set("overflow", "drop")
     frontend.say("first")
-    assert (frontend.desk.reading().overflow, frontend.desk.reading().dropped_tokens) == ("drop", 0)
+    assert (frontend.controller.status.activity().overflow, frontend.controller.status.activity().dropped_tokens) == (
+        "drop",
+        0,
+    )
     frontend.backend.model.dropped, frontend.backend.model.hold = (1204, 2), 1
-    frontend.desk.send("second")
+    frontend.controller.sender.send("second")
     assert frontend.backend.model.held.wait(20)
-    assert (frontend.desk.reading().dropped_tokens, frontend.desk.reading().dropped_messages) == (1204, 2)
+    assert (
+        frontend.controller.status.activity().dropped_tokens,
+        frontend.controller.status.activity().dropped_messages,
+    ) == (1204, 2)
     frontend.backend.model.go.set()
     frontend.until(ReplyEnded)
     again = make_frontend()
-    again.desk.open_chat(frontend.desk.chat.id)
-    assert (again.desk.reading().dropped_tokens, again.desk.reading().dropped_messages) == (1204, 2)
+    again.controller.chats.open(frontend.controller.conversation.chat.id)
+    assert (again.controller.status.activity().dropped_tokens, again.controller.status.activity().dropped_messages) == (
+        1204,
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,56 +64,61 @@ def test_what_was_dropped_is_told_until_a_larger_context_has_room_for_it(
     frontend.backend.model.dropped = (106, 2)
     frontend.say("two")
     frontend.backend.model.ctx = ctx
-    frontend.desk.set("ctx", str(ctx))
+    frontend.controller.model.set("ctx", str(ctx))
     frontend.until(ModelOpened)
-    reading = frontend.desk.reading()
+    reading = frontend.controller.status.activity()
     assert (reading.dropped_tokens, reading.used) == (dropped, used)
-    assert bool(reading.dropped_messages) == bool(frontend.desk.unseen()) == bool(dropped)
+    assert bool(reading.dropped_messages) == bool(frontend.controller.status.unseen()) == bool(dropped)
     again = make_frontend()
     again.backend.model.ctx = ctx
-    again.desk.open_chat(frontend.desk.chat.id)
+    again.controller.chats.open(frontend.controller.conversation.chat.id)
     again.open()
-    assert (again.desk.reading().dropped_tokens, again.desk.reading().used) == (dropped, used)
+    assert (again.controller.status.activity().dropped_tokens, again.controller.status.activity().used) == (
+        dropped,
+        used,
+    )
 
 
 def test_the_tokens_of_a_conversation_are_counted_when_it_is_opened(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.say("three words here")
-    first = frontend.desk.chat.id
-    assert frontend.desk.reading().used == 2060  # of the session: 2,048 and the reply's
-    frontend.desk.new_chat()
-    assert frontend.desk.reading().used == 0
+    first = frontend.controller.conversation.chat.id
+    assert frontend.controller.status.activity().used == 2060  # of the session: 2,048 and the reply's
+    frontend.controller.chats.new()
+    assert frontend.controller.status.activity().used == 0
     frontend.open("other")  # other models have other tokens
-    frontend.desk.open_chat(first)
-    frontend.desk.new_chat()
+    frontend.controller.chats.open(first)
+    frontend.controller.chats.new()
     frontend.until(ConversationCounted)  # of a chat that was left
-    assert frontend.desk.reading().used == 0
+    assert frontend.controller.status.activity().used == 0
     again = make_frontend()
     again.open("other")
-    Chats.open_chat(again.desk, first)  # with the model that is open
+    again.controller.chats.open(first, own_model=False)
     again.until(ConversationCounted)
-    assert again.desk.reading().used == 8  # words, in this model: "three words here You said: three words here"
+    assert (
+        again.controller.status.activity().used == 8
+    )  # words, in this model: "three words here You said: three words here"
 
 
 def test_the_context_and_the_figures_of_a_reply_are_the_same_whenever_it_is_shown(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(replies=[["first"], ["second, and more"]]))
     frontend.open()
     frontend.say("hello")
-    before = frontend.desk.reading()
+    before = frontend.controller.status.activity()
     assert before.live
-    frontend.desk.regenerate()
+    frontend.controller.sender.regenerate()
     frontend.until(ReplyEnded)
-    frontend.desk.walk(None, -1)
+    frontend.controller.navigation.walk(None, -1)
     again = make_frontend()
-    again.desk.go_on_with(frontend.desk.chat.id)
+    again.controller.resume(frontend.controller.conversation.chat.id)
     again.open()
-    for reading in (frontend.desk.reading(), again.desk.reading()):
+    for reading in (frontend.controller.status.activity(), again.controller.status.activity()):
         assert reading.live
         assert (reading.used, reading.live.stats) == (before.used, before.live.stats)
-    again.desk.set_system("be brief")  # which the reply has not seen
+    again.controller.set_system("be brief")  # which the reply has not seen
     again.until(ConversationCounted)
-    assert again.desk.reading().used == 4
+    assert again.controller.status.activity().used == 4
 
 
 def test_a_model_that_cannot_count_is_no_problem(make_frontend: MakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +130,10 @@ def test_a_model_that_cannot_count_is_no_problem(make_frontend: MakeFrontend, mo
     frontend.say("one")
     monkeypatch.setattr(FakeModel, "count", broken)
     again = make_frontend()
-    again.desk.open_chat(frontend.desk.chat.id)
+    again.controller.chats.open(frontend.controller.conversation.chat.id)
     again.open("other")
     again.until(ConversationCounted)
-    assert (again.desk.reading().used, again.notices) == (0, [])
+    assert (again.controller.status.activity().used, again.notices) == (0, [])
 
 
 def test_what_a_reply_does_not_see_is_dimmed_while_it_is_written(make_frontend: MakeFrontend) -> None:
@@ -129,32 +142,32 @@ def test_what_a_reply_does_not_see_is_dimmed_while_it_is_written(make_frontend: 
     frontend.open()
     for text in ("no reply", "second", "third"):
         frontend.say(text)
-    shown = [message.id for message in frontend.desk.path]
+    shown = [message.id for message in frontend.controller.conversation.path]
     model.dropped, model.hold = (40, 2), 1
-    frontend.desk.send("fourth")
+    frontend.controller.sender.send("fourth")
     assert model.held.wait(20)
     # The model gets no turn without a reply, so that the two it does not see are `second` and its reply.
-    assert frontend.desk.unseen() == frozenset(shown[:4])
+    assert frontend.controller.status.unseen() == frozenset(shown[:4])
     model.go.set()
     frontend.until(ReplyEnded)
-    assert frontend.desk.unseen() == frozenset(shown[:4])
+    assert frontend.controller.status.unseen() == frozenset(shown[:4])
 
 
 def test_a_text_is_weighed_against_what_is_left_of_the_context(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(ctx=2100))
-    frontend.desk.weigh("notes.md", "one two")  # no model yet: nothing follows
+    frontend.controller.tokens.count_attachment("notes.md", "one two")  # no model yet: nothing follows
     frontend.open()
-    frontend.desk.weigh("notes.md", "one two")
+    frontend.controller.tokens.count_attachment("notes.md", "one two")
     assert frontend.until(AttachmentCounted) == AttachmentCounted(
         "notes.md", "one two", 5
     )  # words: its name, two fences, and these
-    frontend.desk.weigh("", "one two")
+    frontend.controller.tokens.count_attachment("", "one two")
     assert frontend.until(AttachmentCounted) == AttachmentCounted("", "one two", 2)
-    assert frontend.desk.too_long(2099) == ""
-    assert "the context has 2,100; send a part" in frontend.desk.too_long(2100)
+    assert frontend.controller.status.too_long(2099) == ""
+    assert "the context has 2,100; send a part" in frontend.controller.status.too_long(2100)
     frontend.say("hello")  # 2,060 tokens
-    assert frontend.desk.too_long(39) == ""
-    assert "40 of the context are left; /clear begins a new chat" in frontend.desk.too_long(40)
-    frontend.desk.set("overflow", "drop")
-    assert frontend.desk.too_long(40) == ""
-    assert frontend.desk.too_long(2100)
+    assert frontend.controller.status.too_long(39) == ""
+    assert "40 of the context are left; /clear begins a new chat" in frontend.controller.status.too_long(40)
+    frontend.controller.model.set("overflow", "drop")
+    assert frontend.controller.status.too_long(40) == ""
+    assert frontend.controller.status.too_long(2100)

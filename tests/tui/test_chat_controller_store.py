@@ -1,4 +1,4 @@
-"""The desk where the store refuses what it is asked."""
+"""The chat controller where the store refuses what it is asked."""
 
 from collections.abc import Callable
 
@@ -18,21 +18,21 @@ def refusing(call: str) -> Callable[..., None]:
     return refuses
 
 
-@pytest.mark.parametrize(
-    "call", ["remember", "show", "set_model", "set_preference", "preference", "settings", "update"]
-)
+@pytest.mark.parametrize("call", ["add_to_history", "show", "set_model", "set", "get", "settings", "update"])
 def test_whatever_the_store_refuses_the_chat_goes_on(
     make_frontend: MakeFrontend, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     frontend = make_frontend()
     frontend.open()
-    monkeypatch.setattr(frontend.desk.store, call, refusing(call))
+    store = frontend.controller.store
+    part = store if hasattr(store, call) else store.preferences
+    monkeypatch.setattr(part, call, refusing(call))
     frontend.say("hello")
     assert frontend.texts == ["hello", "You said: hello"]
-    frontend.desk.heard(ModelOpened("fake", 4096, True, asked="fake", path="/fake.gguf"))
-    frontend.desk.walk(frontend.desk.path[0].id, 1)
-    frontend.desk.new_chat()
-    assert frontend.desk.draft().text == ""
+    frontend.controller.on_event(ModelOpened("fake", 4096, True, asked="fake", path="/fake.gguf"))
+    frontend.controller.navigation.walk(frontend.controller.conversation.path[0].id, 1)
+    frontend.controller.chats.new()
+    assert frontend.controller.conversation.draft().text == ""
     while not frontend.told.empty():
         if isinstance(event := frontend.told.get(), Notice):
             frontend.notices.append(event.text)
@@ -48,9 +48,9 @@ def test_what_cannot_be_stored_is_not_half_sent(
     frontend = make_frontend()
     frontend.open()
     with monkeypatch.context() as broken:
-        broken.setattr(frontend.desk.store, call, refusing(call))
+        broken.setattr(frontend.controller.store, call, refusing(call))
         with pytest.raises(EdgeLLMError, match="the disk is full"):
-            frontend.desk.send("hello")
-        assert frontend.desk.running is None
+            frontend.controller.sender.send("hello")
+        assert frontend.controller.replies.running is None
     frontend.say("hello")
     assert frontend.texts == ["hello", "You said: hello"]

@@ -15,19 +15,19 @@ def test_only_what_has_changed_is_another_entry(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
             await chat.say("two")
-            entries = TranscriptEntries(chat.app.desk)
+            entries = TranscriptEntries(chat.app.controller)
             before = entries.shown()
             assert [entry.text for entry in before] == ["one", "You said: one", "two", "You said: two"]
             assert all(new is old for new, old in zip(entries.shown(), before, strict=True))
             await chat.press("ctrl+r")
-            await chat.until(lambda: chat.app.desk.running is None)
+            await chat.until(lambda: chat.app.controller.replies.running is None)
             after = entries.shown()
             assert [new is old for new, old in zip(after, before, strict=True)] == [True, True, True, False]
             assert (after[-1].version, after[-1].versions) == (2, 2)
-            chat.app.desk.walk(after[-1].key, -1)
+            chat.app.controller.navigation.walk(after[-1].key, -1)
             assert (entries.shown()[-1].version, entries.shown()[-1].versions) == (1, 2)
             assert "TTFT 0.21 s" in entries.shown()[-1].figures
-            chat.app.desk.set_system("Be brief.")
+            chat.app.controller.set_system("Be brief.")
             assert entries.shown()[0].role == "system"
 
     run(test())
@@ -37,8 +37,10 @@ def test_a_reply_that_the_program_was_killed_over_says_so(tmp_path: Path) -> Non
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
-            chat.app.desk.chat.tree.put(replace(chat.app.desk.path[-1], finish_reason=None, stats=None))
-            assert TranscriptEntries(chat.app.desk).shown()[-1].figures == "not finished"
+            chat.app.controller.conversation.chat.tree.put(
+                replace(chat.app.controller.conversation.path[-1], finish_reason=None, stats=None)
+            )
+            assert TranscriptEntries(chat.app.controller).shown()[-1].figures == "not finished"
 
     run(test())
 
@@ -47,13 +49,13 @@ def test_a_reply_that_waits_for_a_stopped_one_is_not_over(tmp_path: Path) -> Non
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
-            desk = chat.app.desk
-            desk.send("two")
-            desk.stop()
-            desk.send("three")
-            shown = TranscriptEntries(desk).shown()
+            controller = chat.app.controller
+            controller.sender.send("two")
+            controller.replies.stop()
+            controller.sender.send("three")
+            shown = TranscriptEntries(controller).shown()
             assert (shown[-1].role, shown[-1].figures) == ("assistant", "")
-            await chat.until(lambda: desk.running is None)
+            await chat.until(lambda: controller.replies.running is None)
 
     run(test())
 
@@ -63,9 +65,11 @@ def test_all_roles_of_an_imported_chat_are_shown(tmp_path: Path, role: str) -> N
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
-            desk = chat.app.desk
-            desk.chat.tree.put(replace(desk.path[-1], role=role, text="what they said"))
-            chat.transcript.show(TranscriptEntries(desk).shown())
+            controller = chat.app.controller
+            controller.conversation.chat.tree.put(
+                replace(controller.conversation.path[-1], role=role, text="what they said")
+            )
+            chat.transcript.show(TranscriptEntries(controller).shown())
             await chat.pilot.pause()
             assert "what they said" in chat.shown()
 
@@ -76,7 +80,9 @@ def test_what_tools_said_in_an_imported_chat_has_no_end(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
-            chat.app.desk.chat.tree.put(replace(chat.app.desk.path[-1], role="tool", finish_reason=None, stats=None))
-            assert TranscriptEntries(chat.app.desk).shown()[-1].figures == ""
+            chat.app.controller.conversation.chat.tree.put(
+                replace(chat.app.controller.conversation.path[-1], role="tool", finish_reason=None, stats=None)
+            )
+            assert TranscriptEntries(chat.app.controller).shown()[-1].figures == ""
 
     run(test())

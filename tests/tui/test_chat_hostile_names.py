@@ -61,7 +61,7 @@ def test_chats_models_and_files_around_the_conversation(tmp_path: Path) -> None:
             assert "[red]b[/]" in chat.shown()
             assert harmful(chat) == []
             await chat.press("escape")
-            await chat.until(lambda: chat.app.desk.known.names)
+            await chat.until(lambda: chat.app.controller.model_names.names)
             await chat.press(*"/model a")
             assert "[red]b[/]" in chat.shown()
             assert harmful(chat) == []
@@ -76,7 +76,7 @@ def test_titles_keep_what_joins_emoji(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.say(f"{FAMILY} in   a\nphoto")
-    assert frontend.desk.chat.title == f"{FAMILY} in a photo"
-    assert one_line(frontend.desk.chat.title) == f"{FAMILY} in a photo"
+    assert frontend.controller.conversation.chat.title == f"{FAMILY} in a photo"
+    assert one_line(frontend.controller.conversation.chat.title) == f"{FAMILY} in a photo"
     assert with_joiners(f"{FAMILY}\x1b\u202e") == f"{FAMILY}␛"
     assert one_line("👨‍👩‍👧" * 9, 3) == "👨…"

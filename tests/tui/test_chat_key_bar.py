@@ -20,7 +20,7 @@ def test_keys_are_those_that_do_something_now(tmp_path: Path) -> None:
             await chat.until(chat.model.held.is_set)
             assert "esc Stop" in chat.shown().splitlines()[-1]
             chat.model.go.set()
-            await chat.until(lambda: chat.app.desk.running is None)
+            await chat.until(lambda: chat.app.controller.replies.running is None)
             assert "Stop" not in chat.shown().splitlines()[-1]
 
     run(test())

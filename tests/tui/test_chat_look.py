@@ -68,7 +68,7 @@ def test_a_welcome_that_comes_while_the_chats_are_open_names_them_too(tmp_path: 
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("hi")
-            number = chat.app.desk.chat.id
+            number = chat.app.controller.conversation.chat.id
         async with chatting(tmp_path, chat=number) as chat:
             assert not chat.screen.query_one(Welcome).display
             await chat.press("ctrl+l", "delete")
@@ -82,7 +82,7 @@ def test_a_key_that_was_changed_is_named_so_in_the_welcome(tmp_path: Path) -> No
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             chat.app.set_keymap({"chat.models": "f9"})
-            chat.screen.query_one(Welcome).show(chat.app.desk.reading())
+            chat.screen.query_one(Welcome).show(chat.app.controller.status.activity())
             await chat.pilot.pause()
             assert re.search(r"f9 +other models", chat.shown())
 
@@ -93,13 +93,13 @@ def test_who_types_while_the_model_fails_to_open_goes_on_typing(tmp_path: Path) 
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.press(*"half ")
-            chat.app.desk.open_model("missing")
+            chat.app.controller.model.open("missing")
             await chat.until(lambda: any("no such model" in notice for notice in chat.notices))
             await chat.press(*"a line")
             assert chat.composer.text == "half a line"
             assert chat.app.screen is chat.screen
             await chat.press("ctrl+u")
-            chat.app.desk.open_model("missing")
+            chat.app.controller.model.open("missing")
             await chat.until(lambda: chat.app.screen is not chat.screen)
 
     run(test())
@@ -115,7 +115,7 @@ def test_the_welcome_says_when_there_is_no_model(tmp_path: Path) -> None:
                 await chat.press("escape")
                 await chat.until(lambda: "no model is open: f3 chooses one" in chat.shown())
         finally:
-            app.desk.close()
+            app.controller.close()
 
     run(test())
 
@@ -132,10 +132,10 @@ def test_what_opens_a_model_without_a_template_can_be_typed_where_it_is_told(tmp
                 await chat.until(lambda: not chat.notices)
                 assert "/set template chatml lets it talk" in " ".join(chat.shown().split())
                 await chat.press(*"/set", "space", *"template", "space", *"chatml", "enter")
-                await chat.until(lambda: app.desk.opened)
-                assert app.desk.model == "base"
+                await chat.until(lambda: app.controller.model.opened)
+                assert app.controller.model.name == "base"
         finally:
-            app.desk.close()
+            app.controller.close()
 
     run(test())
 
@@ -198,7 +198,7 @@ def test_text_of_any_script_tears_nothing(tmp_path: Path, name: str, width: int)
             chat.composer.text = text
             await chat.press("left", "left", "backspace")
             assert not torn(chat)
-            assert chat.app.desk.path[-1].text == text
+            assert chat.app.controller.conversation.path[-1].text == text
 
     run(test())
 

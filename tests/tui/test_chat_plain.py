@@ -152,7 +152,7 @@ def test_every_command_works_here(talk: Talk, tmp_path: Path) -> None:
 
 
 def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path) -> None:
-    kept = lambda: Store(tmp_path / "chats.db").settings("fake")  # noqa: E731
+    kept = lambda: Store(tmp_path / "chats.db").preferences.settings("fake")  # noqa: E731
     model = FakeModel()
     assert "; for this run, /save keeps it" in talk("/set temp 0.5\nhello\n", model).err
     assert model.options == [{"temp": 0.5}]
@@ -168,9 +168,9 @@ def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path)
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("/?", "choose a model, or change it"),
+        ("/?", "choose a model; the chat goes on with it"),
         ("/set temperature 0.5", "temp: 0.5"),
-        ("/set parameter num_ctx 512", "ctx: 512; the model opens anew"),
+        ("/set parameter num_ctx 512", "ctx: 512; the model opens again"),
         ("/temperature 0.5", "temp: 0.5"),
         ("/set system Be brief.", "system prompt: Be brief."),
         ("/load other", "other is ready"),

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from support.chat_model import write_chat_model
-from support.headless_chat import Frontend
+from support.headless_chat import HeadlessFrontend
 from tui.core.events import ModelFailed, ReplyEnded
+from tui.core.prompt_messages import prompt_messages
 from tui.core.run_options import RunOptions
 from tui.core.store import Store
 
 
 def test_options_hold_over_what_is_kept_and_are_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "chats.db")
-    store.save_settings("fake", {"temp": 0.5, "top_k": 5})
-    frontend = Frontend(
-        tmp_path / "chats.db", given=RunOptions({"temp": 0.1, "ctx": 256, "special": True}, {"tools": "x"})
+    store.preferences.save_settings("fake", {"temp": 0.5, "top_k": 5})
+    frontend = HeadlessFrontend(
+        tmp_path / "chats.db", run_options=RunOptions({"temp": 0.1, "ctx": 256, "special": True}, {"tools": "x"})
     )
     frontend.open()
     frontend.say("hello")
@@ -26,43 +27,44 @@ def test_options_hold_over_what_is_kept_and_are_not_kept(tmp_path: Path) -> None
     assert frontend.backend.model.options == [
         {"temp": 0.1, "top_k": 5, "special": True, "template_args": {"tools": "x"}}
     ]
-    frontend.desk.set("top_k", "7")
-    assert store.settings("fake") == {"temp": 0.5, "top_k": 7}
-    frontend.desk.set("temp", "0.3")  # said in the chat, it is meant to stay
-    assert store.settings("fake") == {"temp": 0.3, "top_k": 7}
-    frontend.desk.set("ctx", "99999")
+    frontend.controller.model.set("top_k", "7")
+    assert store.preferences.settings("fake") == {"temp": 0.5, "top_k": 7}
+    frontend.controller.model.set("temp", "0.3")  # said in the chat, it is meant to stay
+    assert store.preferences.settings("fake") == {"temp": 0.3, "top_k": 7}
+    frontend.controller.model.set("ctx", "99999")
     frontend.until(ModelFailed)
-    assert frontend.desk.value("ctx") == "256"
-    assert store.settings("fake") == {"temp": 0.3, "top_k": 7}
-    frontend.desk.close()
+    assert frontend.controller.model.value("ctx") == "256"
+    assert store.preferences.settings("fake") == {"temp": 0.3, "top_k": 7}
+    frontend.controller.close()
     store.close()
 
 
 def test_a_template_is_for_the_model_that_it_was_given_with(tmp_path: Path) -> None:
-    frontend = Frontend(tmp_path / "chats.db", given=RunOptions({"template": "chatml", "threads": 1}))
+    frontend = HeadlessFrontend(tmp_path / "chats.db", run_options=RunOptions({"template": "chatml", "threads": 1}))
     frontend.open()
     frontend.open("other")
     assert frontend.backend.opened == [("fake", {"template": "chatml", "threads": 1}), ("other", {"threads": 1})]
-    frontend.desk.close()
+    frontend.controller.close()
 
 
 def test_a_message_is_said_first_under_the_system_prompt(tmp_path: Path) -> None:
-    frontend = Frontend(tmp_path / "chats.db", given=RunOptions(system="Be brief.", message="hello"))
-    frontend.desk.first = "fake"
-    frontend.desk.begin()
+    frontend = HeadlessFrontend(
+        tmp_path / "chats.db", run_options=RunOptions(system="Be brief.", message="hello"), first_model="fake"
+    )
+    frontend.controller.start()
     frontend.until(ReplyEnded)
-    frontend.desk.begin()  # once alone
+    frontend.controller.start()  # once alone
     said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
     assert frontend.backend.model.asked == [said]
-    chat = frontend.desk.chat.id
-    frontend.desk.new_chat()
-    assert frontend.desk.chat.system == "Be brief."
-    frontend.desk.close()
-    again = Frontend(tmp_path / "chats.db", given=RunOptions(system="Be long."))
-    again.desk.go_on_with(chat)
-    assert again.desk.messages()[0]["content"] == "Be long."
-    assert again.desk.store.load(chat).system == "Be brief."
-    again.desk.close()
+    chat = frontend.controller.conversation.chat.id
+    frontend.controller.chats.new()
+    assert frontend.controller.conversation.chat.system == "Be brief."
+    frontend.controller.close()
+    again = HeadlessFrontend(tmp_path / "chats.db", run_options=RunOptions(system="Be long."))
+    again.controller.resume(chat)
+    assert prompt_messages(again.controller.conversation.chat)[0]["content"] == "Be long."
+    assert again.controller.store.load(chat).system == "Be brief."
+    again.controller.close()
 
 
 def edgellm(home: Path, *arguments: object, typed: str = "") -> "subprocess.CompletedProcess[str]":
@@ -87,7 +89,7 @@ def test_the_command_takes_the_options_of_generate(tmp_path: Path) -> None:
     for line in ("max_tokens 3", "temp 0.0", "ctx 64", "kv_type f32"):
         assert line in " ".join(done.stderr.split())
     with_store = Store(tmp_path / "chats.db")
-    assert with_store.settings(str(model)) == {}
+    assert with_store.preferences.settings(str(model)) == {}
     with_store.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 from edgellm.errors import EdgeLLMError
 from support.chat_app import Driven, chatting, run
 from tui.core.store import Store
+from tui.core.store.preferences import Preferences
 from tui.sidebar import Sidebar
 
 
@@ -38,7 +39,7 @@ def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             for command in ("/file", "/import", "/export"):
-                chat.screen.command(f"{command} {name}")
+                chat.screen.parts.frontend.run(f"{command} {name}")
                 await chat.until(lambda: any("no file can have this name" in notice for notice in chat.notices))
                 chat.app.clear_notifications()
 
@@ -87,7 +88,7 @@ def test_commands_that_go_to_another_chat_bring_its_draft(tmp_path: Path) -> Non
             await chat.type("/clear")
             await chat.until(lambda: not chat.texts)
             assert chat.composer.text == ""
-            assert chat.app.desk.store.load(2).draft == ""
+            assert chat.app.controller.store.load(2).draft == ""
 
     run(test())
 
@@ -99,10 +100,10 @@ def test_an_edit_that_is_begun_is_kept_as_it_is_typed(tmp_path: Path) -> None:
             chat.composer.text = "begun"
             await chat.press("f2")
             chat.composer.text = "one, edited"
-            await chat.until(lambda: chat.app.desk.store.load(1).draft == "one, edited\n\nbegun")
+            await chat.until(lambda: chat.app.controller.store.load(1).draft == "one, edited\n\nbegun")
             await chat.press("enter")
-            await chat.until(lambda: len(chat.texts) == 2 and chat.app.desk.running is None)
-            assert chat.composer.text == chat.app.desk.store.load(1).draft == "begun"
+            await chat.until(lambda: len(chat.texts) == 2 and chat.app.controller.replies.running is None)
+            assert chat.composer.text == chat.app.controller.store.load(1).draft == "begun"
 
     run(test())
 
@@ -124,7 +125,7 @@ def test_what_the_store_refuses_comes_back_into_the_box(tmp_path: Path, monkeypa
                 await chat.press("escape")
                 assert chat.composer.text == "//two"
             await chat.press("enter")
-            await chat.until(lambda: len(chat.texts) == 4 and chat.app.desk.running is None)
+            await chat.until(lambda: len(chat.texts) == 4 and chat.app.controller.replies.running is None)
             assert chat.texts[2] == "notes.md:\n```\nsome notes\n```\n\n/two"
 
     run(test())
@@ -135,10 +136,10 @@ def test_what_is_typed_and_cannot_be_kept_is_not_left_without_a_word(
 ) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
-            monkeypatch.setattr(Store, "set_preference", refuses)
+            monkeypatch.setattr(Preferences, "set", refuses)
             chat.composer.text = "half a thou"
             await chat.press("ctrl+q")
-            assert any("once more leaves" in notice for notice in chat.notices)
+            assert any("to leave all the same" in notice for notice in chat.notices)
             assert chat.app.is_running
             await chat.press("ctrl+q")
             await chat.until(lambda: not chat.app.is_running)
@@ -171,9 +172,10 @@ def test_a_notice_that_is_there_is_not_shown_twice(tmp_path: Path) -> None:
     run(test())
 
 
-READS = ["chats", "load", "settings", "preference", "history"]
+READS = ["chats", "load"]
 CHANGES = ["newest", "show", "update", "rename", "set_system", "set_model", "set_draft", "delete", "undelete"]
-KEEPS = ["save_settings", "change_settings", "set_preference", "remember"]
+PREFERENCE_READS = ["settings", "get", "history"]
+PREFERENCE_CHANGES = ["save_settings", "change_settings", "set", "add_to_history"]
 
 
 def refuses(*_: object, **__: object) -> None:
@@ -193,7 +195,7 @@ async def _everything(chat: Driven) -> None:
     for message in (Sidebar.Search("one"), Sidebar.Delete(1), Sidebar.Undo(), Sidebar.Rename(1, "x"), Sidebar.Open(1)):
         sidebar.post_message(message)
     for line in ("branch", "edit", "regen", "set temp 0.5", "reset", "model other", "system x", "save x", "clear"):
-        screen.command(f"/{line}")
+        screen.parts.frontend.run(f"/{line}")
     chat.app.theme = "nord" if chat.app.theme != "nord" else "textual-dark"
     await chat.pilot.pause()
 
@@ -202,15 +204,26 @@ def test_a_store_that_fails_ends_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
-            for calls in (READS, CHANGES, KEEPS, ["add"], ["new_chat", "put"]):
+            failures = [
+                (READS, PREFERENCE_READS),
+                (CHANGES, []),
+                ([], PREFERENCE_CHANGES),
+                (["add"], []),
+                (["new_chat", "put"], []),
+            ]
+            for calls, preference_calls in failures:
                 with monkeypatch.context() as broken:
                     for call in calls:
                         broken.setattr(Store, call, refuses)
+                    for call in preference_calls:
+                        broken.setattr(Preferences, call, refuses)
                     await _everything(chat)
-                await chat.until(lambda: chat.app.desk.running is None and chat.app.desk.opened)
+                await chat.until(
+                    lambda: chat.app.controller.replies.running is None and chat.app.controller.model.opened
+                )
                 chat.screen.action_clear()
                 await chat.say("three")
-                assert chat.texts == ["three", "You said: three"], calls
+                assert chat.texts == ["three", "You said: three"], (calls, preference_calls)
 
     run(test())
 
@@ -219,7 +232,7 @@ def test_the_box_says_whether_a_model_comes(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             assert chat.composer.form.editor.placeholder.startswith("Say something")
-            chat.app.desk.open_model("missing")
+            chat.app.controller.model.open("missing")
             await chat.until(lambda: chat.composer.form.editor.placeholder.startswith("No model is open"))
 
     run(test())

@@ -34,7 +34,7 @@ def test_escape_stops_a_reply_and_keeps_the_part(tmp_path: Path) -> None:
             await chat.until(chat.model.held.is_set)
             await chat.until(lambda: "one two" in chat.shown())
             await chat.press("escape")
-            await chat.until(lambda: chat.app.desk.running is None)
+            await chat.until(lambda: chat.app.controller.replies.running is None)
             assert chat.texts == ["count", "one two "]
             assert "stopped by you" in chat.shown()
 
@@ -50,7 +50,7 @@ def test_an_edited_message_begins_a_branch_and_keys_walk_between_them(tmp_path: 
             await chat.type("uno")
             await chat.until(lambda: chat.texts == ["uno", "You said: uno"])
             assert "2/2" in chat.shown()
-            chat.transcript.selected = chat.app.desk.path[0].id
+            chat.transcript.selected = chat.app.controller.conversation.path[0].id
             await chat.press("alt+left")
             assert chat.texts == ["one", "You said: one"]
 
@@ -62,7 +62,7 @@ def test_another_reply_is_another_version(tmp_path: Path) -> None:
         async with chatting(tmp_path, FakeModel(replies=[["first"], ["second"]])) as chat:
             await chat.say("hello")
             await chat.press("ctrl+r")
-            await chat.until(lambda: chat.texts == ["hello", "second"] and chat.app.desk.running is None)
+            await chat.until(lambda: chat.texts == ["hello", "second"] and chat.app.controller.replies.running is None)
             await chat.press("alt+left")
             assert chat.texts == ["hello", "first"]
 
@@ -97,12 +97,12 @@ def test_each_chat_has_its_own_draft(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("first")
-            first = chat.app.desk.chat.id
+            first = chat.app.controller.conversation.chat.id
             chat.composer.text = "to be continued"
             await chat.press("ctrl+n")
             assert chat.composer.text == ""
             assert chat.texts == []
-            chat.screen.command(f"/chats {first}")
+            chat.screen.parts.frontend.run(f"/chats {first}")
             assert chat.composer.text == "to be continued"
             assert chat.texts == ["first", "You said: first"]
 
@@ -123,11 +123,11 @@ def test_the_list_of_chats_searches_renames_deletes_and_brings_back(tmp_path: Pa
             assert chat.texts[0] == "about apples"
             chat.screen.query_one(Sidebar).search()
             await chat.press("f2", *" pie", "enter")
-            assert [row.title for row in chat.app.desk.chats("pie")] == ["about apples pie"]
+            assert [row.title for row in chat.app.controller.chats.list("pie")] == ["about apples pie"]
             await chat.press("delete")
-            assert len(chat.app.desk.chats()) == 1
+            assert len(chat.app.controller.chats.list()) == 1
             await chat.press("ctrl+z")
-            assert len(chat.app.desk.chats()) == 2
+            assert len(chat.app.controller.chats.list()) == 2
 
     run(test())
 
@@ -137,7 +137,7 @@ def test_delete_in_a_title_deletes_a_letter(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("about apples")
             await chat.press("ctrl+l", "f2", "home", "delete", "enter")
-            assert [row.title for row in chat.app.desk.chats()] == ["bout apples"]
+            assert [row.title for row in chat.app.controller.chats.list()] == ["bout apples"]
 
     run(test())
 
@@ -147,7 +147,7 @@ def test_f2_in_a_title_is_nothing_else(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("about apples")
             await chat.press("ctrl+l", "f2", "x", "f2", "y", "enter")
-            assert [row.title for row in chat.app.desk.chats()] == ["about applesy"]
+            assert [row.title for row in chat.app.controller.chats.list()] == ["about applesy"]
 
     run(test())
 
@@ -162,7 +162,7 @@ def test_a_chat_that_cannot_be_brought_back_yet_can_be_later(tmp_path: Path, mon
                 await chat.press("ctrl+z")
             assert "it is locked" in chat.notices
             await chat.press("ctrl+z")
-            assert len(chat.app.desk.chats()) == 1
+            assert len(chat.app.controller.chats.list()) == 1
 
     run(test())
 
@@ -174,7 +174,7 @@ def test_after_a_click_on_the_conversation_no_key_is_the_lists(tmp_path: Path) -
             await chat.press("ctrl+l")
             await chat.pilot.click(Transcript, offset=(5, 5))
             await chat.press("delete", *"hi")
-            assert len(chat.app.desk.chats()) == 1
+            assert len(chat.app.controller.chats.list()) == 1
             assert chat.composer.text == "hi"
 
     run(test())
@@ -188,7 +188,7 @@ def test_each_draft_stays_with_its_chat_where_messages_are_recalled(tmp_path: Pa
             await chat.press("ctrl+n")
             await chat.say("two")
             await chat.press(*"half", "up")
-            chat.screen.move(lambda: chat.app.desk.open_chat(1))
+            chat.screen.parts.drafts.switch(lambda: chat.app.controller.chats.open(1))
             assert chat.composer.text == "first draft"
             await chat.press("up", "ctrl+q")
         async with chatting(tmp_path, chat=1) as chat:
@@ -206,7 +206,7 @@ def test_a_search_without_a_hit_says_so(tmp_path: Path) -> None:
             await chat.press("ctrl+l", *"zebra")
             assert "no chat has these words" in chat.shown()
             await chat.press("enter", "delete")
-            assert len(chat.app.desk.chats()) == 1
+            assert len(chat.app.controller.chats.list()) == 1
 
     run(test())
 
@@ -253,7 +253,7 @@ def test_a_command_that_is_wrong_says_what_is_meant(tmp_path: Path) -> None:
             assert any("no message yet" in notice for notice in chat.notices)
             assert chat.composer.text == ""
             await chat.type("/system Be brief.")
-            assert chat.app.desk.chat.system == "Be brief."
+            assert chat.app.controller.conversation.chat.system == "Be brief."
 
     run(test())
 
@@ -265,7 +265,7 @@ def test_control_c_drops_what_is_typed_unless_it_copies_or_stops(tmp_path: Path)
             await chat.until(lambda: chat.model.held.is_set())
             await chat.press(*"draft", "ctrl+c")
             assert chat.composer.text == "draft"
-            await chat.until(lambda: chat.app.desk.running is None)
+            await chat.until(lambda: chat.app.controller.replies.running is None)
             await chat.press("shift+home", "ctrl+c")
             assert (chat.composer.text, chat.app.clipboard) == ("draft", "draft")
             await chat.press("end", "ctrl+c")
@@ -324,12 +324,12 @@ def test_a_notice_does_not_cover_what_can_be_typed_in_the_picker(tmp_path: Path)
         app = ChatApp(Store(tmp_path / "chats.db"), FakeBackend(), "fake")
         async with app.run_test(size=(80, 24), notifications=True) as pilot:
             chat = Driven(app, pilot, FakeModel())
-            await chat.until(lambda: app.desk.opened)
+            await chat.until(lambda: app.controller.model.opened)
             await chat.press("f3")
             app.notify("a notice of some length, which is shown above, over what is there", severity="error")
             await chat.until(lambda: "a notice of some" in chat.shown())
             assert "type to filter, or ORG/NAME to pull from Hugging Face" in chat.shown()
-        app.desk.close()
+        app.controller.close()
 
     run(test())
 
@@ -337,7 +337,7 @@ def test_a_notice_does_not_cover_what_can_be_typed_in_the_picker(tmp_path: Path)
 def test_what_is_said_without_a_model_stays_in_the_box(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
-            chat.app.desk.open_model("missing")
+            chat.app.controller.model.open("missing")
             await chat.until(lambda: len(chat.app.screen_stack) > 2)
             await chat.press("escape")
             await chat.type("hello?")
@@ -352,6 +352,6 @@ def test_what_opens_the_model_anew_says_so(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             for line in "/set temp 1.5", "/set ctx 2048":
                 await chat.type(line)
-            assert chat.notices[-2:] == ["temp: 1.5", "ctx: 2048; the model opens anew"]
+            assert chat.notices[-2:] == ["temp: 1.5", "ctx: 2048; the model opens again"]
 
     run(test())

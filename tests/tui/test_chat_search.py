@@ -25,16 +25,18 @@ def test_a_reply_is_gone_on_with_from_its_end(make_frontend: MakeFrontend) -> No
     frontend = make_frontend(FakeModel(replies=[["One, two"], [", three"], [" again"]]))
     frontend.open()
     frontend.say("count")
-    frontend.desk.go_on()
+    frontend.controller.sender.continue_reply()
     ended = frontend.until(ReplyEnded)
     assert isinstance(ended, ReplyEnded)
     assert (frontend.texts, ended.text) == (["count", "One, two, three"], "One, two, three")
-    frontend.desk.go_on(text="Once")
+    frontend.controller.sender.continue_reply(text="Once")
     frontend.until(ReplyEnded)
     assert frontend.texts[-1] == "Once again"
     assert frontend.backend.model.asked == [[{"role": "user", "content": "count"}]] * 3
-    stored = frontend.desk.store.load(frontend.desk.chat.id).tree
-    versions = [stored.messages[version].text for version in stored.versions(frontend.desk.path[-1].id)]
+    stored = frontend.controller.store.load(frontend.controller.conversation.chat.id).tree
+    versions = [
+        stored.messages[version].text for version in stored.versions(frontend.controller.conversation.path[-1].id)
+    ]
     assert versions == ["One, two", "One, two, three", "Once again"]
 
 
@@ -43,9 +45,9 @@ def test_a_reply_that_is_stopped_before_it_goes_on_keeps_its_beginning(make_fron
     frontend.open()
     frontend.say("count")
     frontend.backend.model.hold = 0
-    frontend.desk.go_on()
+    frontend.controller.sender.continue_reply()
     assert frontend.backend.model.held.wait(20)
-    frontend.desk.stop()
+    frontend.controller.replies.stop()
     frontend.until(ReplyEnded)
     assert frontend.texts[-1] == "One, two"
 
@@ -55,13 +57,13 @@ def test_a_reply_that_is_complete_gets_no_other_version(make_frontend: MakeFront
     frontend = make_frontend(FakeModel(replies=[["One, two"], rest, ["."]]))
     frontend.open()
     frontend.say("count")
-    before = frontend.desk.path
-    frontend.desk.go_on()
+    before = frontend.controller.conversation.path
+    frontend.controller.sender.continue_reply()
     frontend.until(ReplyEnded)
     frontend.until(PathChanged)
     assert "the reply is complete: the model adds nothing to it" in frontend.notices
-    assert frontend.desk.path == before
-    stored = frontend.desk.store.load(frontend.desk.chat.id).tree
+    assert frontend.controller.conversation.path == before
+    stored = frontend.controller.store.load(frontend.controller.conversation.chat.id).tree
     assert (stored.path(), stored.versions(before[-1].id)) == (before, [before[-1].id])
     frontend.say("and on")
     assert frontend.texts == ["count", "One, two", "and on", "."]
@@ -71,49 +73,49 @@ def test_a_text_of_ones_own_stays_also_where_the_model_adds_nothing(make_fronten
     frontend = make_frontend(FakeModel(replies=[["One, two"], []]))
     frontend.open()
     frontend.say("count")
-    frontend.desk.go_on(text="One")
+    frontend.controller.sender.continue_reply(text="One")
     frontend.until(ReplyEnded)
     assert frontend.texts == ["count", "One"]
-    assert len(frontend.desk.chat.tree.versions(frontend.desk.path[-1].id)) == 2
+    assert len(frontend.controller.conversation.chat.tree.versions(frontend.controller.conversation.path[-1].id)) == 2
 
 
 def test_a_version_that_adds_nothing_goes_also_while_another_chat_is_open(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(replies=[["One, two"], []]))
     frontend.open()
     frontend.say("count")
-    chat, before = frontend.desk.chat.id, frontend.desk.path
+    chat, before = frontend.controller.conversation.chat.id, frontend.controller.conversation.path
     frontend.backend.model.hold = 0
-    frontend.desk.go_on()
-    frontend.desk.new_chat()
+    frontend.controller.sender.continue_reply()
+    frontend.controller.chats.new()
     frontend.backend.model.go.set()
     frontend.until(ReplyEnded)
-    frontend.desk.open_chat(chat)
-    assert frontend.desk.path == before
+    frontend.controller.chats.open(chat)
+    assert frontend.controller.conversation.path == before
 
 
 def test_without_a_reply_there_is_nothing_to_go_on_with(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     with pytest.raises(EdgeLLMError, match="no reply to go on with"):
-        frontend.desk.go_on()
+        frontend.controller.sender.continue_reply()
 
 
 def test_the_last_message_with_the_words_is_found_first_and_then_those_before(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     chat = turns("Apples and PEARS", "pears", "plums", "apples, pears")
     chat.tree.put(Message(5, 1, "assistant", "other pears and apples", 0.0))  # of another version
-    frontend.desk.open_chat(frontend.desk.store.put(chat))
-    found = [frontend.desk.find("pears apples") for _ in range(4)]
-    texts = [frontend.desk.chat.tree.messages[each.message].text for each in found]
+    frontend.controller.chats.open(frontend.controller.store.put(chat))
+    found = [frontend.controller.navigation.find("pears apples") for _ in range(4)]
+    texts = [frontend.controller.conversation.chat.tree.messages[each.message].text for each in found]
     assert texts == ["apples, pears", "Apples and PEARS", "other pears and apples", "apples, pears"]
     assert [each[1:] for each in found] == [(1, 3), (2, 3), (3, 3), (1, 3)]
     frontend.open()
     frontend.say("more apples and pears")
-    assert frontend.desk.chat.tree.messages[frontend.desk.find("pears apples").message].text.endswith(
-        "more apples and pears"
-    )
+    assert frontend.controller.conversation.chat.tree.messages[
+        frontend.controller.navigation.find("pears apples").message
+    ].text.endswith("more apples and pears")
     with pytest.raises(EdgeLLMError, match="no message of this chat has the words cherries"):
-        frontend.desk.find("cherries")
+        frontend.controller.navigation.find("cherries")
 
 
 def test_a_search_opens_at_the_message_that_was_found(tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ def test_a_search_opens_at_the_message_that_was_found(tmp_path: Path) -> None:
             await driven.pilot.pause()
             assert driven.texts[1] == long
             assert "the elephant" in driven.shown().replace("…", "").split("Enter opens")[0]
-            assert driven.transcript.selected == driven.app.desk.path[1].id
+            assert driven.transcript.selected == driven.app.controller.conversation.path[1].id
 
     run(test())
 

@@ -9,7 +9,7 @@ import pytest
 from edgellm import EdgeLLMError
 from edgellm.generate.stats import Stats
 from edgellm.system.folders import chats_file
-from tui.core.store import Store, checked, search, store
+from tui.core.store import Store, search, store, validation
 from tui.core.tree import Message
 
 STATS = {"prompt_tokens": 12, "cached_tokens": 4, "generated_tokens": 3, "ttft_s": 0.25, "prefill_tps": 48.0}
@@ -192,7 +192,7 @@ def test_deleted_chats_are_gone_after_30_days(chats: Store, monkeypatch: pytest.
     with pytest.raises(EdgeLLMError, match="no such chat"):
         chats.load(kept)
     assert titles(chats, "elephant") == ["late"]
-    with chats._look() as run:
+    with chats._database.read() as run:
         assert run("SELECT text FROM words").fetchall() == [("elephant",)]
     chats.close()
 
@@ -244,27 +244,27 @@ def test_fork(chats: Store) -> None:
 
 
 def test_settings_and_preferences(chats: Store) -> None:
-    assert chats.settings("qwen") == {}
-    chats.save_settings("qwen", {"temp": 0.5, "ctx": None, "stop": ["\n"]})
-    chats.save_settings("qwen", {"temp": 0.7, "stop": ["\n", "\ud800"]})
-    chats.change_settings("qwen", {"temp": None, "top_k": 40})
-    chats.change_settings("other", {"seed": 3})
-    chats.set_preference("theme", "nord")
-    chats.set_preference("panel", False)
+    assert chats.preferences.settings("qwen") == {}
+    chats.preferences.save_settings("qwen", {"temp": 0.5, "ctx": None, "stop": ["\n"]})
+    chats.preferences.save_settings("qwen", {"temp": 0.7, "stop": ["\n", "\ud800"]})
+    chats.preferences.change_settings("qwen", {"temp": None, "top_k": 40})
+    chats.preferences.change_settings("other", {"seed": 3})
+    chats.preferences.set("theme", "nord")
+    chats.preferences.set("panel", False)
     chats = again(chats)
-    assert chats.settings("qwen") == {"stop": ["\n", "\ud800"], "top_k": 40}
-    assert chats.settings("other") == {"seed": 3}
-    assert chats.settings("llama") == {}
-    assert (chats.preference("theme", "x"), chats.preference("panel", True)) == ("nord", False)
-    assert chats.preference("other", 3) == 3
+    assert chats.preferences.settings("qwen") == {"stop": ["\n", "\ud800"], "top_k": 40}
+    assert chats.preferences.settings("other") == {"seed": 3}
+    assert chats.preferences.settings("llama") == {}
+    assert (chats.preferences.get("theme", "x"), chats.preferences.get("panel", True)) == ("nord", False)
+    assert chats.preferences.get("other", 3) == 3
     chats.close()
 
 
 def test_history(chats: Store) -> None:
     for text in ("a", "b", " \n", "a", "c"):
-        chats.remember(text)
-    assert chats.history() == ["b", "a", "c"]
-    assert chats.history(2) == ["a", "c"]
+        chats.preferences.add_to_history(text)
+    assert chats.preferences.history() == ["b", "a", "c"]
+    assert chats.preferences.history(2) == ["a", "c"]
 
 
 def test_half_a_surrogate_pair_loses_nothing_else(chats: Store) -> None:
@@ -283,10 +283,12 @@ def test_figures_that_are_none_do_not_keep_a_chat_from_opening(chats: Store) -> 
 def test_all_figures_of_a_reply_and_all_fields_of_a_message_are_known() -> None:
     """A new one needs its check, and a message's its column."""
     assert set(
-        checked.STATS({field.name: None for field in fields(Stats) if "tokens" not in field.name} | FIGURES)
+        validation.STATS({field.name: None for field in fields(Stats) if "tokens" not in field.name} | FIGURES)
     ) == {field.name for field in fields(Stats)}
     values = {**{field.name: None for field in fields(Message)}, "id": 1, "role": "user", "text": "", "created": 0.0}
-    assert checked.message({**values, "dropped_tokens": 0, "dropped_messages": 0}) == Message(1, None, "user", "", 0.0)
+    assert validation.message({**values, "dropped_tokens": 0, "dropped_messages": 0}) == Message(
+        1, None, "user", "", 0.0
+    )
 
 
 def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

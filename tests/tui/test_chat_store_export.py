@@ -165,7 +165,7 @@ def document(**changes: Any) -> dict[str, Any]:
                 ({"leaf": 1, "messages": []}, "leaf 1"),
                 ({"messages": {}}, "messages must be a list"),
                 ({"messages": [None]}, "1: must be an object"),
-                ({"second": {"id": 1}}, "2: id 1 was there before"),
+                ({"second": {"id": 1}}, "2: id 1 appears twice"),
                 ({"second": {"id": "2"}}, "2: id must be a whole number"),
                 ({"second": {"id": 2**70}}, "2: id must be a whole number"),
                 ({"second": {"parent": 2}}, "2: parent 2 is not among those before it"),
@@ -197,7 +197,7 @@ def test_what_is_no_chat_is_refused_whole(chats: Store, text: str, told: str) ->
 
 def test_a_file_that_is_too_large_is_refused(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps(document())
-    monkeypatch.setattr("tui.core.store.export._LARGEST", len(text) - 1)
+    monkeypatch.setattr("tui.core.store.export._MAX_CHARACTERS", len(text) - 1)
     with pytest.raises(EdgeLLMError, match="more than"):
         from_json(chats, text)
 

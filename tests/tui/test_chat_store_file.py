@@ -182,7 +182,7 @@ def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Monke
             Store(path)
     store = Store(path)
     assert store.load(chat).title == "old"
-    assert store.history() == []
+    assert store.preferences.history() == []
     store.close()
 
 
@@ -269,9 +269,9 @@ def test_whatever_another_program_wrote_is_read_or_told(path: Path, value: str) 
     chat = store.new_chat("chat", None, None)
     first = store.add(chat, None, "user", "elephant")
     store.update(replace(store.add(chat, first.id, "assistant", ""), text="word"))
-    store.remember("text")
-    store.save_settings("qwen", {"temp": 1})
-    store.set_preference("theme", "nord")
+    store.preferences.add_to_history("text")
+    store.preferences.save_settings("qwen", {"temp": 1})
+    store.preferences.set("theme", "nord")
     store.close()
     whole = path.read_bytes()
     for table, column in [(table, column) for table, columns in COLUMNS.items() for column in columns]:
@@ -287,8 +287,8 @@ LOOKS: tuple[Callable[[Store, int], object], ...] = (
     lambda store, _: [print(chat.title.upper(), chat.model or "", f"{chat.updated:.0f}") for chat in store.chats()],
     lambda store, _: [print(chat.title.upper(), chat.snippet) for chat in store.chats("elephant")],
     lambda store, chat: to_markdown(store.load(chat)) + to_json(store.load(chat)) + store.load(chat).draft,
-    lambda store, _: [print(text.upper()) for text in store.history()],
-    lambda store, _: [store.settings("qwen").get("temp"), store.preference("theme", "")],
+    lambda store, _: [print(text.upper()) for text in store.preferences.history()],
+    lambda store, _: [store.preferences.settings("qwen").get("temp"), store.preferences.get("theme", "")],
     lambda store, chat: store.add(chat, None, "user", "more"),
 )
 
@@ -307,11 +307,11 @@ def test_nothing_is_half_saved_where_it_cannot_be(path: Path, pragma: str, told:
     store = Store(path)
     chat = store.new_chat("chat", None, None)
     first = store.add(chat, None, "user", "first")
-    store._db.execute(f"PRAGMA {pragma}")
+    store._database._db.execute(f"PRAGMA {pragma}")
     changes: list[Callable[[], object]] = [
         lambda: store.add(chat, None, "user", "long " * 10_000),
         lambda: store.update(replace(first, text="long " * 10_000)),
-        lambda: store.set_preference("name", "long " * 10_000),
+        lambda: store.preferences.set("name", "long " * 10_000),
     ]
     for change in changes:
         with pytest.raises(EdgeLLMError, match=told):
@@ -357,7 +357,7 @@ def test_a_disk_that_fails_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_file_that_is_locked_for_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(database, "_LOCK_TIMEOUT_S", 0.05)
     store = Store(path)
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError
-from tui.core.store import SavedChat, Store, foreign
+from tui.core.store import SavedChat, Store, import_formats
 from tui.core.store.export import from_json
 
 
@@ -65,7 +65,7 @@ def test_a_line_is_what_a_line_feed_ends(chats: Store) -> None:
 
 
 def test_no_message_of_many_lines_is_lost(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign, "_MOST_CHATS", 3)
+    monkeypatch.setattr(import_formats, "_MAX_CHATS", 3)
     lines = "\n".join(json.dumps({"role": "user", "content": str(i)}) for i in range(10))
     (chat,) = imported(chats, lines)
     assert said(chat) == [("user", str(i)) for i in range(10)]
@@ -146,10 +146,10 @@ def test_what_is_no_conversation_is_one_line(chats: Store, value: Any, told: str
 
 
 def test_what_no_person_has_written_is_refused(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign, "_MOST_MESSAGES", 2)
+    monkeypatch.setattr(import_formats, "_MAX_MESSAGES", 2)
     with pytest.raises(EdgeLLMError, match="more than 2 messages"):
         imported(chats, TALK)
-    monkeypatch.setattr(foreign, "_MOST_CHATS", 1)
+    monkeypatch.setattr(import_formats, "_MAX_CHATS", 1)
     with pytest.raises(EdgeLLMError, match="more than 1 conversations"):
         imported(chats, [{"messages": TALK[:2]}] * 2)
 

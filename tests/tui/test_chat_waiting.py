@@ -23,7 +23,7 @@ async def writing(folder: Path, first: list[str] | None = None, *others: list[st
 async def end(chat: Driven) -> None:
     """Let the replies come to their ends."""
     chat.model.go.set()
-    await chat.until(lambda: chat.app.desk.running is None)
+    await chat.until(lambda: chat.app.controller.replies.running is None)
 
 
 def test_they_follow_it_in_their_order(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_they_follow_it_in_their_order(tmp_path: Path) -> None:
             assert "and more" in chat.shown()
             assert chat.texts == ["count", ""]
             chat.model.go.set()
-            await chat.until(lambda: len(chat.texts) == 6 and chat.app.desk.running is None)
+            await chat.until(lambda: len(chat.texts) == 6 and chat.app.controller.replies.running is None)
             assert chat.texts == ["count", "one two", "and more", "three", "and then?", "four"]
             assert chat.composer.text == "being typed"
             assert "Up takes" not in chat.shown()
@@ -108,12 +108,12 @@ def test_they_stay_with_their_chat_as_a_draft(tmp_path: Path, text: str) -> None
     async def test() -> None:
         async with writing(tmp_path) as chat:
             await chat.type(text)
-            first = chat.app.desk.chat.id
+            first = chat.app.controller.conversation.chat.id
             await chat.press("ctrl+n")
             assert chat.composer.text == ""
             chat.model.go.set()
-            chat.screen.move(lambda: chat.app.desk.open_chat(first))
-            await chat.until(lambda: chat.app.desk.running is None)
+            chat.screen.parts.drafts.switch(lambda: chat.app.controller.chats.open(first))
+            await chat.until(lambda: chat.app.controller.replies.running is None)
             assert len(chat.texts) == 2
             assert chat.composer.text == text
 
@@ -127,11 +127,11 @@ def test_their_files_stay_with_the_chat_though_they_have_one_name(tmp_path: Path
             for content in ("AAA", "BBB"):
                 chat.composer.form.attach("config.json", content)
                 await chat.type("see " + content)
-            left = chat.app.desk.chat.id
+            left = chat.app.controller.conversation.chat.id
             await chat.press(key)
-            if chat.app.desk.chat.id != left:
+            if chat.app.controller.conversation.chat.id != left:
                 assert chat.composer.form.files == ()
-                chat.screen.move(lambda: chat.app.desk.open_chat(left))
+                chat.screen.parts.drafts.switch(lambda: chat.app.controller.chats.open(left))
             files = [(file.name, file.text) for file in chat.composer.form.files]
             assert files == [("config.json", "AAA"), ("config.json", "BBB")]
             await end(chat)
@@ -147,7 +147,7 @@ def test_who_reads_meanwhile_reads_on(tmp_path: Path) -> None:
             marked, at = chat.transcript.selected, chat.transcript.scroll_offset
             assert not chat.transcript.following
             chat.model.go.set()
-            await chat.until(lambda: len(chat.texts) == 4 and chat.app.desk.running is None)
+            await chat.until(lambda: len(chat.texts) == 4 and chat.app.controller.replies.running is None)
             assert (chat.transcript.selected, chat.transcript.has_focus) == (marked, True)
             assert (chat.transcript.scroll_offset, chat.transcript.following) == (at, False)
 

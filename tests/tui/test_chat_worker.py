@@ -16,9 +16,11 @@ from support.chat_fakes import FakeBackend, FakeModel, FakeReply
 from support.model_file import ModelFile
 from tui.core.activity import Phase
 from tui.core.autosave import Autosave
-from tui.core.backend import EdgeBackend, EdgeModel, NoTemplateError
+from tui.core.backend import NoTemplateError
+from tui.core.edge_backend import EdgeBackend, EdgeModel
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
-from tui.core.worker import ReplyRequest, Worker
+from tui.core.reply_request import ReplyRequest
+from tui.core.worker import Worker
 
 ASKED = [{"role": "user", "content": "hello"}]
 
@@ -27,7 +29,7 @@ def no_options(name: str, path: str) -> dict[str, object]:
     return {}
 
 
-class ChatController:
+class WorkerHarness:
     """A worker, and what it told."""
 
     def __init__(self, backend: FakeBackend) -> None:
@@ -39,38 +41,38 @@ class ChatController:
 
 
 @pytest.fixture
-def desk() -> Iterator[ChatController]:
-    desk = ChatController(FakeBackend())
-    yield desk
-    desk.worker.close()
-    assert desk.backend.model.closed or not desk.backend.opened
+def harness() -> Iterator[WorkerHarness]:
+    harness = WorkerHarness(FakeBackend())
+    yield harness
+    harness.worker.close()
+    assert harness.backend.model.closed or not harness.backend.opened
 
 
-def test_a_reply_is_what_the_model_writes(desk: ChatController) -> None:
-    desk.worker.open("fake", lambda name, path: {"ctx": 512} if name == "fake" else {})
-    assert desk.next() == ModelOpened("fake", 4096, True, asked="fake", path="fake")
-    assert desk.backend.opened == [("fake", {"ctx": 512})]
-    desk.worker.reply(ReplyRequest(7, ASKED, {"temp": 0.0}))
-    ended = desk.next()
+def test_a_reply_is_what_the_model_writes(harness: WorkerHarness) -> None:
+    harness.worker.open("fake", lambda name, path: {"ctx": 512} if name == "fake" else {})
+    assert harness.next() == ModelOpened("fake", 4096, True, asked="fake", path="fake")
+    assert harness.backend.opened == [("fake", {"ctx": 512})]
+    harness.worker.reply(ReplyRequest(7, ASKED, {"temp": 0.0}))
+    ended = harness.next()
     assert isinstance(ended, ReplyEnded)
     assert (ended.message, ended.text, ended.finish_reason) == (7, "You said: hello", "eog")
     assert ended.stats and ended.stats["ttft_s"] == 0.21
-    assert desk.backend.model.options == [{"temp": 0.0}]
-    reading = desk.worker.reading()
-    assert (reading.phase, reading.model, reading.blocks, reading.gpu_blocks) == (Phase.READY, "fake", 33, 0)
-    assert reading.live and reading.live.gaps_ms
+    assert harness.backend.model.options == [{"temp": 0.0}]
+    activity = harness.worker.activity()
+    assert (activity.phase, activity.model, activity.blocks, activity.gpu_blocks) == (Phase.READY, "fake", 33, 0)
+    assert activity.live and activity.live.gaps_ms
 
 
-def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(desk: ChatController) -> None:
-    desk.backend.wait = Flag()
-    desk.worker.open("slow", no_options)
-    desk.worker.reply(ReplyRequest(1, ASKED))
-    while desk.worker.reading().progress != "opening slow":
+def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(harness: WorkerHarness) -> None:
+    harness.backend.wait = Flag()
+    harness.worker.open("slow", no_options)
+    harness.worker.reply(ReplyRequest(1, ASKED))
+    while harness.worker.activity().progress != "opening slow":
         pass
-    assert desk.worker.reading().phase is Phase.LOADING
-    desk.backend.wait.set()
-    assert isinstance(desk.next(), ModelOpened)
-    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert harness.worker.activity().phase is Phase.LOADING
+    harness.backend.wait.set()
+    assert isinstance(harness.next(), ModelOpened)
+    assert isinstance(ended := harness.next(), ReplyEnded)
     assert ended.text == "You said: hello"
 
 
@@ -83,7 +85,7 @@ def test_a_model_that_was_asked_for_is_loading_before_the_worker_gets_to_it() ->
         assert asked.wait(20)
         raise EdgeLLMError("no such option")
 
-    worker = Worker(FakeBackend(), lambda event: told.append((type(event), worker.reading().phase)))
+    worker = Worker(FakeBackend(), lambda event: told.append((type(event), worker.activity().phase)))
     worker.open("first", fails)
     assert begun.wait(20)
     worker.open("second", no_options)
@@ -93,22 +95,22 @@ def test_a_model_that_was_asked_for_is_loading_before_the_worker_gets_to_it() ->
     assert told == [(ModelFailed, Phase.LOADING), (ModelOpened, Phase.READY)]
 
 
-def test_stop_ends_a_reply_and_keeps_what_came(desk: ChatController) -> None:
-    model = desk.backend.model = FakeModel(replies=[["one ", "two ", "three"]], hold=2)
-    desk.worker.open("fake", no_options)
-    desk.next()
-    desk.worker.reply(ReplyRequest(1, ASKED))
+def test_stop_ends_a_reply_and_keeps_what_came(harness: WorkerHarness) -> None:
+    model = harness.backend.model = FakeModel(replies=[["one ", "two ", "three"]], hold=2)
+    harness.worker.open("fake", no_options)
+    harness.next()
+    harness.worker.reply(ReplyRequest(1, ASKED))
     assert model.held.wait(20)
-    written = desk.worker.written(1)
+    written = harness.worker.written(1)
     assert written
     assert written.text == "one two "
-    desk.worker.stop(1)
-    ended = desk.next()
+    harness.worker.stop(1)
+    ended = harness.next()
     assert isinstance(ended, ReplyEnded)
     assert (ended.text, ended.finish_reason) == ("one two ", "cancelled")
 
 
-def test_stop_ends_a_reply_whose_prompt_is_still_made(desk: ChatController, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_ends_a_reply_whose_prompt_is_still_made(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, cancelled = Flag(), Flag()
 
     def reply(messages: Any, options: Any, written: str) -> FakeReply:
@@ -116,51 +118,51 @@ def test_stop_ends_a_reply_whose_prompt_is_still_made(desk: ChatController, monk
         assert cancelled.wait(20)
         raise EdgeLLMError("the chat template was stopped")
 
-    monkeypatch.setattr(desk.backend.model, "reply", reply)
-    monkeypatch.setattr(desk.backend.model, "cancel", cancelled.set)
-    desk.worker.open("fake", no_options)
-    assert isinstance(desk.next(), ModelOpened)
-    desk.worker.reply(ReplyRequest(1, ASKED))
+    monkeypatch.setattr(harness.backend.model, "reply", reply)
+    monkeypatch.setattr(harness.backend.model, "cancel", cancelled.set)
+    harness.worker.open("fake", no_options)
+    assert isinstance(harness.next(), ModelOpened)
+    harness.worker.reply(ReplyRequest(1, ASKED))
     assert begun.wait(20)
-    desk.worker.stop(1)
-    assert desk.next() == ReplyEnded(1, "", "cancelled")
-    assert desk.worker.reading().phase is Phase.READY
+    harness.worker.stop(1)
+    assert harness.next() == ReplyEnded(1, "", "cancelled")
+    assert harness.worker.activity().phase is Phase.READY
 
 
-def test_a_reply_stopped_before_its_turn_is_never_begun(desk: ChatController) -> None:
-    model = desk.backend.model = FakeModel(replies=[["one", "two"]], hold=1)
-    desk.worker.open("fake", no_options)
-    desk.next()
-    desk.worker.reply(ReplyRequest(1, ASKED))
-    desk.worker.reply(ReplyRequest(2, ASKED))
+def test_a_reply_stopped_before_its_turn_is_never_begun(harness: WorkerHarness) -> None:
+    model = harness.backend.model = FakeModel(replies=[["one", "two"]], hold=1)
+    harness.worker.open("fake", no_options)
+    harness.next()
+    harness.worker.reply(ReplyRequest(1, ASKED))
+    harness.worker.reply(ReplyRequest(2, ASKED))
     assert model.held.wait(20)
-    desk.worker.stop(2)
+    harness.worker.stop(2)
     model.go.set()
-    desk.next()
-    assert desk.next() == ReplyEnded(2, "", "cancelled")
+    harness.next()
+    assert harness.next() == ReplyEnded(2, "", "cancelled")
     assert len(model.asked) == 1
 
 
 def test_want_of_memory_is_told_in_the_words_of_the_commands(
-    desk: ChatController, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(desk.backend, "open", fail)
-    desk.worker.open("fake", no_options)
-    failed = desk.next()
+    monkeypatch.setattr(harness.backend, "open", fail)
+    harness.worker.open("fake", no_options)
+    failed = harness.next()
     assert isinstance(failed, ModelFailed)
     assert failed.problem.startswith("there is not enough memory: ")
 
 
-def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: ChatController) -> None:
-    desk.backend.model.replies = [["some ", "BREAK"], ["fine"]]
-    desk.worker.open("fake", no_options)
-    desk.next()
-    desk.worker.reply(ReplyRequest(1, ASKED))
-    desk.worker.reply(ReplyRequest(2, ASKED))
-    broken, fine = desk.next(), desk.next()
+def test_an_error_in_the_middle_keeps_the_text_and_the_model(harness: WorkerHarness) -> None:
+    harness.backend.model.replies = [["some ", "BREAK"], ["fine"]]
+    harness.worker.open("fake", no_options)
+    harness.next()
+    harness.worker.reply(ReplyRequest(1, ASKED))
+    harness.worker.reply(ReplyRequest(2, ASKED))
+    broken, fine = harness.next(), harness.next()
     assert isinstance(broken, ReplyEnded)
     assert isinstance(fine, ReplyEnded)
     assert (broken.text, broken.finish_reason) == ("some ", "error")
@@ -168,7 +170,7 @@ def test_an_error_in_the_middle_keeps_the_text_and_the_model(desk: ChatControlle
     assert fine.text == "fine"
 
 
-def test_blocks_on_the_gpu_are_those_of_now(desk: ChatController, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_on_the_gpu_are_those_of_now(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU that fails in the middle of a reply leaves them to the CPU."""
     on_gpu = [{"name": "CPU", "blocks": 3, "bytes": 30}, {"name": "GPU", "blocks": 30, "bytes": 300}]
     on_cpu = [{"name": "CPU", "blocks": 33, "bytes": 330}]
@@ -177,12 +179,12 @@ def test_blocks_on_the_gpu_are_those_of_now(desk: ChatController, monkeypatch: p
     opened: Any = SimpleNamespace(
         ctx=512, engine=engine, chat=lambda template: chat, sampling_defaults={}, close=lambda: None
     )
-    monkeypatch.setattr(desk.backend, "open", lambda *_: EdgeModel("real", "/real.gguf", opened, None))
-    desk.worker.open("real", no_options)
-    assert isinstance(desk.next(), ModelOpened)
-    assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (30, 33)
+    monkeypatch.setattr(harness.backend, "open", lambda *_: EdgeModel("real", "/real.gguf", opened, None))
+    harness.worker.open("real", no_options)
+    assert isinstance(harness.next(), ModelOpened)
+    assert (harness.worker.activity().gpu_blocks, harness.worker.activity().blocks) == (30, 33)
     engine.devices = on_cpu
-    assert (desk.worker.reading().gpu_blocks, desk.worker.reading().blocks) == (0, 33)
+    assert (harness.worker.activity().gpu_blocks, harness.worker.activity().blocks) == (0, 33)
 
 
 @pytest.mark.parametrize(
@@ -207,17 +209,17 @@ def test_a_file_that_cannot_chat_is_closed_again(model_file: ModelFile) -> None:
     assert active_count() == before
 
 
-def test_without_a_model_a_reply_says_so(desk: ChatController) -> None:
-    desk.worker.open("missing", no_options)
-    failed = desk.next()
+def test_without_a_model_a_reply_says_so(harness: WorkerHarness) -> None:
+    harness.worker.open("missing", no_options)
+    failed = harness.next()
     assert isinstance(failed, ModelFailed)
     assert "edgellm list" in failed.problem
-    desk.worker.reply(ReplyRequest(1, ASKED))
-    ended = desk.next()
+    harness.worker.reply(ReplyRequest(1, ASKED))
+    ended = harness.next()
     assert isinstance(ended, ReplyEnded)
     assert ended.finish_reason == "error"
     assert "no model is open" in (ended.problem or "")
-    assert desk.worker.reading().phase is Phase.CLOSED
+    assert harness.worker.activity().phase is Phase.CLOSED
 
 
 def test_a_template_that_is_set_lets_any_model_talk(model_file: ModelFile, tmp_path: Path) -> None:
@@ -236,26 +238,26 @@ def test_a_template_that_is_set_lets_any_model_talk(model_file: ModelFile, tmp_p
         model.close()
 
 
-def test_another_model_takes_the_place_of_the_first(desk: ChatController) -> None:
-    first = desk.backend.model
-    desk.worker.open("first", no_options)
-    desk.next()
-    desk.backend.model = FakeModel()
-    desk.worker.open("second", no_options)
-    assert desk.next() == ModelOpened("second", 4096, True, asked="second", path="second")
+def test_another_model_takes_the_place_of_the_first(harness: WorkerHarness) -> None:
+    first = harness.backend.model
+    harness.worker.open("first", no_options)
+    harness.next()
+    harness.backend.model = FakeModel()
+    harness.worker.open("second", no_options)
+    assert harness.next() == ModelOpened("second", 4096, True, asked="second", path="second")
     assert first.closed
 
 
-def test_what_has_come_is_saved_also_while_no_further_token_comes(desk: ChatController) -> None:
+def test_what_has_come_is_saved_also_while_no_further_token_comes(harness: WorkerHarness) -> None:
     saved: Queue[str] = Queue()
-    desk.backend.model.replies, desk.backend.model.hold = [["a", "b", "c"]], 2
-    desk.worker.open("fake", no_options)
-    desk.next()
-    desk.worker.reply(ReplyRequest(1, ASKED, save=lambda _, text: saved.put(text)))
-    assert desk.backend.model.held.wait(20)
+    harness.backend.model.replies, harness.backend.model.hold = [["a", "b", "c"]], 2
+    harness.worker.open("fake", no_options)
+    harness.next()
+    harness.worker.reply(ReplyRequest(1, ASKED, save=lambda _, text: saved.put(text)))
+    assert harness.backend.model.held.wait(20)
     assert saved.get(timeout=20) == "ab"
-    desk.backend.model.go.set()
-    assert isinstance(ended := desk.next(), ReplyEnded)
+    harness.backend.model.go.set()
+    assert isinstance(ended := harness.next(), ReplyEnded)
     assert ended.text == "abc"
 
 
@@ -276,47 +278,47 @@ def test_a_text_is_not_saved_any_more_once_its_end_is() -> None:
     assert saved == ["a"]
 
 
-def test_a_save_that_fails_does_not_end_the_reply(desk: ChatController) -> None:
+def test_a_save_that_fails_does_not_end_the_reply(harness: WorkerHarness) -> None:
     failed = Flag()
 
     def fail(message: int, text: str) -> None:
         failed.set()
         raise RuntimeError("no room")
 
-    desk.backend.model.replies, desk.backend.model.hold = [["a", "b"]], 1
-    desk.worker.open("fake", no_options)
-    desk.next()
-    desk.worker.reply(ReplyRequest(1, ASKED, save=fail))
+    harness.backend.model.replies, harness.backend.model.hold = [["a", "b"]], 1
+    harness.worker.open("fake", no_options)
+    harness.next()
+    harness.worker.reply(ReplyRequest(1, ASKED, save=fail))
     assert failed.wait(20)
-    desk.backend.model.go.set()
-    assert isinstance(ended := desk.next(), ReplyEnded)
+    harness.backend.model.go.set()
+    assert isinstance(ended := harness.next(), ReplyEnded)
     assert (ended.text, ended.finish_reason) == ("ab", "eog")
 
 
-def test_of_models_asked_for_while_one_loads_only_the_last_is_opened(desk: ChatController) -> None:
-    desk.backend.wait = Flag()
-    desk.worker.open("first", no_options)
-    while desk.worker.reading().progress != "opening first":
+def test_of_models_asked_for_while_one_loads_only_the_last_is_opened(harness: WorkerHarness) -> None:
+    harness.backend.wait = Flag()
+    harness.worker.open("first", no_options)
+    while harness.worker.activity().progress != "opening first":
         pass
-    desk.worker.open("second", no_options)
-    desk.worker.open("third", no_options)
-    desk.worker.reply(ReplyRequest(1, ASKED))
-    desk.backend.wait.set()
-    while not isinstance(ended := desk.next(), ReplyEnded):
+    harness.worker.open("second", no_options)
+    harness.worker.open("third", no_options)
+    harness.worker.reply(ReplyRequest(1, ASKED))
+    harness.backend.wait.set()
+    while not isinstance(ended := harness.next(), ReplyEnded):
         pass
     assert (ended.text, ended.finish_reason) == ("You said: hello", "eog")
-    assert [name for name, _ in desk.backend.opened] == ["first", "third"]
+    assert [name for name, _ in harness.backend.opened] == ["first", "third"]
 
 
-def test_a_reply_that_waits_is_for_the_model_that_is_opened_then(desk: ChatController) -> None:
-    desk.backend.wait = Flag()
-    desk.worker.open("first", no_options)
-    desk.worker.reply(ReplyRequest(1, ASKED))
-    while desk.worker.reading().progress != "opening first":
+def test_a_reply_that_waits_is_for_the_model_that_is_opened_then(harness: WorkerHarness) -> None:
+    harness.backend.wait = Flag()
+    harness.worker.open("first", no_options)
+    harness.worker.reply(ReplyRequest(1, ASKED))
+    while harness.worker.activity().progress != "opening first":
         pass
-    desk.worker.open("second", no_options)
-    desk.backend.wait.set()
-    told = [desk.next() for _ in range(3)]
+    harness.worker.open("second", no_options)
+    harness.backend.wait.set()
+    told = [harness.next() for _ in range(3)]
     assert [type(event) for event in told] == [ModelOpened, ModelOpened, ReplyEnded]
     assert isinstance(ended := told[-1], ReplyEnded)
     assert (ended.text, ended.finish_reason) == ("You said: hello", "eog")
@@ -326,7 +328,7 @@ def test_closing_opens_nothing_more() -> None:
     backend = FakeBackend(wait=Flag())
     worker = Worker(backend, lambda event: None)
     worker.open("first", no_options)
-    while worker.reading().progress != "opening first":
+    while worker.activity().progress != "opening first":
         pass
     worker.open("second", no_options)
     Thread(target=lambda: (sleep(0.05), backend.wait and backend.wait.set())).start()
@@ -336,31 +338,31 @@ def test_closing_opens_nothing_more() -> None:
 
 
 def test_whatever_fails_around_a_reply_the_next_one_is_written(
-    desk: ChatController, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
         raise RuntimeError("broken")
 
-    desk.worker.open("fake", no_options)
-    desk.next()
-    desk.worker.reply(ReplyRequest(1, ASKED, end=fails))
-    assert isinstance(notice := desk.next(), Notice)
+    harness.worker.open("fake", no_options)
+    harness.next()
+    harness.worker.reply(ReplyRequest(1, ASKED, end=fails))
+    assert isinstance(notice := harness.next(), Notice)
     assert "not saved" in notice.text
-    assert isinstance(ended := desk.next(), ReplyEnded)
+    assert isinstance(ended := harness.next(), ReplyEnded)
     assert ended.message == 1
     with monkeypatch.context() as broken:
-        broken.setattr(desk.worker, "_tell", fails)
-        desk.worker.reply(ReplyRequest(2, ASKED))
-        while desk.worker.running is not None or not desk.worker._jobs.empty():
+        broken.setattr(harness.worker._writer, "_emit", fails)
+        harness.worker.reply(ReplyRequest(2, ASKED))
+        while harness.worker.running is not None or not harness.worker._jobs.empty():
             pass
     with monkeypatch.context() as broken:
-        broken.setattr(desk.backend.model, "close", fails)
-        desk.worker.open("other", no_options)
-        while not isinstance(opened := desk.next(), ModelOpened):
+        broken.setattr(harness.backend.model, "close", fails)
+        harness.worker.open("other", no_options)
+        while not isinstance(opened := harness.next(), ModelOpened):
             pass
     assert opened.name == "other"
-    desk.worker.reply(ReplyRequest(3, ASKED))
-    assert isinstance(ended := desk.next(), ReplyEnded)
+    harness.worker.reply(ReplyRequest(3, ASKED))
+    assert isinstance(ended := harness.next(), ReplyEnded)
     assert (ended.message, ended.text) == (3, "You said: hello")
 
 
@@ -368,14 +370,14 @@ def test_whatever_fails_around_a_reply_the_next_one_is_written(
     ("ctx", "overflow", "told"), [(2059, "stop", True), (2059, "window", False), (2060, "stop", False)]
 )
 def test_a_reply_that_fills_the_context_says_so(
-    desk: ChatController, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, told: bool
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, told: bool
 ) -> None:
     """The figures of the fake model: 2048 tokens of prompt, and of 12 that are written the last is never read."""
-    desk.backend.model.ctx = ctx
+    harness.backend.model.ctx = ctx
     monkeypatch.setattr(FakeReply, "finish_reason", property(lambda _: "length", lambda *_: None), raising=False)
-    desk.worker.open("fake", no_options)
-    desk.next()
-    desk.worker.reply(ReplyRequest(1, ASKED, {"overflow": overflow}))
-    assert isinstance(ended := desk.next(), ReplyEnded)
+    harness.worker.open("fake", no_options)
+    harness.next()
+    harness.worker.reply(ReplyRequest(1, ASKED, {"overflow": overflow}))
+    assert isinstance(ended := harness.next(), ReplyEnded)
     assert (ended.finish_reason, ended.text) == ("length", "You said: hello")
     assert ("context of 2,059 tokens is full" in (ended.problem or "")) is told

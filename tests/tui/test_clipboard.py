@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tui import clipboard
-from tui.clipboard import outcome, ways
+from tui.clipboard import clipboard_programs, outcome
 
 SCREEN = ("TMUX", "DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_TTY")
 
@@ -39,7 +39,7 @@ def test_a_program_of_the_desktop_gets_the_text(here: Path, monkeypatch: pytest.
 def test_a_program_that_fails_or_hangs_has_copied_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(here, "wl-copy", "exit 1")
     program(here, "xclip", "exec /bin/sleep 60")
-    monkeypatch.setattr(clipboard, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(clipboard, "_TIMEOUT_S", 0.1)
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
     monkeypatch.setenv("DISPLAY", ":0")
     told, _ = outcome("text", "the message")
@@ -61,9 +61,9 @@ def test_a_terminal_without_a_clipboard_is_told(here: Path, monkeypatch: pytest.
 
 def test_over_ssh_the_clipboard_of_the_far_machine_is_left_alone() -> None:
     far = {"SSH_TTY": "/dev/pts/1", "DISPLAY": ":10", "WAYLAND_DISPLAY": "wayland-0"}
-    assert list(ways(far, "darwin")) == []
-    assert [way.command[0] for way in ways(far | {"TMUX": "x"}, "linux")] == ["tmux", "tmux"]
-    assert [way.command[0] for way in ways({}, "darwin")] == ["pbcopy"]
+    assert list(clipboard_programs(far, "darwin")) == []
+    assert [way.command[0] for way in clipboard_programs(far | {"TMUX": "x"}, "linux")] == ["tmux", "tmux"]
+    assert [way.command[0] for way in clipboard_programs({}, "darwin")] == ["pbcopy"]
 
 
 def test_it_is_run_without_a_shell(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ def test_without_roles_only_special_tokens_stand_out() -> None:
 
 
 async def inspected(chat: Driven) -> InspectorScreen:
-    screen = InspectorScreen(chat.app.desk)
+    screen = InspectorScreen(chat.app.controller)
     await chat.app.push_screen(screen)
     await chat.until(lambda: "asking the model" not in chat.shown())
     return screen
@@ -130,7 +130,7 @@ def test_all_is_copied(tmp_path: Path) -> None:
 def test_what_cannot_be_inspected_says_why(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
-            await chat.app.push_screen(InspectorScreen(chat.app.desk))
+            await chat.app.push_screen(InspectorScreen(chat.app.controller))
             await chat.until(lambda: "⚠ the fake model has nothing to inspect" in chat.shown())
             await chat.press("t", "c", "escape")
             assert chat.app.screen is chat.screen

@@ -158,7 +158,7 @@ async def palette(chat: Driven, words: str) -> list[str]:
 def test_the_palette_finds_commands_by_what_they_do(config: Path, tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
-            assert "/inspect" in await palette(chat, "what the model really gets")
+            assert "/inspect" in await palette(chat, "the prompt as the model gets it")
             await chat.press("escape")
             found = await palette(chat, "/set")
             assert found[0] == "/set"

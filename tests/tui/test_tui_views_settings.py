@@ -17,7 +17,7 @@ SIZE = (80, 24)
 
 
 async def opened(chat: Driven) -> SettingsScreen:
-    screen = SettingsScreen(chat.app.desk)
+    screen = SettingsScreen(chat.app.controller)
     await chat.app.push_screen(screen)
     await chat.pilot.pause()
     return screen
@@ -39,7 +39,7 @@ async def with_focus(chat: Driven, name: str) -> None:
 def test_each_setting_has_its_line_and_says_where_its_default_is_from(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, FakeModel(defaults={"temp": 0.6, "top_k": 20}), (100, 32)) as chat:
-            chat.app.desk.set("top_k", "7")
+            chat.app.controller.model.set("top_k", "7")
             await opened(chat)
             assert line(chat, "temp") == "temp 0.6 default 0.6, from the model"
             assert line(chat, "top_k") == "top_k 7 default 20, from the model"
@@ -80,12 +80,12 @@ def test_a_value_is_kept_when_its_row_is_left(tmp_path: Path) -> None:
             await opened(chat)
             await with_focus(chat, "temp")
             await chat.press(*"0.25")
-            assert chat.app.desk.tuning.values == {}
+            assert chat.app.controller.settings.values == {}
             await chat.press("enter")
-            assert chat.app.desk.tuning.values == {"temp": 0.25}
+            assert chat.app.controller.settings.values == {"temp": 0.25}
             await chat.press("3", "0", "escape")
             assert not isinstance(chat.app.screen, SettingsScreen)
-            assert Store(tmp_path / "chats.db").settings("fake") == {"temp": 0.25, "top_k": 30}
+            assert Store(tmp_path / "chats.db").preferences.settings("fake") == {"temp": 0.25, "top_k": 30}
 
     run(test())
 
@@ -93,7 +93,7 @@ def test_a_value_is_kept_when_its_row_is_left(tmp_path: Path) -> None:
 def test_a_wrong_value_is_told_at_its_row_and_nothing_is_lost(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
-            chat.app.desk.set("top_k", "30")
+            chat.app.controller.model.set("top_k", "30")
             await opened(chat)
             await with_focus(chat, "top_k")
             await chat.press(*"hot")
@@ -102,11 +102,11 @@ def test_a_wrong_value_is_told_at_its_row_and_nothing_is_lost(tmp_path: Path) ->
             assert "cannot be 'hot'" in rows[place + 1]
             await chat.press("down")
             assert "hot" in chat.shown().splitlines()[place]
-            assert chat.app.desk.tuning.values == {"top_k": 30}
+            assert chat.app.controller.settings.values == {"top_k": 30}
             await chat.press("up", *"45")
             assert "cannot be" not in chat.shown()
             await chat.press("escape")
-            assert chat.app.desk.tuning.values == {"top_k": 45}
+            assert chat.app.controller.settings.values == {"top_k": 45}
 
     run(test())
 
@@ -114,12 +114,12 @@ def test_a_wrong_value_is_told_at_its_row_and_nothing_is_lost(tmp_path: Path) ->
 def test_closing_leaves_out_what_is_wrong(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
-            chat.app.desk.set("top_p", "0.5")
+            chat.app.controller.model.set("top_p", "0.5")
             await opened(chat)
             await with_focus(chat, "top_p")
             await chat.press("7", "escape")
             assert not isinstance(chat.app.screen, SettingsScreen)
-            assert chat.app.desk.tuning.values == {"top_p": 0.5}
+            assert chat.app.controller.settings.values == {"top_p": 0.5}
 
     run(test())
 
@@ -127,16 +127,16 @@ def test_closing_leaves_out_what_is_wrong(tmp_path: Path) -> None:
 def test_settings_of_loading_open_the_model_anew_once(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
-            backend = chat.app.desk.worker._backend
+            backend = chat.app.controller.worker._loader._backend
             await opened(chat)
             await with_focus(chat, "ctx")
             await chat.press(*"1024", "down")
             await with_focus(chat, "kv_type")
             await chat.press("right", "right", "right")
-            assert chat.app.desk.tuning.values == {"ctx": 1024, "kv_type": "q8_0"}
+            assert chat.app.controller.settings.values == {"ctx": 1024, "kv_type": "q8_0"}
             assert len(backend.opened) == 1
             await chat.press("escape")
-            await chat.until(lambda: chat.app.desk.opened)
+            await chat.until(lambda: chat.app.controller.model.opened)
             assert backend.opened[1:] == [("fake", {"ctx": 1024, "kv_type": "q8_0"})]
 
     run(test())
@@ -150,8 +150,8 @@ def test_what_is_set_back_opens_nothing(tmp_path: Path) -> None:
             await chat.press("right", "left")
             await with_focus(chat, "temp")
             await chat.press(*"0.5", "escape")
-            assert chat.app.desk.opened
-            assert len(chat.app.desk.worker._backend.opened) == 1
+            assert chat.app.controller.model.opened
+            assert len(chat.app.controller.worker._loader._backend.opened) == 1
 
     run(test())
 
@@ -160,21 +160,21 @@ def test_defaults_come_back_by_keys(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
             for name, value in (("temp", "0.5"), ("top_k", "9"), ("overflow", "drop")):
-                chat.app.desk.set(name, value)
-            chat.app.desk.set_system("Be brief.")
+                chat.app.controller.model.set(name, value)
+            chat.app.controller.set_system("Be brief.")
             await opened(chat)
             await with_focus(chat, "temp")
             await chat.press("ctrl+r")
-            assert chat.app.desk.tuning.values == {"top_k": 9, "overflow": "drop"}
+            assert chat.app.controller.settings.values == {"top_k": 9, "overflow": "drop"}
             assert line(chat, "temp") == "temp 0.8 default 0.8, edgellm's"
-            chat.app.desk.think(False)
+            chat.app.controller.model.think(False)
             await with_focus(chat, "thinking")
             await chat.press("ctrl+t")
-            assert chat.app.desk.tuning.values == {}
-            assert chat.app.desk.tuning.thinking is None
+            assert chat.app.controller.settings.values == {}
+            assert chat.app.controller.settings.thinking is None
             assert line(chat, "thinking") == "thinking ‹ automatic › default automatic, by the template"
             assert line(chat, "overflow") == "overflow ‹ stop › default stop, edgellm's"
-            assert chat.app.desk.chat.system == "Be brief."
+            assert chat.app.controller.conversation.chat.system == "Be brief."
 
     run(test())
 
@@ -182,13 +182,13 @@ def test_defaults_come_back_by_keys(tmp_path: Path) -> None:
 def test_the_system_prompt_may_have_lines(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
-            chat.app.desk.set_system("Be brief.")
+            chat.app.controller.set_system("Be brief.")
             screen = await opened(chat)
             assert "system prompt       Be brief." in chat.shown()
             screen.query_one("TextArea").focus()
             await chat.pilot.pause()
             await chat.press("end", "enter", *"No", "tab")
-            assert chat.app.desk.chat.system == "Be brief.\nNo"
+            assert chat.app.controller.conversation.chat.system == "Be brief.\nNo"
 
     run(test())
 
@@ -199,11 +199,11 @@ def test_thinking_is_switched_where_the_template_can(tmp_path: Path) -> None:
             await opened(chat)
             await with_focus(chat, "thinking")
             await chat.press("left")
-            assert chat.app.desk.tuning.thinking is False
+            assert chat.app.controller.settings.thinking is False
             await chat.press("right", "right")
-            assert chat.app.desk.tuning.thinking is True
+            assert chat.app.controller.settings.thinking is True
             await chat.press("ctrl+r")
-            assert chat.app.desk.tuning.thinking is None
+            assert chat.app.controller.settings.thinking is None
 
     async def without() -> None:
         async with chatting(tmp_path, FakeModel(thinking=False), SIZE) as chat:
@@ -225,9 +225,9 @@ def test_a_click_steps_through_choices(tmp_path: Path) -> None:
             ).query_one(ChoiceField)
             await chat.pilot.click(choice, offset=(5, 0))
             await chat.pilot.click(choice, offset=(5, 0))
-            assert chat.app.desk.tuning.values == {"overflow": "drop"}
+            assert chat.app.controller.settings.values == {"overflow": "drop"}
             await chat.pilot.click(choice, offset=(0, 0))
-            assert chat.app.desk.tuning.values == {"overflow": "stop"}
+            assert chat.app.controller.settings.values == {"overflow": "stop"}
 
     run(test())
 
@@ -235,13 +235,13 @@ def test_a_click_steps_through_choices(tmp_path: Path) -> None:
 def test_defaults_of_a_model_that_is_still_loading_come_later(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, FakeModel(defaults={"temp": 0.6}), SIZE) as chat:
-            backend = chat.app.desk.worker._backend
+            backend = chat.app.controller.worker._loader._backend
             backend.wait = Event()
-            chat.app.desk.open_model("fake")
+            chat.app.controller.model.open("fake")
             await opened(chat)
             assert line(chat, "temp") == "temp 0.8 default 0.8, edgellm's"
             backend.wait.set()
-            await chat.until(lambda: chat.app.desk.opened)
+            await chat.until(lambda: chat.app.controller.model.opened)
             assert line(chat, "temp") == "temp 0.6 default 0.6, from the model"
 
     run(test())
@@ -250,8 +250,8 @@ def test_defaults_of_a_model_that_is_still_loading_come_later(tmp_path: Path) ->
 def test_a_name_with_markup_is_only_a_name(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
-            chat.app.desk.open_model("[/b]x[red]")
-            await chat.until(lambda: chat.app.desk.opened)
+            chat.app.controller.model.open("[/b]x[red]")
+            await chat.until(lambda: chat.app.controller.model.opened)
             await opened(chat)
             assert "Settings of [/b]x[red]" in chat.shown()
 
@@ -261,11 +261,11 @@ def test_a_name_with_markup_is_only_a_name(tmp_path: Path) -> None:
 def test_what_is_set_shows_in_the_row_that_has_the_focus_and_stays_when_it_is_left_so(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
-            chat.app.desk.set("temp", "1.5")
+            chat.app.controller.model.set("temp", "1.5")
             for _ in range(2):
                 await chat.press("f4")
                 assert line(chat, "temp") == "temp 1.5 default 0.8, edgellm's"
                 await chat.press("escape")
-                assert chat.app.desk.tuning.values == {"temp": 1.5}
+                assert chat.app.controller.settings.values == {"temp": 1.5}
 
     run(test())

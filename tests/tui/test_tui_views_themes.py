@@ -78,7 +78,7 @@ def test_every_word_is_readable(tmp_path: Path, theme: str) -> None:
     async def test() -> None:
         async with chatting(tmp_path, FakeModel(defaults={"temp": 0.6}), (80, 24)) as chat:
             chat.app.theme = theme
-            for screen in (HelpScreen(), SettingsScreen(chat.app.desk)):
+            for screen in (HelpScreen(), SettingsScreen(chat.app.controller)):
                 await chat.app.push_screen(screen)
                 await chat.pilot.pause()
                 await chat.press("h")
@@ -93,7 +93,7 @@ def test_without_colour_there_is_none(tmp_path: Path, monkeypatch: pytest.Monkey
 
     async def test() -> None:
         async with chatting(tmp_path, size=(80, 24)) as chat:
-            await chat.app.push_screen(SettingsScreen(chat.app.desk))
+            await chat.app.push_screen(SettingsScreen(chat.app.controller))
             await chat.pilot.pause()
             filters = [each for each in chat.app._filters if each.enabled]
             for strip in chat.app.screen._compositor.render_strips():

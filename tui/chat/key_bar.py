@@ -1,4 +1,4 @@
-"""The keys below the conversation, on one line."""
+"""The line of keys at the bottom of the screen."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,9 @@ from textual.widget import Widget
 
 
 class KeyBar(Widget):
-    """Names what keys do here, as many as there is room for; a click presses one.
+    """Shows the keys that do something now, as many as fit on the line. A click presses a key.
 
-    Textual's Footer has a widget for each key, and makes them all anew whenever one comes or goes.
+    It takes the place of Textual's Footer, which creates a widget for each key whenever one key changes.
     """
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
@@ -26,15 +26,15 @@ class KeyBar(Widget):
         self._shown: tuple[tuple[str, str, str], ...] = ()
 
     def on_mount(self) -> None:
-        """Follow the focus and what runs."""
-        self.screen.bindings_updated_signal.subscribe(self, self._look)
+        """Subscribe to changes of the active bindings."""
+        self.screen.bindings_updated_signal.subscribe(self, self._update)
 
     def on_click(self, event: Click) -> None:
         """Press the key that was clicked."""
         if key := event.style.meta.get("key"):
             self.app.simulate_key(key)
 
-    def _look(self, screen: Screen[None]) -> None:
+    def _update(self, screen: Screen[None]) -> None:
         shown = tuple(self._entries(screen))
         if shown != self._shown:
             self._shown = shown
@@ -44,12 +44,12 @@ class KeyBar(Widget):
         shown: dict[str, Binding] = {}
         for active in screen.active_bindings.values():
             if active.binding.show and active.enabled:
-                shown.setdefault(active.binding.action, active.binding)  # one key of those that do the same
+                shown.setdefault(active.binding.action, active.binding)  # one key for each action
         for binding in shown.values():
             yield binding.key, self.app.get_key_display(binding), binding.description
 
     def render(self) -> Content:
-        """The line; with more space between the keys where all have room then."""
+        """The line. The keys are two columns apart if all of them fit so, else one."""
         entries = [
             Content.assemble((display, "bold $footer-key-foreground"), f" {description}").stylize(
                 Style.from_meta({"key": key})
@@ -66,6 +66,6 @@ class KeyBar(Widget):
 
 
 def key_of(screen: Screen[Any], id: str) -> str:
-    """How the key of a binding is called that does something now, or else nothing."""
+    """The name of the key of the active binding `id`; empty if no such binding is active."""
     bindings = (active.binding for active in screen.active_bindings.values())
     return next((screen.app.get_key_display(each) for each in bindings if each.id == id), "")

@@ -1,16 +1,19 @@
-"""How often the screen looks at the model."""
+"""How often the screen is refreshed while a reply is written."""
 
 from collections.abc import Callable
 from time import thread_time
 
-_SHARE = 0.04  # of one core: where all of them compute, what the screen takes is missing from the reply
+_CPU_SHARE = 0.04
+"""The share of one core for the screen: where all cores compute the reply, it slows the reply by as much."""
+
 SHORTEST_S, _LONGEST_S = 1 / 20, 1 / 4
 
 
 class RefreshRate:
-    """The time between two looks: so long that the thread of the screen takes a small share of a core.
+    """Adapts the time between two refreshes so that the calling thread takes a small share of a core.
 
-    A fast computer looks 20 times a second, a slow one about 4. Counted is all CPU time of the calling thread.
+    A fast computer refreshes 20 times a second, a slow one about 4 times. `clock` returns the CPU time of the calling
+    thread in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = thread_time) -> None:
@@ -18,9 +21,9 @@ class RefreshRate:
         self._cost_s = 0.0
 
     def wait(self) -> float:
-        """The seconds until the next look, as the last ones have cost; called once for each."""
+        """The seconds until the next refresh, from the CPU time of the last ones. Called once for each refresh."""
         at = self._clock()
-        cost = min(at - self._at, _SHARE * _LONGEST_S)  # keys may have come in between, or an hour
+        cost = min(at - self._at, _CPU_SHARE * _LONGEST_S)  # keys may have been handled in between
         self._at = at
         self._cost_s += (cost - self._cost_s) / 4
-        return max(self._cost_s / _SHARE, SHORTEST_S)
+        return max(self._cost_s / _CPU_SHARE, SHORTEST_S)

@@ -1,4 +1,4 @@
-"""Tells widgets that their size is another where Textual does not."""
+"""Sends the Resize events that Textual omits."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,17 @@ from textual.widget import Widget
 
 
 class ResizeNotifier:
-    """Sends a Resize to each of some widgets that a new layout left with another size.
+    """Sends a Resize to each of the given widgets whose size a layout changed.
 
-    Textual 8.2 sends one only where it sees the change, and it does not where anything is drawn between the change of
-    a style and the layout after it: a conversation would stay broken for the width it had before a list opened.
+    Textual 8.2 misses a change if anything is drawn between the change of a style and the layout after it: the lines
+    of a conversation would stay wrapped for the width before the list of chats opened.
     """
 
     def __init__(self, widgets: Sequence[Widget]) -> None:
         self._known = {widget: Size() for widget in widgets}
 
-    def laid_out(self, _: Screen[None]) -> None:
-        """To be called after each layout."""
+    def on_layout(self, _: Screen[None]) -> None:
+        """Compare the sizes; called after each layout."""
         for widget, known in self._known.items():
             if (size := widget.size) != known:
                 self._known[widget] = size

@@ -1,4 +1,4 @@
-"""What the transcript shows of the desk's messages."""
+"""The entries of the transcript, made from the messages of the conversation."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,60 +10,61 @@ from tui.instruments.reply_stats import reply_stats_line
 from tui.transcript import TranscriptEntry
 
 
-class _Seen(NamedTuple):
-    """What an entry is made of."""
+class _Source(NamedTuple):
+    """All that an entry depends on."""
 
     message: Message
     version: int
     versions: int
     unseen: bool
     running: bool
-    awaited: bool
+    pending: bool
 
 
 class TranscriptEntries:
-    """Makes the entries of a desk; each is the same object until it changes, so that a long conversation costs little.
+    """Makes the entries of the path that is shown.
 
-    Of a conversation that is no longer shown nothing is kept.
+    An entry stays the same object until its message changes, so that a long conversation is not rendered again.
     """
 
-    def __init__(self, desk: ChatController) -> None:
-        self._desk = desk
-        self._made: dict[int, tuple[_Seen, TranscriptEntry]] = {}
+    def __init__(self, controller: ChatController) -> None:
+        self._controller = controller
+        self._made: dict[int, tuple[_Source, TranscriptEntry]] = {}
 
     def shown(self) -> list[TranscriptEntry]:
-        """The path that is shown, the system prompt first."""
-        made = {seen.message.id: (seen, self._entry(seen)) for seen in self._path()}
+        """The entries of the path, the system prompt first."""
+        made = {source.message.id: (source, self._entry(source)) for source in self._path()}
         self._made = made
-        system = self._desk.chat.system
+        system = self._controller.conversation.chat.system
         return [*([TranscriptEntry(0, "system", system)] if system else []), *(entry for _, entry in made.values())]
 
-    def _entry(self, seen: _Seen) -> TranscriptEntry:
-        before = self._made.get(seen.message.id)
-        if before and before[0].message is seen.message and before[0][1:] == seen[1:]:
+    def _entry(self, source: _Source) -> TranscriptEntry:
+        before = self._made.get(source.message.id)
+        if before and before[0].message is source.message and before[0][1:] == source[1:]:
             return before[1]
-        return _entry(seen, self._desk.problems.get(seen.message.id, ""))
+        return _entry(source, self._controller.replies.errors.get(source.message.id, ""))
 
-    def _path(self) -> Iterator[_Seen]:
-        unseen, running = self._desk.unseen(), self._desk.running
-        for message in self._desk.path:
-            versions = self._desk.chat.tree.versions(message.id)
-            at = versions.index(message.id) + 1
-            awaited = self._desk.awaited(message.id)
-            yield _Seen(message, at, len(versions), message.id in unseen, message.id == running, awaited)
+    def _path(self) -> Iterator[_Source]:
+        conversation, replies = self._controller.conversation, self._controller.replies
+        unseen, running = self._controller.status.unseen(), replies.running
+        for message in conversation.path:
+            versions = conversation.chat.tree.versions(message.id)
+            version = versions.index(message.id) + 1
+            pending = replies.is_pending(message.id)
+            yield _Source(message, version, len(versions), message.id in unseen, message.id == running, pending)
 
 
-def _entry(seen: _Seen, problem: str) -> TranscriptEntry:
-    message = seen.message
+def _entry(source: _Source, error: str) -> TranscriptEntry:
+    message = source.message
     return TranscriptEntry(
         key=message.id,
         role=message.role,
         text=message.text,
-        figures=problem or ("" if seen.awaited else _figures(message)),
-        version=seen.version,
-        versions=seen.versions,
-        unseen=seen.unseen,
-        running=seen.running,
+        figures=error or ("" if source.pending else _figures(message)),
+        version=source.version,
+        versions=source.versions,
+        unseen=source.unseen,
+        running=source.running,
         title=display_name(message.model or ""),
     )
 

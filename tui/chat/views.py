@@ -1,4 +1,4 @@
-"""The screens that open over the conversation. Their modules are loaded when they are first wanted."""
+"""The screens that open over the conversation. Their modules are imported when they are first opened."""
 
 from typing import Any
 
@@ -10,21 +10,21 @@ from tui.core.controller import ChatController
 VIEWS = ("models", "settings", "inspector", "log", "help")
 
 
-def view(name: str, desk: ChatController) -> Screen[Any]:
-    """The screen of one of these names."""
+def view(name: str, controller: ChatController) -> Screen[Any]:
+    """A new screen, by one of the names in VIEWS."""
     match name:
         case "models":
             from tui.models.screen import ModelsScreen
 
-            return ModelsScreen(None if desk.refused else desk.model)
+            return ModelsScreen(None if controller.model.error else controller.model.name)
         case "settings":
             from tui.views.settings import SettingsScreen
 
-            return SettingsScreen(desk)
+            return SettingsScreen(controller)
         case "inspector":
             from tui.views.inspector import InspectorScreen
 
-            return InspectorScreen(desk)
+            return InspectorScreen(controller)
         case "log":
             from tui.views.log import LogScreen
 

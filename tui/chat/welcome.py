@@ -1,4 +1,4 @@
-"""What an empty chat shows: which model is open, and the few keys that matter."""
+"""The card in an empty chat: the model, and the most important keys."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,41 +20,44 @@ _KEYS = (
     ("composer.newline", "new line", "chat.models", "other models"),
     ("/", "commands", "chat.help", "help, all keys"),
 )
-"""In two columns: the id of a key or the key itself, and what it does."""
+"""Two columns of pairs: the id of a binding, or a key, and what the key does."""
+
 _NARROW = 48
+"""Columns, below which the pairs are one below the other."""
+
 _QUIET = "$foreground-muted"
 
 
 class Welcome(Widget):
-    """A quiet card in the middle of the screen, until something is said."""
+    """A card in the middle of the screen, until the first message is sent."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._reading, self._refused = Activity(), ""
+        self._activity, self._error = Activity(), ""
         self._shown = Content()
-        self._named: dict[str, str] = {}
+        self._key_names: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """The card."""
         yield Static()
 
     def on_mount(self) -> None:
-        """Know what the keys of the input box are called before it loses the focus."""
+        """Learn the names of the keys of the input box before it loses the focus."""
         self.screen.bindings_updated_signal.subscribe(self, self._learn)
 
-    def show(self, reading: Activity, refused: str = "") -> None:
-        """Say which model is open, or what it waits for; `refused` says why there is none."""
-        self._reading, self._refused = reading, refused
+    def show(self, activity: Activity, error: str = "") -> None:
+        """Show the model, or the progress of its loading; `error` says why no model is open."""
+        self._activity, self._error = activity, error
         card = Content("\n").join(self._lines())
         if card != self._shown:
             self._shown = card
             self.query_one(Static).update(card)
 
     def on_resize(self) -> None:
-        """On a narrow screen the keys stand one under the other."""
-        self.show(self._reading, self._refused)
+        """Lay the keys out for the new width."""
+        self.show(self._activity, self._error)
 
     def _lines(self) -> Iterator[Content]:
         yield Content.styled("edgellm", "bold $text-primary")
@@ -65,15 +68,15 @@ class Welcome(Widget):
         yield from self._keys()
 
     def _model(self) -> Iterator[Content]:
-        reading = self._reading
-        mark = (state(reading).text[:2], state(reading).style)
-        if reading.phase is Phase.CLOSED:
+        activity = self._activity
+        mark = (state(activity).text[:2], state(activity).style)
+        if activity.phase is Phase.CLOSED:
             yield Content.assemble(mark, f"no model is open: {self._key('chat.models')} chooses one")
-            if self._refused:
-                yield Content.styled(self._refused, "$text-error")
+            if self._error:
+                yield Content.styled(self._error, "$text-error")
             return
-        yield Content.assemble(mark, (display_name(reading.model, 44), "bold"))
-        about = f"{reading.context:,} tokens of context" if reading.context else printable(reading.progress, 44)
+        yield Content.assemble(mark, (display_name(activity.model, 44), "bold"))
+        about = f"{activity.context:,} tokens of context" if activity.context else printable(activity.progress, 44)
         yield Content.styled(f"  {about}", _QUIET)
 
     def _keys(self) -> Iterator[Content]:
@@ -91,9 +94,9 @@ class Welcome(Widget):
             self._key(right)
 
     def _key(self, name: str) -> str:
-        """How the key of a binding is called, or the name itself where none has it.
+        """The name of the key of a binding, or `name` itself if there is no such binding.
 
-        Keys of the input box do nothing while another widget has the focus, but are still called what they were.
+        The last name is kept for the bindings of the input box, which are inactive while another widget has the focus.
         """
-        self._named[name] = key_of(self.screen, name).replace("⏎", "enter") or self._named.get(name, name)
-        return self._named[name]
+        self._key_names[name] = key_of(self.screen, name).replace("⏎", "enter") or self._key_names.get(name, name)
+        return self._key_names[name]

@@ -1,54 +1,57 @@
-"""Commands for chats that are kept."""
+"""Commands for the stored chats."""
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import counted
 from tui.commands.command import Frontend, SlashCommand
 from tui.core.files import text_of, typed_path
 
-_DIGITS = 18
-"""Of a number that the store can have."""
+_MAX_DIGITS = 18
+"""Larger numbers do not fit into an id of SQLite."""
 
 
 def _save(frontend: Frontend, title: str) -> None:
-    settings = frontend.desk.tuning.keep()
-    if settings:
+    controller = frontend.controller
+    saved_settings = controller.settings.save()
+    if saved_settings:
         frontend.say("the settings of this model are saved")
-    if not frontend.desk.chat.id:
-        if settings and not title:
+    if not controller.conversation.chat.id:
+        if saved_settings and not title:
             return
-        raise EdgeLLMError("there is nothing yet to save; whatever is said is saved at once")
+        raise EdgeLLMError("there is nothing yet to save; every message is saved as soon as it is sent")
     if title:
-        frontend.desk.rename_chat(frontend.desk.chat.id, title)
-    frontend.say(f"saved as '{frontend.desk.chat.title}'; every word is, as it comes")
+        controller.conversation.rename(title)
+    frontend.say(f"saved as '{controller.conversation.chat.title}'; messages and replies are always saved")
 
 
 def _export(frontend: Frontend, name: str) -> None:
     if not name:
         raise EdgeLLMError("give a file: /export chat.md, or /export chat.json with every version in it")
     path = typed_path(name)
-    frontend.desk.export(path)
+    frontend.controller.chats.export(path)
     frontend.say(f"written to {path}")
 
 
 def _import(frontend: Frontend, name: str) -> None:
     if not name:
         raise EdgeLLMError("give a file that /export wrote, or ChatGPT's conversations.json: /import chat.json")
-    count = frontend.desk.import_chats(text_of(name, "split it into several files"))
-    frontend.say(f"{counted(count, 'chat')} came, and the last one is open" if count > 1 else "the chat is open")
+    count = frontend.controller.chats.import_json(text_of(name, "split it into several files"))
+    frontend.say(
+        f"{counted(count, 'chat')} imported; the last one is open" if count > 1 else "the imported chat is open"
+    )
 
 
 def _chats(frontend: Frontend, number: str) -> None:
     if not number:
         frontend.show("chats")
-    elif number.isascii() and number.isdigit() and len(number) <= _DIGITS:
-        frontend.desk.open_chat(int(number))
+    elif number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS:
+        frontend.controller.chats.open(int(number))
     else:
         raise EdgeLLMError("give the number of a chat, as /chats shows it")
 
 
 COMMANDS = (
-    SlashCommand("chats", "[NUMBER]", "the chats that are kept, or go on with one", _chats),
-    SlashCommand("save", "[TITLE]", "give this chat a title; all is saved anyway", _save),
+    SlashCommand("chats", "[NUMBER]", "list the saved chats, or open one", _chats),
+    SlashCommand("save", "[TITLE]", "give this chat a title; its messages are always saved", _save),
     SlashCommand("export", "FILE.md|FILE.json", "write this chat to a file", _export),
-    SlashCommand("import", "FILE.json", "bring back a chat that was exported, also from ChatGPT", _import),
+    SlashCommand("import", "FILE.json", "import an exported chat, also from ChatGPT", _import),
 )

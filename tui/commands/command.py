@@ -1,4 +1,4 @@
-"""What a slash command is, and what it may ask of the frontend that runs it."""
+"""Slash commands: how they are declared and run, and what they call."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from edgellm.fmt import printable
 from tui.core.controller import ChatController
 from tui.core.settings import is_setting
 
-_ALSO = {
+_ALIASES = {
     "?": "help",
     "h": "help",
     "exit": "quit",
@@ -32,39 +32,39 @@ _ALSO = {
     "history": "chats",
     "sessions": "chats",
 }
-"""What people type who come from other programs, and means the same here."""
+"""Names that other programs have for the commands."""
 
-_ELSEWHERE = {
+_INSTEAD = {
     "show": "/set shows the settings, /system the system prompt, /stats the figures",
-    "undo": "/earlier goes back to the version before, /edit says your last message in other words",
+    "undo": "/earlier shows the earlier version, /edit changes your last message",
     "copy": "Alt+Y copies the last message, Alt+C the last code",
     "delete": "in the list of chats (/chats) Del deletes one",
 }
-"""What is done here in other ways."""
+"""Commands of other programs that do not exist here, and what to use instead."""
 
-_LIKENESS = 0.7
-"""Of a command that is suggested: a slip of the pen has it, another word seldom."""
+_MIN_SIMILARITY = 0.7
+"""Of a suggested command: a typo is this similar, another word seldom."""
 
 
 class Frontend(Protocol):
-    """The screen, or the lines of `--plain`."""
+    """What a command may call: the screen or `--plain` implements it."""
 
-    desk: ChatController
+    controller: ChatController
 
     def say(self, text: str, severity: str = "information") -> None:
         """Show a line, or several."""
 
     def attach(self, name: str, text: str) -> None:
-        """Put a file beside what is typed: it is sent with the next message."""
+        """Attach a file to the next message."""
 
     def edit(self, message: int) -> None:
-        """Let the person change an earlier message of theirs, or a reply, from whose end the model then goes on."""
+        """Let the user edit an earlier message, or a reply, which the model then continues."""
 
     def point_at(self, message: int, words: str) -> None:
-        """Show a message, where it has one of the words."""
+        """Show the place in a message that has one of the words."""
 
     def show(self, view: str) -> None:
-        """Open one of `models settings chats inspector stats log help`."""
+        """Open a view: one of `models settings chats inspector stats log help`."""
 
     def leave(self) -> None:
         """End the program."""
@@ -72,7 +72,7 @@ class Frontend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """`/name argument`: what it takes, one line of help, and what it does with the argument."""
+    """`/name argument`. `argument` names it for the help; `run` gets it as typed. `run` raises EdgeLLMError."""
 
     name: str
     argument: str
@@ -81,9 +81,9 @@ class SlashCommand:
 
 
 def run_command(commands: Mapping[str, SlashCommand], frontend: Frontend, line: str) -> None:
-    """Run a line that begins with a slash. Raises EdgeLLMError for what cannot be done."""
+    """Run a line that begins with a slash. Raises EdgeLLMError if there is no such command or it fails."""
     name, _, argument = line.removeprefix("/").partition(" ")
-    name = _ALSO.get(name.casefold(), name)
+    name = _ALIASES.get(name.casefold(), name)
     if command := commands.get(name.casefold()):
         command.run(frontend, argument.strip())
     elif is_setting(name):
@@ -93,7 +93,7 @@ def run_command(commands: Mapping[str, SlashCommand], frontend: Frontend, line: 
 
 
 def _advice(name: str, commands: Mapping[str, SlashCommand]) -> str:
-    if told := _ELSEWHERE.get(name.casefold()):
-        return told
-    near = get_close_matches(name.casefold(), commands, n=1, cutoff=_LIKENESS)
+    if advice := _INSTEAD.get(name.casefold()):
+        return advice
+    near = get_close_matches(name.casefold(), commands, n=1, cutoff=_MIN_SIMILARITY)
     return f"did you mean /{near[0]}?" if near else f"/help lists all, and //{printable(name)} sends it as a message"

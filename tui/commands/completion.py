@@ -1,4 +1,4 @@
-"""What a command line that is being typed can become."""
+"""Completions of commands and their arguments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -11,7 +11,7 @@ from tui.core.settings import SETTINGS
 
 
 def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[CompletionItem]:
-    """Completions of the word before the cursor; none for a message. `models` are the names of those that are here."""
+    """Completions of the word before the cursor; none for a message. `models` are the names of all models."""
     typed = line[:cursor]
     if not typed.startswith("/") or typed.startswith("//") or "\n" in line:
         return []
@@ -34,7 +34,7 @@ def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[Com
 
 
 def _models(word: str, models: Iterable[str]) -> list[CompletionItem]:
-    """Names, and files of models where a path is begun."""
+    """Names of models, and model files if the word begins like a path."""
     names = (name for name in models if not any(map(str.isspace, name)))
     paths = complete_path(word) if word.startswith(("/", "./", "../", "~")) else []
     files = (path for path in paths if path.text.lower().endswith(("/", ".gguf")))

@@ -1,4 +1,4 @@
-"""Commands for what is said."""
+"""Commands for the messages of the open chat."""
 
 import shlex
 from pathlib import Path
@@ -21,45 +21,61 @@ def _file(frontend: Frontend, argument: str) -> None:
 
 
 def _edit(frontend: Frontend, text: str) -> None:
-    asked = [message.id for message in frontend.desk.path if message.role == "user"]
-    if not asked:
+    own = [message.id for message in frontend.controller.conversation.path if message.role == "user"]
+    if not own:
         raise EdgeLLMError("there is no message of yours yet to edit")
     if text:
-        frontend.desk.edit(asked[-1], text)
+        frontend.controller.sender.edit(own[-1], text)
     else:
-        frontend.edit(asked[-1])
+        frontend.edit(own[-1])
 
 
 def _continue(frontend: Frontend, text: str) -> None:
-    frontend.desk.go_on(text=text or None)
+    frontend.controller.sender.continue_reply(text=text or None)
+
+
+def _regenerate(frontend: Frontend, _: str) -> None:
+    frontend.controller.sender.regenerate()
+
+
+def _earlier(frontend: Frontend, _: str) -> None:
+    frontend.controller.navigation.walk(None, -1)
+
+
+def _later(frontend: Frontend, _: str) -> None:
+    frontend.controller.navigation.walk(None, 1)
 
 
 def _find(frontend: Frontend, words: str) -> None:
     if not words:
         raise EdgeLLMError("give words that a message of this chat has: /find memory")
-    found = frontend.desk.find(words)
-    again = "; the same once more goes on to the one before" if found.total > 1 else ""
-    frontend.say(f"{found.number} of {found.total} with these words, the last one first{again}")
-    frontend.point_at(found.message, words)
+    hit = frontend.controller.navigation.find(words)
+    again = "; the same command shows the one before" if hit.total > 1 else ""
+    frontend.say(f"{hit.number} of {hit.total} with these words, the last one first{again}")
+    frontend.point_at(hit.message, words)
 
 
 def _branch(frontend: Frontend, _: str) -> None:
-    if not frontend.desk.path:
+    if (leaf := frontend.controller.conversation.leaf) is None:
         raise EdgeLLMError("there is nothing yet to branch from")
-    frontend.desk.fork(frontend.desk.path[-1].id)
-    frontend.say("a new chat with all that was said; the other one stays as it is")
+    frontend.controller.chats.fork(leaf)
+    frontend.say("this is a new chat with the same messages; the other one stays as it is")
+
+
+def _clear(frontend: Frontend, _: str) -> None:
+    frontend.controller.chats.new()
 
 
 COMMANDS = (
     SlashCommand("file", "PATH ...", "send text files with the next message", _file),
-    SlashCommand("edit", "[TEXT]", "say your last message in other words", _edit),
+    SlashCommand("edit", "[TEXT]", "change your last message; the old one stays (/earlier)", _edit),
     SlashCommand(
         "continue", "[TEXT]", "the model goes on from the end of its reply, or of TEXT in its place", _continue
     ),
-    SlashCommand("regen", "", "another reply; the one before stays (/earlier)", lambda f, _: f.desk.regenerate()),
-    SlashCommand("earlier", "", "the version before, of an edit or a reply", lambda f, _: f.desk.walk(None, -1)),
-    SlashCommand("later", "", "the version after this one", lambda f, _: f.desk.walk(None, 1)),
+    SlashCommand("regen", "", "another reply; the old one stays (/earlier)", _regenerate),
+    SlashCommand("earlier", "", "the earlier version of a message or reply", _earlier),
+    SlashCommand("later", "", "the later version of a message or reply", _later),
     SlashCommand("find", "WORDS", "the last message with these words; again: the one before", _find),
-    SlashCommand("branch", "", "go on in a new chat that has all of this one", _branch),
-    SlashCommand("clear", "", "begin a new chat; this one stays in the list", lambda f, _: f.desk.new_chat()),
+    SlashCommand("branch", "", "go on in a new chat with a copy of these messages", _branch),
+    SlashCommand("clear", "", "begin a new chat; this one stays in the list", _clear),
 )

@@ -1,4 +1,4 @@
-"""What the model is doing at one moment, as the instruments show it."""
+"""What the model does at one moment, as the instruments show it."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from edgellm.generate.stats import Live
 
 
 class Phase(Enum):
-    """What the worker does; the values are what the status line says."""
+    """The phase of the worker; the values are the words of the status line."""
 
     CLOSED = "no model"
     LOADING = "loading"
@@ -18,12 +18,11 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """One look at the worker. Figures of a reply are those of its session (`live`), kept until the next one begins.
+    """The state of the worker and the figures of a reply (`live`), which stay until the next reply begins.
 
-    `progress` says what is being loaded or compiled. `context` is the most tokens that a conversation may have,
-    `counted` how many this one had before its model wrote anything in it. Of them the last reply does not see
-    `dropped_tokens`, nor `dropped_messages` from the first one on, as the policy `overflow` has it. `gpu_blocks` of
-    `blocks` are computed by a GPU.
+    `progress` says what is loaded or compiled. `context` is the size of the context in tokens, `counted` the tokens of
+    the conversation that are known without `live`. The last reply did not see the first `dropped_tokens` tokens and
+    `dropped_messages` messages, by the policy `overflow`. Of the model's `blocks` a GPU computes `gpu_blocks`.
     """
 
     phase: Phase = Phase.CLOSED
@@ -41,5 +40,5 @@ class Activity:
 
     @property
     def used(self) -> int:
-        """How many tokens of the context are taken."""
+        """The tokens of the context that are taken."""
         return self.live.context_used if self.live else min(self.counted, self.context)

@@ -1,4 +1,4 @@
-"""Words, looked for in one chat."""
+"""Search for words in one chat."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class SearchHit(NamedTuple):
 
 
 class ChatSearch:
-    """Goes from one message with the words to the next."""
+    """Steps through the messages that have some words."""
 
     def __init__(self) -> None:
         self._wanted = (0, 0, "")
@@ -24,10 +24,10 @@ class ChatSearch:
         self._at = 0
 
     def next(self, chat: SavedChat, words: str) -> SearchHit:
-        """The last message with all the words; where the same are wanted again, the one before, and round again.
+        """The last message with all the words. Each further call with the same words gives the one before, in a circle.
 
-        What was said meanwhile begins it anew. Those on the path that is shown come first, then those of other
-        versions. Raises EdgeLLMError if there is none.
+        Messages of the path that is shown come first, then those of other versions. A new message in the chat restarts
+        the search. Raises EdgeLLMError if no message has the words.
         """
         wanted = (chat.id, len(chat.tree.messages), words)
         again = wanted == self._wanted and self._order

@@ -1,114 +1,111 @@
-"""The chats that are kept: begun, opened, searched, forked, removed, exported and imported."""
+"""The stored chats: opened, searched, forked, deleted, exported and imported."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
-from tui.core.backend import Backend
-from tui.core.chat_search import ChatSearch, SearchHit
-from tui.core.events import ChatsChanged, Event, Notice, PathChanged, SettingsChanged
+from tui.core.conversation import Conversation
+from tui.core.current_model import CurrentModel, is_model_name
+from tui.core.events import ChatsChanged, Emit, PathChanged, SettingsChanged
 from tui.core.files import write_new
-from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
-from tui.core.status import ChatStatus
-from tui.core.store import ChatRow, Store
-
-_ELSEWHERE = "this chat is open elsewhere, too: what is said there comes here with your next message"
+from tui.core.replies import Replies
+from tui.core.store import ChatRow, SavedChat, Store
+from tui.core.token_count import TokenCount
 
 
-class Chats(ChatStatus):
-    """The conversation, and all others that it may give way to."""
+class Chats:
+    """All chats. Methods raise EdgeLLMError, in one line, if the store fails or a chat does not exist."""
 
     def __init__(
-        self, store: Store, backend: Backend, tell: Callable[[Event], None], given: RunOptions = NO_RUN_OPTIONS
+        self,
+        store: Store,
+        conversation: Conversation,
+        replies: Replies,
+        model: CurrentModel,
+        tokens: TokenCount,
+        emit: Emit,
     ) -> None:
-        super().__init__(store, backend, tell, given)
-        self._finder = ChatSearch()
+        self._store, self._conversation, self._replies = store, conversation, replies
+        self._model, self._tokens, self._emit = model, tokens, emit
 
-    def chats(self, search: str = "") -> Sequence[ChatRow]:
-        """The stored chats, the one used last first."""
-        return self.store.chats(search)
+    def list(self, search: str = "") -> Sequence[ChatRow]:
+        """The chats with all words of `search`, or all chats; the one used last is the first."""
+        return self._store.chats(search)
 
-    def new_chat(self) -> None:
-        """An empty conversation; it is stored when something is said in it."""
-        self.stop()
-        self.chat = self._new()
-        self.drafts.enter(0)
-        self._opened_chat()
+    def new(self) -> None:
+        """Open a new chat. It is stored when its first message is sent."""
+        self._replies.stop()
+        self._conversation.clear()
+        self._opened()
 
-    def open_chat(self, chat: int, at: int | None = None) -> None:
-        """Go on with a stored conversation; `at` is a message to be shown, in whichever version of it."""
-        self.stop()
-        self.chat = self.store.load(chat)
-        if at in self.chat.tree.messages:
-            self.chat.tree.show(at)
-        if not self.drafts.enter(chat):
-            self._tell(Notice(_ELSEWHERE, "warning"))
-        self._opened_chat()
+    def open(self, chat: int, message: int | None = None, *, own_model: bool = True) -> None:
+        """Open a stored chat, with the path through `message` shown.
+
+        The model that replied in it last is opened, too, if `own_model` and another model is open.
+        """
+        self._replies.stop()
+        self._conversation.load(chat, message)
+        self._opened()
+        if own_model:
+            self._open_model(self._conversation.chat)
+
+    def _opened(self) -> None:
+        self._tokens.refresh()
+        self._emit(PathChanged())
+        self._emit(ChatsChanged())
+        self._emit(SettingsChanged())
+
+    def _open_model(self, chat: SavedChat) -> None:
+        model, own = self._model, chat.path or chat.model
+        if own and model.path and own not in (model.path, model.name) and (chat.path or is_model_name(own)):
+            model.open(own)
 
     def fork(self, message: int) -> None:
-        """A new chat with everything up to a message; this one stays."""
-        self.take_written()
-        self.open_chat(self.store.put(self.chat.up_to(message)))
+        """Open a new chat with a copy of the messages up to `message`."""
+        self._replies.collect()
+        self.open(self._store.put(self._conversation.chat.up_to(message)))
 
-    def delete_chat(self, chat: int) -> None:
-        """Remove a chat; `undelete_chat` brings it back."""
-        self.store.delete(chat)
-        if chat == self.chat.id:
-            self.new_chat()
-        self._tell(ChatsChanged())
+    def delete(self, chat: int) -> None:
+        """Delete a chat; `undelete` brings it back."""
+        self._store.delete(chat)
+        if chat == self._conversation.chat.id:
+            self.new()
+        self._emit(ChatsChanged())
 
-    def undelete_chat(self, chat: int) -> None:
-        """Bring a removed chat back."""
-        self.store.undelete(chat)
-        self._tell(ChatsChanged())
+    def undelete(self, chat: int) -> None:
+        """Bring a deleted chat back."""
+        self._store.undelete(chat)
+        self._emit(ChatsChanged())
 
-    def rename_chat(self, chat: int, title: str) -> None:
+    def rename(self, chat: int, title: str) -> None:
         """Give a chat another title."""
-        if chat == self.chat.id:
-            self._retitle(title)
+        if chat == self._conversation.chat.id:
+            self._conversation.rename(title)
         else:
-            self.store.rename(chat, title)
-            self._tell(ChatsChanged())
+            self._store.rename(chat, title)
+            self._emit(ChatsChanged())
 
     def export(self, path: Path) -> None:
-        """Write this chat to a file that is not there yet: Markdown, or JSON where the name ends in .json.
+        """Write the open chat to a new file: JSON if its name ends in .json, else Markdown.
 
-        Raises EdgeLLMError for a name that promises another format.
+        Raises EdgeLLMError if the file exists, or if its name ends like another format.
         """
-        from tui.core.store.export import OTHERS, to_json, to_markdown
+        from tui.core.store.export import OTHER_FORMATS, to_json, to_markdown
 
         ending = path.suffix.lower()
-        if ending in OTHERS:
+        if ending in OTHER_FORMATS:
             markdown, json = path.with_suffix(".md"), path.with_suffix(".json")
             raise EdgeLLMError(f"a chat is written as Markdown or JSON: {markdown} or {json}")
-        self.take_written()
-        write_new(path, (to_json if ending == ".json" else to_markdown)(self.chat))
+        self._replies.collect()
+        write_new(path, (to_json if ending == ".json" else to_markdown)(self._conversation.chat))
 
-    def import_chats(self, text: str) -> int:
-        """Keep the chats of a JSON file and open the last of them; how many there were.
+    def import_json(self, text: str) -> int:
+        """Store the chats of a JSON file and open the last one, with the model that is open. Returns their number.
 
-        Raises EdgeLLMError for anything else.
+        Raises EdgeLLMError if the text is not in one of the known formats.
         """
         from tui.core.store.export import from_json
 
-        chats = from_json(self.store, text)
-        Chats.open_chat(self, chats[-1])  # the model goes on that is open: no file may choose another
+        chats = from_json(self._store, text)
+        self.open(chats[-1], own_model=False)  # no imported file may choose a model
         return len(chats)
-
-    def find(self, words: str) -> SearchHit:
-        """Show the last message with all these words, and each time after that the one before it.
-
-        Raises EdgeLLMError if there is none.
-        """
-        self.take_written()
-        found = self._finder.next(self.chat, words)
-        self.chat.tree.show(found.message)
-        self._show_leaf()
-        self.recount()
-        return found
-
-    def _opened_chat(self) -> None:
-        self.recount()
-        self._tell(PathChanged())
-        self._tell(ChatsChanged())
-        self._tell(SettingsChanged())

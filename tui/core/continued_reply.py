@@ -1,4 +1,4 @@
-"""A reply that goes on from where an earlier one ended."""
+"""A reply that continues an earlier one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class ContinuedReply:
-    """A reply with its beginning, which was there before, and the rest, which is being written."""
+    """A ReplyStream whose text begins with `begun`, which existed before; `rest` writes what follows."""
 
     def __init__(self, begun: str, rest: ReplyStream) -> None:
         self._begun, self._rest = begun, rest
 
     @property
     def text(self) -> str:
-        """All of it, as far as it has come."""
+        """The beginning and the rest written so far."""
         return self._begun + self._rest.text
 
     @property
@@ -28,25 +28,25 @@ class ContinuedReply:
 
     @property
     def stats(self) -> Stats:
-        """The figures of the rest; the beginning is a part of its prompt."""
+        """The figures of the rest; the beginning counts as part of its prompt."""
         return self._rest.stats
 
     @property
     def dropped_tokens(self) -> int:
-        """Those that the rest did not see."""
+        """The tokens of the conversation that the model did not see."""
         return self._rest.dropped_tokens
 
     @property
     def dropped_messages(self) -> int:
-        """Those that the rest did not see."""
+        """The messages of the conversation that the model did not see."""
         return self._rest.dropped_messages
 
     def live(self) -> Live:
-        """What the rest is doing now."""
+        """The figures of the rest at this moment."""
         return self._rest.live()
 
     def cancel(self) -> None:
-        """End it, from any thread."""
+        """End the reply; from any thread."""
         self._rest.cancel()
 
     def __iter__(self) -> Iterator[object]:

@@ -1,12 +1,12 @@
-"""What a model is called where there is little room."""
+"""Short names of models, for the screen."""
 
 from edgellm.fmt import printable
 
 
 def display_name(model: str, limit: int = 80) -> str:
-    """A model's name in at most `limit` characters, harmless to a terminal.
+    """A model's name in at most `limit` characters, without control characters.
 
-    Of the path of a file it is the last part. What is too long is cut in its middle, as names differ at their ends.
+    Of a path to a .gguf file the last part is taken. A longer name is cut in its middle, as names differ at their ends.
     """
     name = model.replace("\\", "/").rpartition("/")[2] if model.lower().endswith(".gguf") else model
     if len(name) > limit:

@@ -1,4 +1,4 @@
-"""What is typed and not sent: kept with its chat, or for one that is still to begin."""
+"""Drafts: what is typed and not sent, stored with its chat or for a chat that is still to begin."""
 
 from typing import Any, NamedTuple
 
@@ -6,101 +6,103 @@ from tui.core.chat_lock import ChatLocks
 from tui.core.store import Files, SavedChat, Store
 from tui.core.store.validation import InvalidError, files
 
-_PLACES = 8
+_SLOTS = 8
+"""Drafts outside chats; the locks of chats come after those of the slots."""
 
 
 class SavedDraft(NamedTuple):
-    """A text, and the files that go with it: their names and texts."""
+    """A text, and the names and texts of the files attached to it."""
 
     text: str = ""
     files: Files = ()
 
 
 class Drafts:
-    """The draft of the chat that is open here. Methods raise EdgeLLMError where the store fails.
+    """The draft of the open chat. Methods raise EdgeLLMError if the store fails.
 
-    Of several programs that run at once, one alone keeps the draft of a chat. Each has another place for what is typed
-    in no chat yet, or in one that another has: what is typed in one terminal is neither found nor lost in the next.
+    Of several running programs one alone stores the draft of a chat: the first that opened it. A draft in a chat that
+    another program has open, or in no chat, is stored in a slot, and each program has a slot of its own. So drafts of
+    two terminals never mix.
     """
 
     def __init__(self, store: Store) -> None:
-        self._store, self._presence = store, ChatLocks(store.path.with_suffix(".lock"))
+        self._store, self._locks = store, ChatLocks(store.path.with_suffix(".lock"))
         self._chat = 0
-        self._own = ""
-        self._files: tuple[int, Files] | None = None  # those of which chat are saved
+        self._slot = ""
+        self._stored_files: tuple[int, Files] | None = None  # with the chat that they are stored for
 
     def enter(self, chat: int) -> bool:
-        """Open a chat in place of the one before, 0 for a new one. False if another program has it open."""
+        """Open a chat in place of the one before; 0 is a new chat. Returns False if another program has it open."""
         if self._chat:
-            self._presence.leave(_PLACES + self._chat)
-        alone = not chat or self._presence.take(_PLACES + chat)
-        self._chat, self._files = chat if alone else 0, None
+            self._locks.release(_SLOTS + self._chat)
+        alone = not chat or self._locks.acquire(_SLOTS + chat)
+        self._chat, self._stored_files = chat if alone else 0, None
         return alone
 
     def read(self, chat: SavedChat) -> SavedDraft:
-        """What was typed; `chat` is the one that is open."""
+        """The stored draft; `chat` is the open chat."""
         if self._chat:
             return SavedDraft(chat.draft, chat.files)
-        place = self._place()
-        return SavedDraft(str(self._store.preference(place, "")), _attached(self._store.preference(_files(place), [])))
+        slot = self._own_slot()
+        stored = self._store.preferences.get(_files_key(slot), [])
+        return SavedDraft(str(self._store.preferences.get(slot, "")), _valid_files(stored))
 
     def save(self, draft: SavedDraft) -> None:
-        """Keep what is typed; files, which may be large, only where they are others than before."""
+        """Store a draft. Its files, which may be large, are stored only if they changed."""
         if self._chat:
             self._store.set_draft(self._chat, draft.text)
         else:
-            self._store.set_preference(self._place(), draft.text)
-        if self._files != (self._chat, draft.files):
+            self._store.preferences.set(self._own_slot(), draft.text)
+        if self._stored_files != (self._chat, draft.files):
             self._save_files(draft.files)
-            self._files = self._chat, draft.files
+            self._stored_files = self._chat, draft.files
 
     def forget_sent(self) -> None:
-        """Forget what was typed in no chat yet: it is a message now.
+        """Clear the slot, as its draft is a message now.
 
-        Where nobody has looked at it, as in a pipe, it was another message, and stays.
+        If the draft was never read or saved here, as by `--plain` in a pipe, the message was another one: it stays.
         """
-        if self._own:
+        if self._slot:
             self.save(SavedDraft())
 
     def _save_files(self, attached: Files) -> None:
         if self._chat:
             self._store.set_files(self._chat, attached)
         else:
-            self._store.set_preference(_files(self._place()), attached)
+            self._store.preferences.set(_files_key(self._own_slot()), attached)
 
     def close(self) -> None:
-        """Let other programs have what this one had."""
-        self._presence.close()
+        """Release the chat and the slot to other programs."""
+        self._locks.close()
 
-    def _place(self) -> str:
-        """Where this program keeps what is in no chat: where one that has ended left a draft, or else where is none."""
-        if not self._own:
-            free = [place for place in range(_PLACES) if self._presence.take(place)]
-            left = (place for place in free if self._left(place))
-            own = next(left, free[0] if free else _PLACES)
-            for place in free:
-                if place != own:
-                    self._presence.leave(place)
-            self._own = _name(own)
-        return self._own
+    def _own_slot(self) -> str:
+        """The slot of this program: one with the draft of a program that has ended, else a free one."""
+        if not self._slot:
+            free = [slot for slot in range(_SLOTS) if self._locks.acquire(slot)]
+            left = (slot for slot in free if self._has_draft(slot))
+            own = next(left, free[0] if free else _SLOTS)
+            for slot in free:
+                if slot != own:
+                    self._locks.release(slot)
+            self._slot = _key(own)
+        return self._slot
 
-    def _left(self, place: int) -> bool:
-        """Whether a program that has ended left something there."""
-        name = _name(place)
-        return bool(self._store.preference(name, "") or self._store.preference(_files(name), []))
-
-
-def _files(place: str) -> str:
-    return f"{place} files"
+    def _has_draft(self, slot: int) -> bool:
+        key = _key(slot)
+        return bool(self._store.preferences.get(key, "") or self._store.preferences.get(_files_key(key), []))
 
 
-def _attached(kept: Any) -> Files:
-    """What was kept, as far as it can be read: it is nothing that a chat should not open for."""
+def _key(slot: int) -> str:
+    return f"draft {slot}" if slot else "draft"
+
+
+def _files_key(slot: str) -> str:
+    return f"{slot} files"
+
+
+def _valid_files(stored: Any) -> Files:
+    """The stored files; none if they are damaged, as that must not keep a chat from opening."""
     try:
-        return files(kept)
+        return files(stored)
     except InvalidError:
         return ()
-
-
-def _name(place: int) -> str:
-    return f"draft {place}" if place else "draft"

@@ -1,6 +1,6 @@
-"""What the worker and the desk tell whoever shows them."""
+"""The events of the worker and of the chat controller."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +10,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened; the subclasses say what."""
+    """The base of all events."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOpened(Event):
-    """A model is ready. `ctx` is in tokens; `thinking`: its template can switch thinking on and off.
+    """A model is open.
 
-    `defaults` are the options of replies for which its file brings values of its own. `asked` is what was to be
-    opened: a path, or a name. `path` opens it again, from any folder.
+    `name` is its name in lists, `ctx` its context in tokens. `thinking` is true if its chat template can switch
+    thinking on and off. `defaults` are the generation options for which its file brings values. `asked` is the path or
+    name that was requested; `path` opens the same model from any folder.
     """
 
     name: str
@@ -31,9 +32,9 @@ class ModelOpened(Event):
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed(Event):
-    """A model was not opened; the line says why and what to do. `kept`: the one before is still open.
+    """The model `name`, as it was requested, was not opened; `problem` is one line with the reason and what to do.
 
-    `to_set`: what has to be done is to set something for it.
+    `kept` is true if the model before is still open, `to_set` if a setting would let this model open.
     """
 
     name: str
@@ -44,9 +45,11 @@ class ModelFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded(Event):
-    """The reply `message` is as it stays. `problem` is None, or the line that says why it broke off.
+    """The reply with the id `message` has its final text.
 
-    `finish_reason` is one of `eog stop length cancelled error`. `dropped_messages` of those before it were not seen.
+    `finish_reason` is one of `eog stop length cancelled error`. `stats` is made by
+    `tui.core.past_stats.stats_record`. The model did not see the first `dropped_tokens` tokens and `dropped_messages`
+    messages of the conversation. `problem` is one line about an early end, or None.
     """
 
     message: int
@@ -60,7 +63,7 @@ class ReplyEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConversationCounted(Event):
-    """The conversation that ends with the message `leaf` has so many tokens."""
+    """The conversation that ends with the message `leaf` has `tokens` tokens, the system prompt included."""
 
     leaf: int | None
     tokens: int
@@ -68,7 +71,7 @@ class ConversationCounted(Event):
 
 @dataclass(frozen=True, slots=True)
 class AttachmentCounted(Event):
-    """A file that may go with a message, or a text without a name, has so many tokens."""
+    """A file called `name`, or a pasted text with an empty name, has `tokens` tokens as part of a message."""
 
     name: str
     text: str
@@ -77,29 +80,33 @@ class AttachmentCounted(Event):
 
 @dataclass(frozen=True, slots=True)
 class Inspected(Event):
-    """What the model would get of the conversation that is shown."""
+    """The prompt that the model gets for the conversation that is shown."""
 
     inspection: "Inspection"
 
 
 @dataclass(frozen=True, slots=True)
 class PathChanged(Event):
-    """Other messages are shown, or the same in another state."""
+    """Other messages are shown, or the state of a shown message changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatsChanged(Event):
-    """The list of chats is another, or which of them is open."""
+    """The list of chats changed, or another chat is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged(Event):
-    """Settings, system prompt or model were changed."""
+    """A setting, the system prompt or the model changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice(Event):
-    """A line for the person. `severity` is one of `information warning error`."""
+    """A line for the user. `severity` is one of `information warning error`."""
 
     text: str
     severity: str = "information"
+
+
+Emit = Callable[[Event], None]
+"""Takes an event, from any thread."""

@@ -1,4 +1,4 @@
-"""Files that a person names, and how they go with a message."""
+"""Files that the user names, and their form in a message."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 
 def typed_path(name: str) -> Path:
-    """The path that was typed, `~` in it as in a shell. Raises EdgeLLMError for what can be none."""
+    """The path that was typed, with `~` expanded. Raises EdgeLLMError for a name that no file can have."""
     try:
         path = Path(name).expanduser()
         path.stat()
@@ -22,41 +22,41 @@ def typed_path(name: str) -> Path:
         raise EdgeLLMError(f"{printable(name, 400)}: there is no such user; give the whole path") from None
     except ValueError:  # "\0" in it, or half a surrogate pair
         raise EdgeLLMError(f"{printable(name, 400)}: no file can have this name; give another one") from None
-    except OSError:  # that is told where it is opened
+    except OSError:  # raised again where the file is opened
         pass
     return path
 
 
 def text_of(name: str, advice: str) -> str:
-    """What is in the file that was typed; `advice` is for one that is too long. Raises EdgeLLMError."""
+    """The text of the file that was typed. Raises EdgeLLMError, with `advice` if the file is too long."""
     path = typed_path(name)
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 (those of `Path` may raise OSError)
-        # A pipe may never end, nor begin.
+        # Reading a pipe may never return.
         raise EdgeLLMError(f"{printable(name, 400)}: is no file; give a text file")
     return decode_input(read_input(str(path)), name, advice)
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet, all of it or nothing. Raises EdgeLLMError."""
-    made = False
+    """Write a new file, all of it or nothing. Raises EdgeLLMError, also if the file exists."""
+    created = False
     try:
         with path.open("x", encoding="utf-8") as file:
-            made = True
+            created = True
             file.write(text)
     except OSError as error:
-        if made:
+        if created:
             path.unlink(missing_ok=True)
         advice = "make room" if error.errno == errno.ENOSPC else "give another name"
         raise EdgeLLMError(f"{printable(str(path), 400)}: {error.strerror or error}; {advice}") from error
 
 
 def with_files(text: str, files: Iterable[tuple[str, str]]) -> str:
-    """A message as the model gets it: each file with its name, fenced, and below them what was typed."""
+    """A message as the model gets it: each file with its name, in a code block, and below them the text."""
     return "\n\n".join(part for part in [*(_fenced(*file) for file in files), text] if part)
 
 
 def _fenced(name: str, content: str) -> str:
-    """The fence is longer than any in the file, so that none of it can be taken for the end."""
+    """A code block whose fence is longer than any in the file, so that the file cannot end it."""
     longest = max(map(len, _BACKTICKS.findall(content)), default=2)
     fence = "`" * (longest + 1)
     return f"{name}:\n{fence}\n{content.rstrip()}\n{fence}"

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes: `process` is what this process holds (resident), `free` what the machine could still give."""
+    """In bytes: `process` is the resident memory of this process, `free` what the machine has available."""
 
     process: int
     free: int
 
 
 def memory() -> Memory:
-    """What is held and free now."""
-    import psutil  # after the screen stands
+    """Measure both now."""
+    import psutil  # here, so that the screen appears earlier
 
     from edgellm.system.machine import available_memory
 

@@ -5,15 +5,15 @@ from threading import Thread
 
 
 class ModelNames:
-    """`names`, found by `find` in a thread that ends with the process: a folder on a network may never answer."""
+    """`names` are found by `find`, in a daemon thread: a folder on a network may never answer."""
 
     def __init__(self, find: Callable[[], Sequence[str]]) -> None:
         self._find = find
         self.names: Sequence[str] = ()
 
-    def look(self) -> None:
-        """Find out which there are now."""
-        Thread(target=self._look, name="model names", daemon=True).start()
+    def refresh(self) -> None:
+        """Find the names again; returns at once."""
+        Thread(target=self._refresh, name="model names", daemon=True).start()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         self.names = self._find()

@@ -1,4 +1,4 @@
-"""What the command line says for one run: none of it is kept."""
+"""The options of the command line, for one run: none of them is stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from typing import Any
 class RunOptions:
     """`options` are fields of `LoadOptions`, `GenerationOptions`, `ChatOptions` and `TemplateOptions`.
 
-    `template_args` are names for the template. `system` is the system prompt of the chats that begin in this run, and
-    of the one that it goes on with; `message` is what is said first.
+    `template_args` are variables for the chat template. `system` is the system prompt of the chats that begin in this
+    run, and of the chat that it resumes. `message` is sent first.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)

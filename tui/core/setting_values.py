@@ -1,4 +1,4 @@
-"""What a person types as the value of a setting, and how a value is shown."""
+"""Values of settings as text: what the user types, and what is shown."""
 
 import json
 import os
@@ -14,7 +14,7 @@ _RAW = re.compile(r"[\n\t\r\\]")
 
 
 def number_or_text(text: str) -> Any:
-    """A number where the text is one, or else the text."""
+    """The text as a number, if it is one, else the text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -24,7 +24,7 @@ def number_or_text(text: str) -> Any:
 
 
 def read_stops(text: str) -> Any:
-    """Stop strings: a JSON list of several, or one, with the escapes `\\n`, `\\t`, `\\r` and `\\\\`."""
+    """Stop strings: a JSON list, or one string with the escapes `\\n`, `\\t`, `\\r` and `\\\\`."""
     if text.startswith("["):
         try:
             return json.loads(text)
@@ -34,18 +34,18 @@ def read_stops(text: str) -> Any:
 
 
 def templates() -> list[str]:
-    """The names of the templates that are built in."""
+    """The names of the built-in templates."""
     return sorted(path.stem for path in Path(edgellm.__file__).parent.glob("text/templates/*.jinja"))
 
 
 def read_template(text: str) -> str:
-    """The name of a template that is built in, or the whole path of a file, to be found from any folder."""
+    """The name of a built-in template, or the absolute path of a file."""
     is_path = "." in text or any(separator in text for separator in ("/", os.sep))
     return os.path.abspath(os.path.expanduser(text)) if is_path else text  # noqa: PTH100, PTH111 (those may raise)
 
 
 def words(value: Any) -> str:
-    """A value as it is typed; nothing for None."""
+    """A value as the user would type it; empty for None."""
     if isinstance(value, tuple | list):
         return _stops_as_typed(value)
     return "" if value is None else str(value)

@@ -1,6 +1,6 @@
-"""What can be set for a model; values are checked where they are entered.
+"""The settings of a model, and how they are typed.
 
-Defaults, checks, help and choices are those of `edgellm.options`; nothing here has one of its own.
+Defaults, checks, help and choices are those of `edgellm.options`.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from tui.core.setting_values import number_or_text, read_stops, read_template
 
 
 class Group(Enum):
-    """What a setting belongs to."""
+    """The class of options that a setting belongs to."""
 
     GENERATION = GenerationOptions
     CHAT = ChatOptions
@@ -24,7 +24,7 @@ class Group(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that can be set; `read` makes a value of what is typed, `typed` says how to type it."""
+    """A setting. `read` makes a value of the typed text, and `typed` says how to type it, if the help does not."""
 
     name: str
     group: Group
@@ -33,31 +33,33 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """What it does, in one sentence without a period."""
-        return self.group.value.help(self.name) + (f"; {self.typed}" if self.typed else "")
+        """What the setting does, without a period."""
+        text: str = self.group.value.help(self.name)
+        return f"{text}; {self.typed}" if self.typed else text
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Its only possible values; empty if it has others."""
-        return self.group.value.choices(self.name)
+        """The only possible values; empty if others are possible."""
+        choices: tuple[str, ...] = self.group.value.choices(self.name)
+        return choices
 
     @property
     def loads(self) -> bool:
-        """Whether another value opens the model anew."""
+        """Whether a change takes effect only when the model is opened again."""
         return self.group in OPENING
 
     @property
     def default(self) -> Any:
-        """edgellm's default; None where it comes from the model or the machine."""
+        """The default; None if it depends on the model or the machine."""
         return next(option.default for option in fields(self.group.value) if option.name == self.name)
 
     def parse(self, text: str) -> Any:
-        """The value that a person typed. Raises OptionError, which says what it may be."""
+        """The value of a typed text. Raises OptionError, which names the possible values."""
         return getattr(self.group.value.from_kwargs(**{self.name: self.read(text)}), self.name)
 
 
 OPENING = (Group.LOAD, Group.TEMPLATE)
-"""What a model is opened with."""
+"""The groups that a model is opened with."""
 
 
 SETTINGS = (
@@ -84,7 +86,7 @@ SETTINGS = (
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 
 
-_ALSO = {
+_ALIASES = {
     "temperature": "temp",
     "num_ctx": "ctx",
     "ctx_size": "ctx",
@@ -99,37 +101,37 @@ _ALSO = {
     "cache_type_k": "kv_type",
     "chat_template": "template",
 }
-"""What settings are called in other programs."""
+"""Names of settings in other programs."""
 
 
 def is_setting(name: str) -> bool:
-    """Whether a setting is called so, here or elsewhere."""
+    """Whether this is the name of a setting, here or in another program."""
     asked = name.replace("-", "_").casefold()
-    return asked in BY_NAME or asked in _ALSO
+    return asked in BY_NAME or asked in _ALIASES
 
 
 def setting(name: str) -> Setting:
-    """The setting of a name, `-` as good as `_`, or of its name elsewhere. Raises OptionError, which lists them all."""
+    """A setting by its name here or in another program; `-` and `_` are the same. Raises OptionError, which lists all."""
     asked = name.replace("-", "_").casefold()
     try:
-        return BY_NAME[_ALSO.get(asked, asked)]
+        return BY_NAME[_ALIASES.get(asked, asked)]
     except KeyError:
         raise OptionError(f"there is no setting {name}; there are {', '.join(BY_NAME)}") from None
 
 
 def chosen(values: Mapping[str, Any], *groups: Group) -> dict[str, Any]:
-    """Those of the values that are options of the groups, also where there is no setting for them; None is no value."""
+    """The values that are options of the groups, whether or not there is a setting for them; None is left out."""
     names = {option.name for group in groups for option in fields(group.value)}
     return {name: value for name, value in values.items() if name in names and value is not None}
 
 
 def rest(values: Mapping[str, Any], *groups: Group) -> dict[str, Any]:
-    """Those of the values that are none of the groups."""
+    """The values that are no options of the groups."""
     return {name: value for name, value in values.items() if name not in chosen({name: 0}, *groups)}
 
 
 def valid(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored values as far as they are still settings and possible: a store may be older or newer than this."""
+    """The stored values that are settings with valid values: the store may be of an older or newer version."""
     found = {}
     for name, value in values.items():
         try:

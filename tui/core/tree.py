@@ -1,4 +1,4 @@
-"""A conversation as a tree: every version of every message is kept, and one path through it is shown."""
+"""A conversation as a tree of all versions of all messages, of which one path is shown."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `text` is as it was written, a model's thinking included.
+    """One message; its `text` includes the model's thinking.
 
-    `parent` is the message before it, None at the beginning. `finish_reason` of a reply is None while it is written
-    (or where the program was killed over it), then one of `eog stop length cancelled error`. `stats` are the fields of
-    `edgellm.generate.stats.Stats`, and `context_used`, the tokens that were in the context at its end, of `ctx` that it had room
-    for. `dropped_tokens` counts the tokens of the conversation that a reply did not see, `dropped_messages` the
-    messages, from the first one on without the system prompt. `created` is in seconds since the epoch.
+    `parent` is the id of the message before it, None for the first one. `created` is in seconds since the epoch.
+    `model` wrote the reply. `finish_reason` of a reply is one of `eog stop length cancelled error`, and None until its
+    end or if the program was killed before. `stats` are made by `tui.core.past_stats.stats_record`. The model did not
+    see the first `dropped_tokens` tokens and `dropped_messages` messages of the conversation, the system prompt not
+    counted.
     """
 
     id: int
@@ -29,7 +29,7 @@ class Message:
 
 
 class Tree:
-    """The messages of one conversation. `leaf` is the last one shown, None where there is nothing yet."""
+    """The messages of one conversation. `leaf` is the id of the last message shown, None in an empty tree."""
 
     def __init__(self, messages: Iterable[Message] = (), leaf: int | None = None) -> None:
         self.messages: dict[int, Message] = {}
@@ -41,13 +41,13 @@ class Tree:
         self.show(leaf)
 
     def put(self, message: Message) -> None:
-        """Add a message after its parent, or replace the one of the same id. What is shown stays."""
+        """Add a message after its parent, or replace the one of the same id. The path stays the same."""
         if message.id not in self.messages:
             self._children.setdefault(message.parent, []).append(message.id)
         self.messages[message.id] = message
 
     def withdraw(self, message: int, instead: int) -> bool:
-        """Take a version out and show another one in its place; one that something follows stays. Whether it is out."""
+        """Remove a message and show the version `instead`. Returns False, and removes nothing, if it has children."""
         if self._children.get(message):
             return False
         parent = self.messages.pop(message).parent
@@ -59,7 +59,7 @@ class Tree:
         return True
 
     def show(self, message: int | None) -> None:
-        """Show the path through a message, and below it as it was shown last, or else the newest."""
+        """Show the path through a message. Below it, the path is the one shown last, or else the newest."""
         while message is not None and (below := self._children.get(message)):
             message = self._shown.get(message, below[-1])
         self.leaf = message
@@ -79,8 +79,8 @@ class Tree:
         return self._children[self.messages[message].parent]
 
     def walk(self, message: int, step: int) -> None:
-        """Show the version that is `step` further; nothing happens beyond the first and the last."""
+        """Show the version `step` after that of a message; does nothing beyond the first and the last version."""
         versions = self.versions(message)
-        place = versions.index(message) + step
-        if 0 <= place < len(versions):
-            self.show(versions[place])
+        index = versions.index(message) + step
+        if 0 <= index < len(versions):
+            self.show(versions[index])

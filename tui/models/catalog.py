@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
-from tui.core.worker import error_line
+from tui.core.error_text import error_line
 from tui.models.row import ModelRow, fit
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from edgellm.fmt import printable
-from tui.core.worker import error_line
+from tui.core.error_text import error_line
 
 if TYPE_CHECKING:
     from edgellm.hub import PullProgress

@@ -1,4 +1,4 @@
-"""What is typed or piped into `--plain`: messages and commands, one after the other."""
+"""The input of `--plain`: messages and commands, typed or piped."""
 
 import sys
 from collections.abc import Iterable
@@ -12,24 +12,25 @@ _QUOTES = '"""'
 
 
 class PlainInput:
-    """Lines of stdin. On a terminal they can be edited and recalled.
+    """Reads stdin by lines. On a terminal, lines can be edited and recalled.
 
-    There Ctrl-D ends them, and Ctrl-C drops what is typed; where nothing is, it is for who reads.
+    There Ctrl-D ends the input. Ctrl-C drops the line that is typed; on an empty line it raises KeyboardInterrupt.
     """
 
     def __init__(self, history: Iterable[str]) -> None:
-        self.live = bool(sys.stdin and sys.stdin.isatty())
-        self._edited = self.live and bool(sys.stdout and sys.stdout.isatty())
+        self.is_terminal = bool(sys.stdin and sys.stdin.isatty())
+        self._edited = self.is_terminal and bool(sys.stdout and sys.stdout.isatty())
         self._begun = False
-        if self.live:
+        if self.is_terminal:
             sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
         if self._edited:
             _use_readline(history)
 
     def read(self) -> str | None:
-        """A line, or all between two of three quotes; an empty one for what Ctrl-C dropped; None at the end.
+        """A line, or the lines between two lines of three quotes. Empty after Ctrl-C dropped it; None at the end.
 
-        Raises EdgeLLMError for what is no text, and KeyboardInterrupt where nothing is typed, or nobody can tell.
+        Raises EdgeLLMError for bytes that are no text. Raises KeyboardInterrupt for Ctrl-C on an empty line, or where
+        Python cannot tell whether the line is empty.
         """
         block: list[str] | None = None
         try:
@@ -46,19 +47,19 @@ class PlainInput:
         return "\n".join(block)
 
     def _line(self, prompt: str) -> str | None:
-        line = self._typed(prompt) if self.live else self._piped()
+        line = self._typed(prompt) if self.is_terminal else self._piped()
         return line.rstrip("\r\n") if line else None
 
     def _typed(self, prompt: str) -> str:
-        """A line with its end, empty when there are no more."""
+        """A line with its line end; empty at the end of the input."""
         if not self._edited:
             click.echo(prompt, nl=False, err=True)
             return sys.stdin.readline()
-        before = _edited_line() if _keeps_lines() else ""
+        before = _edited_line() if _repeats_lines() else ""
         try:
             return f"{input(prompt)}\n"
         except EOFError:
-            click.echo()  # what is said next, by the shell or here, begins a line
+            click.echo()  # the next output begins a line
             return ""
         except KeyboardInterrupt:
             self._begun = _edited_line() not in ("", before)
@@ -74,7 +75,7 @@ class PlainInput:
 
 
 def _edited_line() -> str:
-    """The line that is being edited, or was last, where Python has a readline."""
+    """The line that is edited now or was edited last; empty where Python has no readline."""
     with suppress(ImportError):
         import readline
 
@@ -82,8 +83,8 @@ def _edited_line() -> str:
     return ""
 
 
-def _keeps_lines() -> bool:
-    """Whether a line is still the edited one at the next prompt, until something is typed: with libedit (a Mac)."""
+def _repeats_lines() -> bool:
+    """Whether the edited line of the last prompt stays until a key is pressed, as with libedit (macOS)."""
     with suppress(ImportError):
         import readline
 
@@ -92,7 +93,7 @@ def _keeps_lines() -> bool:
 
 
 def _use_readline(history: Iterable[str]) -> None:
-    """Have `input` edit and recall; where Python has no readline, the terminal's own keys remain."""
+    """Make `input` edit and recall lines, where Python has readline."""
     with suppress(ImportError):
         import readline
 

@@ -1,4 +1,4 @@
-"""What `--plain` writes: replies alone to stdout, all else to stderr."""
+"""The output of `--plain`: replies go to stdout, all else to stderr."""
 
 import sys
 
@@ -8,7 +8,7 @@ from tui.core.titles import with_joiners
 
 
 class PlainOutput:
-    """Nothing that a terminal would act on gets to one. `failed` tells whether an error was said."""
+    """Writes no control characters to a terminal. `failed` is true once an error was written."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -18,21 +18,21 @@ class PlainOutput:
             sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
 
     def reply(self, text: str) -> None:
-        """Write what is new of a reply that has come so far."""
+        """Write the new part of a reply; `text` is the whole reply so far."""
         new, self._shown = text[self._shown :], len(text)
         if new:
             click.echo(with_joiners(new) if self._on_screen else new, nl=False)
 
     def end(self, text: str) -> None:
-        """Write the rest of a reply, and end its line if it has one."""
+        """Write the rest of a reply and, unless it is empty, a line end."""
         self.reply(text)
         self._shown = 0
         if text:
             click.echo()
 
     def say(self, text: str, severity: str = "information") -> None:
-        """Lines on stderr."""
-        wrong = severity == "error"
-        self.failed |= wrong
+        """Write lines to stderr."""
+        is_error = severity == "error"
+        self.failed |= is_error
         if text:
-            click.echo(with_joiners(f"edgellm: {text}" if wrong else text), err=True)
+            click.echo(with_joiners(f"edgellm: {text}" if is_error else text), err=True)

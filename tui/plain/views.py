@@ -1,4 +1,4 @@
-"""What the views of the screen show, as lines for `--plain`."""
+"""The views of the screen as lines for `--plain`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from edgellm.fmt import printable, size, table
 from tui.commands import COMMANDS
 from tui.core.controller import ChatController
+from tui.core.conversation import Conversation
 from tui.core.display_names import display_name
 from tui.core.memory import memory
 from tui.core.settings import SETTINGS
@@ -23,23 +24,23 @@ if TYPE_CHECKING:
 
 
 def _help(_: ChatController) -> Iterator[str]:
-    """The commands, and how messages are written."""
+    """The commands, and how to type messages."""
     yield from table(("command", ""), ((f"/{c.name} {c.argument}".rstrip(), c.help) for c in COMMANDS.values()))
     yield ""
     yield 'A message is one line; several lines stand between two lines of """. Ctrl-C stops a reply, or'
     yield "drops what you have typed; where nothing is typed it leaves, as Ctrl-D does."
 
 
-def _settings(desk: ChatController) -> Iterator[str]:
+def _settings(controller: ChatController) -> Iterator[str]:
     """The settings of the model in use."""
-    yield from table(("setting", "value", ""), ((s.name, desk.value(s.name), s.help) for s in SETTINGS))
+    yield from table(("setting", "value", ""), ((s.name, controller.model.value(s.name), s.help) for s in SETTINGS))
 
 
-def _chats(desk: ChatController) -> Iterator[str]:
+def _chats(controller: ChatController) -> Iterator[str]:
     """The stored chats, with the number by which /chats opens one."""
     rows = (
         (str(row.id), f"{datetime.fromtimestamp(row.updated):%Y-%m-%d %H:%M}", str(row.messages), one_line(row.title))
-        for row in desk.chats()
+        for row in controller.chats.list()
     )
     yield from table(("number", "last used", "messages", "title"), rows)
 
@@ -55,11 +56,11 @@ def _models(_: ChatController) -> Iterator[str]:
     yield from table(("name", "size", "type", ""), rows)
 
 
-def _stats(desk: ChatController) -> Iterator[str]:
-    """The line of the last reply, and below it all that the panel of the screen knows."""
-    last = next((m for m in reversed(desk.path) if m.stats), None)
+def _stats(controller: ChatController) -> Iterator[str]:
+    """The line of the last reply, and below it the figures of the panel."""
+    last = next((m for m in reversed(controller.conversation.path) if m.stats), None)
     yield reply_stats_line(last.stats or {}, last.finish_reason, last.dropped_tokens) if last else "no reply yet"
-    known = metric_values(desk.reading(), memory())
+    known = metric_values(controller.status.activity(), memory())
     labels = {entry.name: entry.label for entries in SECTIONS.values() for entry in entries if entry.label}
     figures = (
         (label, value.text.strip()) for name, label in labels.items() if isinstance(value := known[name], TextValue)
@@ -67,23 +68,23 @@ def _stats(desk: ChatController) -> Iterator[str]:
     yield from table(("figure", ""), (figure for figure in figures if figure[1] != UNKNOWN))
 
 
-def place_lines(desk: ChatController) -> Iterator[str]:
-    """Where in a conversation one is: its title, and what was said last."""
-    path = desk.path
-    yield f"{desk.chat.title or 'an empty chat'}, {len(path)} messages" if path else "a new chat"
+def place_lines(conversation: Conversation) -> Iterator[str]:
+    """The title of a conversation, and its last two messages."""
+    path = conversation.path
+    yield f"{conversation.chat.title or 'an empty chat'}, {len(path)} messages" if path else "a new chat"
     for message in path[-2:]:
-        yield from message_lines(desk, message)
+        yield from message_lines(conversation, message)
 
 
-def message_lines(desk: ChatController, message: Message) -> Iterator[str]:
-    """Who said something, in which of several versions, and what."""
-    versions = desk.chat.tree.versions(message.id)
+def message_lines(conversation: Conversation, message: Message) -> Iterator[str]:
+    """Who wrote a message, which of several versions it is, and its text."""
+    versions = conversation.chat.tree.versions(message.id)
     number = f" ({versions.index(message.id) + 1} of {len(versions)})" if len(versions) > 1 else ""
     yield f"{'you' if message.role == 'user' else display_name(message.model or message.role)}{number}: {message.text}"
 
 
 def inspection_lines(inspection: "Inspection") -> Iterator[str]:
-    """What the model gets: the text, its tokens, and what is odd about it."""
+    """The prompt as the model gets it: text, tokens, and warnings."""
     yield inspection.text
     yield ""
     yield f"{len(inspection.ids):,} tokens: {' '.join(map(str, inspection.ids))}"
@@ -97,4 +98,4 @@ VIEWS: Mapping[str, Callable[[ChatController], Iterator[str]]] = {
     "models": _models,
     "stats": _stats,
 }
-"""The views that are lists, by the names that commands have for them."""
+"""The views, by the names that commands have for them."""

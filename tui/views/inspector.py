@@ -32,9 +32,9 @@ class InspectorScreen(View):
         bind("inspector.copy", "c", "copy", "Copy all", "Copy the text, or the ids of its tokens"),
     ]
 
-    def __init__(self, desk: ChatController) -> None:
+    def __init__(self, controller: ChatController) -> None:
         super().__init__()
-        self._desk = desk
+        self._controller = controller
         self._seen: Inspection | None = None
         self._tokens = False
 
@@ -46,7 +46,7 @@ class InspectorScreen(View):
 
     def on_mount(self) -> None:
         """Ask the model's thread."""
-        self._desk.inspect()
+        self._controller.status.inspect()
 
     def heard(self, event: Event) -> None:
         """Show the prompt, or why there is none."""

@@ -44,9 +44,9 @@ class PaletteCommands(Provider):
         for command in COMMANDS.values():
             line = f"/{command.name}"
             if not command.argument or command.argument.startswith("["):
-                yield line, command.help, partial(chat.command, line)
+                yield line, command.help, partial(chat.parts.frontend.run, line)
             else:
-                yield f"{line} {command.argument}", command.help, partial(chat.begin, f"{line} ")
+                yield f"{line} {command.argument}", command.help, partial(chat.parts.frontend.start_command, f"{line} ")
 
     def _keys(self) -> Iterator[_Entry]:
         for active in self.screen.active_bindings.values():

@@ -43,10 +43,10 @@ class SettingsScreen(View):
         ),
     ]
 
-    def __init__(self, desk: ChatController) -> None:
+    def __init__(self, controller: ChatController) -> None:
         super().__init__()
-        self._desk, self._loaded = desk, desk.tuning.for_loading()
-        self._system = TextArea(desk.chat.system or "", tab_behavior="focus", compact=True)
+        self._controller, self._loaded = controller, controller.settings.for_loading()
+        self._system = TextArea(controller.conversation.chat.system or "", tab_behavior="focus", compact=True)
         self._thinking = SettingRow("thinking", _THINKING, choices=("on", "off"))
         self._rows = {SettingRow(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
 
@@ -70,23 +70,24 @@ class SettingsScreen(View):
             self._show()
 
     def _show(self) -> None:
-        desk = self._desk
-        self.query_one("#frame").border_title = escape(f"Settings of {display_name(desk.model or 'no model', 40)}")
-        self._thinking.display = bool(desk.opened and desk.opened.thinking)
-        self._thinking.show({True: "on", False: "off", None: ""}[desk.tuning.thinking], _AUTOMATIC, "by the template")
+        model, settings = self._controller.model, self._controller.settings
+        self.query_one("#frame").border_title = escape(f"Settings of {display_name(model.name or 'no model', 40)}")
+        self._thinking.display = bool(model.opened and model.opened.thinking)
+        self._thinking.show({True: "on", False: "off", None: ""}[settings.thinking], _AUTOMATIC, "by the template")
         for row, setting in self._rows.items():
-            row.show(words(desk.tuning.values.get(setting.name)), *self._default(setting))
+            row.show(words(settings.values.get(setting.name)), *self._default(setting))
 
     def _default(self, setting: Setting) -> tuple[str, str]:
         """The default of a setting, and its source."""
-        brought = self._desk.opened.defaults if self._desk.opened else {}
+        opened = self._controller.model.opened
+        brought = opened.defaults if opened else {}
         if setting.name in brought:
             return _shown(brought[setting.name]), "from the model"
         if setting.default is not None:
             return _shown(setting.default), "edgellm's"
-        reading = self._desk.reading()
-        found = {"ctx": reading.context, "threads": reading.threads}.get(setting.name)
-        unset = setting.name not in self._desk.tuning.values
+        activity = self._controller.status.activity()
+        found = {"ctx": activity.context, "threads": activity.threads}.get(setting.name)
+        unset = setting.name not in self._controller.settings.values
         return _AUTOMATIC, f"{found:,} now" if found and unset else ""
 
     # What the person does
@@ -116,7 +117,7 @@ class SettingsScreen(View):
         """Reset all settings of the model; the system prompt belongs to the chat, and stays."""
         for row in (self._thinking, *self._rows):
             row.text = ""
-        self.attempt(self._desk.reset)
+        self.attempt(self._controller.model.reset)
         self._loaded = {}
 
     def action_close(self) -> None:
@@ -124,19 +125,19 @@ class SettingsScreen(View):
         self._take_system()
         for row in self._rows:
             self._take(row)
-        if self._desk.tuning.for_loading() != self._loaded:
-            self.attempt(self._desk.reopen)
+        if self._controller.settings.for_loading() != self._loaded:
+            self.attempt(self._controller.model.reopen)
         super().action_close()
 
     def _take(self, row: SettingRow) -> None:
         if row is self._thinking:
-            self.attempt(lambda: self._desk.think({"on": True, "off": False}.get(row.text)))
-        elif not row.wrong and row.text != words(self._desk.tuning.values.get(self._rows[row].name)):
-            self.attempt(lambda: self._desk.keep(self._rows[row].name, row.text))
+            self.attempt(lambda: self._controller.model.think({"on": True, "off": False}.get(row.text)))
+        elif not row.wrong and row.text != words(self._controller.settings.values.get(self._rows[row].name)):
+            self.attempt(lambda: self._controller.model.set_without_reopen(self._rows[row].name, row.text))
 
     def _take_system(self) -> None:
-        if (text := self._system.text.strip()) != (self._desk.chat.system or ""):
-            self.attempt(lambda: self._desk.set_system(text))
+        if (text := self._system.text.strip()) != (self._controller.conversation.chat.system or ""):
+            self.attempt(lambda: self._controller.set_system(text))
 
     def _focused(self) -> SettingRow | None:
         at = self.focused

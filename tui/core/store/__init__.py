@@ -1,4 +1,4 @@
-"""Conversations kept in SQLite: saved as they grow, searched, exported and imported."""
+"""Chats in SQLite: saved while they grow, searched, exported and imported."""
 
 from tui.core.store.records import ChatRow, Files, SavedChat
 from tui.core.store.store import Store

@@ -1,4 +1,4 @@
-"""The file: opened, locked for each change, and every failure told in one line."""
+"""The database file: opened, locked for each change, with one line for each failure."""
 
 import errno
 import os
@@ -17,8 +17,8 @@ from tui.core.store.schema import migrate
 from tui.core.store.search import Run
 from tui.core.store.validation import InvalidError
 
-_PATIENCE_S = 5.0
-"""How long another program may keep the file locked; its changes, like ours, take milliseconds."""
+_LOCK_TIMEOUT_S = 5.0
+"""How long another program may hold the lock of the file. A change takes milliseconds."""
 
 _DAMAGED = "damaged, or no database; move it away, with -wal and -shm beside it, to begin a new one"
 _LOCKED = "another program has it locked; close that one and try again"
@@ -37,25 +37,26 @@ _FAILURES = {
 }
 
 
-_OF_A_FULL_DISK = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
-"""What SQLite says of a disk that has no room for the files beside a database, as of other failures."""
+_MAYBE_FULL = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+"""Codes for, among others, a disk without room for the files that SQLite puts beside a database."""
 
 _PROBE = bytes(1 << 16)
-"""More than the least that SQLite puts beside a database."""
+"""More than the smallest file that SQLite puts beside a database."""
 
 
 class Database:
-    """A SQLite file for several threads and programs at once. Raises EdgeLLMError, in one line, if it cannot be used.
+    """A SQLite file that several threads and programs use at once.
 
-    The file is the user's alone, and so is its folder where it is made here.
+    Only the user can read the file, and the folder if it is created here. All methods raise EdgeLLMError, in one line,
+    if the file cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = Lock()
         with self._failures():
-            _make(path)
-            self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)
+            _create(path)
+            self._db = sqlite3.connect(path, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare()
             except BaseException:
@@ -70,23 +71,23 @@ class Database:
     def _prepare(self) -> None:
         migrate(self._db, self.path)
         self._db.text_factory = partial(str, encoding="utf-8", errors="replace")
-        # A commit writes to the log and does not wait for the disk. That is enough against kill -9: what was written
-        # is the system's, not the process's. A power cut may take the last commits with it, but breaks nothing.
+        # A commit writes to the log without waiting for the disk. It survives kill -9, as the operating system has the
+        # data. A power failure may lose the last commits, but damages nothing.
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA foreign_keys = ON")
         self._db.execute("PRAGMA trusted_schema = OFF")
         search.prepare(self._db)
 
     @contextmanager
-    def _change(self) -> Iterator[Run]:
-        """One transaction that changes something, or nothing if it fails; gives what runs a statement in it."""
+    def change(self) -> Iterator[Run]:
+        """A transaction that writes: all of it or, if it raises, nothing. Yields the function that runs a statement."""
         with self._lock, self._failures(), self._db:
-            self._db.execute("BEGIN IMMEDIATE")  # waits for the other programs now, and not in the middle
+            self._db.execute("BEGIN IMMEDIATE")  # waits for the lock now, and not in the middle
             yield self._run
 
     @contextmanager
-    def _look(self) -> Iterator[Run]:
-        """One transaction that sees one state of the file, whatever other programs write; they do not wait."""
+    def read(self) -> Iterator[Run]:
+        """A transaction that reads one state of the file and does not make other programs wait."""
         with self._lock, self._failures(), self._db:
             self._db.execute("BEGIN")
             yield self._run
@@ -96,21 +97,23 @@ class Database:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """What goes wrong, as an EdgeLLMError that names the file."""
+        """Turn errors into an EdgeLLMError that names the file."""
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest tells more than anyone can act on
-            told = _FULL if code in _OF_A_FULL_DISK and _is_full(self.path.parent) else _FAILURES.get(code)
-            raise EdgeLLMError(f"{self.path}: {told or _other(error)}") from error
+            code = (
+                getattr(error, "sqlite_errorcode", 0) & 0xFF
+            )  # the upper bits have details that do not change the advice
+            line = _FULL if code in _MAYBE_FULL and _is_full(self.path.parent) else _FAILURES.get(code)
+            raise EdgeLLMError(f"{self.path}: {line or _other(error)}") from error
         except OSError as error:
             raise EdgeLLMError(f"{self.path}: {error.strerror or error}; set EDGELLM_HOME to another folder") from error
-        except (InvalidError, UnicodeDecodeError) as error:  # the latter where SQLite quotes the damage
+        except (InvalidError, UnicodeDecodeError) as error:  # the latter where SQLite quotes damaged text
             raise EdgeLLMError(f"{self.path}: {_DAMAGED} ({error})") from error
 
 
 def _is_full(folder: Path) -> bool:
-    """Whether nothing can be written in a folder for want of room on its disk, or of a quota."""
+    """Whether a write to a folder fails because its disk is full or a quota is reached."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(_PROBE)
@@ -124,11 +127,11 @@ def _other(error: Exception) -> str:
 
 
 def storable(text: str) -> str:
-    """Text as UTF-8 can have it: half a surrogate pair, as a paste may bring it, becomes a question mark."""
+    """Text that UTF-8 can encode: half a surrogate pair, which a paste may contain, becomes a question mark."""
     return text.encode(errors="replace").decode()
 
 
-def _make(path: Path) -> None:
-    """The file, empty and private if there is none; what SQLite puts beside it takes over its permissions."""
+def _create(path: Path) -> None:
+    """Create an empty file if there is none. The files that SQLite puts beside it get its permissions."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

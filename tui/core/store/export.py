@@ -1,4 +1,4 @@
-"""A chat as a file: Markdown to read, and JSON with every version in it that can be imported again."""
+"""Chats as files: Markdown to read, and JSON with all versions of all messages, which can be imported again."""
 
 import json
 import re
@@ -18,13 +18,13 @@ from tui.core.tree import Message, Tree
 FORMAT = "edgellm-chat"
 VERSION = 1
 
-OTHERS = (".csv", ".docx", ".htm", ".html", ".jsonl", ".odt", ".pdf", ".rtf")
-"""How files end that would be taken for something else than the Markdown in them."""
+OTHER_FORMATS = (".csv", ".docx", ".htm", ".html", ".jsonl", ".odt", ".pdf", ".rtf")
+"""File name endings of formats that export does not write."""
 
-_LARGEST = 100_000_000
-"""Characters that a file to import may have."""
+_MAX_CHARACTERS = 100_000_000
+"""Of a file to import."""
 
-_TITLE = 200
+_MAX_TITLE = 200
 
 _HEAD = validation.having(
     format=validation.among([FORMAT]),
@@ -41,7 +41,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})(.*)$", re.MULTILINE)
 
 
 def to_markdown(chat: SavedChat) -> str:
-    """The messages that are shown, to read: roles are headings, thinking is folded, figures are a small line."""
+    """The messages of the path as Markdown: roles are headings, thinking is folded, figures are a small line."""
     parts = [f"# {' '.join(chat.title.split()) or 'SavedChat'}"]
     if chat.system:
         parts += ["## System", _closed(chat.system)]
@@ -61,7 +61,7 @@ def _body(message: Message) -> list[str]:
 
 
 def _closed(text: str) -> str:
-    """Text whose last code block is closed, so that what follows is no part of it."""
+    """A text with its last code block closed, so that the text after it is not part of the block."""
     opened = ""
     for fence, info in _FENCE.findall(text):
         if not opened:
@@ -72,7 +72,7 @@ def _closed(text: str) -> str:
 
 
 def _line(message: Message) -> str:
-    """What is known of a reply besides its text."""
+    """Model and figures of a reply."""
     stats: Mapping[str, Any] = message.stats or {}
     parts = [message.model or ""]
     parts += [f"{stats['generated_tokens']:,} tokens"] if "generated_tokens" in stats else []
@@ -84,7 +84,7 @@ def _line(message: Message) -> str:
 
 
 def to_json(chat: SavedChat) -> str:
-    """Everything, all versions of all messages; the leaf is the last message shown."""
+    """All versions of all messages as JSON; `leaf` is the last message of the path."""
     head = {"format": FORMAT, "version": VERSION, "title": chat.title, "system": chat.system, "model": chat.model}
     messages = [{name: getattr(message, name) for name in FIELDS} for message in chat.tree.messages.values()]
     whole = {**head, "leaf": chat.tree.leaf, "messages": messages}
@@ -92,9 +92,9 @@ def to_json(chat: SavedChat) -> str:
 
 
 def from_json(store: Store, text: str) -> list[int]:
-    """Store what `to_json` wrote, or another program's conversations, as new chats; their ids, the newest last.
+    """Store the chats of a text that `to_json` or another program wrote. Returns their ids in the order of the text.
 
-    Raises EdgeLLMError, and stores nothing, for anything else.
+    Raises EdgeLLMError, and stores nothing, if the text has another format.
     """
     try:
         return store.put_all(_chats(text))
@@ -104,8 +104,8 @@ def from_json(store: Store, text: str) -> list[int]:
 
 
 def _chats(text: str) -> list[SavedChat]:
-    if len(text) > _LARGEST:
-        raise validation.InvalidError(f"more than {_LARGEST:,} characters")
+    if len(text) > _MAX_CHARACTERS:
+        raise validation.InvalidError(f"more than {_MAX_CHARACTERS:,} characters")
     lines = lines_of(text) if text.lstrip().startswith("{") and "\n{" in text.strip() else None
     value = _parsed(text) if lines is None else lines
     return chats_of(value) or [_chat(value)]
@@ -122,7 +122,7 @@ def _chat(value: Any) -> SavedChat:
     if leaf not in {message.id for message in messages} and (messages or leaf is not None):
         raise validation.InvalidError(f"leaf {leaf} is not among the messages")
     return SavedChat(
-        0, " ".join(found["title"].split())[:_TITLE], found["system"], found["model"], Tree(messages, leaf)
+        0, " ".join(found["title"].split())[:_MAX_TITLE], found["system"], found["model"], Tree(messages, leaf)
     )
 
 
@@ -131,5 +131,5 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise validation.InvalidError(f"no JSON at line {error.lineno}, column {error.colno}") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits, a thousand brackets
+    except (ValueError, RecursionError):  # thousands of digits, or of brackets
         raise validation.InvalidError("no JSON of a chat") from None

@@ -1,7 +1,7 @@
-"""Conversations that other programs wrote: OpenAI's lists of messages, and what ChatGPT exports.
+"""Reads conversations of other programs: OpenAI's lists of messages, and ChatGPT's export.
 
-Everything in them is checked before it is used, and bounded. What is no text, such as an image, is left out with a
-word in its place; messages without a text are left out.
+All values are checked before use, and all lists are bounded. An image or other part that is no text becomes its type in
+brackets; messages without text are left out.
 """
 
 import json
@@ -13,24 +13,24 @@ from tui.core.store.records import SavedChat
 from tui.core.store.validation import InvalidError
 from tui.core.tree import Message, Tree
 
-_MOST_CHATS, _MOST_MESSAGES, _MOST_PARTS = 10_000, 100_000, 1000
+_MAX_CHATS, _MAX_MESSAGES, _MAX_PARTS = 10_000, 100_000, 1000
 _TITLE = 48
 _ROLES = {"user": "user", "assistant": "assistant", "tool": "tool", "function": "tool"}
-_SYSTEM = ("system", "developer")
+_SYSTEM_ROLES = ("system", "developer")
 _LATEST = 4_102_444_800.0  # the year 2100
-_UNSEEN = ("model_editable_context", "user_editable_context")
+_HIDDEN_CONTENT = ("model_editable_context", "user_editable_context")
 
 
 def chats_of(value: Any) -> list[SavedChat] | None:
-    """The chats in a JSON value, the oldest first; None where it looks like nothing that is known here.
+    """The chats in a JSON value, in its order; None if the value has neither of the two formats.
 
-    Raises InvalidError for what is damaged, or larger than anyone's conversations.
+    Raises InvalidError if it is damaged or exceeds the bounds.
     """
     found = _conversations(value)
     if found is None:
         return None
-    if len(found) > _MOST_CHATS:
-        raise InvalidError(f"more than {_MOST_CHATS:,} conversations")
+    if len(found) > _MAX_CHATS:
+        raise InvalidError(f"more than {_MAX_CHATS:,} conversations")
     chats = [_exported(one) if "mapping" in one else _listed(one["messages"], one.get("title")) for one in found]
     if not (chats := [chat for chat in chats if chat.tree.messages]):
         raise InvalidError("no message in it has a text")
@@ -38,10 +38,12 @@ def chats_of(value: Any) -> list[SavedChat] | None:
 
 
 def lines_of(text: str) -> Any:
-    """The values of JSONL, one on each line; None where a line is none."""
-    lines = [line for line in text.split("\n") if line.strip()]  # a JSON text may hold other separators as they are
+    """The values of a JSONL text; None if a line is no JSON."""
+    lines = [
+        line for line in text.split("\n") if line.strip()
+    ]  # JSON strings may contain the other separators of `splitlines`
     try:
-        return [json.loads(line) for line in lines[: _MOST_MESSAGES + 1]]
+        return [json.loads(line) for line in lines[: _MAX_MESSAGES + 1]]
     except (ValueError, RecursionError):
         return None
 
@@ -57,7 +59,7 @@ def _conversations(value: Any) -> list[Mapping[str, Any]] | None:
 
 
 def _listed(messages: list[Any], title: Any) -> SavedChat:
-    """A chat of one message after the other; the first one of the system is its system prompt."""
+    """A chat from a list of messages. A system message at its beginning becomes the system prompt."""
     system, kept = None, list[Message]()
     for place, message in enumerate(_bounded(messages), 1):
         role, text = _role(message, place), _text(message.get("content"))
@@ -70,24 +72,24 @@ def _listed(messages: list[Any], title: Any) -> SavedChat:
 
 
 def _bounded(messages: list[Any]) -> list[Any]:
-    if len(messages) > _MOST_MESSAGES:
-        raise InvalidError(f"more than {_MOST_MESSAGES:,} messages in one conversation")
+    if len(messages) > _MAX_MESSAGES:
+        raise InvalidError(f"more than {_MAX_MESSAGES:,} messages in one conversation")
     return messages
 
 
 def _role(message: Any, place: int) -> str:
     role = message.get("role") if isinstance(message, dict) else None
-    if not isinstance(role, str) or role not in (*_ROLES, *_SYSTEM):
+    if not isinstance(role, str) or role not in (*_ROLES, *_SYSTEM_ROLES):
         raise InvalidError(f"message {place} has no role of user, assistant, system, developer or tool")
     return _ROLES.get(role, "system")
 
 
 def _text(content: Any) -> str:
-    """A text, or the texts of several parts below each other."""
+    """The text of a message, or the texts of its parts, separated by empty lines."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "\n\n".join(filter(None, map(_part, parts[:_MOST_PARTS])))
+    return "\n\n".join(filter(None, map(_part, parts[:_MAX_PARTS])))
 
 
 def _part(part: Any) -> str:
@@ -111,14 +113,14 @@ def _title(title: Any, messages: list[Message]) -> str:
     return words or " ".join(first[:1000].split())[:_TITLE]
 
 
-# ChatGPT: a tree of nodes by their ids, some of them without a message
+# ChatGPT's export: a tree of nodes by their ids, some of them without a message
 
 
 def _exported(conversation: Mapping[str, Any]) -> SavedChat:
     nodes = {name: node for name, node in conversation["mapping"].items() if isinstance(node, dict)}
     _bounded(list(nodes))
     tree, places, system = Tree(), dict[str, int | None](), None
-    for name in _from_the_roots(nodes):
+    for name in _parents_first(nodes):
         parent = places.get(_parent(nodes[name]) or "")
         message = _message(nodes[name].get("message"), len(tree.messages) + 1, parent)
         places[name] = parent
@@ -138,8 +140,8 @@ def _parent(node: Mapping[str, Any]) -> str | None:
     return parent if isinstance(parent, str) else None
 
 
-def _from_the_roots(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The names of the nodes, each after its parent; those in a circle, which no root leads to, are left out."""
+def _parents_first(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The ids of the nodes, each after its parent. Nodes in a cycle, which no root leads to, are left out."""
     children: dict[str | None, list[str]] = {}
     for name, node in nodes.items():
         parent = _parent(node)
@@ -152,16 +154,20 @@ def _from_the_roots(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _message(value: Any, number: int, parent: int | None) -> Message | None:
-    """A message of a node; None for one without a text, or that is not for the person."""
+    """The message of a node; None if it has no text or is hidden from the user."""
     if not isinstance(value, dict) or not isinstance(author := value.get("author"), dict):
         return None
     content, about = value.get("content"), value.get("metadata")
     about = about if isinstance(about, dict) else {}
     role = author.get("role")
-    if not isinstance(content, dict) or not isinstance(role, str) or role not in (*_ROLES, *_SYSTEM):
+    if not isinstance(content, dict) or not isinstance(role, str) or role not in (*_ROLES, *_SYSTEM_ROLES):
         return None
     text = _text(content.get("parts") or content.get("text"))
-    if not text.strip() or content.get("content_type") in _UNSEEN or about.get("is_visually_hidden_from_conversation"):
+    if (
+        not text.strip()
+        or content.get("content_type") in _HIDDEN_CONTENT
+        or about.get("is_visually_hidden_from_conversation")
+    ):
         return None
     role = _ROLES.get(role, "system")
     model = about.get("model_slug")

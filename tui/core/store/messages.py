@@ -17,7 +17,7 @@ _GROWING = ("text", "model", "finish_reason", "stats", "dropped_tokens", "droppe
 
 
 def insert_chat(run: Run, chat: SavedChat) -> int:
-    """Store a chat with all its messages under new ids; its own."""
+    """Store a chat and its messages under new ids. Returns the id of the chat."""
     values = (chat.title, chat.system, chat.model, chat.path, chat.draft, time())
     statement = "INSERT INTO chats (title, system, model, path, draft, updated) VALUES (?, ?, ?, ?, ?, ?)"
     new = run(statement, *values).lastrowid
@@ -30,7 +30,7 @@ def insert_chat(run: Run, chat: SavedChat) -> int:
 
 
 def insert_row(run: Run, chat: int, message: Message) -> int:
-    """Store a message under a new id, which it returns."""
+    """Store a message under a new id. Returns the id."""
     columns, places = ", ".join(_COLUMNS), ", ".join("?" for _ in _COLUMNS)
     values = [_value(message, name) for name in _COLUMNS]
     new = run(f"INSERT INTO messages (chat, {columns}) VALUES (?, {places})", chat, *values).lastrowid
@@ -40,7 +40,7 @@ def insert_row(run: Run, chat: int, message: Message) -> int:
 
 
 def replace_row(run: Run, message: Message) -> bool:
-    """Store what has changed of a message; False if it is not there."""
+    """Store the fields of a message that may change. Returns False if there is no such message."""
     columns = ", ".join(f"{name} = ?" for name in _GROWING)
     values = [_value(message, name) for name in _GROWING]
     if not run(f"UPDATE messages SET {columns} WHERE id = ?", *values, message.id).rowcount:
@@ -50,7 +50,7 @@ def replace_row(run: Run, message: Message) -> bool:
 
 
 def select_rows(run: Run, chat: int) -> list[dict[str, Any]]:
-    """The fields of a chat's messages, parents first, to be checked."""
+    """The fields of a chat's messages, parents first, not validated."""
     rows = run(f"SELECT {', '.join(FIELDS)} FROM messages WHERE chat = ? ORDER BY id", chat)
     return [_with_stats(dict(zip(FIELDS, row, strict=True))) for row in rows]
 
@@ -61,7 +61,7 @@ def _value(message: Message, name: str) -> Any:
 
 
 def _with_stats(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its figures read; damaged ones are left out, as the words matter more."""
+    """A row with its figures decoded; damaged figures are left out, so that the chat still opens."""
     try:
         return {**row, "stats": None if row["stats"] is None else STATS(decoded(row["stats"]))}
     except InvalidError:

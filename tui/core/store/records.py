@@ -1,17 +1,19 @@
-"""What the store gives."""
+"""The records that the store returns."""
 
 from dataclasses import dataclass, field, replace
 
 from tui.core.tree import Tree
 
 Files = tuple[tuple[str, str], ...]
-"""Texts that go with a message, each with its name."""
+"""Names and texts of the files attached to a draft."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRow:
-    """A chat as a list shows it. `updated` is in seconds since the epoch; `hit` is the message that was found, and
-    `snippet` a line of it around that; None and nothing where the words are in the title alone.
+    """A chat in a list. `updated` is in seconds since the epoch, `messages` their number.
+
+    After a search, `hit` is the id of a message with the words and `snippet` a line of it. If the title alone has the
+    words, they are None and empty.
     """
 
     id: int
@@ -25,9 +27,9 @@ class ChatRow:
 
 @dataclass(frozen=True, slots=True)
 class SavedChat:
-    """A chat with all its messages. `draft` is what was typed in it and not sent, with `files`: names and texts.
+    """A chat with all its messages. `draft` is the text typed and not sent, with its attached `files`.
 
-    `model` is what its model is called, `path` where that is; None where nobody knows.
+    `model` and `path` are the name and the path of the model that replied last, None if they are unknown.
     """
 
     id: int
@@ -40,6 +42,6 @@ class SavedChat:
     files: Files = ()
 
     def up_to(self, message: int) -> "SavedChat":
-        """Another chat, not stored yet, with the messages from the first one to this one."""
+        """A copy that is not stored, with the messages from the first one to `message`."""
         tree = Tree(self.tree.path(message), message)
         return replace(self, id=0, title=f"{self.title} (fork)".strip(), tree=tree, draft="", files=())

@@ -1,15 +1,15 @@
-"""The tables, as the steps that make them. A step that was released never changes: what is new is a new step.
+"""The tables, as the steps that create them. A released step never changes; a change of the tables is a new step.
 
-A chat's `leaf` is the last message shown, `deleted` the time since when it is hidden. Message ids grow and none is
-used twice: a parent is older than its children, so that no path can be a circle, and a program that still holds the id
-of a message that is gone for good cannot write to another one. `children` lets a chat be removed: without it, one of
-4,000 messages took 2 seconds. `unindexed` lists messages that the search has yet to learn. Times are seconds since the
-epoch, `value`, `stats` and `files` are JSON.
+A chat's `leaf` is the last message of its path, `deleted` the time of its deletion. Message ids grow and are never
+reused: a parent has a smaller id than its children, so that no path has a cycle, and a program that holds the id of a
+removed message cannot write to another one. The index `children` makes the removal of a chat fast: without it, a chat
+of 4,000 messages took 2 seconds. `unindexed` lists the messages that are not in the search index yet. Times are in
+seconds since the epoch; `value`, `stats` and `files` are JSON.
 
-`model` is what a chat's model is called, and `path` where its file is, `builtin` for the one that comes with edgellm. A
-chat from elsewhere, or whose model was known by a name alone in version 1, has no path. Settings of a model are kept
-under its path; those under a name are from version 1, or of a model that has not been opened yet. `files` go with the
-draft: pairs of a name and a text.
+`model` is the name of a chat's model, `path` the path of its file, or `builtin` for the model that comes with edgellm.
+A chat that was imported, or whose model version 1 stored by its name alone, has no path. Settings of a model are stored
+under its path; those under a name are from version 1, or of a model that was not opened since. `files` are attached to
+the draft: pairs of a name and a text.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ from time import sleep
 from edgellm.errors import EdgeLLMError
 
 APPLICATION = 0x65646765
-"""Marks a file as ours: "edge" in ASCII."""
+"""Marks a database of edgellm: "edge" in ASCII."""
 
 MIGRATIONS = (
     f"""
@@ -62,30 +62,31 @@ MIGRATIONS = (
         WHERE model = 'builtin' OR substr(model, 1, 1) = '/' OR substr(model, 2, 2) = ':\\'
     """,
 )
-"""Step n brings a database from version n - 1 to n. Statements end in `;`, which appears nowhere else."""
+"""Step n migrates a database from version n - 1 to n. Statements end with `;`, which appears nowhere else."""
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring a database to the newest version, each step in one transaction.
+    """Migrate a database to the newest version, each step in one transaction.
 
-    Raises EdgeLLMError for another program's database and for one of a newer version; both stay as they are.
+    Raises EdgeLLMError for a database of another program or of a newer version; both stay unchanged.
     """
     if _version(db, path) == len(MIGRATIONS):
         return
-    _write_ahead(db)
+    _use_write_ahead_log(db)
     for version, step in enumerate(MIGRATIONS, 1):
         with db:
             db.execute("BEGIN IMMEDIATE")
-            if _version(db, path) < version:  # or else another program did it while this one waited
+            if _version(db, path) < version:  # else another program migrated it meanwhile
                 for statement in step.split(";"):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {version}")
 
 
-def _write_ahead(db: sqlite3.Connection) -> None:
-    """Let readers and a writer not wait for each other, from now on for this file.
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log, with which readers and a writer do not wait for each other.
 
-    SQLite does not wait for this as it does for a transaction: two programs that make the file at once would fail.
+    SQLite does not wait for the lock here as it does for a transaction: two programs that create the file at the same
+    time would fail without the retries.
     """
     for attempt in range(100):
         try:

@@ -1,6 +1,6 @@
-"""What a stored or imported conversation may look like: every value is checked before it is used.
+"""Validation of stored and imported conversations, before any value is used.
 
-A check takes what JSON or SQLite gave, and returns it or raises InvalidError, which says where it is wrong.
+A check takes a value from JSON or SQLite. It returns the value, or raises InvalidError with the place of the error.
 """
 
 from collections.abc import Callable, Collection
@@ -13,27 +13,27 @@ Check = Callable[[Any], Any]
 
 
 class InvalidError(ValueError):
-    """A value is not what it must be; the message names it."""
+    """A value is invalid; the message names it."""
 
 
 def of(kind: type, name: str) -> Check:
-    """A value of this type."""
+    """A check of the type, which `name` names in errors."""
     return lambda value: value if isinstance(value, kind) else _refuse(f"must be {name}")
 
 
 def optional(check: Check) -> Check:
-    """None, or what the check lets pass."""
+    """A check that also accepts None."""
     return lambda value: None if value is None else check(value)
 
 
 def among(values: Collection[str]) -> Check:
-    """One of these texts."""
+    """A check for one of these texts."""
     why = f"must be one of {', '.join(values)}"
     return lambda value: value if isinstance(value, str) and value in values else _refuse(why)
 
 
 def each(check: Check) -> Check:
-    """A list of such values."""
+    """A check for a list whose items pass a check."""
 
     def run(value: Any) -> list[Any]:
         items = of(list, "a list")(value)
@@ -43,7 +43,7 @@ def each(check: Check) -> Check:
 
 
 def having(optionals: Collection[str] = (), **checks: Check) -> Check:
-    """An object with these fields; what else it has is left out. Those in `optionals` may be missing."""
+    """A check for an object with these fields. Other fields are removed; those in `optionals` may be missing."""
 
     def run(value: Any) -> dict[str, Any]:
         found = of(dict, "an object")(value)
@@ -85,7 +85,7 @@ _STATS: dict[str, Check] = {
     "ctx": COUNT,
 }
 STATS = having(_STATS, **_STATS)
-"""The figures of a reply, any of them missing: they are shown, and nothing is computed with them."""
+"""The figures of a reply. All are optional, as they are only shown."""
 
 ROLES = ("system", "user", "assistant", "tool")
 REASONS = ("eog", "stop", "length", "cancelled", "error")
@@ -107,7 +107,7 @@ _PAIR = each(TEXT)
 
 
 def files(value: Any) -> tuple[tuple[str, str], ...]:
-    """Pairs of a name and a text."""
+    """Check a list of pairs of a name and a text."""
     pairs = each(_PAIR)(value)
     if any(len(pair) != 2 for pair in pairs):
         _refuse("must be pairs of a name and a text")
@@ -115,16 +115,16 @@ def files(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def message(value: Any) -> Message:
-    """A message out of its fields."""
+    """Check the fields of a message."""
     return Message(**_MESSAGE(value))
 
 
 def messages(value: Any) -> list[Message]:
-    """A list of messages: each after its parent, so that there is no circle and none is missing, and no id twice."""
+    """Check a list of messages. Each comes after its parent, so that there is no cycle; no id appears twice."""
     found: dict[int, Message] = {}
     for place, one in enumerate(each(message)(value), 1):
         if one.id in found:
-            _refuse(f"{place}: id {one.id} was there before")
+            _refuse(f"{place}: id {one.id} appears twice")
         if one.parent is not None and one.parent not in found:
             _refuse(f"{place}: parent {one.parent} is not among those before it")
         found[one.id] = one

@@ -1,0 +1,78 @@
+"""Passes the events of the controller and of the worker to the parts of the screen."""
+
+from tui.chat.attachment_check import AttachmentCheck
+from tui.chat.conversation_view import ConversationView
+from tui.chat.frontend import ScreenFrontend
+from tui.chat.notifier import Notifier
+from tui.chat.send_queue import SendQueue
+from tui.chat.sidebar_actions import SidebarActions
+from tui.composer import Composer
+from tui.core.activity import Phase
+from tui.core.controller import ChatController
+from tui.core.events import (
+    AttachmentCounted,
+    ChatsChanged,
+    Event,
+    ModelFailed,
+    ModelOpened,
+    Notice,
+    PathChanged,
+    ReplyEnded,
+    SettingsChanged,
+)
+
+
+class EventRouter:
+    """Shows each event after the controller has taken it."""
+
+    def __init__(
+        self,
+        controller: ChatController,
+        composer: Composer,
+        view: ConversationView,
+        sidebar: SidebarActions,
+        frontend: ScreenFrontend,
+        queue: SendQueue,
+        attachments: AttachmentCheck,
+        notifier: Notifier,
+    ) -> None:
+        self._controller, self._composer, self._view, self._sidebar = controller, composer, view, sidebar
+        self._frontend, self._queue, self._attachments, self._notifier = frontend, queue, attachments, notifier
+
+    def show(self, event: Event) -> None:
+        """Show an event, and refresh the figures and the hint in the empty input box."""
+        if isinstance(event, ModelOpened | ModelFailed):
+            self._controller.model_names.refresh()
+        self._route(event)
+        self._composer.form.set_placeholder(placeholder(self._controller))
+        self._view.refresh()
+
+    def _route(self, event: Event) -> None:
+        if isinstance(event, Notice):
+            self._notifier.say(event.text, event.severity)
+        elif isinstance(event, PathChanged | SettingsChanged):
+            if not self._controller.replies.busy:  # another path may be shown, where waiting messages do not belong
+                self._composer.queue.take_back()
+            self._view.show()
+            self._attachments.check()
+        elif isinstance(event, ChatsChanged):
+            self._sidebar.refresh()
+        elif isinstance(event, ModelFailed) and not (event.kept or event.to_set or self._composer.unsent):
+            self._frontend.show("models")  # not while the user types: the keys would go to the list of models
+        elif isinstance(event, ReplyEnded):
+            self._queue.on_reply_ended(event)
+        elif isinstance(event, ModelOpened):
+            self._attachments.count_all()
+        elif isinstance(event, AttachmentCounted):
+            self._attachments.on_counted(event)
+
+
+def placeholder(controller: ChatController) -> str:
+    """The hint in the empty input box."""
+    if controller.model.opened:
+        return "Say something, or / for commands"
+    if controller.status.activity().phase is Phase.LOADING:
+        if controller.replies.running is not None:
+            return "The reply comes as soon as the model is loaded"
+        return "Type while the model loads: it is sent when that is ready"
+    return "No model is open; F3 shows them"

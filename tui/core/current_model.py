@@ -1,0 +1,135 @@
+"""The model that is open or being opened, and its settings."""
+
+import os
+from typing import Any
+
+from edgellm.errors import EdgeLLMError
+from tui.core.display_names import display_name
+from tui.core.events import Emit, ModelFailed, ModelOpened, Notice, SettingsChanged
+from tui.core.model_settings import ModelSettings
+from tui.core.setting_values import words
+from tui.core.settings import setting
+from tui.core.store import Store
+from tui.core.store_errors import store_or_notify
+from tui.core.worker import Worker
+
+
+class CurrentModel:
+    """The one model that replies.
+
+    `name` is its name in lists, or what was requested until it is open. `path` opens it again from any folder.
+    `opened` is None while no model is open; `error` then says why the requested model could not be opened.
+    """
+
+    def __init__(self, worker: Worker, settings: ModelSettings, store: Store, emit: Emit) -> None:
+        self._worker, self._store, self._emit = worker, store, emit
+        self.settings = settings
+        self.name: str | None = None
+        self.path: str | None = None
+        self.opened: ModelOpened | None = None
+        self.error: str | None = None
+        self._last: ModelOpened | None = None
+        self._opened_with = settings.snapshot()
+
+    def open(self, name: str) -> None:
+        """Open a model in place of the open one. The chat goes on with it, and waiting replies are for it."""
+        asked = absolute_model_path(name)
+        store_or_notify(self._emit, lambda: self.settings.recall(asked))
+        self.name = self.path = asked
+        self.opened = self.error = None
+        self._worker.open(asked, lambda found, path: self._load_options(asked, found, path))
+        self._emit(SettingsChanged())
+
+    def reopen(self) -> None:
+        """Open the model again, with its settings as they are now."""
+        if self.path:
+            self.open(self.path)
+
+    def _load_options(self, asked: str, name: str, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        store_or_notify(self._emit, lambda: found.update(self.settings.loading(asked, name, path)))
+        return found
+
+    def value(self, name: str) -> str:
+        """The value of a setting as text. Raises OptionError for an unknown name."""
+        asked = setting(name)
+        if asked.name in self.settings.values:
+            return words(self.settings.values[asked.name])
+        brought = self.opened.defaults.get(asked.name) if self.opened else None
+        default = asked.default if brought is None else brought
+        return "automatic" if default is None else f"{words(default) or 'none'} (default)"
+
+    def set(self, name: str, text: str) -> None:
+        """Set a setting of this model; empty text sets the default. Opens the model again where that is necessary."""
+        if self.set_without_reopen(name, text):
+            self.reopen()
+
+    def set_without_reopen(self, name: str, text: str) -> bool:
+        """Set a setting of this model. Returns whether it takes effect only after `reopen`. Raises OptionError."""
+        changed = self.settings.set(name, text)
+        self._emit(SettingsChanged())
+        return changed.loads
+
+    def reset(self) -> None:
+        """Set all settings of this model to their defaults."""
+        loads = self.settings.for_loading()
+        self.settings.reset()
+        self._emit(SettingsChanged())
+        if loads:
+            self.reopen()
+
+    def think(self, thinking: bool | None) -> None:
+        """Switch thinking on or off; None leaves it to the chat template. Raises EdgeLLMError if there is no switch."""
+        if not self.opened or not self.opened.thinking:
+            raise EdgeLLMError("this model's template has no switch for thinking")
+        self.settings.think(thinking)
+        self._emit(SettingsChanged())
+
+    def switch_thinking(self) -> bool:
+        """Switch thinking on if it is off, else off. Returns whether it is on. Raises EdgeLLMError as `think` does."""
+        self.think(self.settings.thinking is False)
+        return bool(self.settings.thinking)
+
+    def on_opened(self, event: ModelOpened) -> bool:
+        """Take an opened model, and store it as the one to begin with. Returns False if another one is wanted by now.
+
+        However the model was requested, its settings are stored under its path.
+        """
+        if event.asked != self.path:
+            return False
+        self.opened = self._last = event
+        self.name, self.path = event.name, event.path
+        store_or_notify(self._emit, lambda: self.settings.move_to_path(event.asked, event.name, event.path))
+        self._opened_with = self.settings.snapshot()
+        store_or_notify(self._emit, lambda: self._store.preferences.set("model", event.path))
+        return True
+
+    def on_failed(self, event: ModelFailed) -> None:
+        """Go back to the model before, with its settings, if it is still open and no other is wanted by now."""
+        advice = ""
+        if event.name == self.path:
+            if not event.kept:
+                self.error = event.problem
+            elif before := self._last:
+                self._go_back(before)
+                stays = f"; {display_name(before.name)} stays open"
+                advice = f"{stays}, and what is set here is for that" if event.to_set else stays
+        self._emit(Notice(event.problem + advice, "error"))
+
+    def _go_back(self, before: ModelOpened) -> None:
+        self.opened, self.name, self.path = before, before.name, before.path
+        store_or_notify(self._emit, lambda: self.settings.recall(before.path))
+        store_or_notify(self._emit, lambda: self.settings.restore(self._opened_with))
+        self._emit(SettingsChanged())
+
+
+def absolute_model_path(name: str) -> str:
+    """The absolute path if `name` is a path, so that it means the same from every folder; else `name`."""
+    if name.startswith((".", "~")) or name.lower().endswith(".gguf"):
+        return os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 (those may raise)
+    return name
+
+
+def is_model_name(model: str) -> bool:
+    """Whether this is a model's name and no path: a chat from another program must not choose a file."""
+    return absolute_model_path(model) == model and not model.startswith(("/", "\\"))

@@ -1,0 +1,21 @@
+"""Errors as one line for the user."""
+
+import logging
+
+from edgellm.errors import EdgeLLMError, PromptError
+from edgellm.system.os_errors import explain_error
+
+_SETTING_NAMES = {"ctx": "/set ctx", "overflow": "/set overflow drop or window", "prompt": "some text"}
+"""The chat's commands for the options that a PromptError names."""
+
+
+def error_line(error: Exception) -> str:
+    """One line about an error. An EdgeLLMError says itself what to do; any other error is logged in full."""
+    if isinstance(error, PromptError):
+        return error.message_with(_SETTING_NAMES)
+    if isinstance(error, EdgeLLMError):
+        return str(error)
+    logging.getLogger(__name__).error("unexpected", exc_info=error)
+    if explanation := explain_error(error):
+        return explanation
+    return f"something unexpected went wrong ({type(error).__name__}: {' '.join(str(error).split())}); see the log"
