@@ -1,7 +1,6 @@
-"""Arithmetic of float32, computed as written: never fused, never reordered. `sum_f32` adds the lanes in one fixed
-order.
+"""Arithmetic of float32, computed as written: never fused, never reordered.
 
-So a result depends only on its operands.
+`sum_f32` adds the lanes in one fixed order, so a result depends only on its operands.
 """
 
 from typing import Any
