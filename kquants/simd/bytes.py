@@ -22,15 +22,15 @@ shift_right_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, splat(b, 
 def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
     """Move bits first … first + count - 1 of each of 64 or 32 bytes to the bits from `to` on; the other bits become
     0."""
-    wanted = ir.Constant(v.type, [(1 << count) - 1 << to] * v.type.count)
+    mask = ir.Constant(v.type, [(1 << count) - 1 << to] * v.type.count)
     if first == to:
-        return b.and_(v, wanted)
+        return b.and_(v, mask)
     if cpu.has("gfni") and cpu.has("avx2"):
         return arrange_bits(b, v, [first + bit - to if to <= bit < to + count else None for bit in range(8)])
     # x86 has no shift of bytes: lanes of several bytes are shifted, and bits from the next byte are masked.
     words = b.bitcast(v, I32.vector if v.type.count == 64 else _SHORTS)
     distance = ir.Constant(words.type, [abs(first - to)] * words.type.count)
-    return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), wanted)
+    return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), mask)
 
 
 def arrange_bits(b: ir.IRBuilder, v: Any, *orders: Sequence[int | None]) -> Any:
@@ -81,11 +81,11 @@ def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
 
 def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
     """Bits first … first + 3 of each 32-bit word, as bit `to` of its four bytes; 64 bytes."""
-    kind, zero, wanted = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [1 << to] * 64)
+    kind, zero, mask = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [1 << to] * 64)
     if cpu.has("avx512vbmi"):
         # Each byte becomes 8 bits of the 64-bit word around it, from any bit on.
         starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
-        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), wanted)
+        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
     bits = ir.Constant(kind, [1 << (first + i) % 8 for i in range(4)] * 16)
-    mine = b.and_(pick(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
-    return b.select(b.icmp_unsigned("!=", mine, zero), wanted, zero)
+    bit = b.and_(pick(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
+    return b.select(b.icmp_unsigned("!=", bit, zero), mask, zero)
