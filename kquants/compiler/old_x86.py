@@ -1,7 +1,7 @@
-"""What x86 CPUs without FMA and F16C (before about 2013) have no instruction for, in plain vector operations.
+"""FMA and float16 conversions for x86 CPUs without FMA and F16C (before about 2013), in plain vector operations.
 
-LLVM would call a run-time library for each element, which kernels have none of. The results have the bits that the
-instructions give. Each function takes scalars as well as vectors.
+LLVM would call a run-time library for each element, and kernels have none. The results have the same bits as those of
+the instructions. Each function takes scalars and vectors.
 """
 
 from typing import Any
@@ -24,8 +24,9 @@ def _all(kind: Any, value: float) -> Any:
 def fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
     """x · y + z of float32, rounded once.
 
-    The product is exact in float64. Rounding the sum there to odd keeps, in its last bit, whether anything was lost,
-    so that rounding it again is right (S. Boldo, G. Melquiond: Emulation of FMA and correctly rounded sums, 2008).
+    The product is exact in float64. The sum is rounded to odd there: its last bit tells whether the sum was inexact, so
+    that rounding it again to float32 is correct (S. Boldo, G. Melquiond: Emulation of FMA and correctly rounded sums,
+    2008).
     """
     doubles, longs = _like(x, _DOUBLE), _like(x, _LONG)
     p, z = b.fmul(b.fpext(x, doubles), b.fpext(y, doubles)), b.fpext(z, doubles)
@@ -36,7 +37,7 @@ def fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
     bits = b.bitcast(total, longs)
     outwards = b.icmp_signed("==", b.fcmp_ordered(">", lost, zero), b.fcmp_ordered(">", total, zero))
     odd = b.or_(b.select(outwards, bits, b.add(bits, minus_one)), one)
-    # Of an Inf or NaN nothing is lost but NaN, which is no number to compare.
+    # For Inf and NaN, `lost` is NaN, and the comparison is false.
     bits = b.select(b.fcmp_ordered("!=", lost, zero), odd, bits)
     return b.fptrunc(b.bitcast(bits, doubles), _like(x, _FLOAT))
 
@@ -46,7 +47,7 @@ def half_to_float(b: ir.IRBuilder, half: Any) -> Any:
     ints = _like(half, _INT)
     w = b.zext(half, ints)
     shifted = b.shl(b.and_(w, _all(ints, 0x7FFF)), _all(ints, 13))
-    # The exponents' biases differ by 127 - 15 = 112; the product gets denormals right, too.
+    # The exponents' biases differ by 127 - 15 = 112; the product is correct for denormals, too.
     scaled = b.fmul(b.bitcast(shifted, _like(half, _FLOAT)), _all(_like(half, _FLOAT), 2.0**112))
     special = b.or_(shifted, _all(ints, 0x7F800000))
     is_special = b.icmp_unsigned(">=", shifted, _all(ints, 0x7C00 << 13))  # Inf and NaN
@@ -63,7 +64,7 @@ def float_to_half(b: ir.IRBuilder, x: Any) -> Any:
     odd = b.and_(b.lshr(a, _all(ints, 13)), _all(ints, 1))
     rounded = b.lshr(b.add(a, b.add(odd, _all(ints, 0xFFF))), _all(ints, 13))
     normal = b.sub(rounded, _all(ints, (127 - 15) << 10))
-    # Adding 0.5, whose last bit is 2**-24, that of a denormal half, rounds there.
+    # Adding 0.5, whose last bit is 2**-24 like that of a denormal float16, rounds at that bit.
     aligned = b.bitcast(b.fadd(b.bitcast(a, floats), _all(floats, 0.5)), ints)
     denormal = b.sub(aligned, _all(ints, 0x3F000000))
     finite = b.select(b.icmp_unsigned("<", a, _all(ints, 0x38800000)), denormal, normal)  # below 2**-14

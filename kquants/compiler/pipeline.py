@@ -1,8 +1,8 @@
 """The part of Numba that kernels need: its passes from bytecode to LLVM's code, and the declarations of built-ins.
 
-Numba's own pipeline also looks for arrays, with blocks, closures, parallel loops and generators, checks and times each
-pass, loads what it knows of NumPy, counts references, and lets every call fail. Without all this it takes half the time
-and emits a quarter less code (measured on a Zen 4: attention over f16 pages).
+Numba's own pipeline also handles arrays, with blocks, closures, parallel loops and generators, checks and times each
+pass, loads its support of NumPy, counts references, and checks every call for an error. Without these it takes half the
+time and emits a quarter less code (measured on Zen 4: attention over f16 pages).
 """
 
 from functools import cache, cached_property
@@ -14,13 +14,13 @@ from numba.core.compiler_machinery import CompilerPass, PassManager, register_pa
 
 
 class _Lower(lowering.Lower):
-    """Lowers the body of a function. Its variables are neither reference-counted nor cleared.
+    """Lowers the body of a function. Variables are neither reference-counted nor cleared.
 
-    A variable must be assigned on every path to its use: before, it is undefined.
+    A variable must be assigned on every path to its use; before that it is undefined.
     """
 
     def alloca_lltype(self, name: str, lltype: ir.Type, datamodel: Any = None) -> Any:
-        """Room for a variable."""
+        """The stack slot of a variable."""
         with self.builder.goto_entry_block():
             return self.builder.alloca(lltype, name=name)
 
@@ -33,7 +33,7 @@ class _Lower(lowering.Lower):
             self.builder.store(value, self.getvar(name))
 
     def delvar(self, name: str) -> None:
-        """Leave the variable as it is."""
+        """Do nothing."""
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -63,7 +63,7 @@ _PASSES: tuple[type[CompilerPass], ...] = (
 
 class _Passes(PassManager):
     def _runPass(self, index: int, step: Any, state: Any) -> None:  # noqa: N802
-        """Run a pass: without the timers, events and checks that Numba adds to each."""
+        """Run a pass, without the timers, events and checks that Numba adds."""
         step.analysis = self._analysis
         step.run_pass(state)
 
@@ -72,7 +72,7 @@ class Pipeline(compiler.CompilerBase):
     """Compiles one function: Numba's bytecode analysis, type inference and lowering."""
 
     def define_pipelines(self) -> list[PassManager]:
-        """The passes; Numba asks anew for each function."""
+        """The passes; Numba calls this for each function."""
         return [_pass_manager()]
 
 
@@ -89,14 +89,14 @@ class TypingContext(typing.Context):
     """Types of the built-in functions and operators of Python, for numbers, tuples and ranges."""
 
     def load_additional_registries(self) -> None:
-        """Leave out what Numba knows of NumPy, lists, sets, dicts and enums."""
+        """Leave out the types of NumPy, lists, sets, dicts and enums."""
 
 
 class _CallConv(callconv.CPUCallConv):
-    """Numba's calling convention, but that callers do not look for an error: kernels must not raise any."""
+    """Numba's calling convention, except that callers do not check for an error: kernels must not raise any."""
 
     def call_function(self, builder: Any, callee: Any, resty: Any, argtys: Any, args: Any, attrs: Any = None) -> Any:
-        """No status, and what the function returns."""
+        """Emit a call; returns (no status, the result)."""
         assert not attrs, "attributes of calls are not supported"
         result = cgutils.alloca_once(builder, self.get_return_type(resty).pointee)
         given = self._get_arg_packer(argtys).as_arguments(builder, args)
@@ -109,11 +109,11 @@ class TargetContext(cpu.CPUContext):
 
     @cached_property
     def call_conv(self) -> _CallConv:
-        """How functions call each other."""
+        """The calling convention between functions."""
         return _CallConv(self)
 
     def insert_user_function(self, func: Any, fndesc: Any, libs: Any = ()) -> None:
-        """Let functions call one that was compiled."""
+        """Register a compiled function, so that others can call it."""
 
         def call(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             callee = context.declare_function(builder.module, fndesc)
@@ -124,7 +124,7 @@ class TargetContext(cpu.CPUContext):
         self._defns[func].append(lowered, fndesc.argtypes)
 
     def load_additional_registries(self) -> None:
-        """Load what lowers numbers, tuples and ranges, and nothing else."""
+        """Load the lowering of numbers, tuples and ranges only."""
         from numba.core import optional  # noqa: F401
         from numba.cpython import builtins, iterators, numbers, rangeobj, tupleobj  # noqa: F401
 

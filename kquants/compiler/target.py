@@ -1,8 +1,8 @@
-"""How Numba compiles the functions of `kquants`: to LLVM's code, of which whole kernels alone become machine code.
+"""Numba's target for `kquants`: functions are compiled to LLVM's code; only whole kernels become machine code.
 
 Numba's own target runs what it compiles. It therefore links, optimizes and generates machine code for every function
-together with all that it calls, and does the same again for each caller. Here a function's code stays as it was
-written until `whole_module` links a kernel with all its parts, once; `kquants.compiler.compile` then optimizes that.
+together with all that it calls, and again for each caller. Here a function's code is left unoptimized until
+`whole_module` links a kernel with all its parts, once; `kquants.compiler.compile` then optimizes the result.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _FLAGS: dict[str, Any] = {
     "no_cpython_wrapper": True,  # nothing here is called from Python
     "no_cfunc_wrapper": True,
     "_nrt": False,  # nothing here is reference-counted
-    # Whatever NUMBA_DEBUGINFO says: variables would then lie where `pipeline` does not put them.
+    # NUMBA_DEBUGINFO is ignored: with it, variables would lie where `pipeline` does not put them.
     "debug": False,
     "_dbg_extend_lifetimes": False,
 }
@@ -31,45 +31,46 @@ _FLAGS: dict[str, Any] = {
 
 class _Library(codegen.AOTCodeLibrary):
     def add_ir_module(self, module: Any) -> None:
-        """Take a function's code."""
+        """Add a function's code."""
         for function in module.functions:
             if not function.is_declaration:
-                # LLVM may turn base + t · stride into an offset from the pointer t · stride. Where t is 0 that is null,
-                # and it would drop the access as impossible, unless told that null is an address like any other. All
-                # functions say so, or else one could not become part of another. (llvmlite's list lacks this word.)
+                # LLVM may turn base + t · stride into an offset from the pointer t · stride, which is null where t is
+                # 0, and would then drop the access as impossible, unless told that null is a valid address. All
+                # functions have the attribute, as LLVM inlines no function into one with other attributes. (llvmlite's
+                # list of attributes lacks it.)
                 set.add(function.attributes, "null_pointer_is_valid")
         super().add_ir_module(module)
 
     def add_linking_library(self, library: Any) -> None:
-        """Note a function that this one calls."""
+        """Note the library of a function that this one calls."""
         self._linking_libraries.append(library)
 
     def finalize(self) -> None:
-        """Leave the code as it is: callers take what they call along in `whole_module`."""
+        """Leave the code as it is: `whole_module` links callers with what they call."""
         self._raise_if_finalized()
         self._finalized = True
 
     def _optimize_functions(self, module: Any) -> None:
-        """Leave the code to be optimized with that of a kernel."""
+        """Do nothing: the code is optimized as part of a kernel."""
 
 
 def whole_module(library: Any) -> Any:
-    """A function's code and that of all that it calls, as one module of LLVM, in which it alone is visible.
+    """The code of a function and of all that it calls, as one LLVM module in which only that function is visible.
 
-    The libraries of all these functions stay as they are, for other kernels.
+    The libraries of these functions are not changed: other kernels use them, too.
     """
     whole = llvm.parse_assembly("")
     for one in _with_called(library, {}):
         module = one._final_module.clone()
         for function in module.functions:
             if function.linkage == llvm.Linkage.external and not function.is_declaration and one is not library:
-                function.linkage = "linkonce_odr"  # several may define it, and LLVM drops it once it is inlined
+                function.linkage = "linkonce_odr"  # several modules may define it, and LLVM drops it once it is inlined
         whole.link_in(module)
     return whole
 
 
 def _with_called(library: Any, found: dict[Any, None]) -> dict[Any, None]:
-    """A library and all that it calls, each once: behind a caller what it calls, in that order."""
+    """A library and all that it calls, each once, in depth-first order."""
     found[library] = None
     for called in library._linking_libraries:
         if called not in found:
@@ -103,7 +104,7 @@ class _Descriptor(registry.CPUTarget):
 
 
 class Function(registry.CPUDispatcher):
-    """A function that kernels are made of; Numba compiles it for the types of the arguments it is called with."""
+    """A part of kernels; Numba compiles it for the types of the arguments that it is called with."""
 
     targetdescr = _Descriptor("kquants")
 
@@ -117,7 +118,7 @@ class Function(registry.CPUDispatcher):
 
 
 class _Kernels(target_extension.CPU):
-    """Kernels, among the targets of Numba: its own functions that ours call are compiled like ours."""
+    """The target in Numba's registry, so that Numba's own functions are compiled like ours when ours call them."""
 
 
 target_extension.target_registry["kquants"] = _Kernels

@@ -1,4 +1,4 @@
-"""Pairs of bfloat16: 32 of them, two to each float32 lane, where the CPU multiplies them (AVX-512 BF16)."""
+"""Dot products of bfloat16 on CPUs with AVX-512 BF16: vectors of 32, two for each float32 lane."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ HAS_BF16_PAIRS = cpu.has("avx512bf16")
 
 
 class _BFloat(ir.Type):
-    """The type that llvmlite has no class for."""
+    """LLVM's bfloat type, for which llvmlite has no class."""
 
     width = 16
 
@@ -32,16 +32,16 @@ BF16_PAIRS = ir.VectorType(_BFloat(), 32)
 
 
 def dot_bf16(b: ir.IRBuilder, sums: Any, w: Any, x: Any) -> Any:
-    """To each sum, the product of the second of its pair of w with that of x, then of the first.
+    """Add to each lane the product of the second bfloat16 of w and x, then that of the first.
 
-    Each sum is rounded once. Denormals are 0.
+    Each addition rounds once. Denormals count as 0.
     """
     return call(b, "llvm.x86.avx512bf16.dpbf16ps.512", F32.vector, sums, w, x)
 
 
 @define(types.none, types.int64, F32, F32)
 def store_as_bf16(b: ir.IRBuilder, address: Any, low: Any, high: Any) -> None:
-    """Store 32 float32 as the bfloat16 nearest to them, ties to even; denormals as 0."""
+    """Store 32 float32 as bfloat16, rounded to nearest, ties to even; denormals as 0."""
     v = call(b, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", BF16_PAIRS, high, low)
     b.store(v, pointer(b, address, v.type), align=1)
 
@@ -54,7 +54,7 @@ def add_bf16_products(b: ir.IRBuilder, sums: Any, w: Any, x: Any) -> Any:
 
 @define(F32, F32, *[types.int64] * 3)
 def add_bf16_products_part(b: ir.IRBuilder, sums: Any, w: Any, x: Any, count: Any) -> Any:
-    """The same of the first `count` of those at w, as if zeros followed."""
+    """The same with the first `count` bfloat16 at w; those behind count as zeros."""
     shorts, one = ir.VectorType(ir.IntType(16), 32), ir.IntType(32)(1)
     given = pointer(b, w, shorts), one, lanes_below(b, count, 32), ir.Constant(shorts, None)
     part = call(b, "llvm.masked.load.v32i16.p0", shorts, *given)

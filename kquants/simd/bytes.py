@@ -1,4 +1,4 @@
-"""Arithmetic of bytes: bits, shifts, look-ups."""
+"""Operations on bytes: bits, shifts, table look-ups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,25 +20,26 @@ shift_right_i8 = define(I8, I8, types.int32)(lambda b, x, n: b.lshr(x, splat(b, 
 
 
 def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
-    """Bits first … first + count - 1 of each of 64 or 32 bytes, as bits from `to` on; all others are 0."""
-    wanted = ir.Constant(v.type, [(1 << count) - 1 << to] * v.type.count)
+    """Move bits first … first + count - 1 of each of 64 or 32 bytes to the bits from `to` on; the other bits become
+    0."""
+    mask = ir.Constant(v.type, [(1 << count) - 1 << to] * v.type.count)
     if first == to:
-        return b.and_(v, wanted)
+        return b.and_(v, mask)
     if cpu.has("gfni") and cpu.has("avx2"):
         return arrange_bits(b, v, [first + bit - to if to <= bit < to + count else None for bit in range(8)])
-    # For want of a byte shift on x86, by lanes of several; what comes in from the next byte is masked.
+    # x86 has no shift of bytes: lanes of several bytes are shifted, and bits from the next byte are masked.
     words = b.bitcast(v, I32.vector if v.type.count == 64 else _SHORTS)
     distance = ir.Constant(words.type, [abs(first - to)] * words.type.count)
-    return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), wanted)
+    return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), mask)
 
 
 def arrange_bits(b: ir.IRBuilder, v: Any, *orders: Sequence[int | None]) -> Any:
-    """Bytes whose bit i is bit `order[i]` of those of v, or 0 for None. Only for CPUs with GFNI: one instruction.
+    """Bytes whose bit i is bit `order[i]` of the bytes of v, or 0 for None: one instruction. Only for CPUs with GFNI.
 
-    With several orders v has as many equal parts, the first for the first order, and so on.
+    With n orders, the first n-th of v is arranged by the first order, and so on.
     """
     count, size = v.type.count, min(v.type.count, 64 if cpu.has("avx512bw") else 32)
-    # A product with a matrix, whose last row tells from which bits bit 0 comes.
+    # The bytes are multiplied by a bit matrix, whose last row selects the source of bit 0.
     matrices = [[0 if bit is None else 1 << bit for bit in reversed(order)] for order in orders]
     rows = [row for matrix in matrices for row in matrix * (count // 8 // len(matrices))]
     name, nothing = f"llvm.x86.vgf2p8affineqb.{8 * size}", _BYTE(0)
@@ -47,7 +48,8 @@ def arrange_bits(b: ir.IRBuilder, v: Any, *orders: Sequence[int | None]) -> Any:
 
 
 def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
-    """(How many of so many bytes one instruction looks up in a table of 16, its name), if there is one."""
+    """(Bytes that one instruction looks up in a table of 16, its name) for vectors of `lanes` bytes, if there is
+    one."""
     if cpu.is_arm():
         return 16, "llvm.aarch64.neon.tbl1.v16i8"
     if cpu.has("avx512bw") and lanes == 64:
@@ -68,7 +70,7 @@ def look_up(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
 
 
 def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
-    """A tournament over the bits of the index, as LLVM finds only single look-ups."""
+    """The look-up by selects over the bits of the index: LLVM would make 16 single look-ups."""
     found = [ir.Constant(index.type, [value % 256] * index.type.count) for value in table]
     for bit in (1, 2, 4, 8):
         masked = b.and_(index, ir.Constant(index.type, [bit] * index.type.count))
@@ -79,11 +81,11 @@ def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
 
 def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
     """Bits first … first + 3 of each 32-bit word, as bit `to` of its four bytes; 64 bytes."""
-    kind, zero, wanted = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [1 << to] * 64)
+    kind, zero, mask = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [1 << to] * 64)
     if cpu.has("avx512vbmi"):
-        # Each byte becomes 8 bits of the 64 around it, from any bit on.
+        # Each byte becomes 8 bits of the 64-bit word around it, from any bit on.
         starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
-        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), wanted)
+        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
     bits = ir.Constant(kind, [1 << (first + i) % 8 for i in range(4)] * 16)
-    mine = b.and_(pick(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
-    return b.select(b.icmp_unsigned("!=", mine, zero), wanted, zero)
+    bit = b.and_(pick(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
+    return b.select(b.icmp_unsigned("!=", bit, zero), mask, zero)

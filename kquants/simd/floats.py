@@ -1,7 +1,6 @@
-"""Arithmetic of float32.
+"""Arithmetic of float32, computed as written: never fused, never reordered.
 
-It happens as written: never fused, never reordered, and `sum_f32` adds its lanes in one fixed order, so that a result
-depends on its inputs alone.
+`sum_f32` adds the lanes in one fixed order, so a result depends only on its operands.
 """
 
 from typing import Any
@@ -23,7 +22,7 @@ def all_f32(value: float) -> Any:
 
 
 def fma(b: ir.IRBuilder, x: Any, y: Any, z: Any) -> Any:
-    """x · y + z of 16 float32, or of as many as a register has, rounded once."""
+    """x · y + z of vectors of float32, rounded once."""
     return call(b, f"llvm.fma.v{x.type.count}f32", x.type, x, y, z) if _FMA else old_x86.fma(b, x, y, z)
 
 
@@ -87,12 +86,12 @@ def largest_f32(b: ir.IRBuilder, x: Any) -> Any:
 
 @define(F32, F32, types.int64, types.float32)
 def keep_f32(b: ir.IRBuilder, x: Any, count: Any, other: Any) -> Any:
-    """`x` in the first `count` lanes, `other` in the rest."""
+    """`x` in the first `count` lanes, `other` in the others."""
     return b.select(lanes_below(b, count), x, splat(b, other))
 
 
 def larger(b: ir.IRBuilder, x: Any, y: Any) -> Any:
-    """The larger of both, and y where one is NaN: one instruction on x86, unlike `max_f32`."""
+    """The larger of x and y; y where one is NaN. One instruction on x86, unlike `max_f32`."""
     return b.select(b.fcmp_ordered(">", x, y), x, y)
 
 
@@ -106,7 +105,7 @@ def unless_nan(b: ir.IRBuilder, x: Any, y: Any) -> Any:
 
 
 def power_of_two(b: ir.IRBuilder, n: Any) -> Any:
-    """2**n of 16 int32 in [-126, 127], made by writing the exponent bits."""
+    """2**n of 16 int32 in [-126, 127]: n becomes the exponent bits."""
     biased = b.add(n, ir.Constant(I32.vector, [127] * 16))
     return b.bitcast(b.shl(biased, ir.Constant(I32.vector, [23] * 16)), F32.vector)
 
@@ -119,6 +118,6 @@ def exp2_of_whole(b: ir.IRBuilder, n: Any) -> Any:
 
 @define(F32, F32)
 def lowest_bits_as_exponent(b: ir.IRBuilder, x: Any) -> Any:
-    """2**(n - 127), where n < 256 is what the lowest 9 bits of a float hold; 0 for n = 0."""
+    """2**(n - 127), where n < 256 is the number in the lowest 9 bits of a float; 0 for n = 0."""
     bits = b.shl(b.bitcast(x, I32.vector), ir.Constant(I32.vector, [23] * 16))
     return b.bitcast(bits, F32.vector)

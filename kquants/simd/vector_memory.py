@@ -1,4 +1,4 @@
-"""Vectors in memory: loads and stores of 16 floats, of all or the first of them, and of bytes."""
+"""Loads and stores of vectors: of 16 floats, all or the first of them, and of bytes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _FLOAT = ir.FloatType()
 
 
 def _vector_loads(element: ir.Type, widen: Emit) -> tuple[Any, Any]:
-    """(load 16 elements at an address, load the first `count` of them and zero the other lanes)."""
+    """(load 16 elements, load the first `count` of them with zeros in the other lanes)."""
     memory = ir.VectorType(element, 16)
 
     @define(F32, types.int64)
@@ -27,7 +27,7 @@ def _vector_loads(element: ir.Type, widen: Emit) -> tuple[Any, Any]:
     def load_part(b: ir.IRBuilder, address: Any, count: Any) -> Any:
         place = pointer(b, address, memory)
         if not _has_masks(element):
-            return widen(b, _load_beginning(b, place, count))
+            return widen(b, _load_first(b, place, count))
         name = f"llvm.masked.load.v16{_SUFFIX[element]}.p0"
         return widen(b, call(b, name, memory, place, _INT(1), lanes_below(b, count), ir.Constant(memory, None)))
 
@@ -38,11 +38,11 @@ _SUFFIX = {_FLOAT: "f32", _SHORT: "i16"}
 
 
 def _has_masks(element: ir.Type) -> bool:
-    """Whether loads and stores can leave out lanes; LLVM would make a branch for each lane."""
+    """Whether the CPU has masked loads and stores; without them LLVM would make a branch for each lane."""
     return cpu.has("avx512vl") or (element == _FLOAT and cpu.has("avx"))
 
 
-def _load_beginning(b: ir.IRBuilder, place: Any, count: Any) -> Any:
+def _load_first(b: ir.IRBuilder, place: Any, count: Any) -> Any:
     """The first `count` of 16 elements, and zeros."""
     memory = place.type.pointee
     result = cgutils.alloca_once(b, memory)
@@ -51,11 +51,11 @@ def _load_beginning(b: ir.IRBuilder, place: Any, count: Any) -> Any:
             b.store(b.load(place, align=1), result)
         with part:
             b.store(ir.Constant(memory, None), result)
-            _copy_beginning(b, result, place, count)
+            _copy_first(b, result, place, count)
     return b.load(result)
 
 
-def _store_beginning(b: ir.IRBuilder, place: Any, v: Any, count: Any) -> None:
+def _store_first(b: ir.IRBuilder, place: Any, v: Any, count: Any) -> None:
     """Store the first `count` of 16 elements."""
     with b.if_else(_is_whole(b, count)) as (whole, part):
         with whole:
@@ -63,14 +63,14 @@ def _store_beginning(b: ir.IRBuilder, place: Any, v: Any, count: Any) -> None:
         with part:
             source = cgutils.alloca_once(b, v.type)
             b.store(v, source)
-            _copy_beginning(b, place, source, count)
+            _copy_first(b, place, source, count)
 
 
 def _is_whole(b: ir.IRBuilder, count: Any) -> Any:
     return b.icmp_signed(">=", count, _LONG(16))
 
 
-def _copy_beginning(b: ir.IRBuilder, to: Any, source: Any, count: Any) -> None:
+def _copy_first(b: ir.IRBuilder, to: Any, source: Any, count: Any) -> None:
     memory = to.type.pointee
     size = 4 if memory.element == _FLOAT else 2
     length = b.mul(call(b, "llvm.smax.i64", _LONG, count, _LONG(0)), _LONG(size))
@@ -119,7 +119,7 @@ def store_f32x16_part(b: ir.IRBuilder, address: Any, v: Any, count: Any) -> None
     if _has_masks(_FLOAT):
         call(b, "llvm.masked.store.v16f32.p0", ir.VoidType(), v, place, _INT(1), lanes_below(b, count))
     else:
-        _store_beginning(b, place, v, count)
+        _store_first(b, place, v, count)
 
 
 @define(I8, types.int64)
@@ -129,8 +129,8 @@ def load_i8x32(b: ir.IRBuilder, address: Any) -> Any:
 
 
 def _saturated_i8(b: ir.IRBuilder, x: Any) -> Any:
-    """16 whole floats as int32 that fit into int8; what lies outside saturates and NaN becomes 0."""
-    # By steps, as LLVM has no vector instructions for a saturating conversion to bytes before AVX-512.
+    """16 integral floats as int32, clamped to the range of int8; NaN becomes 0."""
+    # In steps: before AVX-512, LLVM has no vector instructions for a saturating conversion to bytes.
     low, high, zero = (all_f32(limit) for limit in (-128.0, 127.0, 0.0))
     x = b.select(b.fcmp_ordered(">", x, low), x, b.select(b.fcmp_unordered("uno", x, x), zero, low))
     return b.fptosi(b.select(b.fcmp_ordered("<", x, high), x, high), I32.vector)
@@ -138,6 +138,6 @@ def _saturated_i8(b: ir.IRBuilder, x: Any) -> Any:
 
 @define(types.none, types.int64, F32)
 def store_f32x16_as_i8(b: ir.IRBuilder, address: Any, x: Any) -> None:
-    """Store 16 whole floats as int8; what lies outside saturates and NaN becomes 0."""
+    """Store 16 integral floats as int8, clamped; NaN becomes 0."""
     narrow = ir.VectorType(_BYTE, 16)
     b.store(b.trunc(_saturated_i8(b, x), narrow), pointer(b, address, narrow), align=1)

@@ -1,4 +1,4 @@
-"""Vector types, and what operations on them are made with."""
+"""Vector types, and the functions that operations on them are made of."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -82,20 +82,20 @@ def splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
 
 
 def opaque(b: ir.IRBuilder, v: Any) -> Any:
-    """The same value, of which LLVM knows no more than that it is in a register; no instruction.
+    """The same value, made opaque to LLVM's optimizer; no instruction.
 
-    It may change memory, for all that LLVM knows: told that it does not, decode is 1 to 3 % slower.
+    LLVM must assume that this changes memory. (If it is told otherwise, decode is 1 to 3 % slower.)
     """
     return _through_assembly(b, v, is_ordered=False)
 
 
 def computed_here(b: ir.IRBuilder, v: Any) -> Any:
-    """The same value, computed at this point of the program: after what was loaded before, and not again later."""
+    """The same value, which LLVM must compute at this point: after the loads before it, and not again later."""
     return _through_assembly(b, v, is_ordered=True)
 
 
 def _through_assembly(b: ir.IRBuilder, v: Any, is_ordered: bool) -> Any:
-    register = "v" if isinstance(v.type, ir.VectorType) else "r"  # only x86 has a "v", and callers ask for its features
+    register = "v" if isinstance(v.type, ir.VectorType) else "r"  # only x86 has a "v"; callers check its features
     return b.asm(ir.FunctionType(v.type, [v.type]), "", f"={register},0", [v], is_ordered)
 
 
@@ -103,13 +103,13 @@ _INTERLEAVED = [[first + i // 2 + 16 * (i % 2) for i in range(16)] for first in 
 
 
 def split(b: ir.IRBuilder, v: Any, count: int) -> list[Any]:
-    """A vector in so many equal parts."""
+    """A vector in `count` equal parts."""
     n = v.type.count // count
     return [pick(b, v, v, range(i, i + n)) for i in range(0, v.type.count, n)]
 
 
 def joined(b: ir.IRBuilder, parts: list[Any]) -> Any:
-    """What `split` took apart; a power of two of them."""
+    """The concatenation of vectors, whose number is a power of two: the inverse of `split`."""
     while len(parts) > 1:
         lanes = range(2 * parts[0].type.count)
         parts = [pick(b, parts[i], parts[i + 1], lanes) for i in range(0, len(parts), 2)]
@@ -117,25 +117,25 @@ def joined(b: ir.IRBuilder, parts: list[Any]) -> Any:
 
 
 def transposed(b: ir.IRBuilder, rows: list[Any]) -> list[Any]:
-    """16 vectors of 16 lanes with rows and columns changed: vector i has lane i of each."""
+    """The transpose of 16 vectors of 16 lanes: vector i has lane i of each."""
     for _ in range(4):  # interleaving the first half with the second, log2(16) times, is a transpose
         rows = [pick(b, x, y, lanes) for x, y in zip(rows[:8], rows[8:], strict=True) for lanes in _INTERLEAVED]
     return rows
 
 
 def pick(b: ir.IRBuilder, x: Any, y: Any, lanes: Iterable[int]) -> Any:
-    """A vector of these lanes of two, those of the second behind those of the first."""
+    """A shuffle: a vector of the given lanes of x and y, where the lanes of y are numbered after those of x."""
     return b.shuffle_vector(x, y, _mask(tuple(lanes)))
 
 
 @cache
 def _mask(lanes: tuple[int, ...]) -> ir.Constant:
-    """Lanes as a constant; kept, as to write one down takes time, and kernels have thousands of a few."""
+    """Lanes as a constant. Cached: kernels use the same few thousands of times, and building one takes time."""
     return ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes))
 
 
 def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
-    """Combine all lanes in one fixed tree: lane i with lane i + n/2, and so on down."""
+    """Reduce all lanes in one fixed tree: lane i with lane i + n/2, then the halves of the result, and so on."""
     n = v.type.count
     while n > 1:
         n //= 2
@@ -149,16 +149,19 @@ def of_each(
     combine: Callable[[Any, Any], Any],
     distances: tuple[int, ...] = (1, 2, 4, 8),
 ) -> Any:
-    """All lanes of vector i of 16 combined, in lane i: neighbours first, then pairs of these, and so on.
+    """Reduce several vectors at once. Of 16 vectors, lane i of the result combines all lanes of vector i: adjacent
+    lanes first, then pairs of these, and so on.
 
-    Of eight vectors, lanes 8k … 8k + 7 of vector i in lane 8k + i; of four, lanes 4k … 4k + 3 in lane 4k + i. Of four,
-    at distances of 4 and 8, lanes k, 4 + k, 8 + k and 12 + k of vector i in lane 4i + k. Of eight, at distances of 1, 4
-    and 8, of vector 2k + i in lane 4k + i its lanes whose number has bit 1 clear, in lane 4k + 2 + i the others.
+    Of eight vectors, lane 8k + i combines lanes 8k … 8k + 7 of vector i. Of four, lane 4k + i combines lanes 4k … 4k +
+    3 of vector i; at distances of 4 and 8, lane 4i + k combines lanes k, 4 + k, 8 + k and 12 + k of vector i. Of eight
+    at distances of 1, 4 and 8, lane 4k + i combines the lanes of vector 2k + i whose number has bit 1 clear, and lane
+    4k + 2 + i the others.
     """
     for distance in distances[: len(vectors).bit_length() - 1]:
-        # Of two vectors, lanes of the first stay where this bit of their number is 0, those of the second where it
-        # is 1, and they meet those that are so far from them: a blend and one permutation on x86, where even and odd
-        # lanes would be two permutations. (Arm, which was not measured, has one instruction for a sum of neighbours.)
+        # Of each two vectors, the lanes of the first stay where this bit of their number is 0, those of the second
+        # where it is 1; they are combined with the lanes at `distance`. On x86 that is a blend and one permutation,
+        # where separating even and odd lanes would take two permutations. (Not measured on Arm, which has an
+        # instruction for the sum of adjacent lanes.)
         second = [bool(lane & distance) for lane in range(16)]
         stay = [lane + 16 * is_second for lane, is_second in enumerate(second)]
         come = [(lane ^ distance) + 16 * is_second for lane, is_second in enumerate(second)]
@@ -168,7 +171,7 @@ def of_each(
 
 
 def lanes_below(b: ir.IRBuilder, count: Any, lanes: int = 16) -> Any:
-    """Whether each lane is one of the first `count`, an int64."""
+    """A mask of the first `count` lanes, where `count` is an int64."""
     few = b.trunc(call(b, "llvm.smin.i64", _LONG, count, _LONG(lanes)), _INT)
     return b.icmp_signed("<", ir.Constant(ir.VectorType(_INT, lanes), list(range(lanes))), splat(b, few, lanes))
 

@@ -171,8 +171,8 @@ LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (16, 2, 16), (QUERY_TILE
 
 @pytest.mark.parametrize("kv", KINDS)
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), LONG)
-def test_long_rows_are_shared_out_with_the_same_bits(heads: int, kv_heads: int, head_dim: int, kv: str) -> None:
-    """Few rows that see many cells share these out; in a larger batch, and where there is no room for it, none do."""
+def test_split_kv_gives_the_same_bits(heads: int, kv_heads: int, head_dim: int, kv: str) -> None:
+    """Few rows that see many cells use split-KV; rows of a larger batch, or with too many partial results, do not."""
     shape, rng = Shape(heads, kv_heads, head_dim, kv), np.random.default_rng(heads)
     first, second = [*range(9, 30, 2)], [*range(8, 29, 2)]
     visible = [256, 257, 258, 640, 641, 30, 511, 512, 513, 700]

@@ -1,4 +1,4 @@
-"""Files in the cache folder: what is read of them, which are removed, and when."""
+"""Files in the cache folder: which are read, which are evicted, and when."""
 
 import os
 import subprocess
@@ -156,7 +156,7 @@ def test_a_race_is_never_lost(swapped: str, tmp_path: Path) -> None:
     assert seen == {None, b"code"}
 
 
-def test_what_nobody_has_read_for_long_is_removed(folder: KernelCache) -> None:
+def test_a_file_that_no_process_has_read_for_long_is_evicted(folder: KernelCache) -> None:
     ours = [NAME, f"matmul_q4_k-emulated-{'0a' * 10}.o", f"closures-{'0a' * 10}.index", f"{'0a' * 8}.tmp"]
     theirs = ["hello.o", "speeds.json", "matmul_q4_k-0123456789abcdef.o", f"Hello-{'0a' * 10}.o", "abandoned.tmp"]
     path = folder.path
@@ -199,7 +199,7 @@ def test_a_file_that_is_read_often_stays_as_it_was(folder: KernelCache) -> None:
         assert (path.stat().st_mtime_ns == time_before) == stays
 
 
-def test_to_compile_removes_what_is_unused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_evicts_unused_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_ADDRESSES", {})
     old = tmp_path / NAME
     old.touch()

@@ -94,16 +94,19 @@ def test_a_suspended_process_is_not_waited_for(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks of folders are POSIX")
-def test_a_file_system_without_locks_makes_nobody_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_locks_there_is_no_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
     def fail(handle: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
+    def poll() -> None:
+        pytest.fail("there is no process to wait for")
+
     monkeypatch.setattr(fcntl, "flock", fail)
-    with cache.open_cache(tmp_path) as folder, compile_lock(folder, lambda: pytest.fail("there is nobody to wait for")):
+    with cache.open_cache(tmp_path) as folder, compile_lock(folder, poll):
         pass
-    with compile_lock(None, lambda: pytest.fail("there is nobody to wait for")):
+    with compile_lock(None, poll):
         pass
 
 
@@ -187,8 +190,8 @@ def test_an_interrupt_ends_the_wait(
         waited_for(interrupt)
 
 
-def test_a_compiler_ends_with_its_parent() -> None:
-    """Not after the kernel at which it is, which may take seconds: the system closes the pipes of the killed."""
+def test_a_compile_worker_ends_with_its_parent() -> None:
+    """At once, not after the kernel that it compiles, which may take seconds."""
     command = [sys.executable, "-m", "kquants.compiler.compile", jit.fingerprint()]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as child:

@@ -1,4 +1,4 @@
-"""What LLVM's code and the machine code of kernels look like, whatever the kernel."""
+"""What holds for LLVM's code and the machine code of every kernel."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ from support import ROOT
 from support.kernels import compile_kernel
 
 
-def test_a_kernel_that_calls_what_is_not_its_own() -> None:
+def test_a_kernel_that_calls_an_external_function() -> None:
     from kquants.simd import call, define
 
     @define(types.none, types.int64)
@@ -74,7 +74,7 @@ print(len(functions) > 500)
 
 @pytest.mark.skipif(not is_x86(), reason="reads the assembly of x86")
 def test_the_stack_is_aligned_once_where_a_kernel_is_entered() -> None:
-    """A vector lies on the stack of what the entry calls, which does nothing for that itself."""
+    """The function with the vector on its stack is called by the entry point, and aligns nothing itself."""
     from kquants.compiler import compile
     from kquants.simd import I32, define, pointer
 

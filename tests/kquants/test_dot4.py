@@ -121,7 +121,7 @@ def check_short(bits: int, u: Array, s: Array, factors: Array, sums: Array, exac
     assert np.array_equal(sums, exact.astype(np.int32))
 
 
-def test_each_byte_meets_its_own() -> None:
+def test_each_byte_is_multiplied_by_its_own() -> None:
     for i, j in product(range(64), range(64)):
         u, s = np.zeros((1, 64)), np.zeros((1, 64))
         u[0, i], s[0, j] = 200, -100

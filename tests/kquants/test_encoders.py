@@ -142,8 +142,8 @@ def test_no_scale_is_much_better(name: str, levels: Any) -> None:
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_blocks_know_nothing_of_their_neighbours(name: str) -> None:
-    """However many there are, wherever they lie, whatever thread asks."""
+def test_a_block_does_not_depend_on_others(name: str) -> None:
+    """Whatever their number, their place and the calling thread."""
     values = np.concatenate([v[:2, :992] for v in SAMPLES.values()])
     for weights in (None, IMPORTANCE[:992]):
         whole = encoded(name, values, weights).data

@@ -1,4 +1,4 @@
-"""Which change compiles which kernels anew, and what of that is kept between starts."""
+"""Which changes compile which kernels anew, and what is cached between starts."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Compiled kernels: made once, loaded without the compiler, and never trusted blindly."""
+"""Compiled kernels: compiled once, loaded without the compiler, and checked before they are loaded."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ from kquants.dequantize import dequantize
 from support import ROOT
 from support.kernels import KINDS, NAMES, cache_folder, call_address, random_blocks, same_bits
 
-# Loads kernels as a process of its own, multiplies with one, and tells which large modules that took.
+# Loads kernels in a process of its own, runs one, and prints which large modules that imported.
 CHILD = """
 import ctypes, sys
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_the_folder_is_private(tmp_path: Path, fresh: None) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
 def test_a_folder_that_others_may_write(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Who knows what they left there.
+    # Other users may have left anything there.
     compiled.chmod(0o777)
     load_with_a_warning(compiled, monkeypatch)
     compiled.chmod(0o700)
@@ -150,7 +150,7 @@ def test_a_name_of_no_kernel(tmp_path: Path, fresh: None) -> None:
 @pytest.mark.parametrize(
     ("number", "told"), [(9, "its process was killed, .* try again"), (11, "its process ended with signal 11")]
 )
-def test_a_compiler_that_is_killed(
+def test_a_compile_worker_that_is_killed(
     number: int, told: str, tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = subprocess.Popen
@@ -307,7 +307,9 @@ def test_progress_counts_to_the_end(tmp_path: Path, fresh: None) -> None:
     assert told == []
 
 
-def test_a_compilation_that_nobody_waits_for_ends(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_compilation_ends_its_workers(
+    tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its processes get no Ctrl-C where the terminal sends none, as under the chat's screen."""
     begun: list[subprocess.Popen[str]] = []
 
@@ -326,7 +328,7 @@ def test_a_compilation_that_nobody_waits_for_ends(tmp_path: Path, fresh: None, m
     assert -signal.SIGTERM in [process.returncode for process in begun]
 
 
-def test_a_compiler_that_fails_is_an_error_of_one_line(
+def test_a_compile_worker_that_fails_is_an_error_of_one_line(
     tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(MODULE_BY_KERNEL, "no_such_kernel", MODULE_BY_KERNEL[SMALL])

@@ -1,4 +1,4 @@
-"""How the threads of a team share an op's units: in what chunks, and what a kernel is told of them."""
+"""How the threads of a pool share an op's units: in what chunks, and what a kernel is told of them."""
 
 import ctypes
 import threading
@@ -20,7 +20,7 @@ def chunk(left: int, share: int, rows: int, result: int) -> None:
 
 
 def chunk_of(left: int, share: int, rows: int) -> int:
-    """How many units a thread takes next, of so many left of its share."""
+    """Units that a thread takes next, with `left` units of its share left."""
     result = ctypes.c_int64()
     chunk(left, share, rows, ctypes.addressof(result))
     return result.value
@@ -45,7 +45,7 @@ def test_chunks_of_many_rows_are_whole_strips(share: int, rows: int, chunk: int)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("ops", [1, 8, 9, 150])
 def test_no_two_threads_count_on_the_same_line(ops: int, threads: int) -> None:
-    room = np.full((control_bytes(threads, ops) + 4096) // 8, 7, np.int64)  # and behind it what nobody may touch
+    room = np.full((control_bytes(threads, ops) + 4096) // 8, 7, np.int64)  # followed by memory that must not change
     first = -room.ctypes.data % 64 // 8
     block = room[first:]
     block[THREAD_COUNT // 8] = threads
@@ -86,7 +86,7 @@ def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
     numbers = {(scratch, me) for scratch, _, _, _, me, _ in seen}
     assert len(numbers) == len({scratch for scratch, _ in numbers}) == len({me for _, me in numbers})
     assert {me for _, me in numbers} <= {0, 1, 2}
-    assert any(end == 33 and me != 0 for _, _, _, end, me, _ in seen), "nobody took from another's share"
+    assert any(end == 33 and me != 0 for _, _, _, end, me, _ in seen), "no thread took from another's share"
     chunks = dict[int, list[int]]()
     for scratch, found in prepared:
         chunks.setdefault(scratch, []).append(found)

@@ -18,8 +18,8 @@ _S512 = ir.VectorType(_SHORT, 32)
 Value = Any
 
 
-def _neighbours(b: ir.IRBuilder, v: Value, count: int) -> Value:
-    """The sums of so many neighbouring lanes."""
+def _adjacent_sums(b: ir.IRBuilder, v: Value, count: int) -> Value:
+    """The sums of each `count` adjacent lanes."""
     total, *others = (pick(b, v, v, range(k, v.type.count, count)) for k in range(count))
     for other in others:
         total = b.add(total, other)
@@ -39,15 +39,15 @@ def _products(b: ir.IRBuilder, x: Value, y: Value, element: ir.Type, unsigned: b
 
 
 def _vpdpbusd(b: ir.IRBuilder, sums: Value, u: Value, s: Value) -> Value:
-    return b.add(sums, _neighbours(b, _products(b, u, s, _BYTE, unsigned=True), 4))
+    return b.add(sums, _adjacent_sums(b, _products(b, u, s, _BYTE, unsigned=True), 4))
 
 
 def _vpdpwssd(b: ir.IRBuilder, sums: Value, x: Value, y: Value) -> Value:
-    return b.add(sums, _neighbours(b, _products(b, x, y, _SHORT), 2))
+    return b.add(sums, _adjacent_sums(b, _products(b, x, y, _SHORT), 2))
 
 
 def _vpmaddwd(b: ir.IRBuilder, x: Value, y: Value) -> Value:
-    return _neighbours(b, _products(b, x, y, _SHORT), 2)
+    return _adjacent_sums(b, _products(b, x, y, _SHORT), 2)
 
 
 def _saturated(b: ir.IRBuilder, v: Value) -> Value:
@@ -59,7 +59,7 @@ def _saturated(b: ir.IRBuilder, v: Value) -> Value:
 
 
 def _vpmaddubsw(b: ir.IRBuilder, u: Value, s: Value) -> Value:
-    return _saturated(b, _neighbours(b, _products(b, u, s, _BYTE, unsigned=True), 2))
+    return _saturated(b, _adjacent_sums(b, _products(b, u, s, _BYTE, unsigned=True), 2))
 
 
 def _vpackssdw(b: ir.IRBuilder, x: Value, y: Value) -> Value:
@@ -134,7 +134,7 @@ def _vcvtne2ps2bf16(b: ir.IRBuilder, high: Value, low: Value) -> Value:
 
 
 def _sdot(b: ir.IRBuilder, sums: Value, x: Value, y: Value) -> Value:
-    return b.add(sums, _neighbours(b, _products(b, x, y, _BYTE), 4))
+    return b.add(sums, _adjacent_sums(b, _products(b, x, y, _BYTE), 4))
 
 
 INSTRUCTIONS: dict[str, tuple[Callable[..., Value], ir.Type, list[ir.Type]]] = {

@@ -56,7 +56,7 @@ _ENGINES: list[Any] = []
 
 
 def compiled(module: ir.Module, pointers: int) -> Any:
-    """Function `f` of a module, which takes so many addresses."""
+    """Function `f` of a module, which takes `pointers` addresses."""
     machine = jit.target_machine.__wrapped__()  # its own: that of kernels expects an aligned stack
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
     engine.finalize_object()
@@ -72,7 +72,7 @@ def call_address(address: int, *arguments: int) -> None:
 
 
 def compile_kernel(function: Callable[..., None]) -> Callable[..., None]:
-    """A function of int64, compiled as a kernel that only its test has."""
+    """A function of int64, compiled as a kernel of its test alone."""
     from kquants.compiler import compile, decorators  # here, as they take a second to import
 
     name = function.__name__
@@ -93,9 +93,9 @@ def op_record(
     name: str, arguments: Arguments, units: int = 0, per_row: int = 0, outputs: bool = False, barrier: bool = True
 ) -> NDArray[np.int64]:
     """An op of a program; an array stands for its address, and must outlive the record."""
-    head = OpHeader(addresses()[name], units, per_row, int(outputs), int(barrier))
+    header = OpHeader(addresses()[name], units, per_row, int(outputs), int(barrier))
     given = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
-    return np.array(record_of_op(head, type(arguments)(*given)), np.int64)
+    return np.array(record_of_op(header, type(arguments)(*given)), np.int64)
 
 
 def batch_record(rows: int, outputs: int = 0, **parts: Array) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Programs for thread pools, whose results tell whether their threads have waited for each other."""
+"""Programs for thread pools whose results depend on every barrier between ops."""
 
 import numpy as np
 

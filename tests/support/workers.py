@@ -1,4 +1,4 @@
-"""How the tests are shared out to worker processes, one for each CPU."""
+"""How tests are distributed over worker processes, one for each CPU."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +15,7 @@ MOST_WORKERS = 8
 """Each takes up to 2 GB."""
 
 FIRST = ("test_cpus.py",)
-"""Files whose tests are shared out one by one, by their parameter, before all others: each takes minutes."""
+"""Files whose tests are distributed one by one, by their parameter, before all others: each takes minutes."""
 
 
 class ByFile(LoadFileScheduling):
