@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgellm.arch.description import Description, tensors_in
-from edgellm.engine.program import build
+from edgellm.engine.build_program import build_program
 from edgellm.perf.machine_profile import MEMORY
 from kquants.kv_layout import PAGE
 
@@ -40,7 +40,7 @@ class Traffic:
             if len(tensor.shape) == 2:  # the others are norms and biases
                 matrices[tensor.type.name] += tensor.nbytes
         weights = sum(tensor.nbytes for tensor in used.values()) + row
-        return cls(weights, build(model, kv_type).page_bytes // PAGE, matrices)
+        return cls(weights, build_program(model, kv_type).page_bytes // PAGE, matrices)
 
     def per_token(self, depth: float) -> float:
         """Bytes read to decode one token that has `depth` tokens before it."""

@@ -6,7 +6,7 @@
 // or values are asked for before the first is used: what takes time here is the way to them.
 //
 //     mixed  [rows][MIXED_STRIDE]: the result, where the sequence is one span
-//     parts  [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total
+//     partials [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total
 //
 // Where a layer's pages lie in several pieces, each is gone through on its own, from where the one before has left off.
 //
@@ -182,15 +182,15 @@ fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, token
     return made;
 }
 
-// Where in `parts` query i has the sums of span s.
-fn part_of(tile: Tile, s: u32, i: u32) -> u32 {
+// Where in `partials` query i has the sums of span s.
+fn partial_at(tile: Tile, s: u32, i: u32) -> u32 {
     return ((row_of(tile, i) * batch.spans + s) * HEADS + head_of(tile, i)) * (QUADS + 1u);
 }
 
 // What an earlier piece has left of query i.
 fn taken(tile: Tile, s: u32, i: u32, d4: u32) -> vec4<f32> {
     if (is_query(tile, i)) {
-        return parts[part_of(tile, s, i) + d4];
+        return partials[partial_at(tile, s, i) + d4];
     }
     return vec4<f32>();
 }
@@ -209,7 +209,7 @@ fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
     if (!is_query(tile, i)) {
         return;
     }
-    if (batch.spans == 1u && piece.goes_on == 0u) {
+    if (batch.spans == 1u && kv_range.has_next == 0u) {
         let quad = sum / totals[i];
         let at = row_of(tile, i) * MIXED_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * d4;
         mixed[at] = quad.x;
@@ -217,10 +217,10 @@ fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
         mixed[at + 2u] = quad.z;
         mixed[at + 3u] = quad.w;
     } else {
-        let at = part_of(tile, s, i);
-        parts[at + d4] = sum;
+        let at = partial_at(tile, s, i);
+        partials[at + d4] = sum;
         if (d4 == 0u) {
-            parts[at + QUADS] = vec4<f32>(tops[i], totals[i], 0.0, 0.0);
+            partials[at + QUADS] = vec4<f32>(tops[i], totals[i], 0.0, 0.0);
         }
     }
 }
@@ -262,14 +262,14 @@ fn attend(tile: Tile, s: u32) {
         visible[lane] = 0u;
         if (is_query(tile, lane)) {
             visible[lane] = batch.row[row_of(tile, lane)].visible;
-            if (piece.continues == 1u) {
-                before = parts[part_of(tile, s, lane) + QUADS];
+            if (kv_range.has_previous == 1u) {
+                before = partials[partial_at(tile, s, lane) + QUADS];
             }
         }
         tops[lane] = before.x;
         totals[lane] = before.y;
     }
-    if (piece.continues == 1u && subset == 0u) {
+    if (kv_range.has_previous == 1u && subset == 0u) {
         sums.first = take_four(tile, s, 0u, d4);
         if (QUERIES == 8u) {
             sums.last = take_four(tile, s, 4u, d4);
@@ -277,8 +277,8 @@ fn attend(tile: Tile, s: u32) {
     }
     workgroupBarrier();
     for (var p = s * batch.span_pages; p < end; p++) {
-        let page = here(tables[batch.row[tile.first].table + p]);
-        if (page >= piece.pages) {
+        let page = local_page(tables[batch.row[tile.first].table + p]);
+        if (page >= kv_range.pages) {
             continue;
         }
         score(tile, page, p * PAGE);

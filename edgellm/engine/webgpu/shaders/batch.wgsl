@@ -13,7 +13,7 @@ struct Batch {
     rows: u32,
     outputs: u32,           // logits wanted of this submission
     first_output: u32,      // and the first of them among all that are wanted
-    spans: u32,             // parts in which attention goes through a sequence
+    spans: u32,             // partials in which attention goes through a sequence
     span_pages: u32,        // pages of a span
     row: array<Row>,
 }

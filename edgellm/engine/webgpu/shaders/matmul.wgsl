@@ -1,5 +1,5 @@
 // Matrix × matrix, for many rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1 and all t.
-// How a workgroup shares the work out is in square.wgsl.
+// How a workgroup shares the work out is in matmul_tile.wgsl.
 //
 //     COUNT     0: as many rows as the batch has, 1: as many as there are logits wanted
 //     BIASED    + bias[first + r]

@@ -1,5 +1,5 @@
 // Matrix × matrix in integers, for quantized weights: y[t][first + r] = W[r] · x[t] (+ bias), x as quantize.wgsl has it
-// (see square.wgsl).
+// (see matmul_tile.wgsl).
 //
 // The sums of 16 or 32 products, four at a time, are exact; d · (d_x · q · q_x) - m · (d_x · q_x) is added up in
 // float32.
