@@ -1,14 +1,14 @@
 // Attention over KV pages with an online softmax.
 //
-// Up to QUERIES (4 or 8) queries that share a KV head go through the pages together: a tile, the heads of a group in a
-// few consecutive rows of one sequence. A workgroup is (tile, KV head and chunk of its heads, span of pages). In each
-// page lane j makes the scores of key j; then lanes share out (quad of the head, tokens) and add up values. Four keys
-// or values are asked for before the first is used: what takes time here is the way to them.
+// A tile is up to QUERIES (4 or 8) queries that share a KV head: the heads of a group in a few consecutive rows of one
+// sequence. A workgroup is (tile, KV head and chunk of its heads, span of pages). For each page lane j computes the
+// scores of key j; then each lane adds up values for (vec4 of the head, some tokens). Four keys or values are loaded
+// before the first is used, as memory latency takes most of the time.
 //
 //     mixed  [rows][MIXED_STRIDE]: the result, where the sequence is one span
 //     partials [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total
 //
-// Where a layer's pages lie in several pieces, each is gone through on its own, from where the one before has left off.
+// If a layer's pages are in several buffers, a dispatch for each continues the sums of the one before.
 //
 // TOGETHER: heads of a tile; CHUNKS: how many of these a group has. SUBSETS · QUADS lanes add up values; SUBSETS is a
 // power of two up to 8.
@@ -17,16 +17,16 @@ const QUADS: u32 = HEAD_DIM / 4u;
 const GROUP: u32 = HEADS / KV_HEADS;
 const TOGETHER: u32 = min(GROUP, QUERIES);
 const CHUNKS: u32 = (GROUP + TOGETHER - 1u) / TOGETHER;
-const SHARE: u32 = LANES / QUERIES;         // lanes that weigh the scores of a query
+const SHARE: u32 = LANES / QUERIES;         // lanes for the softmax of a query
 const MASKED: f32 = -1e30;
 
-var<workgroup> queries: array<vec4<f32>, QUERIES * QUADS>;      // at the end sums, on their way to another lane
-var<workgroup> visible: array<u32, QUERIES>;                    // cells that a query sees; 0: there is no such query
+var<workgroup> queries: array<vec4<f32>, QUERIES * QUADS>;      // at the end sums for another lane
+var<workgroup> visible: array<u32, QUERIES>;                    // cells that a query sees; 0: no query
 var<workgroup> scores: array<f32, PAGE * QUERIES>;              // [key][query]; then the weights
 var<workgroup> reduced: array<f32, LANES>;
 var<workgroup> tops: array<f32, QUERIES>;
 var<workgroup> totals: array<f32, QUERIES>;
-var<workgroup> factors: array<f32, QUERIES>;                    // by which a page's new top shrinks what was before it
+var<workgroup> factors: array<f32, QUERIES>;                    // of the sums so far, as the maximum grows
 
 struct Tile {
     first: u32,     // row
@@ -54,7 +54,7 @@ fn is_query(tile: Tile, i: u32) -> bool {
     return i < tile.rows * TOGETHER && tile.chunk * TOGETHER + i % TOGETHER < GROUP;
 }
 
-// What a quad of a key adds to its scores for four queries from i on.
+// The products of a vec4 of a key with those of four queries from i on.
 fn add_quad(i: u32, d4: u32, key: vec4<f32>) -> vec4<f32> {
     let at = i * QUADS + d4;
     let a = dot(queries[at], key);
@@ -111,7 +111,7 @@ fn score(tile: Tile, page: u32, cell: u32) {
     workgroupBarrier();
 }
 
-// Scores become weights relative to the top score so far; SHARE lanes for each query.
+// Scores become weights relative to the maximum so far; SHARE lanes for each query.
 fn weigh() {
     let i = lane / SHARE;
     let start = i * SHARE;
@@ -148,7 +148,7 @@ fn weigh() {
     workgroupBarrier();
 }
 
-// A quad of values of token j for each of four queries from i on, by their weights.
+// A vec4 of the value of token j times the weights of four queries from i on.
 fn weighted(i: u32, j: u32, value: vec4<f32>) -> mat4x4<f32> {
     let at = j * QUERIES + i;
     return mat4x4<f32>(scores[at] * value, scores[at + 1u] * value, scores[at + 2u] * value, scores[at + 3u] * value);
@@ -163,7 +163,7 @@ fn shrunk(i: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
     );
 }
 
-// Add the values of each SUBSETS-th token of a page from j on; those behind the last token have no weight.
+// Add the values of each SUBSETS-th token of a page from j on; tokens after the last have weight 0.
 fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, tokens: u32) -> Sums {
     var made = sums;
     for (var j = from_token; j < tokens; j += 4u * SUBSETS) {
@@ -182,12 +182,12 @@ fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, token
     return made;
 }
 
-// Where in `partials` query i has the sums of span s.
+// The index in `partials` of the sums of span s for query i.
 fn partial_at(tile: Tile, s: u32, i: u32) -> u32 {
     return ((row_of(tile, i) * batch.spans + s) * HEADS + head_of(tile, i)) * (QUADS + 1u);
 }
 
-// What an earlier piece has left of query i.
+// The sums of query i from an earlier buffer.
 fn taken(tile: Tile, s: u32, i: u32, d4: u32) -> vec4<f32> {
     if (is_query(tile, i)) {
         return partials[partial_at(tile, s, i) + d4];
@@ -204,7 +204,7 @@ fn take_four(tile: Tile, s: u32, i: u32, d4: u32) -> mat4x4<f32> {
     );
 }
 
-// The result of query i, or that of its span s as far as it goes.
+// Store the result of query i, or the sums of its span s.
 fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
     if (!is_query(tile, i)) {
         return;
@@ -250,7 +250,7 @@ fn tile_of(group: vec3<u32>) -> Tile {
     return Tile(packed & 0xFFFFu, packed >> 16u, group.y / CHUNKS, group.y % CHUNKS);
 }
 
-// Go through span s of the pages that the tile sees, with its scaled queries in workgroup memory.
+// Attention of a tile over span s of its pages, with the scaled queries in workgroup memory.
 fn attend(tile: Tile, s: u32) {
     let cells_seen = batch.row[tile.first + tile.rows - 1u].visible;
     let end = min((s + 1u) * batch.span_pages, (cells_seen + PAGE - 1u) / PAGE);

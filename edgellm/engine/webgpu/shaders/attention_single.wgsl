@@ -1,6 +1,6 @@
-// Attention of rows that are the only ones of their sequences, as in decode: each workgroup norms and rotates the
-// queries that it needs (see heads.wgsl), and whoever has a sequence's last span puts its new key and value into the
-// cell first. So nothing need be prepared. The chunks of a group, if it has several, write the same there.
+// Attention of rows that are the only ones of their sequences, as in decode. Each workgroup norms and rotates its
+// queries (see heads.wgsl), and the one of a sequence's last span stores the new key and value first, so prepare.wgsl is
+// not needed. If a group has several chunks, all store the same values.
 //
 //     qkv  [rows][QKV_STRIDE]: HEADS heads of q, KV_HEADS of k, KV_HEADS of v, each HEAD_DIM values
 

@@ -1,6 +1,6 @@
-// Merge the spans that attention shared out, in order, a workgroup for each head of each row.
+// Merge the sums of the spans of a sequence, in order, a workgroup for each head of each row.
 //
-//     partials [rows][spans][HEADS][QUADS + 1] of vec4: the sums of a span, then its top score and its total
+//     partials [rows][spans][HEADS][QUADS + 1] of vec4: the sums of a span, then its maximum score and its total
 //     mixed  [rows][MIXED_STRIDE]
 
 @group(0) @binding(0) var<storage, read> batch: Batch;

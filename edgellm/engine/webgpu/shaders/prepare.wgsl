@@ -1,5 +1,5 @@
-// What comes between the products of q, k and v and attention, a workgroup for each head of each row: q and k are
-// normed and rotated (see heads.wgsl), and k and v go into the row's own KV cell.
+// Between the matmuls of q, k and v and attention, a workgroup for each head of each row: q and k are normed and rotated
+// (see heads.wgsl), and k and v are stored in the row's own KV cell.
 //
 //     tables     page ids of the sequences
 //     qkv        [rows][QKV_STRIDE]: HEADS heads of q, KV_HEADS of k, KV_HEADS of v, each HEAD_DIM values
@@ -19,7 +19,7 @@ fn kernel(group: vec3<u32>) {
     take_head(t, h);
     if (h < HEADS) {
         if (kv_range.has_previous == 1u) {
-            return;     // it was done for the first piece
+            return;     // done with the first buffer
         }
         for (var d = lane; d < HEAD_DIM; d += LANES) {
             qkv[t * QKV_STRIDE + h * HEAD_DIM + d] = head[d];
