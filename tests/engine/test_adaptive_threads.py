@@ -45,7 +45,7 @@ def test_fewer_threads_are_used_where_faster_and_all_are_tried_again_less_and_le
     used = busy(2).run(60)
     assert [threads for threads, _ in used] == [2, 1] * (len(used) // 2)
     assert {steps for threads, steps in used if threads == 2} == {4}
-    # A trial, half a second, twice as long each time, up to four; a choice falls every seven steps.
+    # Each choice is kept for half a second, then twice as long each time, up to four; a window has seven steps.
     for (_, steps), hold in zip(used[1:12:2], (0.5, 1, 2, 4, 4, 4), strict=True):
         assert hold < steps * STEP < hold + 0.3
 
@@ -54,12 +54,12 @@ def test_all_threads_are_used_again_when_the_other_program_ends() -> None:
     cores = busy(2)
     cores.run(20)
     cores.seconds, cores.lost = lambda n: STEP / n, lambda n: 0.0
-    cores.run(4.5)  # as long as a choice holds at most, and the steps that question it
+    cores.run(4.5)  # as long as a choice is kept at most, and the steps of the next trial
     assert cores.run(10) == [(2, 10 * 2 / STEP)]
     cores.seconds, cores.lost = busy(2).seconds, busy(2).lost
     (_, watched), (_, kept), *_ = cores.run(3)
     assert watched <= 10
-    assert kept * STEP < 0.8, "after a calm time a choice is questioned soon again"
+    assert kept * STEP < 0.8, "after an undisturbed time a choice is kept for a short time again"
 
 
 def test_a_trial_that_was_slower_ends_and_is_repeated_less_and_less_often() -> None:

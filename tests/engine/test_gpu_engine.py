@@ -164,7 +164,7 @@ def test_a_full_context_takes_the_planned_memory(model_file: ModelFile) -> None:
 
 
 def test_a_kv_cache_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lies in pieces, through which attention goes one after the other."""
+    """The KV pages of a layer are in several buffers, which attention reads one after the other."""
     path, ids = model_file(**(TINY | {"kv_heads": 4, "context_length": 1024})), some_ids(1024)
     binding = 6 * PAGE * 2 * 4 * 16 * 4  # float32 keys and values of 4 KV heads of 16
     monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, binding=binding))
@@ -248,12 +248,12 @@ LARGE: dict[str, tuple[dict[str, Any], int, list[int]]] = {
     "two formats": ({"head_dim": 32, "ffn": 2000, "types": {"": "F32", "ffn_up": "F16"}}, 150, [1, 1, 4, 1]),
     "attention": ({"heads": 16, "kv_heads": 1, "head_dim": 32, "biases": True}, 100, [2, 2, 1, 1]),
 }
-"""BatchLimits, the binding in KiB, and the pieces of q, of attention's output, of the gate, and of the head."""
+"""Sizes, the binding in KiB, and the slices of q, of attention's output, of the gate, and of the head."""
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_tensors_larger_than_a_binding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    sizes, binding, pieces = LARGE[name]
+    sizes, binding, slices = LARGE[name]
     path, ids = write_model(tmp_path / "model.gguf", **(TINY | sizes | {"layers": 1, "tied": False})), some_ids(16)
     with on(path, 0, ctx=16, kv_type="f16") as engine:
         cpu = logits(engine, ids)
@@ -263,7 +263,7 @@ def test_tensors_larger_than_a_binding(tmp_path: Path, monkeypatch: pytest.Monke
         attention, ffn, head = device._mixers[0], device._feed_forwards[1], device._output
         assert head
         matrices = attention.qkv[0], attention.output[0], ffn.gate_up[0], head.output[0]
-        assert [len(matrix.slices) for matrix in matrices] == pieces
+        assert [len(matrix.slices) for matrix in matrices] == slices
         assert divergence(cpu, logits(engine, ids)) < 1e-9
         assert divergence(cpu[:5], logits(engine, ids[:5], step=1)) < 1e-9
 
