@@ -1,7 +1,7 @@
-"""Who made a model, from what, and how it likes to be sampled: the general.* keys of a GGUF file.
+"""The general.* keys of a GGUF file: author, origin, license, and defaults for sampling.
 
-Names are taken apart, and model cards read, by the rules of `gguf.Metadata`. What those rules are given comes from
-strangers, so all that has not the type they expect is left out before.
+`gguf.Metadata` splits names and reads model cards. Its input is untrusted, so values of unexpected types are left out
+before.
 """
 
 import warnings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", int, float)
 
-_LONGEST = 1 << 18  # characters of front matter: PyYAML takes two seconds for so many
+_LONGEST = 1 << 18  # characters of front matter, for which PyYAML takes two seconds
 
 _WORDS = ("license", "tags", "pipeline_tag", "languages", "language")
 _SOURCES = ("base_model", "base_models", "base_model_sources", "datasets", "dataset", "dataset_sources")
@@ -39,13 +39,13 @@ _NUMBERS = {
     "mirostat_tau": "mirostat_tau",
     "mirostat_eta": "mirostat_eta",
 }
-"""Keys of generation_config.json, and what GGUF calls them after `general.sampling.`."""
+"""Keys of generation_config.json, and their GGUF names after `general.sampling.`."""
 
 
 def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters: int) -> None:
-    """Add the keys. `parameters` is the number of weights, which gives the size its label.
+    """Add the keys. `parameters` is the number of weights, for the label of the size.
 
-    What generation_config.json has instead of a number is left out, with an EdgeLLMWarning.
+    Sampling defaults of generation_config.json that are no numbers are left out, with an EdgeLLMWarning.
     """
     import gguf
 
@@ -71,7 +71,7 @@ def _sampling(checkpoint: Checkpoint) -> dict[str, int | float]:
 
 
 def _hint(read: Callable[[], N]) -> N | None:
-    """What `read` gives; None with an EdgeLLMWarning where that is no number, since the model is none the worse."""
+    """The number that `read` returns; None with an EdgeLLMWarning if it is no number, as the model can do without."""
     try:
         return read()
     except ModelFileError as error:
@@ -81,14 +81,14 @@ def _hint(read: Callable[[], N]) -> N | None:
 
 
 def read_card(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What the front matter of README.md says, YAML between two lines `---`; nothing where there is none.
+    """The front matter of README.md, which is YAML between two lines `---`; empty where there is none.
 
-    Numbers and dates become text. A card that cannot be read is an EdgeLLMWarning: the model is none the worse.
+    Numbers and dates become text. A card that cannot be read is left out with an EdgeLLMWarning.
     """
     try:
         card = _load_yaml(_front_matter(checkpoint.text("README.md") or ""))
         known = {str(key): _clean(str(key), value) for key, value in card.items()} if isinstance(card, dict) else {}
-    except Exception as error:  # what PyYAML makes of `!!bool x` or `!!int ''` raises nearly anything
+    except Exception as error:  # PyYAML raises nearly any exception, such as for `!!bool x` or `!!int ''`
         where = printable(str(checkpoint.path / "README.md"), 400)
         said = printable(" ".join(str(error).split()), 200)
         warnings.warn(f"{where}: the model card is left out, it cannot be read ({said})", EdgeLLMWarning, stacklevel=2)
@@ -97,7 +97,7 @@ def read_card(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _load_yaml(text: str) -> Any:
-    """A YAML document of harmless size, without aliases: a short text with them stands for an endless one."""
+    """A YAML document of limited size and without aliases, which can make an endless document of a short text."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -112,17 +112,17 @@ def _load_yaml(text: str) -> Any:
 
 
 def _front_matter(text: str) -> str:
-    """The lines between the first, `---`, and the next `---`."""
+    """The lines between a first line `---` and the next line `---`."""
     first, *lines = text.splitlines() or [""]
     if first != "---":
         return ""
     front = "\n".join(lines[: lines.index("---")] if "---" in lines else lines) + "\n"
-    # As gguf.Metadata mends cards: `- no` is Norwegian, not false, and tabs are not allowed in YAML.
+    # gguf.Metadata does the same: `- no` is Norwegian, not false, and tabs are not allowed in YAML.
     return front.replace("- no\n", '- "no"\n').replace("\t", "  ")
 
 
 def _clean(key: str, value: object) -> Any:
-    """A value of the card with the type that its key must have; None for any other."""
+    """A value of the card, with the type that its key must have; None for another type."""
     if not isinstance(value, list):
         return _scalar(value)
     if key not in _WORDS + _SOURCES:

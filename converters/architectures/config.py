@@ -1,4 +1,4 @@
-"""What config.json and generation_config.json say, taken only as the type and within the range it must have."""
+"""Typed access to config.json and generation_config.json, with checks of types and ranges."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +12,10 @@ _LARGEST = 1e15
 
 
 class Config:
-    """The JSON object in the file `path`. A key whose value is null counts as absent. Raises ModelFileError.
+    """The JSON object in the file `path`. All methods raise ModelFileError.
 
-    `nulls` are those keys, as transformers gives some another default than that of a key that is not there.
+    A key whose value is null counts as absent. `nulls` are these keys, as transformers has other defaults for some of
+    them than for absent keys.
     """
 
     def __init__(self, path: Path, values: object) -> None:

@@ -1,4 +1,4 @@
-"""Tensors of checkpoints that computing a text does without."""
+"""Tensors of checkpoints that are not needed to generate text."""
 
 import re
 import warnings
@@ -8,8 +8,8 @@ from pathlib import Path
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import counted, printable
 
-# What these hold is computed from config.json. Old checkpoints of any model have them, so nothing is said.
-_COMPUTED = (
+# Their values are computed from config.json. Old checkpoints of any model have them, so there is no warning.
+_DERIVED = (
     ".attention.masked_bias",
     ".attention.bias",
     ".rotary_emb.inv_freq",
@@ -28,14 +28,14 @@ _REASONS = {reason: re.compile(pattern) for reason, pattern in _SPARE.items()}
 
 
 def without_spare(names: Iterable[str], folder: Path) -> list[str]:
-    """The names but for those of tensors that no text needs, which an EdgeLLMWarning tells of."""
+    """The names without those of tensors that are not needed; an EdgeLLMWarning names the others."""
     kept: list[str] = []
     spare: dict[str, list[str]] = {}
     for name in names:
         reason = next((reason for reason, pattern in _REASONS.items() if pattern.search(name)), None)
         if reason:
             spare.setdefault(reason, []).append(name)
-        elif name != _ROPE and not name.endswith(_COMPUTED):
+        elif name != _ROPE and not name.endswith(_DERIVED):
             kept.append(name)
     for reason, some in spare.items():
         what = f"{counted(len(some), 'tensor')}, such as {printable(some[0])}, left out: {reason}"

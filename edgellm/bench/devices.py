@@ -22,7 +22,7 @@ class DeviceCounters:
 
     def begin(self) -> None:
         """A phase begins now."""
-        self._before = self._engine.work if self._engine else []
+        self._before = self._engine.device_stats if self._engine else []
 
     def end(self, tokens: int, passes: int) -> list[dict[str, Any]]:
         """The figures of each device for `tokens` tokens in `passes` passes over the weights; [] without a GPU.
@@ -31,7 +31,7 @@ class DeviceCounters:
         """
         if not self._engine:
             return []
-        pairs = zip(self._engine.devices, self._before, self._engine.work, strict=False)
+        pairs = zip(self._engine.devices, self._before, self._engine.device_stats, strict=False)
         return [_figures(device, before, after, tokens, passes) for device, before, after in pairs]
 
 

@@ -1,4 +1,4 @@
-"""`edgellm devices`: what can run layers of a model here?"""
+"""`edgellm devices`: the CPU and the GPUs of this machine."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def command(as_json: bool) -> None:
 
 
 def _cpu_features() -> list[str]:
-    """What kernels multiply with on this CPU."""
+    """The instruction sets that kernels use on this CPU."""
     from kquants.compiler.cpu import has_matrix_tiles, lowering
 
     return [lowering(), *(["AMX"] if has_matrix_tiles() else [])]

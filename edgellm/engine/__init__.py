@@ -1,1 +1,36 @@
-"""Floor 3: the engine. A description becomes a program, a batch of rows goes in, logits come out."""
+"""The engine: batches of tokens in, logits out.
+
+protocol           the protocol of an engine and of a sequence; segments, checks of a batch
+native_engine      edgellm's own engine: opens a model, falls back from the GPU to the CPU
+model_runner       a batch goes through the devices, in the order of the placement
+batch              a batch of rows, as kernels and GPUs read it
+limits             the largest context and batch of a model
+
+Programs (what the CPU runs)
+build_program      from a description to a program: which ops a layer has
+op_writer          appends single ops: norm, matmul, bias, …
+activations        the buffers between ops
+program            the result: ops and buffers, without addresses
+
+Memory
+kv_pages           ids and reference counts of KV pages, and the sequences that share them
+host_kv_pages      KV pages in the memory of the CPU (those of a GPU are in `webgpu.kv_pages`)
+rope_table         cosines and sines of RoPE for all positions
+budget             limits of memory, checked before it is taken
+memory             allocation of aligned memory in huge pages
+
+Devices
+device             the protocol of a device
+cpu                the CPU: kernels, buffers, records of ops
+threadpool         the threads that run a program
+adaptive_threads   how many of them decode, beside other busy programs
+
+GPU offload
+placement          which device computes which block of a model
+offload            the request: how many layers on which GPU
+backends           the protocol of a GPU backend, and the plan that it makes
+open_gpu           from a request to an open GPU, with fewer layers if its memory is full
+gpu_process        the GPU in a child process, as the engine sees it
+gpu_worker         that child process
+webgpu             the WebGPU backend; `webgpu.offload_plan` decides how many layers fit
+"""

@@ -1,4 +1,4 @@
-"""A batch is rows: each is one token of one sequence."""
+"""A batch of rows; each row is one token of one sequence."""
 
 from array import array
 from collections.abc import Sequence as Ids
@@ -15,8 +15,8 @@ from edgellm.engine.rope_table import RopeTable
 from kquants.records import BatchRecord
 
 
-class HeldRecord(NamedTuple):
-    """The batch's BatchRecord, int64, and what it points to: `tables` are int64, `numbers` int32."""
+class BatchMemory(NamedTuple):
+    """The BatchRecord of a batch, int64, and the arrays that it points to: `tables` int64, `numbers` int32."""
 
     words: "array[int]"
     tables: "array[int]"
@@ -24,21 +24,20 @@ class HeldRecord(NamedTuple):
 
     @property
     def address(self) -> int:
-        """Where the record lies."""
+        """The address of the record."""
         return self.words.buffer_info()[0]
 
 
 class Batch:
     """Segments of different sequences, laid out as rows for the devices.
 
-    The cells that its rows write must be reserved. Row i of the logits belongs to the i-th wanted token.
-
-    `lengths`: rows of each segment; `tables`: for each segment the ids of its sequence's pages, the list that it goes
-    on to use. For each row, `tokens` and how many cells of its sequence it sees, its own the last (`visible`).
-    `wanted`: rows whose logits are wanted.
+    The sequences must have room for their new tokens. `lengths`: rows of each segment. `tables`: for each segment the
+    page ids of its sequence (the sequence's own list). For each row, `tokens` has its token and `visible` the number of
+    cells of its sequence that it sees; its own cell is the last of them. `wanted`: rows whose logits are wanted; row i
+    of the logits is that of wanted row i.
     """
 
-    def __init__(self, segments: Ids[Segment[PagedSequence]], rotations: RopeTable) -> None:
+    def __init__(self, segments: Ids[Segment[PagedSequence]], rope_table: RopeTable) -> None:
         self.lengths = [len(s.tokens) for s in segments]
         self.tables = [s.sequence.pages for s in segments]
         self.tokens = [token for s in segments for token in s.tokens]
@@ -46,7 +45,7 @@ class Batch:
         starts = accumulate(self.lengths, initial=0)
         self.wanted = [start + i for s, start in zip(segments, starts, strict=False) for i in s.wanted]
         self.rows, self.outputs = len(self.tokens), len(self.wanted)
-        self._table = rotations.up_to(max(self.visible))
+        self._table = rope_table.up_to(max(self.visible))
 
     @cached_property
     def cos_sin(self) -> NDArray[np.float32]:
@@ -55,16 +54,16 @@ class Batch:
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs, where no address holds: the rotations of the rows, not those of all positions."""
+        """The state that another process needs: the angles of the rows in place of those of all positions."""
         state = {**vars(self), "cos_sin": self.cos_sin}
         del state["_table"]
         return state
 
-    def record(self, pages: int) -> HeldRecord:
-        """The record; `pages` is the address of the addresses of the KV pages.
+    def record(self, pages: int) -> BatchMemory:
+        """The record; `pages` is the address of the array with the addresses of all KV pages.
 
-        Arrays of Python's own: NumPy's code would come from memory anew for each token, after all weights went through
-        the caches, and with it a token took 0.1 ms longer.
+        The arrays are those of Python, not of NumPy, whose code would be read from memory for each token, since the
+        weights of a token leave nothing else in the caches: 0.1 ms more a token.
         """
         n, ids = self.rows, [page for table in self.tables for page in table]
         numbers = array("i", self.tokens + self.visible + self.wanted + ids)
@@ -84,4 +83,4 @@ class Batch:
             rotations=self._table.address,
             pages=pages,
         )
-        return HeldRecord(array("q", record), table_of_row, numbers)
+        return BatchMemory(array("q", record), table_of_row, numbers)

@@ -1,4 +1,4 @@
-"""How much memory may be taken: Linux ends a process that takes too much, and gives it no error first."""
+"""Limits of memory, checked before it is taken: Linux ends a process that takes too much, without an error."""
 
 from typing import NamedTuple, NoReturn
 
@@ -6,32 +6,32 @@ from edgellm.errors import NoMemoryError
 from edgellm.fmt import counted, size
 from edgellm.system.machine import obtainable_memory, spare_memory
 
-_UNASKED = 16 << 20
-"""Bytes that are taken without a look at what is free, which takes half a millisecond."""
+_UNCHECKED = 16 << 20
+"""Bytes that are taken without a check, which takes half a millisecond."""
 
 
 def check_memory(nbytes: int, what: str, advice: str) -> None:
-    """Raise NoMemoryError if so many bytes cannot be taken now."""
-    if nbytes > _UNASKED and nbytes > (free := obtainable_memory()):
+    """Raise NoMemoryError if `nbytes` bytes are not free; the message says what for, and what to do."""
+    if nbytes > _UNCHECKED and nbytes > (free := obtainable_memory()):
         raise NoMemoryError(f"no memory for {size(nbytes)} of {what}, as {size(free)} are free; {advice}")
 
 
 class KVBudget(NamedTuple):
-    """What the KV pages of one model may take: `limit` bytes, or, if that is None, what is free when they are made."""
+    """The memory for the KV pages of one model: at most `limit` bytes, or if it is None those that are free."""
 
     limit: int | None = None
 
     @classmethod
     def of(cls, kv_memory: float | None) -> "KVBudget":
-        """That of an option in GB."""
+        """The budget of an option in GB."""
         return cls(None if kv_memory is None else int(kv_memory * 1e9))
 
     def room(self, held: int) -> int:
-        """Bytes that may be taken beside those that are held."""
+        """Bytes that may be taken, with `held` bytes of pages already there."""
         return spare_memory() if self.limit is None else max(0, self.limit - held)
 
     def refuse(self, nbytes: int, tokens: int) -> NoReturn:
-        """Raise NoMemoryError: there are pages for so many tokens, and no room for `nbytes` more."""
+        """Raise NoMemoryError: there are pages for `tokens` tokens, and no room for `nbytes` more bytes."""
         ways = "shorten the conversation, or choose a smaller --ctx or --kv-type q8_0"
         after = f"after {counted(tokens, 'token')}"
         if self.limit is None:
@@ -43,4 +43,4 @@ class KVBudget(NamedTuple):
 
 
 NO_LIMIT = KVBudget()
-"""No limit that a person set."""
+"""No limit but free memory."""

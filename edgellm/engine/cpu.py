@@ -34,8 +34,8 @@ def _row_bytes(buffer: Buffer) -> int:
 class CPUDevice:
     """A program made ready for this CPU: kernels loaded, buffers for `rows` rows, `threads` threads with the caller.
 
-    Raises EdgeLLMError where a kernel cannot be compiled or memory is short: beforehand, as Linux gives more memory
-    than there is, and ends processes when it is used.
+    Raises EdgeLLMError where a kernel cannot be compiled or memory is short. Memory is checked before it is taken, as
+    Linux gives out more than there is, and ends processes when it is used.
     """
 
     name = "CPU"
@@ -50,13 +50,13 @@ class CPUDevice:
         progress: jit.Progress | None,
         budget: KVBudget = NO_LIMIT,
     ) -> None:
-        lasting = [b for b in program.buffers if b != program.logits]  # those are the caller's, new each time
-        needed = sum((b.rows or rows + MOST_TOKENS) * _row_bytes(b) for b in lasting) + threads * program.scratch_bytes
+        kept = [b for b in program.buffers if b != program.logits]  # logits are the caller's, and new for each batch
+        needed = sum((b.rows or rows + MOST_TOKENS) * _row_bytes(b) for b in kept) + threads * program.scratch_bytes
         check_memory(needed, "activations", _ADVICE)
         try:
-            # read_sum: it measures the memory after a reply, when nobody should have to wait for a compiler.
+            # read_sum measures the memory bandwidth after a reply, which should not wait for a compiler.
             self._kernels = jit.load([*program.kernels, *POOL_KERNELS, "read_sum"], cache, progress)
-            self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, _row_bytes(b)) for b in lasting}
+            self._buffers = {b: aligned(b.rows or rows + MOST_TOKENS, _row_bytes(b)) for b in kept}
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels, ops, scratch)
         except jit.KernelError as error:
@@ -64,14 +64,11 @@ class CPUDevice:
         except MemoryError:
             raise NoMemoryError(f"no memory for {size(needed)} of activations; {_ADVICE}") from None
         self._adaptive_threads = AdaptiveThreads(threads)
-        self.work = DeviceStats()
+        self.stats = DeviceStats()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self._pages = HostKVPages(program.page_bytes, budget)
-        self._ops = np.array([self._record(op) for op in program.ops], np.int64)
+        self._ops = self._records()
         self._program_at = int(self._ops.ctypes.data)
-        products = program.products
-        for i, following in zip(products, products[1:] + products[:1], strict=True):
-            self._ops[i, NEXT_MATMUL] = self._ops[following].ctypes.data
         self._x = self._buffers[program.x].view(np.float32)
         self._vocab, self._logits_at, self._used = vocab, None, tuple[object, ...]()
         if program.logits in program.buffers:  # the output head is the last op
@@ -80,14 +77,22 @@ class CPUDevice:
         self.ensure_pages, self.copy_page = self._pages.ensure_pages, self._pages.copy_page
         self.stop, self.clear = self.threads.stop, self.threads.clear
 
+    def _records(self) -> NDArray[np.int64]:
+        """The records of all ops, int64 [ops, OP_WORDS]. Each matmul knows the next one, and the last the first."""
+        records = np.array([self._record(op) for op in self._program.ops], np.int64)
+        matmuls = self._program.matmuls
+        for i, following in zip(matmuls, matmuls[1:] + matmuls[:1], strict=True):
+            records[i, NEXT_MATMUL] = records[following].ctypes.data
+        return records
+
     def hidden(self, rows: int, width: int) -> NDArray[np.float32]:
-        """The hidden state of the first rows, float32 [rows, width]: this device's own, which others change."""
+        """The hidden state of the first rows, float32 [rows, width]: a view of this device's buffer."""
         return self._x[:rows, :width]
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
-        """See `Device`; `hidden` is our own. The first blocks begin with the embeddings.
+        """See `Device`; `hidden` is that of `hidden()`. The first blocks begin with the embeddings.
 
-        The threads must be settled: what an interrupted run may still use goes with the next one.
+        The threads must be settled, as memory that an interrupted run may still use is freed by the next run.
         """
         starts = self._program.starts
         first = starts[blocks.start] if blocks.start else 0
@@ -96,22 +101,22 @@ class CPUDevice:
         record = batch.record(pages.address)
         logits = self._new_logits(batch.outputs) if blocks.stop == len(starts) - 1 else None
         self._used = batch, record, pages, logits
-        decodes = batch.rows <= FEW_ROWS  # the ops of more are so long that nobody waits much
-        threads, start = self._adaptive_threads.threads if decodes else self.threads.count, TimeSample.now()
+        is_decode = batch.rows <= FEW_ROWS  # in larger batches ops are long, so that little time is lost at barriers
+        threads, start = self._adaptive_threads.threads if is_decode else self.threads.count, TimeSample.now()
         if not self.threads.run(self._program_at + first * OP_WORDS * 8, last - first, record.address, threads):
             raise Stopped
-        if decodes:
+        if is_decode:
             self._adaptive_threads.record_step((batch.rows, batch.outputs, blocks), start, TimeSample.now())
         return None if logits is None else logits[:, : self._vocab]
 
     def close(self) -> None:
-        """End the threads and let go of buffers, pages and tensors. Nothing may be running."""
+        """End the threads, and free buffers, pages and references to tensors. Nothing may be running."""
         self.threads.close()
         self._pages.clear()
         del self._buffers, self._x, self._program, self._used
 
     def _new_logits(self, outputs: int) -> Logits | None:
-        """Where the output head, if it is here, now puts its logits: float32 [outputs, padded vocab]."""
+        """The array for the logits of the next run, float32 [outputs, padded vocab]; None without the output head."""
         if not self._logits_at:
             return None
         row_bytes = self._program.logits.row_bytes
@@ -124,7 +129,7 @@ class CPUDevice:
                 f"no memory for {needed} MiB of logits; ask for fewer, or close other programs"
             ) from None
         if outputs:
-            self._logits_at[0] = addressof(c_char.from_buffer(logits.data))  # NumPy takes ten times as long to tell it
+            self._logits_at[0] = addressof(c_char.from_buffer(logits.data))  # ten times as fast as logits.ctypes.data
         return logits
 
     def _record(self, op: Op) -> Sequence[int]:
@@ -132,7 +137,7 @@ class CPUDevice:
         return record_of_op(head, type(op.arguments)(*map(self._address, op.arguments)))
 
     def _address(self, argument: float | Tensor | Buffer | None) -> float:
-        """Where a tensor or a buffer lies; a number stays what it is."""
+        """The address of a tensor or a buffer, 0 for None; a number as it is."""
         match argument:
             case Tensor():
                 return int(argument.data.ctypes.data)

@@ -1,4 +1,4 @@
-"""What the engine needs of a device: the CPU (`edgellm.engine.cpu`), a GPU (`edgellm.engine.webgpu`)."""
+"""The protocol of a device, which the CPU (`edgellm.engine.cpu`) and GPUs (`edgellm.engine.webgpu`) implement."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,9 +12,9 @@ Logits = NDArray[np.float32]
 
 
 class DeviceFault(Exception):  # noqa: N818 (the engine goes on without the device)
-    """A device cannot go on: it is not there, was lost, or has no memory. One line that says why.
+    """A device cannot go on: it is not there, was lost, or has no memory. The message is one line that says why.
 
-    Where its memory is full, and something may fit all the same, `fewer` layers are to be tried.
+    After an upload that its memory had no room for, `fewer` is the number of layers to try next.
     """
 
     def __init__(self, message: str, *, out_of_memory: bool = False) -> None:
@@ -24,9 +24,9 @@ class DeviceFault(Exception):  # noqa: N818 (the engine goes on without the devi
 
 @dataclass
 class DeviceStats:
-    """What a device did so far: `seconds` that it had hidden states, and what a GPU did in them.
+    """What a device did so far. `seconds` is the time of its part of the batches; the other fields are those of a GPU.
 
-    `sent` and `received` are bytes, `transfer_s` the seconds in which this machine copied them.
+    `sent` and `received` are bytes, `transfer_s` the seconds in which they were copied.
     """
 
     seconds: float = 0.0
@@ -38,36 +38,35 @@ class DeviceStats:
 
 
 class Device(Protocol):
-    """Holds the tensors, scratch and KV pages of its blocks, and runs their part of the program.
+    """Holds the tensors, scratch and KV pages of its blocks, and computes these blocks.
 
-    Blocks are numbered as in `edgellm.engine.placement`. `work` is what it did. All but `stop` and `clear` raise
-    DeviceFault.
+    Blocks are numbered as in `edgellm.engine.placement`. All methods but `stop` and `clear` raise DeviceFault.
     """
 
-    work: DeviceStats
+    stats: DeviceStats
 
     @property
     def name(self) -> str:
-        """Its name, for people."""
+        """Its name, for users."""
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """Compute consecutive blocks for the rows of a batch: float32 [rows, width], in place in `hidden`.
 
-        Returns the logits, float32 [outputs, vocab], where the output head is among the blocks; the device changes
-        them no more. Raises Stopped after `stop`; what is in the batch's own cells and in `hidden` is then undefined.
+        Returns the logits, float32 [outputs, vocab], if the output head is among the blocks; the device does not change
+        them later. Raises Stopped after `stop`; the batch's own cells and `hidden` are then undefined.
         """
 
     def ensure_pages(self, pages: int) -> None:
-        """Have room for KV pages 0 … `pages` - 1, keeping what is in them. Raises EdgeLLMError without memory."""
+        """Have room for KV pages 0 … `pages` - 1, and keep their contents. Raises EdgeLLMError without memory."""
 
     def copy_page(self, source: int, target: int) -> None:
-        """Copy what is in one KV page to another."""
+        """Copy the contents of a KV page to another."""
 
     def stop(self) -> None:
-        """Stop what runs now, or next, within 100 ms; from any thread."""
+        """Stop the running `run`, or the next, within 100 ms; from any thread."""
 
     def clear(self) -> None:
-        """Forget an earlier `stop`; not while a program runs."""
+        """Forget an earlier `stop`; not during `run`."""
 
     def close(self) -> None:
-        """Let go of all memory. Nothing may be running; only the first call does something."""
+        """Free all memory. Nothing may be running. Further calls do nothing."""

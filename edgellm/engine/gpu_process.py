@@ -1,7 +1,7 @@
-"""A GPU in a process of its own.
+"""The GPU in a child process, as the engine sees it (see `edgellm.engine.gpu_worker` for the other side).
 
-The libraries of GPUs end the process they are in when a device is lost while it computes, and drivers may hang. Here
-that ends a child of ours: the CPU goes on, and what was held on the GPU is free again.
+GPU libraries end their process when a device is lost during a computation, and drivers may hang. In a child process
+this leaves the engine intact: the CPU goes on, and the memory on the GPU is free again.
 """
 
 import pickle
@@ -20,9 +20,9 @@ from edgellm.engine.offload import OffloadTask, UploadProgress
 from edgellm.process.child import ChildProcess, OnProgress
 
 CALL, DONE, RAISED = 0, 0, 1
-"""A request is a method's name and arguments; a reply its result, with the device's work, or what it raised."""
+"""A request is the name and arguments of a method; a reply is its result and the device's stats, or its exception."""
 
-Fault = Callable[[str, str], DeviceFault]
+ToFault = Callable[[str, str], DeviceFault]
 """See `edgellm.engine.backends.GPUBackend.fault`."""
 
 
@@ -32,30 +32,30 @@ def packed(content: object) -> bytes:
 
 
 def unpacked(payload: bytes) -> Any:
-    """What is in a payload, which nobody but our own process at the other end of the pipe can have made."""
+    """The content of a payload, which only our own process at the other end of the pipe can have made."""
     return pickle.loads(payload)  # noqa: S301
 
 
-class _Process(ChildProcess):
+class _GPUProcess(ChildProcess):
     name, stop_timeout_s, reply_timeout_s = "the GPU", 10.0, 60.0
 
-    def __init__(self, fault: Fault) -> None:
-        self._fault = fault
+    def __init__(self, to_fault: ToFault) -> None:
+        self._to_fault = to_fault
         super().__init__("edgellm.engine.gpu_worker")
 
     def ended_error(self, how: str) -> DeviceFault:
-        """What the GPU's library said before it ended the process; if that says nothing, how the process ended."""
-        return self._fault(self.name, f"{self.stderr_text()}\nits process {how}")
+        """The fault, from what the GPU's library wrote before it ended the process, or from how the process ended."""
+        return self._to_fault(self.name, f"{self.stderr_text()}\nits process {how}")
 
 
 class DeviceProxy:
-    """See `edgellm.engine.device.Device`: a child process has its blocks, once they were chosen and uploaded."""
+    """A `Device` whose blocks are on a GPU of a child process, after `plan_offload` and `upload`."""
 
-    def __init__(self, fault: Fault) -> None:
-        self.work = DeviceStats()
-        self._child = _Process(fault)
+    def __init__(self, to_fault: ToFault) -> None:
+        self.stats = DeviceStats()
+        self._child = _GPUProcess(to_fault)
         self._sent: Batch | None = None
-        self._child_s = self._way_s = 0.0
+        self._child_s = self._pipe_s = 0.0
         self.stop, self.clear = self._child.stop, self._child.clear_stop
 
     @property
@@ -68,18 +68,18 @@ class DeviceProxy:
         plan: OffloadPlan | None = self._call("plan_offload", backend, task)
         if plan:
             self._child.name, self._child.reply_timeout_s = plan.name, plan.reply_timeout_s
-            self._child.stop_timeout_s = plan.reply_timeout_s * _Process.stop_timeout_s / _Process.reply_timeout_s
+            self._child.stop_timeout_s = plan.reply_timeout_s * _GPUProcess.stop_timeout_s / _GPUProcess.reply_timeout_s
         return plan
 
-    def upload(self, uploading: UploadProgress) -> None:
-        """Take over the blocks that were chosen. Raises DeviceFault."""
-        self._call("upload", on_progress=lambda news: uploading(*unpacked(news)))
+    def upload(self, progress: UploadProgress) -> None:
+        """Upload the blocks of the plan. Raises DeviceFault."""
+        self._call("upload", on_progress=lambda payload: progress(*unpacked(payload)))
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
-        """See `Device`."""
-        news, self._sent = None if self._sent is batch else batch, None
+        """See `Device`. A batch is sent once, with its first blocks."""
+        unsent, self._sent = None if self._sent is batch else batch, None
         logits: Logits | None
-        logits, changed = self._call("run", blocks, news, hidden)
+        logits, changed = self._call("run", blocks, unsent, hidden)
         self._sent = batch
         if changed is not None:
             hidden[:] = changed
@@ -97,15 +97,15 @@ class DeviceProxy:
         """See `Device`."""
         self._child.close()
 
-    def _call(self, name: str, *arguments: Any, on_progress: OnProgress = lambda news: None) -> Any:
+    def _call(self, name: str, *arguments: Any, on_progress: OnProgress = lambda payload: None) -> Any:
         started = perf_counter()
         code, payload = self._child.call(CALL, packed((name, arguments)), on_progress)
-        found = unpacked(payload)
+        content = unpacked(payload)
         if code == RAISED:
-            raise found
-        value, work = found
-        # The child counts the seconds of its own, and whoever calls us those in all: the rest is the way between us.
-        self._way_s += perf_counter() - started - (work.seconds - self._child_s)
-        self._child_s = work.seconds
-        self.work = replace(work, seconds=self.work.seconds, transfer_s=work.transfer_s + self._way_s)
+            raise content
+        value, stats = content
+        # The child counts its own seconds, and our caller counts all of them: the difference is the transfer.
+        self._pipe_s += perf_counter() - started - (stats.seconds - self._child_s)
+        self._child_s = stats.seconds
+        self.stats = replace(stats, seconds=self.stats.seconds, transfer_s=stats.transfer_s + self._pipe_s)
         return value

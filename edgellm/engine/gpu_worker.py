@@ -29,27 +29,27 @@ class GPUWorker:
         self._check: Callable[[], None]
         self._batch: Batch | None = None
         self._stopped = False
-        self._news: Callable[[bytes], None] = lambda payload: None
+        self._send_progress: Callable[[bytes], None] = lambda payload: None
 
-    def answer(self, request: int, payload: bytes, news: Callable[[bytes], None]) -> tuple[int, bytes]:
-        """The reply to a call."""
+    def answer(self, request: int, payload: bytes, send_progress: Callable[[bytes], None]) -> tuple[int, bytes]:
+        """The reply to a call: DONE with the result, or RAISED with the exception."""
         name, arguments = unpacked(payload)
-        self._news = news
+        self._send_progress = send_progress
         try:
             started = perf_counter()
             value = getattr(self, f"_{name}")(*arguments)
-            work = self._device.work if self._device else DeviceStats()
-            work.seconds += perf_counter() - started
-            return DONE, packed((value, work))
+            stats = self._device.stats if self._device else DeviceStats()
+            stats.seconds += perf_counter() - started
+            return DONE, packed((value, stats))
         except (Stopped, EdgeLLMError, DeviceFault) as error:
             return RAISED, packed(error)
         except MemoryError:
             return RAISED, packed(DeviceFault("the process of the GPU got no memory from this machine"))
-        except Exception:  # a mistake of ours
+        except Exception:  # a bug
             return RAISED, packed(RuntimeError(traceback.format_exc()))
 
     def stop(self, stop: bool) -> None:
-        """Stop what is done now, or next, or forget that; from any thread."""
+        """Stop the running call, or the next; False forgets an earlier stop. From any thread."""
         self._stopped = stop
         if self._device:
             (self._device.stop if stop else self._device.clear)()
@@ -62,19 +62,21 @@ class GPUWorker:
             raise DeviceFault(str(error)) from None
         if file_identity(file) != task.file_identity:
             raise DeviceFault(f"{printable(task.path, 400)} is not the file any more that was opened")
-        own, model = load_backend(name), describe(file)
-        plan = own.plan_offload(model, task.limits, task.request)
+        backend, model = load_backend(name), describe(file)
+        plan = backend.plan_offload(model, task.limits, task.request)
         if plan:
-            self._open, self._check = partial(own.open, model, task.limits, plan), file.check
+            self._open, self._check = partial(backend.open_device, model, task.limits, plan), file.check
         return plan and replace(plan, adapter=None)
 
     def _upload(self) -> None:
-        def uploading(done: int, total: int) -> None:  # the device calls it later, too, and so is not taken for hung
+        def progress(
+            done: int, total: int
+        ) -> None:  # the device calls it later, too, so that it does not count as hung
             if self._stopped:
                 raise Stopped
-            self._news(packed((done, total)))
+            self._send_progress(packed((done, total)))
 
-        self._device = self._open(uploading)
+        self._device = self._open(progress)
         self._check()
 
     def _run(self, blocks: range, batch: Batch | None, hidden: Any) -> tuple[Logits | None, Any]:
@@ -93,5 +95,5 @@ class GPUWorker:
 
 
 if __name__ == "__main__":
-    server = GPUWorker()
-    serve(server.answer, server.stop)
+    worker = GPUWorker()
+    serve(worker.answer, worker.stop)

@@ -1,4 +1,4 @@
-"""KV pages in this machine's memory."""
+"""KV pages in the memory of the CPU."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +8,11 @@ from edgellm.engine.memory import AddressedArray, huge
 from kquants.kv_layout import PAGE
 
 CHUNK = 32 << 20
-"""Bytes to ask the system for at a time. They cost nothing before they are used, and share huge pages."""
+"""Bytes that are allocated at a time, so that pages share huge pages. They cost nothing before they are used."""
 
 
 class HostKVPages:
-    """Pages of `page_bytes` in this machine's memory, within a budget; `addresses` int64 has where each lies."""
+    """KV pages of `page_bytes` bytes within a budget; `addresses`, int64, has the address of each page by its id."""
 
     def __init__(self, page_bytes: int, budget: KVBudget) -> None:
         self.page_bytes, self._budget = page_bytes, budget
@@ -20,26 +20,26 @@ class HostKVPages:
         self._pages: list[NDArray[np.uint8]] = []
 
     def ensure_pages(self, pages: int) -> None:
-        """See `edgellm.engine.kv_pages.PageStore`; makes room for many at once."""
+        """See `edgellm.engine.kv_pages.PageStore`; allocates many pages at once."""
         held = len(self._pages)
         if pages <= held or not self.page_bytes:
             return
-        new = self._make(pages - held)
+        new = self._allocate(pages - held)
         count = len(new)
         if held + count > len(self.addresses.array):
             self.addresses = AddressedArray.of(np.concatenate([self.addresses.array, np.zeros(held + count, np.int64)]))
         self.addresses.array[held : held + count] = [page.ctypes.data for page in new]
         self._pages.extend(new)
 
-    def _make(self, needed: int) -> NDArray[np.uint8]:
-        """So many new pages or, if there is room, more: uint8 [pages, page_bytes]. Raises NoMemoryError."""
+    def _allocate(self, needed: int) -> NDArray[np.uint8]:
+        """At least `needed` new pages, uint8 [pages, page_bytes]. Raises NoMemoryError."""
         held = len(self._pages)
         room = self._budget.room(held * self.page_bytes) // self.page_bytes
         try:
             if room >= needed:
                 count = min(max(needed, CHUNK // self.page_bytes), room)
                 return huge(count * self.page_bytes).reshape(count, self.page_bytes)
-        except MemoryError:  # of a system that promises no more memory than it has
+        except MemoryError:  # from a system that does not overcommit memory
             pass
         return self._budget.refuse(needed * self.page_bytes, held * PAGE)
 
@@ -49,5 +49,5 @@ class HostKVPages:
             self._pages[target][:] = self._pages[source]
 
     def clear(self) -> None:
-        """Let go of the memory of all pages; none can be used any more."""
+        """Free all pages."""
         self._pages.clear()

@@ -1,7 +1,7 @@
 """KV pages and the sequences that share them.
 
-A page holds the keys and values of PAGE tokens for all layers. Pages are counted references: a fork shares all
-of its parent's pages and copies one only when it writes into it, so a branch costs nothing until it differs.
+A page holds the keys and values of PAGE tokens for all layers. Pages have reference counts: a fork shares the pages of
+its parent, and copies a page only before it writes to it.
 """
 
 from collections import deque
@@ -13,19 +13,19 @@ from kquants.kv_layout import PAGE
 
 
 class PageStore(Protocol):
-    """Memory for pages, whose ids are given out by a pool."""
+    """Memory for pages, by the ids that a PagePool gives out."""
 
     def ensure_pages(self, pages: int) -> None:
-        """Have room for pages 0 … `pages` - 1, keeping what is in them. Raises NoMemoryError without memory."""
+        """Have room for pages 0 … `pages` - 1, and keep their contents. Raises NoMemoryError without memory."""
 
     def copy_page(self, source: int, target: int) -> None:
-        """Copy what is in one page to another."""
+        """Copy the contents of a page to another."""
 
 
 class PagePool:
-    """The ids of all KV pages: every device holds the part of a page that belongs to its layers.
+    """The ids of all KV pages. Each store (device) holds the part of a page that belongs to its layers.
 
-    Pages are made when first needed, and kept for reuse.
+    Pages are allocated when first needed, and kept for reuse.
     """
 
     def __init__(self, stores: Ids[PageStore]) -> None:
@@ -35,7 +35,7 @@ class PagePool:
         self._dropped: deque[list[int]] = deque()
 
     def acquire(self) -> int:
-        """The id of a page with one reference; what it holds is undefined. Raises NoMemoryError."""
+        """The id of a page with one reference and undefined contents. Raises NoMemoryError."""
         while self._dropped:
             for page in self._dropped.popleft():
                 self.release(page)
@@ -54,7 +54,7 @@ class PagePool:
         return page
 
     def release(self, page: int) -> None:
-        """Give back one reference; without any the page is free."""
+        """Give back one reference; a page without references is free."""
         self._references[page] -= 1
         if self._references[page] == 0:
             self._free.append(page)
@@ -64,11 +64,11 @@ class PagePool:
         self._dropped.append(pages)
 
     def shared(self, page: int) -> bool:
-        """Whether more than one sequence holds a page."""
+        """Whether a page has more than one reference."""
         return self._references[page] > 1
 
     def copy(self, page: int) -> int:
-        """A page of its own with the same contents."""
+        """The id of a new page with the same contents. Raises NoMemoryError."""
         copy = self.acquire()
         for store in self._stores:
             store.copy_page(page, copy)
@@ -76,10 +76,10 @@ class PagePool:
 
 
 class PagedSequence(protocol.Sequence):
-    """The state of one sequence of tokens: their ids, and the pages with their keys and values.
+    """The state of one sequence of tokens: their ids, and the ids of the pages with their keys and values.
 
-    Its pages go back when it is garbage. `tokens` are exactly those whose state is in the pages: a stopped
-    computation adds none, but may leave pages reserved.
+    Its pages are released when it is garbage collected. `tokens` are exactly those whose state is in the pages: a
+    stopped computation adds none, but may leave pages reserved.
     """
 
     def __init__(self, pool: PagePool) -> None:
@@ -91,10 +91,10 @@ class PagedSequence(protocol.Sequence):
         self._pool.drop(self.pages)
 
     def reserve(self, n: int) -> None:
-        """Make room for `n` more tokens in pages of our own. Raises NoMemoryError."""
+        """Have room for `n` more tokens in pages that no other sequence shares. Raises NoMemoryError."""
         last = len(self.tokens) // PAGE
         if n and len(self.tokens) % PAGE and self._pool.shared(self.pages[last]):
-            # An interrupt between these lines may lose a page, but never leaves one with two owners.
+            # An interrupt between these lines may leak a page, but never leaves a shared page counted as owned.
             copy, page = self._pool.copy(self.pages[last]), self.pages[last]
             self.pages[last] = copy
             self._pool.release(page)
@@ -102,7 +102,7 @@ class PagedSequence(protocol.Sequence):
             self.pages.append(self._pool.acquire())
 
     def append(self, tokens: Ids[int]) -> None:
-        """Take note that the state of these tokens was computed."""
+        """Add tokens whose state is now in the pages."""
         self.tokens.extend(tokens)
 
     def fork(self) -> "PagedSequence":
@@ -113,7 +113,7 @@ class PagedSequence(protocol.Sequence):
         return child
 
     def trim(self, n: int) -> int:
-        """Forget all but the first `n` tokens; return how many are left (a KV cache reaches any n)."""
+        """Keep the first `n` tokens, and return how many are left: a KV cache reaches any n."""
         n = max(0, min(n, len(self.tokens)))
         keep = -(-n // PAGE)
         gone = self.pages[keep:]
@@ -126,7 +126,7 @@ class PagedSequence(protocol.Sequence):
         return self._pool is pool
 
     def adopt(self, other: "PagedSequence") -> None:
-        """Take over the pages of another sequence with the same tokens, which is then empty."""
+        """Take the pages of another sequence with the same tokens, and leave it empty."""
         self._pool.drop(self.pages)
         self._pool, self.pages = other._pool, other.pages
         other.tokens, other.pages = [], []

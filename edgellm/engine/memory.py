@@ -1,4 +1,4 @@
-"""Memory for kernels: in huge pages where Linux has them, so that the CPU finds it without looking up addresses."""
+"""Memory for kernels, in huge pages where Linux has them, which spare the CPU the lookup of addresses."""
 
 from typing import Any, NamedTuple
 
@@ -9,16 +9,16 @@ HUGE = 2 << 20
 """Bytes of a huge page of x86, and of most Arm systems."""
 
 _ASKED_FOR = 4 << 20
-"""Bytes from which on NumPy asks Linux for huge pages; what is not touched costs nothing."""
+"""Bytes from which on NumPy asks Linux for huge pages; memory that is not touched costs nothing."""
 
 LINE = 64
 """Bytes of a cache line, and of the widest vector."""
 
 
 class AddressedArray(NamedTuple):
-    """An array and where it lies: NumPy takes longer to tell that than all else takes that a token needs of it.
+    """An array and its address, which NumPy takes long to tell.
 
-    One value, so that an interrupt cannot leave the address of an array that is gone.
+    One value holds both, so that no interrupt can leave the address of an array that was freed.
     """
 
     array: NDArray[Any]
@@ -31,7 +31,7 @@ class AddressedArray(NamedTuple):
 
 
 def aligned(rows: int, row_bytes: int) -> NDArray[np.uint8]:
-    """Zeros [rows, row_bytes] that begin at a cache line, or if they are many at a huge page. Raises MemoryError."""
+    """Zeros [rows, row_bytes] that begin at a cache line, or at a huge page if there are many. Raises MemoryError."""
     n = rows * row_bytes
     if n >= HUGE // 2:
         return huge(n).reshape(rows, row_bytes)
@@ -41,7 +41,7 @@ def aligned(rows: int, row_bytes: int) -> NDArray[np.uint8]:
 
 
 def huge(n: int) -> NDArray[np.uint8]:
-    """`n` zero bytes from the beginning of a huge page on. Raises MemoryError."""
+    """`n` zero bytes that begin at a huge page. Raises MemoryError."""
     memory = np.zeros(max(n + HUGE, _ASKED_FOR), np.uint8)
     start = -memory.ctypes.data % HUGE
     return memory[start : start + n]

@@ -1,4 +1,4 @@
-"""A model on its devices: batches go from one to the next as the placement says."""
+"""A model on its devices: a batch goes from one device to the next as the placement says."""
 
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
@@ -8,21 +8,21 @@ from time import perf_counter
 from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
 from edgellm.engine.budget import KVBudget
+from edgellm.engine.build_program import build_program
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
 from edgellm.engine.kv_pages import PagedSequence, PagePool
-from edgellm.engine.placement import Placement, parts
-from edgellm.engine.program import build
+from edgellm.engine.placement import Placement, runs
 from edgellm.engine.protocol import Segment
 from edgellm.engine.rope_table import RopeTable
 from kquants.jit import Progress
 
 
 class ModelRunner:
-    """The CPU and perhaps a GPU, with the pages that sequences share on them. Raises EdgeLLMError.
+    """The CPU and perhaps a GPU, with the KV pages of all sequences. Raises EdgeLLMError.
 
     `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `check` is called after each batch, and
-    raises what should keep its logits from being used.
+    raises if its logits must not be used.
     """
 
     def __init__(
@@ -41,28 +41,27 @@ class ModelRunner:
         budget: KVBudget,
     ) -> None:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
-        program = build(model, kv_type, placement)
+        program = build_program(model, kv_type, placement)
         self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress, budget)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
-        self._parts = parts(placement)
+        self._runs = runs(placement)
         self.pool = PagePool(self.devices)
-        self._rotations = RopeTable(model.rope, ctx)
+        self._rope_table = RopeTable(model.rope, ctx)
 
     def run(self, segments: Ids[Segment[PagedSequence]]) -> Logits:
         """The logits that segments want; their sequences then hold their tokens.
 
-        Raises Stopped and DeviceFault, and ModelFileError where weights were lost while they were read.
-
-        In each case but success the sequences hold what they held before.
+        Raises Stopped and DeviceFault, and ModelFileError where weights were lost while they were read. After an
+        exception the sequences hold what they held before.
         """
         for segment in segments:
             segment.sequence.reserve(len(segment.tokens))
-        batch, logits = Batch(segments, self._rotations), None
+        batch, logits = Batch(segments, self._rope_table), None
         hidden = self.cpu.hidden(batch.rows, self._model.width)
-        for device, blocks in self._parts:
+        for device, blocks in self._runs:
             started = perf_counter()
             logits = self.devices[device].run(blocks, batch, hidden)
-            self.devices[device].work.seconds += perf_counter() - started
+            self.devices[device].stats.seconds += perf_counter() - started
         self._check()
         assert logits is not None, "the output head is the last block"
         for segment in segments:
@@ -70,7 +69,7 @@ class ModelRunner:
         return logits
 
     def close(self) -> None:
-        """Let go of all memory, and of what holds tensors. Nothing may be running."""
+        """Free all memory and drop all references to tensors. Nothing may be running."""
         for device in self.devices:
             device.close()
-        del self.devices[1:], self.gpu, self._model, self._rotations, self._check
+        del self.devices[1:], self.gpu, self._model, self._rope_table, self._check

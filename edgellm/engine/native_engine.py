@@ -1,6 +1,5 @@
-"""Our engine: batches of rows in, logits out."""
+"""edgellm's own engine: batches of rows in, logits out."""
 
-import warnings
 from collections.abc import Sequence as Ids
 from dataclasses import replace
 from pathlib import Path
@@ -10,51 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
-from edgellm.arch.description import Description
 from edgellm.engine.budget import NO_LIMIT, KVBudget
+from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Device, DeviceFault, DeviceStats
 from edgellm.engine.kv_pages import PagedSequence, PagePool
+from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
-from edgellm.engine.offload import NO_OFFLOAD, BatchLimits, OffloadRequest, OffloadTask, UploadProgress, device_figures
-from edgellm.engine.open_gpu import open_gpu
-from edgellm.engine.placement import Placement, fewer_layers, on_cpu
-from edgellm.engine.program import Program, build
+from edgellm.engine.offload import NO_OFFLOAD, OffloadRequest, OffloadTask, UploadProgress, device_figures
+from edgellm.engine.open_gpu import GPUOpener
+from edgellm.engine.placement import Placement, fewer_layers
 from edgellm.engine.protocol import Segment, check_batch
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
-from edgellm.fmt import printable
+from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.system.fork import ForkGuard
 from kquants.jit import Progress
-from kquants.layout import MOST_ROWS
-
-MOST_ACTIVATIONS, LEAST_ROWS = 48 << 20, 16
-"""Bytes that activations may take, with fewer rows for very wide models; but never fewer rows than this."""
-
-
-def context(file: GGUFFile, model: Description, ctx: int | None) -> int:
-    """The most tokens of a sequence: `ctx`, or as many as the model can. Raises OptionError for more than that."""
-    if ctx is not None and ctx > model.context_length:
-        most, trained = model.context_length, file.get_int(f"{file.architecture}.context_length", None)
-        windowed = f"sees a window of {most} tokens at a time, and edgellm computes no longer context for it"
-        why = f"was made for up to {most} tokens" if most == trained else windowed
-        raise OptionError(f"option ctx cannot be {ctx}: {printable(file.path.name)} {why}")
-    return ctx or model.context_length
-
-
-def batch_rows(program: Program, ctx: int) -> int:
-    """Rows of the largest batch."""
-    return min(MOST_ROWS, ctx, max(LEAST_ROWS, MOST_ACTIVATIONS // program.row_bytes))
-
-
-def _notice(line: str) -> None:
-    warnings.warn(line, EdgeLLMWarning, stacklevel=2)
 
 
 class NativeEngine:
     """A model on this machine. Not for several threads at once; only `stop` may be called from any.
 
-    See `edgellm.engine.protocol.Engine`; here the logits do not depend on how tokens are split over batches, while the
-    CPU computes alone. Where a GPU cannot go on the CPU does, with the tokens that the sequences hold.
+    See `edgellm.engine.protocol.Engine`. While the CPU computes alone, logits do not depend on how tokens are split
+    into batches. If a GPU fails, the CPU goes on, and computes the state of the sequences again from their tokens.
     """
 
     def __init__(
@@ -72,36 +47,22 @@ class NativeEngine:
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
-        Raises UnsupportedModelError, ModelFileError, OptionError (a `ctx` above the model's) and EdgeLLMError, also
-        where a GPU must, but cannot, be used. Where it need not, a warning tells.
+        Raises UnsupportedModelError, ModelFileError, OptionError for a `ctx` above the model's, and EdgeLLMError, also
+        where a strict request for a GPU fails. Where another request fails, a warning says so.
         """
         model = self._model = describe(file)
-        self.ctx = context(file, model, ctx)
+        self.ctx = context_length(file, model, ctx)
         self.vocab = model.vocab
-        self.max_rows = batch_rows(build(model, kv_type), self.ctx)
+        self.max_rows = max_batch_rows(build_program(model, kv_type), self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
-        self._task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
+        task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
+        self._gpu_opener = GPUOpener(task, len(model.layers))
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []
         self._closed = self._stopping = False
         self._origin = ForkGuard()
-        self._run_on(*self._open_gpu(offload.layers, uploading))
-
-    def _open_gpu(self, layers: int | str, uploading: UploadProgress | None = None) -> tuple[Placement, Device | None]:
-        """The placement of all blocks, and the GPU if it has some: those of the last `layers`, or fewer if need be."""
-        request = replace(self._task.request, layers=layers)
-        try:
-            opened = open_gpu(replace(self._task, request=request), uploading or (lambda done, total: None))
-        except DeviceFault as fault:
-            self._complain(fault, fault.fewer)
-            return self._open_gpu(fault.fewer, uploading)
-        if not opened:
-            return on_cpu(len(self._model.layers)), None
-        device, plan = opened
-        for note in plan.notes:
-            _notice(note)
-        return plan.placement, device
+        self._run_on(*self._gpu_opener.open(offload.layers, uploading))
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
         try:
@@ -115,31 +76,25 @@ class NativeEngine:
         if self._stopping:
             self.stop()
 
-    def _complain(self, fault: DeviceFault, fewer: int) -> None:
-        """Tell what is done about it: fewer layers on the GPU are tried, or none."""
-        if self._task.request.strict:
-            raise EdgeLLMError(f"{fault}; without --gpu-strict the CPU would compute")
-        _notice(f"{fault}: {f'trying fewer layers ({fewer})' if fewer else 'the CPU computes'}")
-
     @property
     def threads(self) -> int:
-        """Threads that compute."""
+        """The number of threads that compute."""
         return self._runner.cpu.threads.count
 
     @property
     def batch_invariant(self) -> bool:
-        """The CPU's rows are; a GPU's sums go in another order where there are more of them."""
+        """True without a GPU, whose sums are in another order for larger batches; see `protocol.Engine`."""
         return len(self.devices) == 1
 
     @property
     def devices(self) -> list[dict[str, Any]]:
-        """What runs where: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
+        """Of each device: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
         return self._figures
 
     @property
-    def work(self) -> list[DeviceStats]:
+    def device_stats(self) -> list[DeviceStats]:
         """What each of `devices` did since it was made ready."""
-        return [replace(device.work) for device in self._runner.devices]
+        return [replace(device.stats) for device in self._runner.devices]
 
     def new_sequence(self) -> PagedSequence:
         """An empty sequence."""
@@ -167,12 +122,12 @@ class NativeEngine:
 
     def _fall_back(self, fault: DeviceFault) -> None:
         """Go on with fewer layers on the GPU, if its memory is full, or without it."""
-        broken = self._runner  # in use until there is another: an interrupt, or too little memory, changes nothing
+        broken = self._runner  # kept until there is another, so that an interrupt or a lack of memory changes nothing
         fewer = fewer_layers(broken.placement) if fault.out_of_memory else 0
-        self._complain(fault, fewer)
+        self._gpu_opener.report(fault, fewer)
         if fewer and broken.gpu:
             broken.gpu.close()
-        self._run_on(*self._open_gpu(fewer))
+        self._run_on(*self._gpu_opener.open(fewer))
         broken.close()
 
     def _compute(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
@@ -182,14 +137,14 @@ class NativeEngine:
         return self._runner.run(segments)
 
     def _restore(self, sequence: PagedSequence) -> None:
-        """Compute the state of a sequence anew, which went with a GPU."""
+        """Compute the state of a sequence again, after it was lost with a GPU."""
         fresh, tokens = self.new_sequence(), sequence.tokens
         for start in range(0, len(tokens), self.max_rows):
             self._runner.run([Segment(fresh, tokens[start : start + self.max_rows])])
         sequence.adopt(fresh)
 
     def stop(self) -> None:
-        """Stop what is computed now, or next: `forward` raises Stopped until `clear_stop`."""
+        """Stop the running `forward`, or the next: it raises Stopped until `clear_stop`."""
         self._stopping = True
         for device in self._runner.devices:
             device.stop()
@@ -201,7 +156,7 @@ class NativeEngine:
             device.clear()
 
     def close(self) -> None:
-        """End the threads and let go of the memory. Nothing may be computing; only the first call does something."""
+        """End the threads and free the memory. No `forward` may be running. Further calls do nothing."""
         if not self._closed:
             self._runner.close()
             del self._model

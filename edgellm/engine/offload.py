@@ -1,4 +1,4 @@
-"""What of a model a GPU takes over: what was asked for, made into a device and a placement."""
+"""What is asked of a GPU: how many layers of a model, on which GPU, within how much memory."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgellm.arch.description import Description, tensors_in
+from edgellm.engine.limits import BatchLimits
 from edgellm.engine.placement import CPU, GPU, Placement, head
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.options import LoadOptions
@@ -15,19 +16,10 @@ UploadProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class BatchLimits:
-    """The most rows of a batch and tokens of a sequence, and the type of KV pages."""
-
-    rows: int
-    ctx: int
-    kv_type: str
-
-
-@dataclass(frozen=True)
 class OffloadRequest:
     """How many of the last layers go on which GPU (see `edgellm.options.LoadOptions`).
 
-    `memory` is how many bytes may be used there; `strict` makes it an error where the GPU cannot do it. With
+    `memory` is the most bytes to use there. With `strict` it is an error if the GPU cannot be used as asked. With
     `cpu_ffn` the feed-forwards of these layers stay on the CPU.
     """
 
@@ -39,7 +31,7 @@ class OffloadRequest:
 
     @classmethod
     def of(cls, options: LoadOptions) -> "OffloadRequest":
-        """What the options of a model ask for."""
+        """The request that the options of a model make."""
         memory = None if options.gpu_memory is None else int(options.gpu_memory * 1e9)
         return cls(options.gpu_layers, options.gpu, memory, options.gpu_strict, options.cpu_ffn)
 
@@ -50,7 +42,7 @@ NO_OFFLOAD = OffloadRequest()
 
 @dataclass(frozen=True)
 class OffloadTask:
-    """What goes on a GPU of the model in a file, and by what another file in its place is known."""
+    """A request for the model in a file, as the process of the GPU gets it; see `file_identity`."""
 
     path: str
     file_identity: tuple[int, ...]
@@ -59,12 +51,15 @@ class OffloadTask:
 
     @classmethod
     def of(cls, file: GGUFFile, limits: BatchLimits, request: OffloadRequest) -> "OffloadTask":
-        """The same for an open file."""
+        """The task for an open file."""
         return cls(str(file.path.absolute()), file_identity(file), limits, request)
 
 
 def file_identity(file: GGUFFile) -> tuple[int, ...]:
-    """When the parts of a file were changed last, and their sizes; nothing if they are gone."""
+    """The time of the last change and the size of each part of a file, which tell it from another file of its name.
+
+    Empty if a part is gone.
+    """
     with suppress(OSError):
         found = [path.stat() for path in file.paths]
         return tuple(n for each in found for n in (each.st_mtime_ns, each.st_size))
@@ -80,15 +75,14 @@ def block_tensors(model: Description, block: int) -> list[Tensor]:
 
 
 def device_figures(model: Description, placement: Placement, weights: int, gpu: str | None) -> list[dict[str, Any]]:
-    """What runs where: name, blocks, bytes of weights, of a file that has `weights` bytes of them in all.
+    """Name, number of blocks and bytes of weights of the CPU, and of the GPU if its name is given.
 
-    `gpu` is the name of the one that has the other blocks.
-    An embedding that is the output head, too, is on both.
+    `weights` is the size of all weights of the file. An embedding that is the output head as well is on both devices.
     """
-    own = [tensor for block, on in enumerate(placement) if on == GPU for tensor in block_tensors(model, block)]
-    both = model.embedding.nbytes if any(tensor is model.embedding for tensor in own) else 0
-    there = sum(tensor.nbytes for tensor in own)
-    figures = [{"name": "CPU", "blocks": placement.count(CPU), "bytes": weights - there + both}]
+    on_gpu = [tensor for block, on in enumerate(placement) if on == GPU for tensor in block_tensors(model, block)]
+    shared = model.embedding.nbytes if any(tensor is model.embedding for tensor in on_gpu) else 0
+    gpu_bytes = sum(tensor.nbytes for tensor in on_gpu)
+    figures = [{"name": "CPU", "blocks": placement.count(CPU), "bytes": weights - gpu_bytes + shared}]
     if gpu:
-        figures.append({"name": gpu, "blocks": placement.count(GPU), "bytes": there})
+        figures.append({"name": gpu, "blocks": placement.count(GPU), "bytes": gpu_bytes})
     return figures

@@ -1,27 +1,65 @@
-"""From what is asked for to a GPU with its blocks, if there is one."""
+"""Opening a GPU as a request asks, with fewer layers where its memory is full."""
 
+import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgellm.engine.backends import OffloadPlan, find_backend, load_backend
-from edgellm.engine.device import DeviceFault
+from edgellm.engine.device import Device, DeviceFault
 from edgellm.engine.offload import OffloadTask, UploadProgress
-from edgellm.engine.placement import GPU, fewer_layers
+from edgellm.engine.placement import GPU, Placement, fewer_layers, on_cpu
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 
 if TYPE_CHECKING:
     from edgellm.engine.gpu_process import DeviceProxy
 
 
-def open_gpu(task: OffloadTask, uploading: UploadProgress) -> "tuple[DeviceProxy, OffloadPlan] | None":
-    """A GPU that has the blocks that were chosen; None if that is nothing. Raises DeviceFault where it cannot be."""
+class GPUOpener:
+    """Opens a GPU for a model of `layers` layers. Faults become warnings, or with `strict` errors."""
+
+    def __init__(self, task: OffloadTask, layers: int) -> None:
+        self._task, self._layers = task, layers
+
+    def open(self, layers: int | str, progress: UploadProgress | None = None) -> tuple[Placement, Device | None]:
+        """The placement of all blocks, and the GPU if it has any: those of the last `layers`, or of fewer.
+
+        Raises EdgeLLMError as `report` does.
+        """
+        task = replace(self._task, request=replace(self._task.request, layers=layers))
+        try:
+            opened = open_gpu(task, progress or (lambda done, total: None))
+        except DeviceFault as fault:
+            self.report(fault, fault.fewer)
+            return self.open(fault.fewer, progress)
+        if not opened:
+            return on_cpu(self._layers), None
+        device, plan = opened
+        for note in plan.notes:
+            _warn(note)
+        return plan.placement, device
+
+    def report(self, fault: DeviceFault, fewer: int) -> None:
+        """Warn that `fewer` layers are tried on the GPU, or that the CPU computes; with `strict` raise EdgeLLMError."""
+        if self._task.request.strict:
+            raise EdgeLLMError(f"{fault}; without --gpu-strict the CPU would compute")
+        _warn(f"{fault}: {f'trying fewer layers ({fewer})' if fewer else 'the CPU computes'}")
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, EdgeLLMWarning, stacklevel=2)
+
+
+def open_gpu(task: OffloadTask, progress: UploadProgress) -> "tuple[DeviceProxy, OffloadPlan] | None":
+    """A GPU with its blocks uploaded, and the plan for it; None if none is to be used. Raises DeviceFault."""
     name = find_backend(task.request)
     if name is None:
         return None
-    from edgellm.engine.gpu_process import DeviceProxy  # with what it takes to start a process: most never do
+    from edgellm.engine.gpu_process import DeviceProxy  # imports what starts a process, which is rarely needed
 
     device = DeviceProxy(load_backend(name).fault)
     try:
         if plan := _plan(device, name, task):
-            _upload(device, plan, uploading)
+            _upload(device, plan, progress)
             return device, plan
     except BaseException:
         device.close()
@@ -30,19 +68,19 @@ def open_gpu(task: OffloadTask, uploading: UploadProgress) -> "tuple[DeviceProxy
     return None
 
 
-def _plan(device: "DeviceProxy", name: str, task: OffloadTask) -> OffloadPlan | None:
-    """What goes there; None if that is nothing and nobody asked for a certain GPU or number of layers."""
-    plan, offload = device.plan_offload(name, task), task.request
-    if plan and offload.layers == "auto" and offload.gpu is None:
+def _plan(device: "DeviceProxy", backend: str, task: OffloadTask) -> OffloadPlan | None:
+    """The plan; None if nothing goes on the GPU and the request names neither a GPU nor a number of layers."""
+    plan, request = device.plan_offload(backend, task), task.request
+    if plan and request.layers == "auto" and request.gpu is None:
         plan.notes.clear()
-    if plan and plan.notes and (offload.strict or GPU not in plan.placement):
+    if plan and plan.notes and (request.strict or GPU not in plan.placement):
         raise DeviceFault("; ".join(plan.notes))
     return plan if plan and GPU in plan.placement else None
 
 
-def _upload(device: "DeviceProxy", plan: OffloadPlan, uploading: UploadProgress) -> None:
+def _upload(device: "DeviceProxy", plan: OffloadPlan, progress: UploadProgress) -> None:
     try:
-        device.upload(uploading)
+        device.upload(progress)
     except DeviceFault as fault:
         if fault.out_of_memory:
             fault.fewer = fewer_layers(plan.placement)

@@ -1,12 +1,12 @@
-"""Which device computes which block.
+"""Placement: which device computes which block.
 
 The blocks of a model with L layers are numbered in the order in which they are computed:
 
     0 … 2L - 1    layer i: its token mixer is 2i, its feed-forward 2i + 1
     2L            the output head: last norm and logits
 
-A placement has the number of a device for each of them. Device 0 is the CPU, which also looks up the embeddings. The
-hidden state crosses to another device wherever neighbours differ, so a policy gives each device one run of blocks.
+A placement has the number of a device for each block. Device 0 is the CPU, which also looks up the embeddings. The
+hidden state is copied wherever consecutive blocks are on different devices, so each device should have one run of them.
 """
 
 from itertools import groupby
@@ -41,31 +41,31 @@ def on_cpu(layers: int) -> Placement:
 
 
 def last_layers(layers: int, n: int) -> Placement:
-    """The last `n` layers on the GPU; if `n` is more than there are, the output head as well.
+    """The last `n` layers on the GPU; with `n` above `layers`, the output head as well.
 
-    The last, not the first: with the head they stay one run, so the hidden state goes over once and logits come back.
+    The last layers and the head are one run of blocks, so the hidden state is copied once, and logits come back.
     """
     whole = min(n, layers)
     return (CPU,) * (2 * (layers - whole)) + (GPU,) * (2 * whole) + (GPU if n > layers else CPU,)
 
 
 def mixers_only(placement: Placement) -> Placement:
-    """The same without feed-forwards (where most weights and all experts are), which stay on the CPU."""
+    """The placement with all feed-forwards on the CPU, which have most weights of a layer."""
     return (*(CPU if block % 2 else on for block, on in enumerate(placement[:-1])), placement[-1])
 
 
 def fewer_layers(placement: Placement) -> int:
-    """How many layers to try next on a GPU that has no room for those of this placement."""
+    """The number of layers to try next on a GPU that has too little memory for those of this placement."""
     return len({block // 2 for block, on in enumerate(placement[:-1]) if on == GPU}) * 3 // 4
 
 
-def parts(placement: Placement) -> list[tuple[int, range]]:
+def runs(placement: Placement) -> list[tuple[int, range]]:
     """Runs of blocks on the same device, in order: (device, blocks).
 
-    The first is the CPU's, if need be without a block: that is where tokens become hidden states.
+    The first run is the CPU's, which looks up the embeddings; it may be empty.
     """
-    runs: list[tuple[int, range]] = [] if placement[0] == CPU else [(CPU, range(0))]
+    found: list[tuple[int, range]] = [] if placement[0] == CPU else [(CPU, range(0))]
     for device, members in groupby(range(len(placement)), key=placement.__getitem__):
         run = list(members)
-        runs.append((device, range(run[0], run[-1] + 1)))
-    return runs
+        found.append((device, range(run[0], run[-1] + 1)))
+    return found

@@ -1,4 +1,4 @@
-"""What a session needs of an engine, whoever computes: ours (`edgellm.engine`) or llama.cpp (`edgellm.llamacpp`)."""
+"""The protocol of an engine, which `edgellm.engine.native_engine` and `edgellm.llamacpp.engine` implement."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Ids
@@ -14,17 +14,17 @@ from edgellm.errors import ContextOverflowError, EdgeLLMError
 Logits = NDArray[np.float32]
 
 TOO_LONG_ADVICE = "shorten it, or take a larger context ({ctx}) if the model allows one"
-"""What to do about a text that its context has no room for."""
+"""The advice for a text that does not fit the context."""
 
 
-class Stopped(Exception):  # noqa: N818 (it is news, not an error)
+class Stopped(Exception):  # noqa: N818 (it is a signal, not an error)
     """`Engine.stop` ended a computation; the sequences are as they were before it."""
 
 
 def common_prefix(one: list[int], other: list[int]) -> int:
-    """How many tokens two lists begin with alike."""
+    """The length of the longest common prefix of two lists."""
     low, high = 0, min(len(one), len(other))
-    while low < high:  # by halves, since lists are compared faster than their items in a loop
+    while low < high:  # by bisection, as Python compares slices faster than items in a loop
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:
             low = middle
@@ -34,7 +34,7 @@ def common_prefix(one: list[int], other: list[int]) -> int:
 
 
 class Sequence(ABC):
-    """The state of one sequence of tokens; what it is made of is known to the engine that made it.
+    """The state of one sequence of tokens; each engine has its own class.
 
     `tokens` are exactly those whose state was computed: a stopped computation adds none.
     """
@@ -51,10 +51,10 @@ class Sequence(ABC):
 
     @abstractmethod
     def trim(self, n: int) -> int:
-        """Forget all but the first `n` tokens, or more where the state cannot go back to `n`; how many are left."""
+        """Keep the first `n` tokens, or fewer if the state cannot go back to `n`; return how many are left."""
 
     def shared_prefix(self, tokens: Ids[int]) -> int:
-        """How many of `tokens`, from the first on, this sequence already holds."""
+        """The length of the longest prefix of `tokens` that this sequence holds."""
         return common_prefix(self.tokens, list(tokens))
 
 
@@ -63,7 +63,7 @@ S_co = TypeVar("S_co", bound=Sequence, covariant=True)
 
 @dataclass(frozen=True)
 class Segment(Generic[S_co]):
-    """Tokens that continue one sequence, and the indices (among them) of those whose logits are wanted."""
+    """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted."""
 
     sequence: S_co
     tokens: Ids[int]
@@ -83,21 +83,21 @@ class Engine(Protocol):
 
     @property
     def threads(self) -> int:
-        """Threads that compute."""
+        """The number of threads that compute."""
 
     @property
     def batch_invariant(self) -> bool:
-        """Whether a row's logits have the same bits whatever else is in its batch, or was in those before.
+        """Whether a row's logits have the same bits however tokens are split into batches.
 
-        Sequences can then be trimmed to any length.
+        If so, sequences can be trimmed to any length.
         """
 
     @property
     def devices(self) -> list[dict[str, Any]]:
-        """What runs where: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
+        """Of each device: name, blocks (a mixer and a feed-forward a layer, and the head), bytes of weights."""
 
     def new_sequence(self) -> Sequence:
-        """An empty sequence of this engine's own kind; only such may come back in a segment."""
+        """An empty sequence of this engine; segments may hold no others."""
 
     def forward(self, segments: Ids[Segment[Any]]) -> Logits:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
@@ -107,17 +107,17 @@ class Engine(Protocol):
         """
 
     def stop(self) -> None:
-        """Stop what is computed now, or next: `forward` raises Stopped until `clear_stop`."""
+        """Stop the running `forward`, or the next: it raises Stopped until `clear_stop`."""
 
     def clear_stop(self) -> None:
         """Forget an earlier `stop`; not while `forward` runs."""
 
     def close(self) -> None:
-        """Let go of threads, processes and memory. Nothing may be computing; only the first call does something."""
+        """End threads and processes, and free memory. No `forward` may be running. Further calls do nothing."""
 
 
 def check_batch(engine: Engine, segments: Ids[Segment[Any]]) -> None:
-    """What every engine asks of a batch before it computes anything of it.
+    """Check a batch before anything of it is computed.
 
     Raises ContextOverflowError, and EdgeLLMError for unknown token ids, too many rows, or a sequence given twice.
     """
@@ -131,7 +131,7 @@ def check_batch(engine: Engine, segments: Ids[Segment[Any]]) -> None:
 
 
 def _check_segment(engine: Engine, segment: Segment[Any]) -> None:
-    # Compiled code looks tokens up without asking: what is outside the table must not reach it.
+    # Compiled code looks up tokens without a check of bounds.
     for token in segment.tokens:
         if not 0 <= token < engine.vocab:
             raise EdgeLLMError(f"token id {token} is not in the vocabulary of {engine.vocab}")

@@ -1,4 +1,4 @@
-"""The angles of rotary position embedding, one table for all sequences."""
+"""The RoPE table: the angles of all positions, one table for all sequences."""
 
 import numpy as np
 
@@ -19,19 +19,18 @@ def _whole_pages(count: int) -> int:
 
 
 class RopeTable:
-    """Cosine and sine of each pair's angle for up to `ctx` positions, computed once, a page of them at a time."""
+    """Cosine and sine of each pair's angle at up to `ctx` positions, computed once, PAGE positions at a time."""
 
     def __init__(self, rope: Rope, ctx: int) -> None:
-        self._rope, self._most, self._known = rope, _whole_pages(ctx), 0
-        self._table = self._make(PAGE)
+        self._rope, self._most, self._computed = rope, _whole_pages(ctx), 0
+        self._table = self._allocate(PAGE)
 
     def up_to(self, count: int) -> AddressedArray:
-        """A table with the first `count` positions at least: float32 [room, rope_dim/2, 2].
+        """A table with at least the first `count` positions: float32 [room, rope_dim/2, 2]; the others are undefined.
 
-        Those behind are undefined. A larger table takes the place of one that is full, so who uses one must hold it.
-        Raises EdgeLLMError without memory.
+        A full table is replaced by a larger one, so its users must hold it. Raises EdgeLLMError without memory.
         """
-        if count > self._known:
+        if count > self._computed:
             try:
                 self._compute(_whole_pages(count))
             except MemoryError:
@@ -40,15 +39,15 @@ class RopeTable:
                 ) from None
         return self._table
 
-    def _compute(self, known: int) -> None:
+    def _compute(self, count: int) -> None:
         table = self._table
-        if known > len(table.array):
-            table = self._make(max(known, min(2 * len(table.array), self._most)))
-            table.array[: self._known] = self._table.array[: self._known]
-        table.array[self._known : known] = self._rope.cos_sin(np.arange(self._known, known))
-        self._table = table  # an interrupt between these two only lets a page be computed again
-        self._known = known
+        if count > len(table.array):
+            table = self._allocate(max(count, min(2 * len(table.array), self._most)))
+            table.array[: self._computed] = self._table.array[: self._computed]
+        table.array[self._computed : count] = self._rope.cos_sin(np.arange(self._computed, count))
+        self._table = table  # after an interrupt between these two lines, a page is computed again
+        self._computed = count
 
-    def _make(self, room: int) -> AddressedArray:
+    def _allocate(self, room: int) -> AddressedArray:
         check_memory(8 * room * len(self._rope.frequencies), "rotations", "choose a smaller --ctx")
         return AddressedArray.of(np.empty((room, len(self._rope.frequencies), 2), np.float32))

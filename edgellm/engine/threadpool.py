@@ -1,7 +1,7 @@
-"""A team of threads that runs programs together, sleeps between requests, and stops on a word.
+"""The thread pool, which runs programs; its threads sleep between runs, and stop when the stop word is set.
 
-The calling thread is one of them: it begins at once. Where Python handles signals in it, which is the main thread, it
-comes back to Python from time to time: Ctrl-C sets the stop word and is raised when the threads have met.
+The calling thread is one of them, and begins at once. The main thread, in which Python handles signals, returns to
+Python from time to time: Ctrl-C sets the stop word, and is raised after the last barrier.
 """
 
 import ctypes
@@ -36,17 +36,17 @@ from kquants.threadpool.control_block import (
 )
 
 POOL_KERNELS = ("submit_job", "run_caller", "run_worker")
-"""The kernels that a team needs beside those of its programs: see `kquants.threadpool.jobs`."""
+"""The kernels of the pool itself: see `kquants.threadpool.jobs`."""
 
 LONGEST_MS = 30
-"""Milliseconds after which the caller comes back to Python, if Python handles signals in its thread."""
+"""Milliseconds after which the caller returns to Python, if Python handles signals in its thread."""
 
 _Integer = ctypes.c_int64
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
 
 def _waiting() -> tuple[int, int, int]:
-    """Addresses of `sched_yield` and, on Linux, of `syscall`, with the number of futex (else 0, 0)."""
+    """The addresses of `sched_yield` and, on Linux, of `syscall`, and the number of futex; else 0 and 0."""
     if sys.platform == "win32":
         return _address(ctypes.WinDLL("kernel32").SwitchToThread), 0, 0
     libc = ctypes.CDLL(None)
@@ -55,7 +55,7 @@ def _waiting() -> tuple[int, int, int]:
 
 
 def _clock() -> tuple[int, int]:
-    """The address of `clock_gettime` and which clock, or of a function that returns milliseconds and -1."""
+    """The address of `clock_gettime` and the id of its clock; on Windows of a function of milliseconds, and -1."""
     if sys.platform == "win32":
         return _address(ctypes.WinDLL("kernel32").GetTickCount64), -1
     return _address(ctypes.CDLL(None).clock_gettime), time.CLOCK_MONOTONIC
@@ -66,42 +66,40 @@ def _address(function: object) -> int:
 
 
 def _function(address: int, arguments: int) -> Callable[..., int]:
-    """A kernel as a function of so many integers."""
-    # Numba's own calling convention: a place for the result and one for an error come first. All threads may share
-    # the first, as nobody reads what these kernels put there.
+    """A kernel as a function of `arguments` integers."""
+    # Numba's own calling convention: pointers to the result and to an error come first. All threads may share the
+    # first, as the results of these kernels are not read.
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[_Integer] * arguments)(address)
     spare = _Integer()
     return partial(function, ctypes.byref(spare), None)
 
 
 class ThreadPool:
-    """`count` threads, the caller one of them, for programs of up to `ops` ops; each has `scratch_bytes` of memory.
+    """`count` threads, the caller one of them, for programs of up to `ops` ops.
 
-    Those are SHARE_BYTES at least; see `kquants.threadpool.interpreter`. `kernels` are addresses, of POOL_KERNELS at
-    least.
-
-        Raises EdgeLLMError where so many threads cannot be had.
+    Each thread has `scratch_bytes` of memory, at least SHARE_BYTES (see `kquants.threadpool.interpreter`). `kernels`
+    has the addresses of POOL_KERNELS. Raises EdgeLLMError if the system does not start as many threads.
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
         self._origin = ForkGuard()
-        self._post = _function(kernels["submit_job"], 5)
-        self._take_part, self._serve = (_function(kernels[name], 3) for name in ("run_caller", "run_worker"))
+        self._submit_job = _function(kernels["submit_job"], 5)
+        self._run_caller, self._run_worker = (_function(kernels[name], 3) for name in ("run_caller", "run_worker"))
         words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
         words[THREAD_COUNT // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
         words[CLOCK // 8 : CLOCK_ID // 8 + 1] = _clock()
         self._control = words.ctypes.data
-        self._words: memoryview[int] = words.data  # quicker for a word than an array
+        self._words: memoryview[int] = words.data  # faster than an array for single words
         self._sleeps = self._words[(THREAD_STATES + SLEEPING) // 8 :: THREAD_STATE_BYTES // 8][:count]
         for me in range(1, count):
             self._sleeps[me] = 1
         self._scratch = [AddressedArray.of(aligned(1, scratch_bytes)) for _ in range(count)]
-        # Queues, as `put` and `get` are one step each: an interrupt within `Condition.wait` breaks its lock.
+        # Queues, as an interrupt cannot break `put` and `get`; within `Condition.wait` it breaks the lock.
         self._calls: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
         self._servers: list[threading.Thread] = []
         try:
             for me in range(1, count):
-                thread = threading.Thread(target=self._wait_and_serve, args=(me,), name=f"edgellm-{me}", daemon=True)
+                thread = threading.Thread(target=self._serve_jobs, args=(me,), name=f"edgellm-{me}", daemon=True)
                 thread.start()
                 self._servers.append(thread)
         except RuntimeError:
@@ -110,25 +108,25 @@ class ThreadPool:
 
     @property
     def count(self) -> int:
-        """How many threads there are."""
+        """The number of threads."""
         return len(self._servers) + 1
 
     def stop(self) -> None:
-        """Stop the running program at its next chunk of work, and any started before `clear`."""
+        """Stop the running program at its next chunk of work, and every program that is run before `clear`."""
         self._words[STOP // 8] = 1
 
     def clear(self) -> None:
-        """Forget an earlier `stop`. Not while a program runs, whose threads may have left work out for it already."""
+        """Forget an earlier `stop`. Not while a program runs, as its threads may have skipped work already."""
         self._words[STOP // 8] = 0
 
     def run(self, program: int, ops: int, batch: int, threads: int | None = None) -> bool:
-        """Run a program, by its address, on so many of the threads, or all; False if it was stopped before its end.
+        """Run a program, by its address, on `threads` threads, or all; return False if it was stopped before its end.
 
-        Raises ValueError for a number of threads that there are not.
+        Raises ValueError if `threads` is not from 1 to `count`.
 
-        An exception in the calling thread, such as KeyboardInterrupt, stops the program; it is raised as soon
-        as no thread works any more, or, if more interrupts follow, before: what the program uses must live until
-        `settle` has returned, and until then the other threads wait.
+        An exception in the calling thread, such as KeyboardInterrupt, stops the program, and is raised when no thread
+        works any more. Further interrupts may raise it earlier: the memory that the program uses must live until
+        `settle` has returned; the other threads wait until then.
         """
         threads = self.count if threads is None else threads
         if not 1 <= threads <= self.count:
@@ -136,7 +134,7 @@ class ThreadPool:
         self._origin.check("this pool of threads")
         self.settle()
         try:
-            self._post(self._control, program, ops, batch, threads)
+            self._submit_job(self._control, program, ops, batch, threads)
             self._work()
         except BaseException:
             self.settle()
@@ -144,11 +142,11 @@ class ThreadPool:
         return not self._words[STOPPED // 8]
 
     def close(self) -> None:
-        """Let the threads end. Nothing may be running. After a fork there are none."""
+        """End the threads. Nothing may be running. In a forked process there are none."""
         if not self._origin.in_owner_process():
             return
-        # A job for the caller alone: the others no longer look out for one. Each of them would yield thousands of times
-        # before it sleeps, and beside busy programs a yield may take milliseconds.
+        # A job for the caller alone ends the waiting of the others. Each of them would yield thousands of times before
+        # it sleeps, and a yield may take milliseconds if other programs are busy.
         self.run(0, 0, 0, threads=1)
         for calls in self._calls:
             calls.put(False)
@@ -156,7 +154,7 @@ class ThreadPool:
             thread.join()
 
     def settle(self) -> None:
-        """Stop a job that was interrupted, and wait for its end, through any number of further interrupts."""
+        """Stop an interrupted job, and wait for its end, through any number of further interrupts."""
         while not self._is_done():
             with suppress(BaseException):
                 self.stop()
@@ -164,19 +162,19 @@ class ThreadPool:
             self.clear()
 
     def _is_done(self) -> bool:
-        # As those who take part meet at the end, none of them works when the caller is done; who has not left that
-        # meeting yet looks at the control block alone.
+        # A job ends with a barrier, so no thread works when the caller is done. Threads that have not left the barrier
+        # access the control block only.
         return self._words[(THREAD_STATES + DONE_JOB) // 8] == self._words[JOB // 8]
 
     def _work(self) -> None:
-        """Work on the job that was posted, with those who sleep woken, to its end."""
+        """Wake the sleeping threads, and work on the posted job to its end."""
         for me in range(1, self._words[JOB // 8] % MAX_JOB_THREADS):
             if self._sleeps[me]:
                 self._calls[me].put(True)
         longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0
         while not self._is_done():
-            self._take_part(self._control, self._scratch[0].address, longest)
+            self._run_caller(self._control, self._scratch[0].address, longest)
 
-    def _wait_and_serve(self, me: int) -> None:
+    def _serve_jobs(self, me: int) -> None:
         while self._calls[me].get():
-            self._serve(self._control, self._scratch[me].address, me)
+            self._run_worker(self._control, self._scratch[me].address, me)

@@ -16,24 +16,24 @@ _STATUS = {0: ReplyCode.OK, 1: ReplyCode.FULL, 2: ReplyCode.STOPPED}  # of llama
 
 
 class LlamaCppError(Exception):
-    """llama.cpp did not do what was asked."""
+    """A call of llama.cpp failed."""
 
 
 class LlamaContext:
-    """An open model with its KV cache. Raises LlamaCppError; llama.cpp itself says more on stderr."""
+    """An open model with its KV cache. Raises LlamaCppError; llama.cpp writes more to stderr."""
 
-    def __init__(self, opening: LlamaCppParams, stop: StopFlag) -> None:
+    def __init__(self, config: LlamaCppParams, stop: StopFlag) -> None:
         self._keep = (stop, _errors_to_stderr(), lib.llama_progress_callback(lambda done, data: not stop))
         lib.llama_backend_init()
-        params = self._model_params(opening.repacked)
-        self._model = lib.llama_model_load_from_file(opening.path.encode(), params)
+        params = self._model_params(config.repacked)
+        self._model = lib.llama_model_load_from_file(config.path.encode(), params)
         if not self._model:
             raise LlamaCppError("cannot load it")
         if lib.llama_model_has_encoder(self._model) or not lib.llama_model_has_decoder(self._model):
             raise LlamaCppError("has no plain decoder for it, as text generation needs")
-        self._context = lib.llama_init_from_model(self._model, _context_params(opening, stop))
+        self._context = lib.llama_init_from_model(self._model, _context_params(config, stop))
         if not self._context:
-            raise LlamaCppError(f"cannot make a context of {opening.ctx} tokens for it")
+            raise LlamaCppError(f"cannot make a context of {config.ctx} tokens for it")
         self._memory = lib.llama_get_memory(self._context)
         self.vocab: int = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model))
 
@@ -45,7 +45,7 @@ class LlamaContext:
         return params
 
     def decode(self, rows: NDArray[np.int32]) -> tuple[ReplyCode, bytes]:
-        """Compute rows (columns as in BatchColumn); the logits of the wanted ones if it went well."""
+        """Compute rows, int32 with the columns of BatchColumn; the payload of OK has the logits of the wanted rows."""
         columns = rows.T.copy()
         wanted = columns[BatchColumn.WANTED].astype(np.int8)
         slot_of_row = columns[BatchColumn.SLOT : BatchColumn.SLOT + 1]
@@ -66,14 +66,14 @@ class LlamaContext:
         return ctypes.string_at(found, 4 * n * self.vocab)
 
     def trim(self, slot: int, n: int) -> int:
-        """Forget all but the first `n` tokens of a slot, or all where its state cannot go back; how many are left."""
+        """Keep the first `n` tokens of a slot, or none if its state cannot go back; return how many are left."""
         if n and lib.llama_memory_seq_rm(self._memory, slot, n, -1):
             return n
         lib.llama_memory_seq_rm(self._memory, slot, -1, -1)
         return 0
 
     def copy(self, source: int, target: int) -> None:
-        """Let an empty slot share what another holds."""
+        """Let an empty slot share the state of another."""
         lib.llama_memory_seq_cp(self._memory, source, target, -1, -1)
 
 
@@ -84,13 +84,13 @@ def _pointer(array: NDArray[Any] | None, kind: Any) -> Any:
     return None if array is None else array.ctypes.data_as(kind)
 
 
-def _context_params(opening: LlamaCppParams, stop: StopFlag) -> Any:
+def _context_params(config: LlamaCppParams, stop: StopFlag) -> Any:
     params = lib.llama_context_default_params()
-    params.n_ctx, params.n_seq_max, params.kv_unified = opening.ctx, opening.slots, opening.unified
-    params.n_batch = params.n_ubatch = opening.rows
-    params.n_threads = params.n_threads_batch = opening.threads
-    params.type_k = params.type_v = opening.kv_type
-    if opening.kv_type == lib.GGML_TYPE_F32:  # its flash attention would round keys and values to f16
+    params.n_ctx, params.n_seq_max, params.kv_unified = config.ctx, config.slots, config.unified
+    params.n_batch = params.n_ubatch = config.rows
+    params.n_threads = params.n_threads_batch = config.threads
+    params.type_k = params.type_v = config.kv_type
+    if config.kv_type == lib.GGML_TYPE_F32:  # flash attention would round keys and values to f16
         params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.offload_kqv = params.op_offload = False
     params.abort_callback = ctypes.cast(stop.callback, lib.ggml_abort_callback)
@@ -99,7 +99,7 @@ def _context_params(opening: LlamaCppParams, stop: StopFlag) -> Any:
 
 
 def _errors_to_stderr() -> Any:
-    """Have llama.cpp write errors to stderr, and nothing else; returns what must be kept alive."""
+    """Let llama.cpp write errors to stderr, and nothing else; the returned object must be kept alive."""
     level = 0
 
     def write(at: int, text: bytes, data: object) -> None:

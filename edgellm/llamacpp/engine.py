@@ -1,4 +1,4 @@
-"""The second engine: the same batches of rows in, the same kind of logits out, computed by llama.cpp."""
+"""The engine llama.cpp: batches of rows in, logits out."""
 
 import json
 from collections.abc import Sequence as Ids
@@ -20,18 +20,18 @@ from edgellm.system.optional_packages import install_command
 from kquants.ggml import NAMED_TYPES
 
 MAX_ROWS = 256
-"""Rows of the largest batch: llama.cpp stops only between ops, and an op is as long as its batch."""
+"""Rows of the largest batch. It is small, as llama.cpp stops only between ops."""
 
 DEFAULT_CTX = 8192
-"""The largest context that is made without asking: llama.cpp takes the memory for all of it when it opens a file."""
+"""The largest context by default, as llama.cpp takes the memory for all of it when it opens a file."""
 
 _SLOTS = 16
 
 
 class LlamaCppEngine:
-    """A model that llama.cpp holds in a child process; see `edgellm.engine.protocol.Engine`.
+    """A model in llama.cpp, in a child process; see `edgellm.engine.protocol.Engine`.
 
-    It runs what its llama.cpp can, also architectures and tensor types that ours cannot.
+    It runs all architectures and tensor types of the installed llama.cpp.
     """
 
     batch_invariant = False
@@ -55,8 +55,8 @@ class LlamaCppEngine:
     def _open(self, file: GGUFFile, kv_type: str) -> int:
         kv_number = NAMED_TYPES[kv_type.upper()].number
         path = str(file.path.absolute())
-        opening = LlamaCppParams(path, self.ctx, kv_number, _SLOTS, self.max_rows, self.threads)
-        reply, payload = self._child.call(RequestCode.OPEN, json.dumps(asdict(opening)).encode())
+        params = LlamaCppParams(path, self.ctx, kv_number, _SLOTS, self.max_rows, self.threads)
+        reply, payload = self._child.call(RequestCode.OPEN, json.dumps(asdict(params)).encode())
         if reply != ReplyCode.OK:
             raise UnsupportedModelError(self._fault(payload, "update llama-cpp-python, or get another conversion"))
         return int(NUMBER.unpack(payload)[0])
@@ -81,7 +81,7 @@ class LlamaCppEngine:
         return logits
 
     def _restore(self, sequence: SlotSequence, busy: Ids[SlotSequence]) -> None:
-        """Give a sequence a slot that holds the state of just its tokens; what it has lost is computed again."""
+        """Give a sequence a slot with the state of exactly its tokens; lost state is computed again."""
         self._slots.place(sequence, busy)
         self._slots.cut(sequence, sequence.held)
         while sequence.held < len(sequence.tokens):
@@ -89,7 +89,7 @@ class LlamaCppEngine:
             self._decode([Segment(sequence, lost)], busy)
 
     def _decode(self, segments: Ids[Segment[SlotSequence]], busy: Ids[SlotSequence]) -> NDArray[np.float32]:
-        """Compute tokens behind those that the sequences hold; llama.cpp then holds them too."""
+        """Compute tokens that follow those in the slots, which then hold them."""
         rows = np.concatenate([_rows(segment) for segment in segments])
         for segment in segments:
             segment.sequence.torn = True
@@ -120,7 +120,7 @@ class LlamaCppEngine:
         return f"{self._child.name}: llama.cpp {problem}{f' ({said})' if said else ''}; {advice}"
 
     def stop(self) -> None:
-        """Stop what is computed now, or next: `forward` raises Stopped until `clear_stop`."""
+        """Stop the running `forward`, or the next: it raises Stopped until `clear_stop`."""
         self._child.stop()
 
     def clear_stop(self) -> None:
@@ -128,7 +128,7 @@ class LlamaCppEngine:
         self._child.clear_stop()
 
     def close(self) -> None:
-        """End the process. Nothing may be computing."""
+        """End the process. No `forward` may be running."""
         self._child.close()
 
 

@@ -1,11 +1,11 @@
-"""The child process that holds llama.cpp."""
+"""The child process with llama.cpp, as the engine sees it."""
 
 from edgellm.errors import EdgeLLMError
 from edgellm.process.child import ChildProcess
 
 
 class LlamaCppProcess(ChildProcess):
-    """A process of its own for llama.cpp. `name` is the model's, for messages."""
+    """A process with llama.cpp; `name` is that of the model, for messages."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,8 +1,8 @@
 """The slots of llama.cpp's KV cache, and the sequences whose state is in them.
 
-llama.cpp has a fixed number of slots, which share one cache of a fixed size. A sequence has one while it is used;
-if another needs the slot or the room, the sequence that was used longest ago loses its state. It keeps its tokens,
-and they are computed again should it be continued.
+llama.cpp has a fixed number of slots, which share one cache of a fixed size. A sequence that is used gets a slot. If
+there is no free slot, or no room, the least recently used sequence loses its state. It keeps its tokens, which are
+computed again when it is continued.
 """
 
 import weakref
@@ -17,7 +17,7 @@ from edgellm.llamacpp.wire import NUMBER, PAIR, ReplyCode, RequestCode
 
 
 class SlotSequence(protocol.Sequence):
-    """A sequence whose state is in `slot`, if any: that of its first `held` tokens, and if `torn` some rest behind."""
+    """A sequence whose first `held` tokens have their state in `slot`; `torn`: the slot may hold more tokens."""
 
     def __init__(self, slots: "Slots") -> None:
         super().__init__()
@@ -33,39 +33,39 @@ class SlotSequence(protocol.Sequence):
         return child
 
     def shared_prefix(self, tokens: Ids[int]) -> int:
-        """How many of `tokens`, from the first on, this sequence has the state of."""
+        """The length of the longest prefix of `tokens` whose state this sequence holds."""
         return min(super().shared_prefix(tokens), self.held)
 
     def trim(self, n: int) -> int:
-        """Forget all but the first `n` tokens, or more where less of the state is there; how many are left."""
+        """Keep the first `n` tokens, or as many of them as have their state; return how many are left."""
         self._slots.cut(self, min(n, self.held))
         del self.tokens[self.held :]
         return self.held
 
 
 class Slots:
-    """`n` slots in a child process. Each method raises EdgeLLMError once that has ended."""
+    """`n` slots in a child process. All methods raise EdgeLLMError once it has ended."""
 
     def __init__(self, child: LlamaCppProcess, n: int) -> None:
         self._child = child
-        # Who was given a slot last; it may have gone, or have lost the slot. None: the slot is empty.
-        self._given: list[weakref.ref[SlotSequence] | None] = [None] * n
+        # The last owner of each slot, which may be gone, or have lost the slot. None: the slot is empty.
+        self._owners: list[weakref.ref[SlotSequence] | None] = [None] * n
         self._clock = count(1)
 
     def place(self, sequence: SlotSequence, busy: Collection[SlotSequence]) -> int:
-        """The slot of a sequence; if it has none an empty one, which is never taken from those that are `busy`."""
+        """The slot of a sequence, which gets one if it has none, but never that of a `busy` sequence."""
         sequence.used = next(self._clock)
         if sequence.slot is None:
-            if None not in self._given and not self.make_room(busy):
-                raise EdgeLLMError(f"llama.cpp computes at most {len(self._given)} sequences at once; use fewer")
-            slot = self._given.index(None)
-            self._given[slot] = weakref.ref(sequence)
+            if None not in self._owners and not self.make_room(busy):
+                raise EdgeLLMError(f"llama.cpp computes at most {len(self._owners)} sequences at once; use fewer")
+            slot = self._owners.index(None)
+            self._owners[slot] = weakref.ref(sequence)
             sequence.held, sequence.torn, sequence.slot = 0, False, slot
         return sequence.slot
 
     def make_room(self, busy: Collection[SlotSequence]) -> bool:
-        """Empty the slot that is missed least: nobody's, or else the one used longest ago. False if all are busy."""
-        holders = [(slot, self._holder(slot)) for slot, given in enumerate(self._given) if given]
+        """Empty a slot without an owner, or else the least recently used one; return False if all are busy."""
+        holders = [(slot, self._holder(slot)) for slot, owner in enumerate(self._owners) if owner]
         ages = [(0 if holder is None else holder.used, slot) for slot, holder in holders if holder not in busy]
         if not ages:
             return False
@@ -74,11 +74,11 @@ class Slots:
         if holder is not None:
             holder.slot, holder.held = None, 0
         self._ask(RequestCode.TRIM, slot, 0)
-        self._given[slot] = None
+        self._owners[slot] = None
         return True
 
     def cut(self, sequence: SlotSequence, n: int) -> None:
-        """Let a sequence hold the state of its first `n` tokens alone, or of none where llama.cpp cannot go back."""
+        """Keep the state of the first `n` tokens of a sequence, or of none if llama.cpp cannot go back."""
         n = min(n, len(sequence.tokens))
         if sequence.slot is not None and (sequence.torn or n < sequence.held):
             sequence.torn = True
@@ -87,7 +87,7 @@ class Slots:
             sequence.torn = False
 
     def share(self, sequence: SlotSequence, child: SlotSequence) -> None:
-        """Let a new sequence hold what another does."""
+        """Let a new sequence share the state of another."""
         self.cut(sequence, sequence.held)
         if sequence.slot is not None and sequence.held:
             slot = self.place(child, [sequence, child])
@@ -96,8 +96,8 @@ class Slots:
             child.held, child.torn = sequence.held, False
 
     def _holder(self, slot: int) -> SlotSequence | None:
-        given = self._given[slot]
-        sequence = given() if given else None
+        owner = self._owners[slot]
+        sequence = owner() if owner else None
         return sequence if sequence is not None and sequence.slot == slot else None
 
     def _ask(self, request: RequestCode, first: int, second: int) -> bytes:

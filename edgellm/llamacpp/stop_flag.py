@@ -1,4 +1,4 @@
-"""A flag that llama.cpp polls while it computes, at every op, without Python and its lock."""
+"""A flag that llama.cpp polls at every op, without calling Python, which would need its lock."""
 
 import ctypes
 import sys
@@ -10,7 +10,7 @@ class StopFlag:
     def __init__(self) -> None:
         self._text = ctypes.create_string_buffer(2)
         libc = ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
-        # `strlen` of the flag as a string is 1 when it is set and 0 when not: just what the callback must return.
+        # The callback is `strlen`: of the flag as a string it is 1 when the flag is set, and 0 when not.
         self.callback = ctypes.cast(libc.strlen, ctypes.c_void_p).value or 0
         self.data = ctypes.addressof(self._text)
 

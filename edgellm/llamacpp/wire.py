@@ -1,4 +1,4 @@
-"""What we ask of the process that holds llama.cpp, and it replies; integers are little-endian.
+"""The requests to the process with llama.cpp, and its replies; integers are little-endian.
 
     request  payload                                        payload of an OK reply
     OPEN     JSON of LlamaCppParams                                int32 width of the logits
@@ -18,7 +18,7 @@ PAIR = struct.Struct("<ii")
 
 
 class RequestCode(IntEnum):
-    """What we ask."""
+    """The requests."""
 
     OPEN = 0
     DECODE = 1
@@ -27,7 +27,7 @@ class RequestCode(IntEnum):
 
 
 class ReplyCode(IntEnum):
-    """How it went. FULL: the KV cache has no room for the rows; FAILED: the payload says why, in a line of text."""
+    """The replies. FULL: the KV cache has no room for the rows; FAILED: the payload is a line of text that says why."""
 
     OK = 0
     STOPPED = 1
@@ -36,7 +36,7 @@ class ReplyCode(IntEnum):
 
 
 class BatchColumn(IntEnum):
-    """The columns of a row of DECODE. A slot is a sequence of llama.cpp; WANTED is 1 where logits are wanted."""
+    """The columns of a row of DECODE. A slot is a sequence of llama.cpp; WANTED is 1 if logits are wanted."""
 
     TOKEN = 0
     POSITION = 1
@@ -46,10 +46,10 @@ class BatchColumn(IntEnum):
 
 @dataclass(frozen=True)
 class LlamaCppParams:
-    """How to open a model: `ctx` cells of KV cache of ggml type `kv_type` for `slots` sequences, `rows` a batch.
+    """How to open a model: `ctx` cells of KV cache of ggml type `kv_type` for `slots` sequences, `rows` rows a batch.
 
-    The slots share the cells if `unified`; else each has an equal part, over which its attention is faster.
-    `repacked` weights take memory beside the map, and those for AMX crash on some virtual machines.
+    With `unified` the slots share the cells; otherwise each has an equal part, and attention over it is faster.
+    `repacked` weights take memory beside the map; those for AMX crash on some virtual machines.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""The child process that holds llama.cpp: `python -m edgellm.llamacpp.worker`."""
+"""The child process with llama.cpp: `python -m edgellm.llamacpp.worker`."""
 
 import json
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ class LlamaCppWorker:
         self._stop = stop
         self._context: LlamaContext | None = None
 
-    def answer(self, request: int, payload: bytes, news: object = None) -> tuple[ReplyCode, bytes]:
-        """What to reply; whatever goes wrong is a line of text."""
+    def answer(self, request: int, payload: bytes, send_progress: object = None) -> tuple[ReplyCode, bytes]:
+        """The reply to a request; an exception becomes FAILED with a line of text."""
         try:
             if request == RequestCode.OPEN:
                 return ReplyCode.OK, self._open(payload)
@@ -31,7 +31,7 @@ class LlamaCppWorker:
             return ReplyCode.FAILED, " ".join(f"{error or type(error).__name__}".split()).encode()
 
     def _open(self, payload: bytes) -> bytes:
-        from edgellm.llamacpp.binding import LlamaContext  # here, so that an import that fails is told in a reply
+        from edgellm.llamacpp.binding import LlamaContext  # imported here, so that a failed import becomes a reply
 
         self._context = LlamaContext(LlamaCppParams(**json.loads(payload)), self._stop)
         return NUMBER.pack(self._context.vocab)

@@ -18,7 +18,7 @@ from time import perf_counter, process_time
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.program import matmul_kernel
+from edgellm.engine.op_writer import matmul_kernel
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import size as in_words
 from edgellm.perf.machine_profile import MEMORY

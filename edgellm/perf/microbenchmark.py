@@ -6,7 +6,7 @@ from time import perf_counter
 import numpy as np
 
 from edgellm.engine.memory import aligned
-from edgellm.engine.program import matmul_kernel
+from edgellm.engine.op_writer import matmul_kernel
 from edgellm.engine.threadpool import POOL_KERNELS, ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import counted

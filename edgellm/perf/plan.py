@@ -8,11 +8,11 @@ from edgellm.arch import describe
 from edgellm.arch.description import Description
 from edgellm.engine.backends import find_backend, load_backend
 from edgellm.engine.budget import KVBudget
+from edgellm.engine.build_program import build_program
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.native_engine import batch_rows, context
-from edgellm.engine.offload import BatchLimits, OffloadRequest, device_figures
+from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
+from edgellm.engine.offload import OffloadRequest, device_figures
 from edgellm.engine.placement import GPU, Placement, on_cpu
-from edgellm.engine.program import build
 from edgellm.engine.rope_table import table_bytes
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
@@ -127,10 +127,10 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     model's) and EdgeLLMError for devices that this version does not have.
     """
     model = describe(file)
-    ctx = context(file, model, options.ctx)
-    rows = batch_rows(build(model, options.kv_type), ctx)
+    ctx = context_length(file, model, options.ctx)
+    rows = max_batch_rows(build_program(model, options.kv_type), ctx)
     placement, gpu, notes = _offload(model, rows, ctx, options)
-    program = build(model, options.kv_type, placement)
+    program = build_program(model, options.kv_type, placement)
     threads = options.threads or default_threads(file.nbytes)
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     devices = device_figures(model, placement, weights, gpu.name if gpu else None)

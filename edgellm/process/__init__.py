@@ -1,8 +1,9 @@
-"""Processes of ours for libraries that end the process they are in when something goes wrong.
+"""Child processes, for libraries that end their process when something goes wrong.
 
-child    such a process as its parent sees it: asked and answered, stopped, and buried with its last words
-caller   the threads that talk to it
-spawn    how it is started, how it ended, what it said last
-serve    the same from within
-wire     what goes through the pipes between the two
+child         a child process, as its parent sees it: called, stopped, ended
+call_thread   the threads that write to it and read from it
+exchange      what these threads do
+spawn         how the process is started, how it ended, what it wrote to stderr
+serve         the loop of the child process
+wire          the messages between the two
 """

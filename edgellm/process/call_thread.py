@@ -8,17 +8,17 @@ from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 Outcome = SimpleQueue[Callable[[], T]]
-"""Where, once a call is made, something lies that returns what it returned, or raises what it raised.
+"""Gets, once a call is done, a function that returns its result, or raises its exception.
 
-To wait for it is one step, which an interrupt ends or does not; a Future has a lock that one may break.
+An interrupt cannot break the lock of a SimpleQueue while it is waited for, in contrast to that of a Future.
 """
 _Call = tuple[Outcome[Any], Callable[[], Any]]
 
 
 class CallThread:
-    """Unlike an executor it makes calls until the program ends, also for threads that outlive the main one.
+    """Makes calls in a thread, in contrast to an executor also for threads that outlive the main thread.
 
-    Its lock-free queue lets a signal handler ask for a call while another is asked for.
+    A signal handler may interrupt `submit` and call it itself, as the queue has no lock.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,13 +27,13 @@ class CallThread:
         self._thread.start()
 
     def submit(self, call: Callable[..., T], *arguments: Any) -> Outcome[T]:
-        """Have a call made after those asked for before."""
+        """Make a call after those submitted before."""
         outcome: Outcome[T] = SimpleQueue()
         self._calls.put((outcome, partial(call, *arguments)))
         return outcome
 
     def close(self) -> None:
-        """End the thread after the calls asked for; later ones are never made."""
+        """End the thread after the calls submitted before; later ones are never made."""
         self._calls.put(None)
         self._thread.join()
 
@@ -41,7 +41,7 @@ class CallThread:
 def _make_all(calls: "SimpleQueue[_Call | None]") -> None:
     while call := calls.get():
         _make(*call)
-        del call  # while the next is waited for, nothing of this one is kept
+        del call  # keep nothing of this call while waiting for the next
 
 
 def _make(outcome: Outcome[T], call: Callable[[], T]) -> None:

@@ -1,6 +1,6 @@
-"""The child process from within: requests on stdin, replies on stdout.
+"""The loop of a child process: requests on stdin, replies on stdout.
 
-It ends with its parent, however that ends: then nobody holds the other end of stdin any more.
+It ends with its parent, however that ends, as stdin then ends.
 """
 
 import os
@@ -13,14 +13,14 @@ from queue import SimpleQueue
 from edgellm.process.wire import CLEAR, PROGRESS, STOP, receive, send
 
 Answer = Callable[[int, bytes, Callable[[bytes], None]], tuple[int, bytes]]
-"""Makes the reply to a request, and tells news meanwhile."""
+"""From (request, payload, function that sends progress) to the reply."""
 
 
 def serve(answer: Answer, stop: Callable[[bool], None]) -> None:
     """Answer requests, one after the other, until stdin ends; `stop` is called at once, in another thread."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent as well, and it knows what is meant
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent as well, which sends STOP
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not get between the replies
+    os.dup2(2, 1)  # output of libraries must not get between the replies
     requests: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
     threading.Thread(target=_listen, args=(stop, requests), daemon=True).start()
     while True:

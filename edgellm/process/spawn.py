@@ -1,4 +1,4 @@
-"""Starting a process of ours, how it ended and what it stderr_text last."""
+"""Starting a child process, how it ended, and what it wrote to stderr."""
 
 import os
 import subprocess
@@ -12,12 +12,12 @@ from edgellm.fmt import printable
 
 
 def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
-    """Run a module of ours, by its name and arguments, in a process asked over pipes; stderr goes to `log`."""
-    # -P: or else Python would look for modules in the user's current folder first, whatever lies there.
+    """Run one of our modules, by its name and arguments, with pipes for stdin and stdout; stderr goes to `log`."""
+    # -P keeps Python from importing modules from the user's current folder.
     command = [sys.executable, "-P", "-m", *module]
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    # Backtraces say nothing to a person, and for one of its own ggml has a debugger look at the process.
+    # Users cannot read backtraces, and ggml starts a debugger for its own.
     env = {**os.environ, "PYTHONPATH": paths, "GGML_NO_BACKTRACE": "1", "RUST_BACKTRACE": "0"}
     process = subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env)
     assert process.stdout
@@ -26,7 +26,7 @@ def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
 
 
 def _widen(pipe: IO[bytes]) -> None:
-    """Let a pipe hold a reply with logits where a system can be asked to: else both wake for each 64 KiB of it."""
+    """Let a pipe hold a reply with logits, on Linux: otherwise both processes wake up for each 64 KiB of it."""
     with suppress(ImportError, OSError):
         from fcntl import F_SETPIPE_SZ, fcntl
 
@@ -34,7 +34,7 @@ def _widen(pipe: IO[bytes]) -> None:
 
 
 def stderr_text(log: IO[bytes]) -> str:
-    """All that a process wrote on stderr; "" once that is closed."""
+    """All text that a process wrote to stderr; "" once the log is closed."""
     if log.closed:
         return ""
     log.seek(0)
@@ -42,7 +42,7 @@ def stderr_text(log: IO[bytes]) -> str:
 
 
 def stderr_tail(log: IO[bytes]) -> str:
-    """The last lines of that as one, harmless to a terminal; "" if there are none."""
+    """The last lines of that text as one printable line; "" if there are none."""
     lines = stderr_text(log).split("\n")
     return printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
 

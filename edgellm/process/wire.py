@@ -1,11 +1,11 @@
-"""What goes through the pipes between us and a process of ours.
+"""The messages between a process and its child.
 
-Both ways a message is a code and a payload, little-endian:
+In both directions a message is a code and a payload, little-endian:
 
     int32 code    uint32 n    n bytes
 
-STOP and CLEAR work at once and get no reply; every other request gets one, in order. Before a reply there may be PROGRESS.
-The codes from 0 on mean whatever the two sides agree on.
+STOP and CLEAR act at once and get no reply; every other request gets one, in order, and perhaps PROGRESS messages
+before it. The two sides define the codes from 0 on.
 """
 
 import struct
@@ -13,12 +13,12 @@ from typing import BinaryIO
 
 _HEADER = struct.Struct("<iI")
 STOP, CLEAR, PROGRESS = -1, -2, -3
-LONGEST = (1 << 32) - 1
-"""Bytes of a payload, at most."""
+MAX_PAYLOAD = (1 << 32) - 1
+"""The most bytes of a payload."""
 
 
 def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:
-    """Write a message; OSError if nobody reads any more."""
+    """Write a message. Raises OSError if the other side is gone."""
     for part in (_HEADER.pack(code, len(payload)), payload):
         rest = memoryview(part)
         while rest:  # a signal may cut a long write short
@@ -26,8 +26,8 @@ def send(stream: BinaryIO, code: int, payload: bytes = b"") -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO, most: int = LONGEST) -> tuple[int, bytes]:
-    """Read a message; EOFError if the other side is gone, or writes a payload of more than `most` bytes."""
+def receive(stream: BinaryIO, most: int = MAX_PAYLOAD) -> tuple[int, bytes]:
+    """Read a message. Raises EOFError if the other side is gone, or for a payload of more than `most` bytes."""
     code, n = _HEADER.unpack(_exactly(stream, _HEADER.size))
     if n > most:
         raise EOFError
@@ -35,7 +35,7 @@ def receive(stream: BinaryIO, most: int = LONGEST) -> tuple[int, bytes]:
 
 
 def _exactly(stream: BinaryIO, n: int) -> bytes:
-    """That many bytes, also from a stream without a buffer, which gives what there is."""
+    """Read n bytes, also from an unbuffered stream, whose `read` may return fewer."""
     data = stream.read(n)
     if len(data) == n:
         return data

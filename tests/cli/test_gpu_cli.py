@@ -18,10 +18,10 @@ from edgellm.cli.bench import command as bench
 from edgellm.cli.devices import command as devices
 from edgellm.cli.plan import command as plan
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.offload import BatchLimits, OffloadRequest
+from edgellm.engine.limits import BatchLimits
+from edgellm.engine.offload import OffloadRequest
 from edgellm.engine.placement import GPU, last_layers
-from edgellm.engine.webgpu import detection, memory
-from edgellm.engine.webgpu import offload_plan as choosing
+from edgellm.engine.webgpu import detection, memory, offload_plan
 from edgellm.engine.webgpu.adapters import Adapter
 from edgellm.engine.webgpu.detection import discrete_may_be_there
 from edgellm.engine.webgpu.fit import gpu_memory, unsupported_reason
@@ -47,7 +47,7 @@ def some_adapter(kind: str = "discrete GPU") -> Adapter:
 def discrete(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with a discrete GPU."""
     monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
-    monkeypatch.setattr(choosing, "choose", lambda gpu: some_adapter())
+    monkeypatch.setattr(offload_plan, "select_adapter", lambda gpu: some_adapter())
 
 
 def blocks_there(path: Path, offload: OffloadRequest) -> int:
@@ -64,14 +64,14 @@ def test_auto_fills_the_memory_that_is_free(model_file: ModelFile, monkeypatch: 
         needed = [sum(gpu_memory(model, last_layers(3, n), SIZES).values()) for n in range(5)]
     assert needed == sorted(set(needed))
     for n in range(1, 5):
-        monkeypatch.setattr(choosing, "free_memory", lambda adapter, free=needed[n] / MARGIN + 9: int(free))
+        monkeypatch.setattr(offload_plan, "free_memory", lambda adapter, free=needed[n] / MARGIN + 9: int(free))
         assert blocks_there(path, OffloadRequest("auto")) == min(2 * n, 7 if n == 4 else 6)
-        monkeypatch.setattr(choosing, "free_memory", lambda adapter: 0)
+        monkeypatch.setattr(offload_plan, "free_memory", lambda adapter: 0)
         for layers in ("auto", "all", 4):  # what is allowed is a limit for all of them, and is used up
             assert blocks_there(path, OffloadRequest(layers, memory=needed[n])) == min(2 * n, 7 if n == 4 else 6)
             assert blocks_there(path, OffloadRequest(layers, memory=needed[n] - 1)) == 2 * n - 2
         assert blocks_there(path, OffloadRequest(n, memory=needed[4])) == min(2 * n, 7 if n == 4 else 6)
-    monkeypatch.setattr(choosing, "free_memory", lambda adapter: None)
+    monkeypatch.setattr(offload_plan, "free_memory", lambda adapter: None)
     assert blocks_there(path, OffloadRequest("auto")) == 0
 
 
@@ -80,7 +80,7 @@ def test_auto_takes_only_a_gpu_with_its_own_memory(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
-    monkeypatch.setattr(choosing, "choose", lambda gpu: some_adapter(kind))
+    monkeypatch.setattr(offload_plan, "select_adapter", lambda gpu: some_adapter(kind))
     path = model_file(**TINY)
     assert blocks_there(path, OffloadRequest("auto", memory=1 << 40)) == 0
     assert blocks_there(path, OffloadRequest("auto", gpu="Some", memory=1 << 40)) == 5
@@ -92,7 +92,7 @@ def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch
         raise DeviceFault("wgpu does not work here")
 
     monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
-    monkeypatch.setattr(choosing, "choose", choose)
+    monkeypatch.setattr(offload_plan, "select_adapter", choose)
     assert blocks_there(model_file(**TINY), OffloadRequest("auto")) == 0
     with pytest.raises(DeviceFault):
         blocks_there(model_file(**TINY), OffloadRequest("auto", gpu="this one"))
@@ -100,7 +100,7 @@ def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch
 
 def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detection, "discrete_may_be_there", lambda: False)
-    monkeypatch.setattr(choosing, "choose", lambda gpu: pytest.fail("looked for adapters"))
+    monkeypatch.setattr(offload_plan, "select_adapter", lambda gpu: pytest.fail("looked for adapters"))
     with warnings.catch_warnings(), Model.open(model_file(**TINY), threads=1) as model:
         assert [device["name"] for device in model.engine.devices] == ["CPU"]
 
@@ -139,7 +139,7 @@ def test_the_plan(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> Non
     )
     assert found["gpu"]["weights"] == found["devices"][1]["bytes"]
     assert (found["gpu"]["available"], found["decode"]) == (8_000_000_000, None)
-    monkeypatch.setattr(choosing, "free_memory", lambda adapter: 10_000_000)
+    monkeypatch.setattr(offload_plan, "free_memory", lambda adapter: 10_000_000)
     text = CliRunner().invoke(plan, [path, "--gpu-layers", "1"]).stdout
     assert "decode, expected  not predicted" in text
     assert f"2 blocks on {name}" in text

@@ -112,7 +112,7 @@ def test_untied_model_needs_its_output(tmp_path: Path) -> None:
         described(folder, tie_word_embeddings=False)
 
 
-def test_rows_of_q_and_k_move_so_that_neighbours_turn_together(llama: Path) -> None:
+def test_rows_of_q_and_k_are_permuted_to_rope_type_norm(llama: Path) -> None:
     moved = next(source for source in described(llama)[1] if source.name == "blk.0.attn_q.weight").rows(0, 64)
     q = Checkpoint.open(llama).source("model.layers.0.self_attn.q_proj.weight", "q").rows(0, 64)
     # Head 1 of 2, 32 dimensions each: its dimensions 0, 16, 1, 17, …

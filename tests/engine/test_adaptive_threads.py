@@ -1,4 +1,4 @@
-"""How many threads take part in decode: all of them, but where other programs make fewer faster."""
+"""The number of threads of a decode step: all of them, unless other programs make fewer faster."""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -13,21 +13,21 @@ STEP = 1 / 64
 
 
 class Cores:
-    """Steps on pretended cores: `seconds` of one with so many threads, `lost`: cores that these have nothing of."""
+    """Steps on pretended cores: `seconds` of a step with n threads, and `lost`, the cores that n threads do not get."""
 
-    def __init__(self, team: int, seconds: Callable[[int], float], lost: Callable[[int], float]) -> None:
-        self.adaptive, self.seconds, self.lost = AdaptiveThreads(team), seconds, lost
-        self.clock, self.ran, self.work = 1000.0, 50.0, "steps of one row"
+    def __init__(self, most: int, seconds: Callable[[int], float], lost: Callable[[int], float]) -> None:
+        self.adaptive, self.seconds, self.lost = AdaptiveThreads(most), seconds, lost
+        self.clock, self.cpu, self.kind = 1000.0, 50.0, "steps of one row"
 
     def run(self, seconds: float) -> list[tuple[int, int]]:
-        """Steps for so long: (threads, steps that were for so many), in their order."""
+        """Run steps for some seconds: (threads, consecutive steps with this number of threads), in order."""
         end, used = self.clock + seconds, []
         while self.clock < end:
             used.append(threads := self.adaptive.threads)
-            start, record_step = TimeSample(self.clock, self.ran), self.seconds(threads)
-            self.clock += record_step
-            self.ran += record_step * (threads - self.lost(threads))
-            self.adaptive.record_step(self.work, start, TimeSample(self.clock, self.ran))
+            start, seconds_of_step = TimeSample(self.clock, self.cpu), self.seconds(threads)
+            self.clock += seconds_of_step
+            self.cpu += seconds_of_step * (threads - self.lost(threads))
+            self.adaptive.record_step(self.kind, start, TimeSample(self.clock, self.cpu))
         return [(threads, len(list(steps))) for threads, steps in groupby(used)]
 
 
@@ -36,30 +36,30 @@ def busy(threads: int) -> Cores:
     return Cores(threads, lambda n: STEP if n == 1 else 2 * STEP, lambda n: 0.0 if n == 1 else 1.1)
 
 
-def test_all_take_part_where_nobody_disturbs() -> None:
+def test_all_threads_are_used_without_other_programs() -> None:
     cores = Cores(4, lambda n: STEP / n, lambda n: 0.3)
     assert cores.run(10) == [(4, 10 * 4 / STEP)]
 
 
-def test_fewer_take_part_where_that_is_faster_and_all_are_tried_again_less_and_less_often() -> None:
+def test_fewer_threads_are_used_where_faster_and_all_are_tried_again_less_and_less_often() -> None:
     used = busy(2).run(60)
     assert [threads for threads, _ in used] == [2, 1] * (len(used) // 2)
     assert {steps for threads, steps in used if threads == 2} == {4}
-    # A trial, half a second, twice as long each time, up to four; a choice falls every seven steps.
+    # Each choice is kept for half a second, then twice as long each time, up to four; a window has seven steps.
     for (_, steps), hold in zip(used[1:12:2], (0.5, 1, 2, 4, 4, 4), strict=True):
         assert hold < steps * STEP < hold + 0.3
 
 
-def test_all_take_part_again_when_the_other_program_ends() -> None:
+def test_all_threads_are_used_again_when_the_other_program_ends() -> None:
     cores = busy(2)
     cores.run(20)
     cores.seconds, cores.lost = lambda n: STEP / n, lambda n: 0.0
-    cores.run(4.5)  # as long as a choice holds at most, and the steps that question it
+    cores.run(4.5)  # as long as a choice is kept at most, and the steps of the next trial
     assert cores.run(10) == [(2, 10 * 2 / STEP)]
     cores.seconds, cores.lost = busy(2).seconds, busy(2).lost
     (_, watched), (_, kept), *_ = cores.run(3)
     assert watched <= 10
-    assert kept * STEP < 0.8, "after a calm time a choice is questioned soon again"
+    assert kept * STEP < 0.8, "after an undisturbed time a choice is kept for a short time again"
 
 
 def test_a_trial_that_was_slower_ends_and_is_repeated_less_and_less_often() -> None:
@@ -73,33 +73,33 @@ def test_the_best_of_many_threads_is_found_step_by_step() -> None:
     cores = Cores(8, lambda n: STEP if n > 5 else STEP / n, lambda n: 0.6 * max(0, n - 5) + 0.1)
     used = cores.run(3)
     assert [threads for threads, _ in used[:4]] == [8, 6, 5, 8]
-    assert {threads for threads, _ in used} == {8, 6, 5}, "nobody disturbs five"
+    assert {threads for threads, _ in used} == {8, 6, 5}, "five run undisturbed"
     assert sum(steps for threads, steps in used if threads == 5) > 0.7 * sum(steps for _, steps in used)
 
 
-def test_a_team_of_one_is_as_it_is() -> None:
+def test_one_thread_stays_one() -> None:
     assert Cores(1, lambda n: STEP, lambda n: 0.9).run(10) == [(1, 10 / STEP)]
 
 
-def test_other_work_is_not_compared() -> None:
+def test_steps_of_another_kind_are_not_compared() -> None:
     cores = busy(2)
     assert [threads for threads, _ in cores.run(5 * 2 * STEP)] == [2, 1]
-    cores.work = "steps of eight rows"
-    assert {threads for threads, _ in cores.run(3.5)} == {1}, "the trial waits for its own work"
-    assert [threads for threads, _ in cores.run(0.55)] == [1, 2], "which has not come for four seconds"
+    cores.kind = "steps of eight rows"
+    assert {threads for threads, _ in cores.run(3.5)} == {1}, "the trial waits for steps of its kind"
+    assert [threads for threads, _ in cores.run(0.55)] == [1, 2], "which have not come for four seconds"
     cores = busy(2)
-    for work in range(100):
-        cores.work = str(work)
+    for kind in range(100):
+        cores.kind = str(kind)
         assert [threads for threads, _ in cores.run(STEP)] == [2]
 
 
-def test_work_that_takes_turns_is_measured_each_for_itself() -> None:
-    """As steps with drafted tokens do, which take longer: in itself that says nothing about a team."""
+def test_alternating_kinds_of_steps_are_timed_apart() -> None:
+    """As steps with drafted tokens do, which take longer: in itself that says nothing about the number of threads."""
     cores, used = busy(2), list[int]()
     one_row = cores.seconds
     for i in range(600):
         rows = 8 if i % 3 == 2 else 1
-        cores.work, cores.seconds = f"steps of {rows} rows", lambda n, rows=rows: (1 + rows / 8) * one_row(n)
+        cores.kind, cores.seconds = f"steps of {rows} rows", lambda n, rows=rows: (1 + rows / 8) * one_row(n)
         used += [threads for threads, _ in cores.run(STEP / 2)]
     assert used.count(1) > 0.85 * len(used)
 
@@ -108,10 +108,10 @@ STEPS = st.lists(st.tuples(st.integers(0, 1), st.floats(0, 2), st.floats(0, 20))
 
 
 @given(st.integers(1, 9), STEPS)
-def test_it_stays_between_one_and_all(team: int, steps: list[tuple[int, float, float]]) -> None:
-    adaptive, now = AdaptiveThreads(team), TimeSample(0.0, 0.0)
-    for work, clock, ran in steps:
-        then = TimeSample(now.clock + clock, now.ran + ran)
-        adaptive.record_step(work, now, then)
+def test_it_stays_between_one_and_all(most: int, steps: list[tuple[int, float, float]]) -> None:
+    adaptive, now = AdaptiveThreads(most), TimeSample(0.0, 0.0)
+    for kind, clock, cpu in steps:
+        then = TimeSample(now.clock + clock, now.cpu + cpu)
+        adaptive.record_step(kind, now, then)
         now = then
-        assert 1 <= adaptive.threads <= team
+        assert 1 <= adaptive.threads <= most

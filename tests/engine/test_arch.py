@@ -1,4 +1,4 @@
-"""What a model file must hold to run, and that shapes and RoPE layouts of every kind come out right."""
+"""What a model file must hold to run, and that shapes and RoPE of every type come out right."""
 
 import math
 from collections.abc import Callable
@@ -182,7 +182,7 @@ def test_heads_may_turn_in_part(altered: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize("dims", [16, 6])
-def test_rope_over_halves(altered: Callable[..., Path], dims: int) -> None:
+def test_rope_type_neox(altered: Callable[..., Path], dims: int) -> None:
     path = altered({"qwen2.rope.dimension_count": dims}, {}, arch="qwen2", rope_scaling="yarn")
     assert distance(path) < 1e-9
     assert distance(path, arch="llama") > 1e-3, "the layouts would be the same"

@@ -97,7 +97,7 @@ def test_logits_of_many_tokens_are_refused_before_they_are_computed(path: Path, 
 
 
 def test_a_model_that_has_no_room_is_not_opened(path: Path, monkeypatch: pytest.MonkeyPatch, free: list[int]) -> None:
-    monkeypatch.setattr("edgellm.engine.budget._UNASKED", 0)
+    monkeypatch.setattr("edgellm.engine.budget._UNCHECKED", 0)
     free[0] = 10_000
     with pytest.raises(
         NoMemoryError, match=r"no memory for .* of activations, as 10 kB are free; choose a smaller model or"

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from edgellm import Model
-from edgellm.engine.offload import BatchLimits, OffloadRequest
-from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, parts
+from edgellm.engine.limits import BatchLimits
+from edgellm.engine.offload import OffloadRequest
+from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, runs
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.engine.webgpu import device, matmul, open_device
 from edgellm.engine.webgpu.fit import gpu_memory
@@ -45,8 +46,8 @@ def test_a_placement_is_one_run_of_blocks() -> None:
     assert last_layers(2, 1) == (CPU, CPU, GPU, GPU, CPU)
     assert last_layers(2, 2) == (GPU,) * 4 + (CPU,)
     assert last_layers(2, 99) == (GPU,) * 5
-    assert parts(last_layers(2, 1)) == [(CPU, range(2)), (GPU, range(2, 4)), (CPU, range(4, 5))]
-    assert parts(last_layers(2, 3)) == [(CPU, range(0)), (GPU, range(5))]
+    assert runs(last_layers(2, 1)) == [(CPU, range(2)), (GPU, range(2, 4)), (CPU, range(4, 5))]
+    assert runs(last_layers(2, 3)) == [(CPU, range(0)), (GPU, range(5))]
     assert mixers_only(last_layers(2, 1)) == (CPU, CPU, GPU, CPU, CPU)
     assert mixers_only(last_layers(2, 3)) == (GPU, CPU, GPU, CPU, GPU)
 
@@ -159,11 +160,11 @@ def test_a_full_context_takes_the_planned_memory(model_file: ModelFile) -> None:
         for ids in np.split(np.array(some_ids(700)), [256, 512]):
             engine.forward([Segment(sequence, ids.tolist())])
         planned = gpu_memory(engine._model, last_layers(2, 2), BatchLimits(engine.max_rows, 700, "f32"))
-        assert sum(piece.buffer.size for of in device._cells.pieces.values() for piece in of) == planned["kv_cache"]
+        assert sum(each.buffer.size for of in device._kv_pages.buffers.values() for each in of) == planned["kv_cache"]
 
 
 def test_a_kv_cache_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lies in pieces, through which attention goes one after the other."""
+    """The KV pages of a layer are in several buffers, which attention reads one after the other."""
     path, ids = model_file(**(TINY | {"kv_heads": 4, "context_length": 1024})), some_ids(1024)
     binding = 6 * PAGE * 2 * 4 * 16 * 4  # float32 keys and values of 4 KV heads of 16
     monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, binding=binding))
@@ -182,7 +183,7 @@ def test_a_kv_cache_larger_than_a_binding(model_file: ModelFile, monkeypatch: py
         assert [page // 6 for page in branch.pages] == [0, 0, 0, 0, 2], "its own page was copied to another piece"
         both = [Segment(each, ids[len(each) : len(each) + 1], [0]) for each in (sequence, branch)]
         assert divergence(wanted[[1004, 303]], engine.forward(both)) < 1e-9
-        assert [[piece.pages for piece in pieces] for pieces in device._cells.pieces.values()] == 2 * [[6, 6, 6, 4]]
+        assert [[each.pages for each in buffers] for buffers in device._kv_pages.buffers.values()] == 2 * [[6, 6, 6, 4]]
 
 
 def test_an_interrupt_while_room_grows(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,12 +248,12 @@ LARGE: dict[str, tuple[dict[str, Any], int, list[int]]] = {
     "two formats": ({"head_dim": 32, "ffn": 2000, "types": {"": "F32", "ffn_up": "F16"}}, 150, [1, 1, 4, 1]),
     "attention": ({"heads": 16, "kv_heads": 1, "head_dim": 32, "biases": True}, 100, [2, 2, 1, 1]),
 }
-"""BatchLimits, the binding in KiB, and the pieces of q, of attention's output, of the gate, and of the head."""
+"""Sizes, the binding in KiB, and the slices of q, of attention's output, of the gate, and of the head."""
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_tensors_larger_than_a_binding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    sizes, binding, pieces = LARGE[name]
+    sizes, binding, slices = LARGE[name]
     path, ids = write_model(tmp_path / "model.gguf", **(TINY | sizes | {"layers": 1, "tied": False})), some_ids(16)
     with on(path, 0, ctx=16, kv_type="f16") as engine:
         cpu = logits(engine, ids)
@@ -262,7 +263,7 @@ def test_tensors_larger_than_a_binding(tmp_path: Path, monkeypatch: pytest.Monke
         attention, ffn, head = device._mixers[0], device._feed_forwards[1], device._output
         assert head
         matrices = attention.qkv[0], attention.output[0], ffn.gate_up[0], head.output[0]
-        assert [len(matrix.pieces) for matrix in matrices] == pieces
+        assert [len(matrix.slices) for matrix in matrices] == slices
         assert divergence(cpu, logits(engine, ids)) < 1e-9
         assert divergence(cpu[:5], logits(engine, ids[:5], step=1)) < 1e-9
 
@@ -281,7 +282,7 @@ def test_a_token_is_one_submission_of_few_dispatches(model_file: ModelFile) -> N
     path = model_file(**(TINY | {"layers": 3, "vocab": 320}))
     for layers, head, width in ((3, 0, 64), ("all", 1, 320)):
         with on(path, layers) as engine:
-            sequence, counts = engine.new_sequence(), gpu_of(engine).work
+            sequence, counts = engine.new_sequence(), gpu_of(engine).stats
             for length, each in ((10, 5), (300, 6)):
                 for start in range(len(sequence), length, 256):
                     engine.forward([Segment(sequence, some_ids(length)[start : start + 256])])

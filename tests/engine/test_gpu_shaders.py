@@ -147,7 +147,7 @@ def test_matrix_times_matrix(gpu: GPUContext, name: str) -> None:
     stored, weights = matrix(name, columns)
     x, y, bias = random(TOKENS, columns), random(TOKENS, 200, seed=1), random(200, seed=2)
     flags = {"LANES": 128, "BIASED": True, "ADDED": True, "COUNT": 0, "W_TYPE": "f32"}
-    source = shader(["batch", lanes(gpu), "square", "matmul"], flags, [name], 5)
+    source = shader(["batch", lanes(gpu), "matmul_tile", "matmul"], flags, [name], 5)
     to, sizes = put(gpu, y), shape(gpu, columns, 200, first=90)
     buffers = [sizes, put(gpu, rows(TOKENS, [])), put(gpu, padded(x)), put(gpu, bias), to, put(gpu, stored)]
     gpu.submit([gpu.dispatch(source, buffers, (2, 2, 1))])
@@ -166,7 +166,7 @@ def test_matrix_times_matrix_in_integers(gpu: GPUContext, name: str) -> None:
     source = shader(parts, {"LANES": 64, "X_QUADS": COLUMNS // 4})
     first = gpu.dispatch(source, [put(gpu, x), packed, scales], (1, TOKENS, 1))
     flags = {"LANES": 128, "BIASED": False, "ADDED": False, "COUNT": 1}
-    source = shader(["batch", lanes(gpu), "square", "matmul_packed"], flags, [name], 6)
+    source = shader(["batch", lanes(gpu), "matmul_tile", "matmul_packed"], flags, [name], 6)
     to, sizes, nothing = put(gpu, np.zeros((TOKENS, 200))), shape(gpu, COLUMNS, 200), put(gpu, np.zeros(4))
     buffers = [sizes, put(gpu, rows(TOKENS, list(range(66)))), packed, scales, nothing, to, put(gpu, stored)]
     gpu.submit([first, gpu.dispatch(source, buffers, (2, 2, 1))])

@@ -3,8 +3,8 @@
 import pytest
 
 from edgellm.arch import describe
+from edgellm.engine.build_program import build_program
 from edgellm.engine.placement import CPU, GPU, Placement
-from edgellm.engine.program import build
 from edgellm.gguf import GGUFFile
 from support.model_file import ModelFile
 
@@ -25,7 +25,7 @@ def test_rows_that_nobody_wants_are_left_once_nothing_needs_them(
 ) -> None:
     """Keys and values of the last layer are the last, or, where another device goes on, what goes there."""
     with GGUFFile.open(model_file(layers=2)) as file:
-        program = build(describe(file), "f16", placement)
+        program = build_program(describe(file), "f16", placement)
     names, outputs = [op.kernel for op in program.ops], [op.outputs for op in program.ops]
     if block is None:
         assert "keep_outputs" not in names
@@ -41,5 +41,5 @@ def test_rows_that_nobody_wants_are_left_once_nothing_needs_them(
 @pytest.mark.parametrize(("types", "wanted"), [("F16", "normed"), ("Q8_0", "normed.q8"), ("Q4_K", "normed.super_q8")])
 def test_normed_rows_are_written_as_products_want_them_alone(model_file: ModelFile, types: str, wanted: str) -> None:
     with GGUFFile.open(model_file(types=types)) as file:
-        program = build(describe(file), "f16")
+        program = build_program(describe(file), "f16")
     assert [buffer.name for buffer in program.buffers if buffer.name.startswith("normed")] == [wanted]

@@ -31,8 +31,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "yarn, factor below 1": {"rope_scaling": "yarn", "rope_factor": 0.5},
     "yarn, attention factor": {"rope_scaling": "yarn", "metadata": (("rope.scaling.attn_factor", 0.8),)},
     "biases": {"biases": True},
-    "halves": {"arch": "qwen2"},
-    "halves, yarn": {"arch": "qwen2", "rope_scaling": "yarn"},
+    "neox": {"arch": "qwen2"},
+    "neox, yarn": {"arch": "qwen2", "rope_scaling": "yarn"},
     "head norms": {"arch": "qwen3"},
     "head norms, heads wider than the model": {"arch": "qwen3", "head_dim": 128, "rope_scaling": "yarn"},
 }

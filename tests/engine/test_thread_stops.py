@@ -132,14 +132,14 @@ def test_ctrl_c_does_not_wait_for_the_end_of_an_op(any_pool: ThreadPool) -> None
 def test_a_caller_that_comes_back_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(module, "LONGEST_MS", 1)
     pool, chain, calls = new_pool(count), Chain(ops=9, units=1 << 26), 0
-    take_part = pool._take_part
+    run_caller = pool._run_caller
 
     def counted(*arguments: int) -> int:
         nonlocal calls
         calls += 1
-        return take_part(*arguments)
+        return run_caller(*arguments)
 
-    monkeypatch.setattr(pool, "_take_part", counted)
+    monkeypatch.setattr(pool, "_run_caller", counted)
     for runs in range(1, 21):  # beside other programs the caller may sleep while the others do all
         chain.check(pool)
         if calls > runs:

@@ -17,7 +17,7 @@ from edgellm.engine.protocol import Segment
 from edgellm.engine.webgpu.adapters import Adapter, adapters
 from edgellm.engine.webgpu.device import GPUDevice
 from edgellm.engine.webgpu.offload_plan import plan_offload
-from edgellm.engine.webgpu.open_device import open_gpu
+from edgellm.engine.webgpu.open_device import open_device
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 
@@ -66,14 +66,14 @@ class Here:
 
     def __init__(self, fault: object) -> None: ...
 
-    def plan_offload(self, kind: str, task: OffloadTask) -> OffloadPlan | None:
-        self._open = partial(open_gpu, describe(GGUFFile.open(task.path)), task.limits)
-        self._choice = plan_offload(self._open.args[0], task.limits, task.request)
-        return self._choice
+    def plan_offload(self, backend: str, task: OffloadTask) -> OffloadPlan | None:
+        self._open = partial(open_device, describe(GGUFFile.open(task.path)), task.limits)
+        self._plan = plan_offload(self._open.args[0], task.limits, task.request)
+        return self._plan
 
-    def upload(self, uploading: UploadProgress) -> None:
-        assert self._choice
-        self.device = self._open(self._choice, uploading)
+    def upload(self, progress: UploadProgress) -> None:
+        assert self._plan
+        self.device = self._open(self._plan, progress)
 
     def close(self) -> None:
         if "device" in self.__dict__:

@@ -81,7 +81,7 @@ class Reference:
     def rotate(self, x: Array) -> Array:
         """Turn each pair of dimensions of a head by its angle, (n, heads, e) → (n, heads, e).
 
-        Of r rotary dimensions the llama architecture pairs neighbours, (0, 1), (2, 3), …; others pair halves,
+        Of r rotary dimensions RoPE type NORM (the architecture llama) pairs (0, 1), (2, 3), …, and NEOX (the others)
         (0, r/2), (1, r/2 + 1), …. Dimensions past r stay as they are.
         """
         rotary = self.meta.get("rope.dimension_count", self.head_dim)

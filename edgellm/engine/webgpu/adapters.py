@@ -1,4 +1,4 @@
-"""The adapters of this machine: what could compute, and which of them is meant."""
+"""The adapters of this machine, which are GPUs and software renderers, and the selection of one."""
 
 import logging
 import os
@@ -15,26 +15,27 @@ from edgellm.engine.webgpu.faults import one_line
 from edgellm.fmt import printable
 from edgellm.system.optional_packages import install_command
 
-KINDS = {
+ADAPTER_KINDS = {
     "DiscreteGPU": "discrete GPU",
     "IntegratedGPU": "integrated GPU",
     "CPU": "software",
     "Unknown": "other",
 }
-"""What wgpu calls the kinds of adapters, and what we do."""
+"""The kinds of adapters, from the names of wgpu to ours."""
 
 FEATURES = {"subgroup": "subgroups", "subgroups": "subgroups", "shader-f16": "f16"}
-"""What an adapter may have that the shaders make use of, by its name in wgpu."""
+"""Features of adapters that the shaders use, from the names of wgpu to ours."""
 
 PACKED_DOT = "packed dot"
-"""MatmulLowering of four int8 at once, which every adapter computes, but only those of Vulkan in one instruction."""
+"""Dot products of four int8. Every adapter computes them, but only those of Vulkan with one instruction."""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """One adapter: its name, a kind out of KINDS, the interface it is used through, and what it has.
+    """One adapter: its name, its kind (a value of ADAPTER_KINDS), and the graphics API that it is used through.
 
-    `features` are those in FEATURES, and PACKED_DOT. `binding` is how many bytes of a buffer a shader sees at once.
+    `features` are values of FEATURES, and PACKED_DOT. `binding` is the number of bytes of a buffer that a shader can
+    access.
     """
 
     name: str
@@ -59,13 +60,13 @@ def _found() -> tuple[Adapter, ...]:
             import wgpu
             from wgpu.backends.wgpu_native import extras
 
-            logging.getLogger("wgpu").addHandler(logging.NullHandler())  # what it tells there comes as an error, too
+            logging.getLogger("wgpu").addHandler(logging.NullHandler())  # its messages are raised as errors, too
             logging.getLogger("wgpu").propagate = False
             extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"])  # OpenGL lists the same adapters again
             found = [_adapter(wgpu_adapter) for wgpu_adapter in wgpu.gpu.enumerate_adapters_sync()]
     except Exception as error:
         raise DeviceFault(f"wgpu does not work here ({one_line(str(error))}); install the driver of your GPU") from None
-    order = list(KINDS.values())
+    order = list(ADAPTER_KINDS.values())
     return tuple(sorted(found, key=lambda adapter: order.index(adapter.kind)))
 
 
@@ -73,13 +74,13 @@ def _adapter(wgpu_adapter: Any) -> Adapter:
     info = wgpu_adapter.info
     has = tuple(ours for theirs, ours in FEATURES.items() if theirs in wgpu_adapter.features)
     has += (PACKED_DOT,) * (info["backend_type"] == "Vulkan")
-    kind = KINDS.get(info["adapter_type"], "other")
+    kind = ADAPTER_KINDS.get(info["adapter_type"], "other")
     binding = wgpu_adapter.limits["max-storage-buffer-binding-size"]
     return Adapter(printable(info["device"], 80), kind, info["backend_type"], has, binding, wgpu_adapter)
 
 
 def select_adapter(gpu: str | None) -> Adapter:
-    """The adapter with this index in `adapters`, or with this in its name; if nothing is said, the first one.
+    """The adapter with this index in `adapters`, or with this text in its name; for None the first one.
 
     Raises DeviceFault if there is none.
     """
@@ -99,7 +100,7 @@ def select_adapter(gpu: str | None) -> Adapter:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Keep drivers from writing to the terminal while they start: what they say would tear a screen."""
+    """Keep drivers from writing to the terminal while they start, which would damage the screen."""
     quiet = {"MESA_LOG_FILE": os.devnull, "XDG_RUNTIME_DIR": tempfile.gettempdir()}
     added = [name for name in quiet if name not in os.environ]
     for name in added:

@@ -1,4 +1,4 @@
-"""A batch of rows as the shaders read it (see `shaders/batch.wgsl`)."""
+"""A batch of rows, as the shaders read it (see `shaders/batch.wgsl`)."""
 
 from typing import NamedTuple
 
@@ -9,34 +9,34 @@ from edgellm.engine.batch import Batch
 from kquants.kv_layout import PAGE
 
 HEADER, ROW = 5, 4
-"""uint32 words before the rows, and of each row."""
+"""uint32 words of the header, and of each row."""
 
 FIRST_OUTPUT = 2
-"""The word of the header that says which output is the first."""
+"""The word of the header with the index of the first output."""
 
 QUERIES = 8
-"""Queries of a tile of attention."""
+"""Queries of a tile of attention, at most."""
 
 MOST_SPANS = 32
-"""A sequence is shared out in up to so many spans of whole pages."""
+"""The most spans of whole pages that a sequence is split into."""
 
 SIDE = 64
-"""BatchLayout of a square of a matrix product."""
+"""Rows of W, and of x, of a tile of matrix × matrix."""
 
 
 class BatchLayout(NamedTuple):
-    """`header` and `tables` uint32, `rotations` float32, and the numbers that grids ask for."""
+    """The arrays of a batch, and the sizes that grids name (see `edgellm.engine.webgpu.commands.Grid`)."""
 
     header: NDArray[np.uint32]
     tables: NDArray[np.uint32]
-    rotations: NDArray[np.float32]
+    cos_sin: NDArray[np.float32]
     sizes: dict[str, int]
 
 
 def lay_out(batch: Batch, group: int, most_shared_rows: int) -> BatchLayout:
-    """A batch of a model whose KV heads serve `group` query heads each.
+    """The layout for a model with `group` query heads for each KV head.
 
-    Up to `most_shared_rows` rows have their sequences shared out in spans.
+    Batches of up to `most_shared_rows` rows have their sequences split into spans.
     """
     tiles = _tiles(batch.lengths, max(1, QUERIES // group))
     pages = -(-max(batch.visible) // PAGE)
@@ -51,7 +51,7 @@ def lay_out(batch: Batch, group: int, most_shared_rows: int) -> BatchLayout:
     rows[: len(tiles), 3] = tiles
     sizes = {
         "rows": batch.rows,
-        "squares": -(-batch.rows // SIDE),
+        "row tiles": -(-batch.rows // SIDE),
         "tiles": len(tiles),
         "spans": spans,
         "merged rows": batch.rows if spans > 1 else 0,
@@ -61,7 +61,7 @@ def lay_out(batch: Batch, group: int, most_shared_rows: int) -> BatchLayout:
 
 
 def _tiles(lengths: list[int], together: int) -> list[int]:
-    """Up to `together` consecutive rows of one sequence each: the first | how many << 16."""
+    """Tiles of up to `together` consecutive rows of one sequence, each as first row | number of rows << 16."""
     found, start = [], 0
     for n in lengths:
         found += [start + i | min(together, n - i) << 16 for i in range(0, n, together)]
@@ -69,9 +69,9 @@ def _tiles(lengths: list[int], together: int) -> list[int]:
     return found
 
 
-def _spans(pages: int, shared: bool) -> tuple[int, int]:
-    """How many spans so many pages make, and the pages of each."""
-    if not shared:
+def _spans(pages: int, is_split: bool) -> tuple[int, int]:
+    """The number of spans for sequences of up to `pages` pages, and the pages of a span."""
+    if not is_split:
         return 1, pages
     span_pages = -(-pages // MOST_SPANS)
     return -(-pages // span_pages), span_pages

@@ -1,4 +1,4 @@
-"""The tensors of a block on a GPU."""
+"""The tensors of blocks on a GPU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ import numpy as np
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
-from edgellm.engine.webgpu.weights import Matrix, floats, piece_rows, upload, vector
+from edgellm.engine.webgpu.weights import Matrix, floats, slice_rows, upload, vector
 from edgellm.gguf import Tensor
 
 Uploaded = Callable[[int], None]
-"""Told the bytes of each step of an upload."""
+"""Called with the bytes of each step of an upload."""
 
 
 @dataclass(frozen=True)
 class GPUAttention:
-    """q, k and v below each other, with their biases in one vector; head_norms are those of q, then of k."""
+    """An attention block; the biases of q, k and v are in one vector, and so are the head norms of q and k."""
 
     norm: Buffer
     qkv: Sequence[Matrix]
@@ -28,7 +28,7 @@ class GPUAttention:
 
     @classmethod
     def of(cls, gpu: GPUContext, block: Attention, uploaded: Uploaded) -> "GPUAttention":
-        """A token mixer, uploaded."""
+        """Upload a block."""
         qkv, norms = (block.q, block.k, block.v), None
         if block.q_norm and block.k_norm:
             head_dim = block.q_norm.shape[0]
@@ -45,7 +45,7 @@ class GPUAttention:
 
 @dataclass(frozen=True)
 class GPUFeedForward:
-    """Gate and up projection, with a bias for each if any has one; then the one down."""
+    """A feed-forward. Gate and up projections have two biases or none, of zeros where the model has none."""
 
     norm: Buffer
     gate_up: Sequence[Matrix]
@@ -55,12 +55,12 @@ class GPUFeedForward:
 
     @classmethod
     def of(cls, gpu: GPUContext, block: FeedForward, uploaded: Uploaded) -> "GPUFeedForward":
-        """A feed-forward, uploaded."""
+        """Upload a block."""
         both, biases = (block.gate, block.up), None
         if block.gate.bias or block.up.bias:
             gate, up = (vector(gpu, floats(linear.bias, linear.weight.shape[0])) for linear in both)
             biases = gate, up
-        most = min(piece_rows(linear.weight, gpu.binding) for linear in both)  # formats may differ: both are cut alike
+        most = min(slice_rows(linear.weight, gpu.binding) for linear in both)  # formats may differ; the slices must not
         return cls(
             norm=_norm(gpu, block.norm),
             gate_up=[upload(gpu, linear.weight, uploaded, most) for linear in both],
@@ -72,14 +72,14 @@ class GPUFeedForward:
 
 @dataclass(frozen=True)
 class GPUOutputHead:
-    """The last norm and the logits."""
+    """The output head: the last norm and the output matrix."""
 
     norm: Buffer
     output: Sequence[Matrix]
 
     @classmethod
     def of(cls, gpu: GPUContext, model: Description, uploaded: Uploaded) -> "GPUOutputHead":
-        """The output head, uploaded."""
+        """Upload the output head of a model."""
         return cls(_norm(gpu, model.output_norm), [upload(gpu, model.output, uploaded)])
 
 
@@ -87,8 +87,8 @@ def _norm(gpu: GPUContext, weight: Tensor) -> Buffer:
     return vector(gpu, floats(weight, weight.shape[0]))
 
 
-def _bias(gpu: GPUContext, products: Sequence[Linear]) -> Buffer | None:
-    """The biases of products whose rows are below each other."""
-    if not any(product.bias for product in products):
+def _bias(gpu: GPUContext, projections: Sequence[Linear]) -> Buffer | None:
+    """The biases of stacked projections, as one vector; None if there are none."""
+    if not any(projection.bias for projection in projections):
         return None
-    return vector(gpu, np.concatenate([floats(p.bias, p.weight.shape[0]) for p in products]))
+    return vector(gpu, np.concatenate([floats(p.bias, p.weight.shape[0]) for p in projections]))

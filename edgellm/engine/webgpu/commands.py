@@ -1,4 +1,4 @@
-"""Dispatches, and the commands of wgpu that start them."""
+"""Dispatches, and their encoding as commands of wgpu."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 Buffer = Any
 Grid = tuple[int | str, int | str, int | str]
-"""Workgroups of a dispatch; a name stands for a number that depends on the batch."""
+"""Workgroups of a dispatch in x, y and z; a name is a key of Numbers."""
 
 Numbers = Mapping[str, int]
+"""The sizes that depend on the batch, by the names that grids have for them."""
+
 NO_NUMBERS: Numbers = {}
 Copy = tuple[Buffer, int, Buffer, int, int]
 """Source, offset, target, offset, bytes."""
@@ -16,7 +18,7 @@ Copy = tuple[Buffer, int, Buffer, int, int]
 
 @dataclass(frozen=True)
 class Dispatch:
-    """A pipeline with its buffers, and how many workgroups of it run."""
+    """A pipeline with its buffers and its workgroups."""
 
     pipeline: Any
     bindings: Any
@@ -24,17 +26,17 @@ class Dispatch:
 
 
 class Commands(NamedTuple):
-    """What can be submitted once: an encoder that is to be finished for that.
+    """Encoded commands, which can be submitted once. The encoder is finished just before.
 
-    wgpu 0.32 never lets go of finished commands that are not submitted, but of unfinished ones it does.
+    wgpu 0.32 leaks finished commands that are not submitted, but not unfinished ones.
     """
 
     dispatches: int
     encoder: Any
 
 
-class Ready(NamedTuple):
-    """Commands made ahead, what they are for, and what keeps the objects alive whose ids are in the key."""
+class EncodedAhead(NamedTuple):
+    """Commands that were encoded ahead for `key`; `kept` keeps the objects alive whose ids are in the key."""
 
     key: tuple[object, ...]
     kept: object
@@ -42,9 +44,9 @@ class Ready(NamedTuple):
 
 
 def encode(device: Any, dispatches: Sequence[Dispatch], numbers: Numbers, copies: Sequence[Copy]) -> Commands:
-    """Commands for dispatches, one after the other, then copies; a dispatch of no workgroups is left out.
+    """Encode dispatches, one after the other, then copies; dispatches without workgroups are left out.
 
-    `numbers` has what the names in grids stand for. Raises what wgpu raises.
+    `numbers` has the values of the names in grids. Raises the errors of wgpu.
     """
     grids = [[numbers[n] if isinstance(n, str) else n for n in each.grid] for each in dispatches]
     work = [(each, grid) for each, grid in zip(dispatches, grids, strict=True) if 0 not in grid]

@@ -1,4 +1,4 @@
-"""Whether it is worth while to look for a GPU, found out in no time: most machines have none that `auto` would take."""
+"""Whether this machine may have a GPU, found out without wgpu: most have none that `auto` would use."""
 
 import platform
 import sys
@@ -9,14 +9,14 @@ from edgellm.engine.offload import OffloadRequest
 
 
 def installed() -> bool:
-    """Whether wgpu is there."""
+    """Whether wgpu is installed."""
     return find_spec("wgpu") is not None
 
 
 def discrete_may_be_there(root: Path = Path("/")) -> bool:
-    """Whether this machine may have a discrete GPU, told without wgpu: to start that takes most of a second.
+    """Whether this machine may have a discrete GPU. To ask wgpu takes most of a second.
 
-    Macs of today have none. On Linux files tell; elsewhere nothing does that is as quick.
+    Macs with Apple silicon have none. On Linux the files of drivers show it. On other systems the answer is True.
     """
     if sys.platform == "darwin":
         return platform.machine() != "arm64"
@@ -27,9 +27,9 @@ def discrete_may_be_there(root: Path = Path("/")) -> bool:
 
 
 def _integrated(card: Path) -> bool:
-    """Whether graphics are part of a CPU: Intel's are on the first PCI bus, AMD's have tables of their own format.
+    """Whether a GPU is part of a CPU. Intel's are on PCI bus 0; AMD's have another format of `gpu_metrics`.
 
-    Of `gpu_metrics` byte 2 is the format: 1 for cards (see Linux, `drivers/gpu/drm/amd/include/kgd_pp_interface.h`).
+    Byte 2 of `gpu_metrics` is the format: 1 for cards (see Linux, `drivers/gpu/drm/amd/include/kgd_pp_interface.h`).
     """
     try:
         return card.name.startswith("0000:00:") or (card / "gpu_metrics").read_bytes()[2] != 1
@@ -37,8 +37,8 @@ def _integrated(card: Path) -> bool:
         return False
 
 
-def may_have_gpu(offload: OffloadRequest) -> bool:
-    """Whether there may be a GPU for what is asked."""
-    if offload.layers == "auto" and offload.gpu is None:
+def may_have_gpu(request: OffloadRequest) -> bool:
+    """Whether this machine may have a GPU for a request."""
+    if request.layers == "auto" and request.gpu is None:
         return installed() and discrete_may_be_there()
     return True

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Logits
-from edgellm.engine.offload import BatchLimits
+from edgellm.engine.limits import BatchLimits
 from edgellm.engine.placement import GPU, Placement, feed_forward, mixer
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.webgpu.batch_layout import FIRST_OUTPUT, SIDE, lay_out
@@ -21,15 +21,15 @@ from edgellm.engine.webgpu.kv_pages import GPUKVPages
 from edgellm.engine.webgpu.lowering import FEW_ROWS, BatchKind, BlockLowering
 from edgellm.engine.webgpu.scratch import Scratch
 
-_SOON_S = 0.05
-"""How long a GPU works on a large batch until it looks whether to stop, unless a single block takes longer."""
+_SUBMISSION_S = 0.05
+"""The most seconds of work between checks for a stop, unless a single block takes longer."""
 
 
 class GPUDevice:
-    """The blocks that a placement puts on the GPU, made ready for batches.
+    """The blocks that a placement puts on the GPU, made ready for batches; see `edgellm.engine.device.Device`.
 
-    `uploaded` is told the bytes of each step of the upload, and later 0 after some blocks of a large batch, as a sign
-    of life. `kv_limit` is the most bytes that KV pages may take. Raises DeviceFault, as all methods do.
+    `uploaded` is called with the bytes of each step of the upload, and later with 0 after some blocks of a large batch,
+    as a sign of life. `kv_limit` is the most bytes of KV pages. The constructor and all methods raise DeviceFault.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class GPUDevice:
         uploaded: Callable[[int], None],
         kv_limit: int | None = None,
     ) -> None:
-        self.gpu, self.name, self.work, self._model = gpu, gpu.name, gpu.work, model
+        self.gpu, self.name, self.stats, self._model = gpu, gpu.name, gpu.stats, model
         self._own = [block for block, device in enumerate(placement) if device == GPU]
         self._head = len(placement) - 1
         self._scratch = Scratch(gpu, model, limits, self._head in self._own)
@@ -54,36 +54,36 @@ class GPUDevice:
             if feed_forward(i) in self._own:
                 self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
         self._output = GPUOutputHead.of(gpu, model, uploaded) if self._head in self._own else None
-        self._cells = GPUKVPages(gpu, model, limits, list(self._mixers), kv_limit)
-        self._made: dict[tuple[int, BatchKind], list[Dispatch]] = {}
+        self._kv_pages = GPUKVPages(gpu, model, limits, list(self._mixers), kv_limit)
+        self._dispatches: dict[tuple[int, BatchKind], list[Dispatch]] = {}
         self._hidden = np.zeros((limits.rows, self._scratch.x.width), np.float32)
         self._batch: Batch | None = None
         self._sizes: dict[str, int] = {}
         self._alive = partial(uploaded, 0)
         self._stop = False
 
-    def _steps(self, block: int, rows: BatchKind) -> list[Dispatch]:
-        """The dispatches of a block, made when first needed: compiling them takes time."""
-        key = block, rows
-        if key not in self._made:
+    def _steps(self, block: int, kind: BatchKind) -> list[Dispatch]:
+        """The dispatches of a block, made when first needed, as compiling their shaders takes time."""
+        key = block, kind
+        if key not in self._dispatches:
             lowering = self._lowering
             if block in self._mixers:
-                self._made[key] = lowering.mixer(self._mixers[block], self._cells.pieces[block], rows)
+                self._dispatches[key] = lowering.mixer(self._mixers[block], self._kv_pages.buffers[block], kind)
             elif block in self._feed_forwards:
-                self._made[key] = lowering.feed_forward(self._feed_forwards[block], rows)
+                self._dispatches[key] = lowering.feed_forward(self._feed_forwards[block], kind)
             elif self._output:
-                self._made[key] = lowering.head(self._output, rows)
-        return self._made[key]
+                self._dispatches[key] = lowering.output_head(self._output, kind)
+        return self._dispatches[key]
 
     def ensure_pages(self, pages: int) -> None:
         """See `Device`."""
-        if pages > self._cells.pages:  # steps go before the buffers that they have: an interrupt may come in between
-            self._made = {key: steps for key, steps in self._made.items() if key[0] not in self._mixers}
-            self._cells.ensure_pages(pages)
+        if pages > self._kv_pages.pages:  # drop dispatches before their buffers, as an interrupt may come in between
+            self._dispatches = {key: steps for key, steps in self._dispatches.items() if key[0] not in self._mixers}
+            self._kv_pages.ensure_pages(pages)
 
     def copy_page(self, source: int, target: int) -> None:
         """See `Device`."""
-        self._cells.copy_page(source, target)
+        self._kv_pages.copy_page(source, target)
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`."""
@@ -91,8 +91,8 @@ class GPUDevice:
         self._send(batch, hidden)
         layers = range(blocks.start, min(blocks.stop, self._head))
         if batch.rows <= FEW_ROWS:
-            rows: BatchKind = "single" if max(batch.lengths) == 1 else "few"
-            pending = [step for block in layers for step in self._steps(block, rows)]
+            kind: BatchKind = "single" if max(batch.lengths) == 1 else "few"
+            pending = [step for block in layers for step in self._steps(block, kind)]
         else:
             pending = []
             self._run_many(layers)
@@ -104,7 +104,7 @@ class GPUDevice:
         return None
 
     def _run_many(self, layers: range) -> None:
-        """Run blocks for many rows: first one, then up to twice as many at a time, so that a stop is seen soon."""
+        """Run blocks for many rows: first one block, then up to twice as many in each submission."""
         together = 1
         while layers:
             own, layers = layers[:together], layers[together:]
@@ -115,30 +115,30 @@ class GPUDevice:
             self._alive()
             self._check()
             each = (perf_counter() - started) / len(own)
-            together = max(1, min(2 * together, int(_SOON_S / each)))
+            together = max(1, min(2 * together, int(_SUBMISSION_S / each)))
 
     def _send(self, batch: Batch, hidden: NDArray[np.float32]) -> None:
-        """The hidden state, and the batch unless it is there."""
+        """Write the hidden state, and the batch unless it was written before."""
         s = self._scratch
         if self._batch is not batch:
             self._batch = None
-            rows = lay_out(batch, self._model.heads // self._model.kv_heads, s.widths.shared_rows)
-            self.gpu.write(s.batch, rows.header)
-            self.gpu.write(s.tables, rows.tables)
-            self.gpu.write(s.rotations, rows.rotations)
-            self._batch, self._sizes = batch, rows.sizes
+            layout = lay_out(batch, self._model.heads // self._model.kv_heads, s.widths.shared_rows)
+            self.gpu.write(s.batch, layout.header)
+            self.gpu.write(s.tables, layout.tables)
+            self.gpu.write(s.cos_sin, layout.cos_sin)
+            self._batch, self._sizes = batch, layout.sizes
         self._hidden[: batch.rows, : self._model.width] = hidden
         self.gpu.write(s.x.buffer, self._hidden[: batch.rows])
 
     def _logits(self, batch: Batch, pending: list[Dispatch]) -> Logits:
-        """Run what is pending and the output head, for as many outputs at once as there is room for."""
+        """Run the pending dispatches and the output head, for as many outputs at a time as there is room for."""
         s, vocab = self._scratch, self._model.vocab
         logits = np.empty((batch.outputs, vocab), np.float32)
         for first in range(0, batch.outputs, s.widths.logit_rows):
             self._check()
             count = min(s.widths.logit_rows, batch.outputs - first)
             self.gpu.write(s.batch, np.array([count, first], np.uint32), 4 * (FIRST_OUTPUT - 1))
-            sizes = self._sizes | {"outputs": count, "output squares": -(-count // SIDE)}
+            sizes = self._sizes | {"outputs": count, "output row tiles": -(-count // SIDE)}
             head = self._steps(self._head, "few" if count <= FEW_ROWS else "many")
             steps, again = [*pending, *head], bool(pending)
             found = self.gpu.fetch(steps, sizes, s.logits.buffer, 4 * count * vocab, again=again)

@@ -1,11 +1,11 @@
-"""What goes wrong with wgpu, as a DeviceFault with one line for a person."""
+"""Errors of wgpu as DeviceFault."""
 
 from edgellm.engine.device import DeviceFault
 from edgellm.fmt import printable
 
 
 def fault(name: str, said: str) -> DeviceFault:
-    """What happened to the GPU of this name, of which wgpu said this."""
+    """The fault of the GPU of this name, from an error text of wgpu."""
     if "Not enough memory" in said or "OutOfMemory" in said:  # wgpu 0.32 raises no class of its own for it
         return DeviceFault(f"{name}: its memory is full", out_of_memory=True)
     if "device is lost" in said:
@@ -14,6 +14,6 @@ def fault(name: str, said: str) -> DeviceFault:
 
 
 def one_line(said: str) -> str:
-    """The last line of a text, as those before it name calls; short, and harmless to a terminal."""
+    """The last line of an error text, printable and of up to 200 characters; the lines before it name calls."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return printable(lines[-1] if lines else "something went wrong", 200)

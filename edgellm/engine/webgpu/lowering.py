@@ -1,11 +1,10 @@
 """From the blocks of a description to dispatches.
 
-For few rows (decode) products are matrix × vector, with the norm before and SwiGLU behind them in the same dispatch;
-for many rows (prefill) they are matrix × matrix, and norms and SwiGLU are on their own. For a token a layer takes five
-dispatches, and one more where its sequence has several pages, which are shared out.
+For few rows (decode) a matmul is matrix × vector, with the norm before it and SwiGLU after it in the same dispatch.
+For many rows (prefill) it is matrix × matrix, and norms and SwiGLU are dispatches of their own. In decode a layer takes
+five dispatches, and one more if its sequence has several pages, which are split into spans.
 
-A GPU does not take over the CPU's list of ops: what that one fuses (meetings of threads, passes over memory) is not
-what saves time here, and a block says in a few tensors what its ops say in many.
+The CPU's list of ops is not lowered: it is fused for what costs time on a CPU, barriers and passes over memory.
 """
 
 from collections.abc import Sequence
@@ -22,94 +21,104 @@ from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import Constant
 
 BatchKind = Literal["single", "few", "many"]
-"""What dispatches are for: few rows, each of a sequence of its own; few rows; any number of them."""
+"""The batches that dispatches are for: few rows, each of another sequence; few rows; any number of rows."""
 
 FEW_ROWS = 4
-"""Up to so many rows, reading the weights once for each is less work than unpacking them into tiles."""
+"""Up to this many rows, reading the weights once for each row takes less time than unpacking them into tiles."""
 
 
-class BlockLowering(MatmulLowering):
-    """Makes the steps of blocks on a GPU, from matrices that were uploaded and KV cells of a type."""
+class BlockLowering:
+    """Makes the dispatches of blocks, whose matrices are uploaded, with KV pages of a type."""
 
     def __init__(self, gpu: GPUContext, model: Description, scratch: Scratch, kv_type: str) -> None:
-        super().__init__(gpu, model, scratch)
-        self.kv_type = kv_type
+        self._gpu, self._model, self._scratch, self._kv_type = gpu, model, scratch, kv_type
+        self._matmuls = MatmulLowering(gpu, model, scratch)
 
-    def mixer(self, block: GPUAttention, cells: Sequence[KVBuffer], rows: BatchKind) -> list[Dispatch]:
-        """x += output(attention(norm(x))), with keys and values in `cells`."""
-        s, few = self.scratch, rows != "many"
+    def mixer(self, block: GPUAttention, kv: Sequence[KVBuffer], kind: BatchKind) -> list[Dispatch]:
+        """x += output(attention(norm(x))), with keys and values in `kv`."""
+        s, few, linear = self._scratch, kind != "many", self._matmuls.linear
         return [
-            *self.product(few, block.qkv, s.x, s.qkv, norm=block.norm, bias=block.qkv_bias),
-            *self.attention(block, cells, rows == "single"),
-            *self.product(few, block.output, s.mixed, s.x, bias=block.output_bias, added=True),
+            *linear(few, block.qkv, s.x, s.qkv, norm=block.norm, bias=block.qkv_bias),
+            *self._attention(block, kv, kind == "single"),
+            *linear(few, block.output, s.mixed, s.x, bias=block.output_bias, added=True),
         ]
 
-    def feed_forward(self, block: GPUFeedForward, rows: BatchKind) -> list[Dispatch]:
+    def feed_forward(self, block: GPUFeedForward, kind: BatchKind) -> list[Dispatch]:
         """x += down(silu(gate(norm(x))) · up(norm(x)))."""
-        s, (gate, up), few = self.scratch, block.gate_up, rows != "many"
+        s, (gate, up), few, linear = self._scratch, block.gate_up, kind != "many", self._matmuls.linear
         if few and not block.gate_up_bias:
-            steps = self.matvec(block.gate_up, s.x, s.gate, norm=block.norm, gated=True)
+            steps = self._matmuls.matvec(block.gate_up, s.x, s.gate, norm=block.norm, gated=True)
         else:
             gate_bias, up_bias = block.gate_up_bias or (None, None)
-            again = (s.x, block.norm) if few else (s.normed, None)  # for many rows the norm is there already
+            # Few rows are normed in each matvec; many rows are normed once, before the first matmul.
+            x, norm = (s.x, block.norm) if few else (s.normed, None)
             steps = [
-                *self.product(few, [gate], s.x, s.gate, norm=block.norm, bias=gate_bias),
-                *self.product(few, [up], again[0], s.up, norm=again[1], bias=up_bias),
-                self.swiglu(),
+                *linear(few, [gate], s.x, s.gate, norm=block.norm, bias=gate_bias),
+                *linear(few, [up], x, s.up, norm=norm, bias=up_bias),
+                self._swiglu(),
             ]
-        down = self.product(few, block.down, s.gate, s.x, bias=block.down_bias, added=True)
-        return [*steps, *down]
+        return [*steps, *linear(few, block.down, s.gate, s.x, bias=block.down_bias, added=True)]
 
-    def head(self, block: GPUOutputHead, rows: BatchKind) -> list[Dispatch]:
-        """The logits of those rows for which they are wanted."""
-        s, few = self.scratch, rows != "many"
-        return self.product(few, block.output, s.x, s.logits, norm=block.norm, gathered=True)
+    def output_head(self, block: GPUOutputHead, kind: BatchKind) -> list[Dispatch]:
+        """The logits of the rows whose logits are wanted."""
+        s, few = self._scratch, kind != "many"
+        return self._matmuls.linear(few, block.output, s.x, s.logits, norm=block.norm, gathered=True)
 
-    def swiglu(self) -> Dispatch:
+    def _swiglu(self) -> Dispatch:
         """gate = silu(gate) · up."""
-        s = self.scratch
+        s = self._scratch
         quads = s.gate.width // 4
-        return self.dispatch("swiglu", {"QUADS": quads}, [s.gate.buffer, s.up.buffer], (-(-quads // LANES), "rows", 1))
+        buffers, grid = [s.gate.buffer, s.up.buffer], (-(-quads // LANES), "rows", 1)
+        return self._matmuls.dispatch("swiglu", {"QUADS": quads}, buffers, grid)
 
-    def attention(self, block: GPUAttention, cells: Sequence[KVBuffer], single: bool) -> list[Dispatch]:
-        """Norms of heads, RoPE, keys and values into their cells; attention; the merging of spans if there are several.
+    def _attention(self, block: GPUAttention, kv: Sequence[KVBuffer], single: bool) -> list[Dispatch]:
+        """Norms of heads, RoPE, and storing of keys and values; attention; the merge of spans.
 
-        `single`: each row is the only one of its sequence; then the first two are one.
+        With `single`, each row is the only one of its sequence, and all but the merge is one dispatch.
         """
-        s, model = self.scratch, self.model
-        group, quads = model.heads // model.kv_heads, model.head_dim // 4
-        heads: dict[str, Constant] = {
-            "HEADS": model.heads,
-            "KV_HEADS": model.kv_heads,
-            "HEAD_DIM": model.head_dim,
-            "QKV_STRIDE": s.qkv.width,
-            "MIXED_STRIDE": s.mixed.width,
-        }
+        s, model, dispatch = self._scratch, self._model, self._matmuls.dispatch
+        heads = self._head_sizes()
         prepared: dict[str, Constant] = {
             "ROPE_DIM": 2 * len(model.rope.frequencies),
             "NEOX": model.rope.rope_type is RopeType.NEOX,
             "HEAD_NORMS": block.head_norms is not None,
             "EPS": model.eps,
         }
-        subsets = next(n for n in (8, 4, 2, 1) if n * quads <= LANES)
-        queries = 4 if single and group <= 4 else QUERIES
-        attended: dict[str, Constant] = {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets, "QUERIES": queries}
-        load, store = ["piece", f"cells_{self.kv_type}"], ["rounding", f"store_{self.kv_type}", "heads"]
-        known, norms, made = [s.batch, s.tables], block.head_norms or s.nothing, [s.mixed.buffer, s.parts]
+        attended = self._attention_sizes(single)
+        load, store = ["kv_range", f"kv_{self._kv_type}"], ["rounding", f"store_{self._kv_type}", "heads"]
+        batch, norms, results = [s.batch, s.tables], block.head_norms or s.nothing, [s.mixed.buffer, s.partials]
+        group = model.heads // model.kv_heads
         grid = ("tiles", model.kv_heads * -(-group // min(group, QUERIES)), "spans")
         each_head = (model.heads + 2 * model.kv_heads, "rows", 1)
         steps = []
-        for i, (buffer, first, pages) in enumerate(cells):
-            piece = self.gpu.uniform([first, pages, int(i > 0), int(i < len(cells) - 1)])
-            taken = [*known, s.rotations, norms, s.qkv.buffer, buffer]
+        for i, (buffer, first, pages) in enumerate(kv):
+            kv_range = self._gpu.uniform([first, pages, int(i > 0), int(i < len(kv) - 1)])
+            taken = [*batch, s.cos_sin, norms, s.qkv.buffer, buffer]
             if single:
-                told, files = heads | prepared | attended, [*load, *store, "attend"]
-                steps.append(self.dispatch("attention_single", told, [*taken, *made, piece], grid, files))
+                constants, files = heads | prepared | attended, [*load, *store, "attend"]
+                steps.append(dispatch("attention_single", constants, [*taken, *results, kv_range], grid, files))
             else:
-                read = [*known, s.qkv.buffer, buffer, *made, piece]
+                read = [*batch, s.qkv.buffer, buffer, *results, kv_range]
                 steps += [
-                    self.dispatch("prepare", heads | prepared, [*taken, piece], each_head, [*load, *store]),
-                    self.dispatch("attention", heads | attended, read, grid, [*load, "attend"]),
+                    dispatch("prepare", heads | prepared, [*taken, kv_range], each_head, [*load, *store]),
+                    dispatch("attention", heads | attended, read, grid, [*load, "attend"]),
                 ]
-        merge = self.dispatch("merge", heads, [s.batch, s.parts, s.mixed.buffer], (model.heads, "merged rows", 1))
+        merge = dispatch("merge", heads, [s.batch, s.partials, s.mixed.buffer], (model.heads, "merged rows", 1))
         return [*steps, merge]
+
+    def _head_sizes(self) -> dict[str, Constant]:
+        s, model = self._scratch, self._model
+        return {
+            "HEADS": model.heads,
+            "KV_HEADS": model.kv_heads,
+            "HEAD_DIM": model.head_dim,
+            "QKV_STRIDE": s.qkv.width,
+            "MIXED_STRIDE": s.mixed.width,
+        }
+
+    def _attention_sizes(self, single: bool) -> dict[str, Constant]:
+        model = self._model
+        group, quads = model.heads // model.kv_heads, model.head_dim // 4
+        subsets = next(n for n in (8, 4, 2, 1) if n * quads <= LANES)
+        queries = 4 if single and group <= 4 else QUERIES
+        return {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets, "QUERIES": queries}

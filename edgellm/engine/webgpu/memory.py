@@ -1,4 +1,4 @@
-"""How much memory a GPU has left, where its driver tells: WebGPU itself does not."""
+"""The free memory of a GPU, from its driver, as WebGPU does not tell it."""
 
 import ctypes
 import sys
@@ -15,14 +15,14 @@ class _Memory(ctypes.Structure):
 
 
 def free_memory(adapter: Adapter) -> int | None:
-    """Free bytes of the memory of an adapter; None if nobody tells."""
+    """Free bytes of the memory of an adapter; None if the driver does not tell them."""
     with suppress(OSError, AttributeError, ValueError):
         return _nvidia(adapter.name) or _amd(Path("/sys/class/drm"), adapter.name)
     return None
 
 
 def _nvidia(name: str) -> int | None:
-    """What NVIDIA's management library says about the GPU of this name."""
+    """Free bytes from NVIDIA's management library, for the GPU of this name."""
     if "nvidia" not in name.casefold():
         return None
     nvml = ctypes.CDLL("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
@@ -43,11 +43,11 @@ def _nvidia(name: str) -> int | None:
 
 
 def _amd(folder: Path, name: str) -> int | None:
-    """What Linux says about the one AMD GPU that has memory of its own."""
+    """Free bytes from Linux, for the AMD GPU with the most memory."""
     if "amd" not in name.casefold() and "radeon" not in name.casefold():
         return None
     totals = {path.parent: int(path.read_text()) for path in folder.glob("card[0-9]*/device/mem_info_vram_total")}
     if not totals:
         return None
-    device = max(totals, key=totals.__getitem__)  # a CPU's own graphics have little
+    device = max(totals, key=totals.__getitem__)  # integrated GPUs have little
     return totals[device] - int((device / "mem_info_vram_used").read_text())

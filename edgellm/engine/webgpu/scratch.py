@@ -1,9 +1,9 @@
-"""The activations of a batch on a GPU; the same buffers serve all blocks."""
+"""The activations of a batch on a GPU, in buffers that all blocks share."""
 
 from typing import NamedTuple
 
 from edgellm.arch.description import Description
-from edgellm.engine.offload import BatchLimits
+from edgellm.engine.limits import BatchLimits
 from edgellm.engine.webgpu.batch_layout import HEADER, MOST_SPANS, ROW
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
@@ -11,21 +11,21 @@ from edgellm.engine.webgpu.weights import padded_width
 from kquants.kv_layout import PAGE
 
 _LOGIT_BYTES = 16 << 20
-"""Logits that are made at once."""
+"""Bytes of the logits that one dispatch computes."""
 
 _PART_BYTES, _SHARED_ROWS = 32 << 20, 16
-"""Up to so many rows, and bytes of partial results, sequences are shared out in spans."""
+"""The most bytes of partial results, and the most rows of a batch, whose sequences are split into spans."""
 
 
 class Activation(NamedTuple):
-    """A buffer of rows of float32, `width` values apart."""
+    """A buffer of rows of `width` float32."""
 
     buffer: Buffer
     width: int
 
 
-class Widths:
-    """How wide the rows of a model's activations are, and how many rows some of them have, as a binding allows."""
+class ActivationWidths:
+    """Values of a row of each activation, and the rows of those that a binding limits."""
 
     def __init__(self, model: Description, rows: int, binding: int) -> None:
         self.x, self.gate = padded_width(model.width), padded_width(model.ffn)
@@ -38,8 +38,8 @@ class Widths:
 
 
 def buffer_bytes(model: Description, limits: BatchLimits, head: bool, binding: int = 1 << 30) -> dict[str, int]:
-    """The bytes of each buffer, by name; `head`: with logits. Where it can be helped none is larger than `binding`."""
-    widths, rows = Widths(model, limits.rows, binding), limits.rows
+    """The bytes of each buffer, by name; `head`: with logits. Buffers are kept below `binding` bytes if possible."""
+    widths, rows = ActivationWidths(model, limits.rows, binding), limits.rows
     floats = {
         "x": rows * widths.x,
         "normed": rows * widths.x,
@@ -49,21 +49,21 @@ def buffer_bytes(model: Description, limits: BatchLimits, head: bool, binding: i
         "up": rows * widths.gate,
         "packed": rows * widths.widest // 4,
         "scales": rows * widths.widest // 16,
-        "parts": max(widths.shared_rows * MOST_SPANS, rows) * widths.part,
+        "partials": max(widths.shared_rows * MOST_SPANS, rows) * widths.part,
         "logits": widths.logit_rows * model.vocab if head else 1,
         "batch": HEADER + ROW * rows,
         "tables": rows * -(-limits.ctx // PAGE),
-        "rotations": 2 * rows * len(model.rope.frequencies),
+        "cos_sin": 2 * rows * len(model.rope.frequencies),
         "nothing": 1,
     }
     return {name: 4 * n for name, n in floats.items()}
 
 
 class Scratch:
-    """The buffers of `buffer_bytes`, each under its name."""
+    """The buffers of `buffer_bytes`, as attributes of the same names."""
 
     def __init__(self, gpu: GPUContext, model: Description, limits: BatchLimits, head: bool) -> None:
-        self.widths = Widths(model, limits.rows, gpu.binding)
+        self.widths = ActivationWidths(model, limits.rows, gpu.binding)
         needed = buffer_bytes(model, limits, head, gpu.binding)
         made = {name: gpu.buffer(nbytes, f"room for {name}") for name, nbytes in needed.items()}
         w = self.widths
@@ -71,6 +71,6 @@ class Scratch:
         self.qkv, self.mixed = Activation(made["qkv"], w.qkv), Activation(made["mixed"], w.mixed)
         self.gate, self.up = Activation(made["gate"], w.gate), Activation(made["up"], w.gate)
         self.logits = Activation(made["logits"], model.vocab)
-        self.parts, self.packed, self.scales = (made[name] for name in ("parts", "packed", "scales"))
-        self.batch, self.tables, self.rotations = (made[name] for name in ("batch", "tables", "rotations"))
+        self.partials, self.packed, self.scales = (made[name] for name in ("partials", "packed", "scales"))
+        self.batch, self.tables, self.cos_sin = (made[name] for name in ("batch", "tables", "cos_sin"))
         self.nothing = made["nothing"]

@@ -1,4 +1,4 @@
-"""Shaders: WGSL files, put together with the constants of a model and the formats of its tensors."""
+"""Shaders: WGSL files, joined with the constants of a model and the formats of its tensors."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,13 +7,13 @@ from pathlib import Path
 from kquants import QUANTIZED_FORMATS
 
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
-"""Names of the tensor types that there are shaders for."""
+"""The tensor types that the shaders read."""
 
-_MINIMA, _HALVES = ("Q5_K", "Q4_K"), ("F16", "BF16")
-"""Those with minima, whose blocks are whole vec4 of words; and those of half a word."""
+_MINIMA, _SIXTEEN_BIT = ("Q5_K", "Q4_K"), ("F16", "BF16")
+"""The formats with minima, whose blocks are whole vec4 of words, and those of 16 bits a weight."""
 
-CELLS = ("f16", "f32", "q8_0")
-"""The types of KV pages that there are shaders for."""
+KV_TYPES = ("f16", "f32", "q8_0")
+"""The types of KV pages that the shaders read and write."""
 
 _FOLDER = Path(__file__).parent / "shaders"
 
@@ -22,7 +22,7 @@ Constant = bool | int | float | str
 
 @cache
 def text(name: str) -> str:
-    """A file of the folder `shaders`."""
+    """The text of a file of the folder `shaders`."""
     return (_FOLDER / f"{name}.wgsl").read_text(encoding="utf-8")
 
 
@@ -33,9 +33,9 @@ def shader(
     first_binding: int = 0,
     enable: Sequence[str] = (),
 ) -> str:
-    """The source of a shader: constants, then what unpacks its weights, then the files `parts`.
+    """The source of a shader: constants, then the code that unpacks its weights, then the files `parts`.
 
-    The tensors that make up W, of these formats, are bound from `first_binding` on and known as w0, w1, …
+    The tensors of W have these formats, the bindings from `first_binding` on, and the names w0, w1, …
     """
     unpacking = [text("shape"), text("formats/bits")] if formats else []
     for i, name in enumerate(formats):
@@ -49,20 +49,20 @@ def shader(
 
 
 def _unpacking(name: str) -> list[str]:
-    """What unpacks a format, one file building on the other."""
+    """The files that unpack a format; each uses the ones before it."""
     own = name.lower()
     if name not in QUANTIZED_FORMATS:
-        return ["quads", own, *(["halves"] if name in _HALVES else []), "floats"]
+        return ["quads", own, *(["sixteen_bit"] if name in _SIXTEEN_BIT else []), "floats"]
     return ["quads", *([own, "minima"] if name in _MINIMA else ["bytes", own]), "blocks"]
 
 
 def _multiplying(name: str) -> list[str]:
-    """What multiplies 32 weights of a format by x, and does so for four rows."""
+    """The files that multiply 32 weights of a format by x, and do so for four rows."""
     return ["block_product" if name in QUANTIZED_FORMATS else "float_product", "rows"]
 
 
 def _products(tensors: int) -> str:
-    """The function that asks one of the tensors for products (see `shaders/matvec.wgsl`)."""
+    """The function `products`, which calls that of one tensor (see `shaders/matvec.wgsl`)."""
     calls = [f"return products_w{i}(row, rows, i, x);" for i in range(tensors)]
     lines = [f"    if (tensor == {i}u) {{ {call} }}" for i, call in enumerate(calls[:-1])]
     parameters = "tensor: u32, row: u32, rows: u32, i: u32, x: X"

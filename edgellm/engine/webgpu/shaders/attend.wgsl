@@ -1,14 +1,14 @@
 // Attention over KV pages with an online softmax.
 //
-// Up to QUERIES (4 or 8) queries that share a KV head go through the pages together: a tile, the heads of a group in a
-// few consecutive rows of one sequence. A workgroup is (tile, KV head and chunk of its heads, span of pages). In each
-// page lane j makes the scores of key j; then lanes share out (quad of the head, tokens) and add up values. Four keys
-// or values are asked for before the first is used: what takes time here is the way to them.
+// A tile is up to QUERIES (4 or 8) queries that share a KV head: the heads of a group in a few consecutive rows of one
+// sequence. A workgroup is (tile, KV head and chunk of its heads, span of pages). For each page lane j computes the
+// scores of key j; then each lane adds up values for (vec4 of the head, some tokens). Four keys or values are loaded
+// before the first is used, as memory latency takes most of the time.
 //
 //     mixed  [rows][MIXED_STRIDE]: the result, where the sequence is one span
-//     parts  [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total
+//     partials [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total
 //
-// Where a layer's pages lie in several pieces, each is gone through on its own, from where the one before has left off.
+// If a layer's pages are in several buffers, a dispatch for each continues the sums of the one before.
 //
 // TOGETHER: heads of a tile; CHUNKS: how many of these a group has. SUBSETS · QUADS lanes add up values; SUBSETS is a
 // power of two up to 8.
@@ -17,16 +17,16 @@ const QUADS: u32 = HEAD_DIM / 4u;
 const GROUP: u32 = HEADS / KV_HEADS;
 const TOGETHER: u32 = min(GROUP, QUERIES);
 const CHUNKS: u32 = (GROUP + TOGETHER - 1u) / TOGETHER;
-const SHARE: u32 = LANES / QUERIES;         // lanes that weigh the scores of a query
+const SHARE: u32 = LANES / QUERIES;         // lanes for the softmax of a query
 const MASKED: f32 = -1e30;
 
-var<workgroup> queries: array<vec4<f32>, QUERIES * QUADS>;      // at the end sums, on their way to another lane
-var<workgroup> visible: array<u32, QUERIES>;                    // cells that a query sees; 0: there is no such query
+var<workgroup> queries: array<vec4<f32>, QUERIES * QUADS>;      // at the end sums for another lane
+var<workgroup> visible: array<u32, QUERIES>;                    // cells that a query sees; 0: no query
 var<workgroup> scores: array<f32, PAGE * QUERIES>;              // [key][query]; then the weights
 var<workgroup> reduced: array<f32, LANES>;
 var<workgroup> tops: array<f32, QUERIES>;
 var<workgroup> totals: array<f32, QUERIES>;
-var<workgroup> factors: array<f32, QUERIES>;                    // by which a page's new top shrinks what was before it
+var<workgroup> factors: array<f32, QUERIES>;                    // of the sums so far, as the maximum grows
 
 struct Tile {
     first: u32,     // row
@@ -54,7 +54,7 @@ fn is_query(tile: Tile, i: u32) -> bool {
     return i < tile.rows * TOGETHER && tile.chunk * TOGETHER + i % TOGETHER < GROUP;
 }
 
-// What a quad of a key adds to its scores for four queries from i on.
+// The products of a vec4 of a key with those of four queries from i on.
 fn add_quad(i: u32, d4: u32, key: vec4<f32>) -> vec4<f32> {
     let at = i * QUADS + d4;
     let a = dot(queries[at], key);
@@ -111,7 +111,7 @@ fn score(tile: Tile, page: u32, cell: u32) {
     workgroupBarrier();
 }
 
-// Scores become weights relative to the top score so far; SHARE lanes for each query.
+// Scores become weights relative to the maximum so far; SHARE lanes for each query.
 fn weigh() {
     let i = lane / SHARE;
     let start = i * SHARE;
@@ -148,7 +148,7 @@ fn weigh() {
     workgroupBarrier();
 }
 
-// A quad of values of token j for each of four queries from i on, by their weights.
+// A vec4 of the value of token j times the weights of four queries from i on.
 fn weighted(i: u32, j: u32, value: vec4<f32>) -> mat4x4<f32> {
     let at = j * QUERIES + i;
     return mat4x4<f32>(scores[at] * value, scores[at + 1u] * value, scores[at + 2u] * value, scores[at + 3u] * value);
@@ -163,7 +163,7 @@ fn shrunk(i: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
     );
 }
 
-// Add the values of each SUBSETS-th token of a page from j on; those behind the last token have no weight.
+// Add the values of each SUBSETS-th token of a page from j on; tokens after the last have weight 0.
 fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, tokens: u32) -> Sums {
     var made = sums;
     for (var j = from_token; j < tokens; j += 4u * SUBSETS) {
@@ -182,15 +182,15 @@ fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, token
     return made;
 }
 
-// Where in `parts` query i has the sums of span s.
-fn part_of(tile: Tile, s: u32, i: u32) -> u32 {
+// The index in `partials` of the sums of span s for query i.
+fn partial_at(tile: Tile, s: u32, i: u32) -> u32 {
     return ((row_of(tile, i) * batch.spans + s) * HEADS + head_of(tile, i)) * (QUADS + 1u);
 }
 
-// What an earlier piece has left of query i.
+// The sums of query i from an earlier buffer.
 fn taken(tile: Tile, s: u32, i: u32, d4: u32) -> vec4<f32> {
     if (is_query(tile, i)) {
-        return parts[part_of(tile, s, i) + d4];
+        return partials[partial_at(tile, s, i) + d4];
     }
     return vec4<f32>();
 }
@@ -204,12 +204,12 @@ fn take_four(tile: Tile, s: u32, i: u32, d4: u32) -> mat4x4<f32> {
     );
 }
 
-// The result of query i, or that of its span s as far as it goes.
+// Store the result of query i, or the sums of its span s.
 fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
     if (!is_query(tile, i)) {
         return;
     }
-    if (batch.spans == 1u && piece.goes_on == 0u) {
+    if (batch.spans == 1u && kv_range.has_next == 0u) {
         let quad = sum / totals[i];
         let at = row_of(tile, i) * MIXED_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * d4;
         mixed[at] = quad.x;
@@ -217,10 +217,10 @@ fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
         mixed[at + 2u] = quad.z;
         mixed[at + 3u] = quad.w;
     } else {
-        let at = part_of(tile, s, i);
-        parts[at + d4] = sum;
+        let at = partial_at(tile, s, i);
+        partials[at + d4] = sum;
         if (d4 == 0u) {
-            parts[at + QUADS] = vec4<f32>(tops[i], totals[i], 0.0, 0.0);
+            partials[at + QUADS] = vec4<f32>(tops[i], totals[i], 0.0, 0.0);
         }
     }
 }
@@ -250,7 +250,7 @@ fn tile_of(group: vec3<u32>) -> Tile {
     return Tile(packed & 0xFFFFu, packed >> 16u, group.y / CHUNKS, group.y % CHUNKS);
 }
 
-// Go through span s of the pages that the tile sees, with its scaled queries in workgroup memory.
+// Attention of a tile over span s of its pages, with the scaled queries in workgroup memory.
 fn attend(tile: Tile, s: u32) {
     let cells_seen = batch.row[tile.first + tile.rows - 1u].visible;
     let end = min((s + 1u) * batch.span_pages, (cells_seen + PAGE - 1u) / PAGE);
@@ -262,14 +262,14 @@ fn attend(tile: Tile, s: u32) {
         visible[lane] = 0u;
         if (is_query(tile, lane)) {
             visible[lane] = batch.row[row_of(tile, lane)].visible;
-            if (piece.continues == 1u) {
-                before = parts[part_of(tile, s, lane) + QUADS];
+            if (kv_range.has_previous == 1u) {
+                before = partials[partial_at(tile, s, lane) + QUADS];
             }
         }
         tops[lane] = before.x;
         totals[lane] = before.y;
     }
-    if (piece.continues == 1u && subset == 0u) {
+    if (kv_range.has_previous == 1u && subset == 0u) {
         sums.first = take_four(tile, s, 0u, d4);
         if (QUERIES == 8u) {
             sums.last = take_four(tile, s, 4u, d4);
@@ -277,8 +277,8 @@ fn attend(tile: Tile, s: u32) {
     }
     workgroupBarrier();
     for (var p = s * batch.span_pages; p < end; p++) {
-        let page = here(tables[batch.row[tile.first].table + p]);
-        if (page >= piece.pages) {
+        let page = local_page(tables[batch.row[tile.first].table + p]);
+        if (page >= kv_range.pages) {
             continue;
         }
         score(tile, page, p * PAGE);

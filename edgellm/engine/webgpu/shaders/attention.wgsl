@@ -5,10 +5,10 @@
 @group(0) @binding(0) var<storage, read> batch: Batch;
 @group(0) @binding(1) var<storage, read> tables: array<u32>;
 @group(0) @binding(2) var<storage, read> qkv: array<f32>;
-@group(0) @binding(3) var<storage, read> cells: array<u32>;
+@group(0) @binding(3) var<storage, read> kv: array<u32>;
 @group(0) @binding(4) var<storage, read_write> mixed: array<f32>;
-@group(0) @binding(5) var<storage, read_write> parts: array<vec4<f32>>;
-@group(0) @binding(6) var<uniform> piece: Piece;
+@group(0) @binding(5) var<storage, read_write> partials: array<vec4<f32>>;
+@group(0) @binding(6) var<uniform> kv_range: KVRange;
 
 fn take_queries(tile: Tile) {
     for (var k = lane; k < QUERIES * QUADS; k += LANES) {

@@ -1,24 +1,24 @@
-// Attention of rows that are the only ones of their sequences, as in decode: each workgroup norms and rotates the
-// queries that it needs (see heads.wgsl), and whoever has a sequence's last span puts its new key and value into the
-// cell first. So nothing need be prepared. The chunks of a group, if it has several, write the same there.
+// Attention of rows that are the only ones of their sequences, as in decode. Each workgroup norms and rotates its
+// queries (see heads.wgsl), and the one of a sequence's last span stores the new key and value first, so prepare.wgsl is
+// not needed. If a group has several chunks, all store the same values.
 //
 //     qkv  [rows][QKV_STRIDE]: HEADS heads of q, KV_HEADS of k, KV_HEADS of v, each HEAD_DIM values
 
 @group(0) @binding(0) var<storage, read> batch: Batch;
 @group(0) @binding(1) var<storage, read> tables: array<u32>;
-@group(0) @binding(2) var<storage, read> rotations: array<vec2<f32>>;
+@group(0) @binding(2) var<storage, read> cos_sin: array<vec2<f32>>;
 @group(0) @binding(3) var<storage, read> norms: array<f32>;
 @group(0) @binding(4) var<storage, read> qkv: array<f32>;
-@group(0) @binding(5) var<storage, read_write> cells: array<u32>;
+@group(0) @binding(5) var<storage, read_write> kv: array<u32>;
 @group(0) @binding(6) var<storage, read_write> mixed: array<f32>;
-@group(0) @binding(7) var<storage, read_write> parts: array<vec4<f32>>;
-@group(0) @binding(8) var<uniform> piece: Piece;
+@group(0) @binding(7) var<storage, read_write> partials: array<vec4<f32>>;
+@group(0) @binding(8) var<uniform> kv_range: KVRange;
 
 fn kernel(group: vec3<u32>) {
     let tile = tile_of(group);
     let t = tile.first;
     let own_page = (batch.row[t].visible - 1u) / PAGE;
-    if (own_page / batch.span_pages == group.z && here(tables[batch.row[t].table + own_page]) < piece.pages) {
+    if (own_page / batch.span_pages == group.z && local_page(tables[batch.row[t].table + own_page]) < kv_range.pages) {
         take_head(t, HEADS + tile.g);
         store_head(t, tile.g, false);
         take_head(t, HEADS + KV_HEADS + tile.g);

@@ -3,17 +3,17 @@
 const PAGE: u32 = 64u;      // tokens of a KV page
 
 struct Row {
-    visible: u32,           // cells of its sequence that row i sees, its own the last
-    table: u32,             // where its sequence's page ids begin in `tables`
-    output: u32,            // another matter: the i-th row whose logits are wanted
-    tile: u32,              // and the i-th tile of attention: its first row | how many rows << 16
+    visible: u32,           // cells of its sequence that row i sees; the last is its own
+    table: u32,             // index in `tables` of its sequence's page ids
+    output: u32,            // not of row i: the i-th row whose logits are wanted
+    tile: u32,              // not of row i: the i-th tile of attention: first row | number of rows << 16
 }
 
 struct Batch {
     rows: u32,
-    outputs: u32,           // logits wanted of this submission
-    first_output: u32,      // and the first of them among all that are wanted
-    spans: u32,             // parts in which attention goes through a sequence
+    outputs: u32,           // rows of logits of this submission
+    first_output: u32,      // index of the first of them among all outputs
+    spans: u32,             // spans that sequences are split into
     span_pages: u32,        // pages of a span
     row: array<Row>,
 }

@@ -1,7 +1,7 @@
 // Matrix × matrix, for many rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1 and all t.
-// How a workgroup shares the work out is in square.wgsl.
+// See matmul_tile.wgsl for the work of a workgroup.
 //
-//     COUNT     0: as many rows as the batch has, 1: as many as there are logits wanted
+//     COUNT     0: all rows of the batch, 1: the rows of wanted logits
 //     BIASED    + bias[first + r]
 //     W_TYPE    how unpacked weights are kept: f32, or f16 for quantized ones where the adapter has it
 //     ADDED     y += instead of y =
@@ -16,7 +16,7 @@
 var<workgroup> w_tile: array<vec4<W_TYPE>, 8u * SIDE>;      // [quads of columns][rows of W]
 var<workgroup> x_tile: array<vec4<f32>, 8u * SIDE>;         // [quads of columns][rows of x], see x_at
 
-// Where quad k of row t is. Rows change places, eight by eight, so that what one of them brings goes to different banks.
+// The index of vec4 k of row t. Rows are permuted, eight by eight, so that the vec4 of a row are in different banks.
 fn x_at(k: u32, t: u32) -> u32 {
     return k * SIDE + (t ^ k);
 }
@@ -37,7 +37,7 @@ fn fetch(row: u32, t: u32, i: u32, rows: u32) {
         put_quad(6u, w.last[2]);
         put_quad(7u, w.last[3]);
     } else {
-        for (var n = lane - SIDE; n < 8u * SIDE; n += SIDE) {       // neighbours take what is side by side in x
+        for (var n = lane - SIDE; n < 8u * SIDE; n += SIDE) {       // neighbouring lanes load neighbouring values of x
             let k = n % 8u;
             x_tile[x_at(k, n / 8u)] = x[min(t + n / 8u, rows - 1u) * shape.x_quads + 8u * i + k];
         }
@@ -61,7 +61,7 @@ fn kernel(group: vec3<u32>) {
     let t = group.y * SIDE;
     let own = place();
     var upper = mat4x4<f32>();      // sums of 4 rows of W, each for 4 rows of x
-    var lower = mat4x4<f32>();      // and of the 4 below
+    var lower = mat4x4<f32>();      // and of the next 4
     for (var i = 0u; i < (shape.columns + 31u) / 32u; i++) {
         workgroupBarrier();
         fetch(row, t, i, rows);

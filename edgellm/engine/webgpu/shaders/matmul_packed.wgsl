@@ -1,10 +1,10 @@
 // Matrix × matrix in integers, for quantized weights: y[t][first + r] = W[r] · x[t] (+ bias), x as quantize.wgsl has it
-// (see square.wgsl).
+// (see matmul_tile.wgsl).
 //
 // The sums of 16 or 32 products, four at a time, are exact; d · (d_x · q · q_x) - m · (d_x · q_x) is added up in
 // float32.
 //
-//     COUNT     0: as many rows as the batch has, 1: as many as there are logits wanted
+//     COUNT     0: all rows of the batch, 1: the rows of wanted logits
 //     BIASED    + bias[first + r]
 //     ADDED     y += instead of y =
 //
@@ -16,7 +16,7 @@
 @group(0) @binding(4) var<storage, read> bias: array<f32>;
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;
 
-// The tiles: lanes below SIDE bring a row of W each, the others one of x.
+// The tiles: lanes below SIDE load a row of W each, the others a row of x.
 var<workgroup> firsts: array<vec4<u32>, 2u * SIDE>;         // columns 0 … 15 of 32
 var<workgroup> lasts: array<vec4<u32>, 2u * SIDE>;          // columns 16 … 31
 var<workgroup> all_scales: array<vec3<f32>, 2u * SIDE>;     // of W d of the first half, of the last, m
@@ -52,8 +52,8 @@ fn four_products(w: vec4<u32>, v: Four, more: vec4<i32>) -> vec4<i32> {
     return vec4<i32>(a, b, c, d);
 }
 
-// Integers below 2^22 that were added to WHOLE, as floats: in 1.5 · 2^23 + n the last bits are those of n. Conversions
-// are slow on some GPUs, a quarter of the speed of anything else.
+// Converts integers below 2^22 that were added to WHOLE: the last bits of the float 1.5 · 2^23 + n are those of n. Some
+// GPUs convert at a quarter of the speed of other instructions.
 const WHOLE: vec4<i32> = vec4<i32>(0x4B400000);
 
 fn floats(n: vec4<i32>) -> vec4<f32> {
@@ -87,7 +87,7 @@ fn kernel(group: vec3<u32>) {
     let own = place();
     let groups = shape.columns / 32u;
     var upper = mat4x4<f32>();      // sums of four rows of W, each for four rows of x
-    var lower = mat4x4<f32>();      // and of the four below
+    var lower = mat4x4<f32>();      // and of the next four
     var next = fetch(row, t, 0u, rows);
     for (var i = 0u; i < groups; i++) {
         workgroupBarrier();
@@ -95,7 +95,7 @@ fn kernel(group: vec3<u32>) {
         lasts[lane] = next.last;
         all_scales[lane] = next.scales;
         workgroupBarrier();
-        next = fetch(row, t, min(i + 1u, groups - 1u), rows);       // on its way while these are multiplied
+        next = fetch(row, t, min(i + 1u, groups - 1u), rows);       // loaded while the current ones are multiplied
         let at = SIDE + own.t;
         let a = all_scales[at];
         let b = all_scales[at + APART];

@@ -1,11 +1,11 @@
 // Matrix × vector, for few rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1.
 //
-// A workgroup makes EACH times TILE rows of y for one row of x: its lanes share out the columns, 32 at a time, then sum
-// up. A row of x that is fetched at once stays in workgroup memory for all of them.
-// W may be several tensors below each other, of which a tile has rows of one: `products(tensor, r, rows, i, x)` are
-// those of a lane's x (see x_values.wgsl and x_packed.wgsl) with weights 32i … of rows r … r + 3 of it.
+// A workgroup computes EACH tiles of TILE rows of y for one row of x. Its lanes divide the columns, 32 at a time, then
+// add up their sums. If a row of x fits workgroup memory, it is loaded once for all tiles.
+// W may stack several tensors; a tile has rows of one of them. `products(tensor, r, rows, i, x)` multiplies a lane's x
+// (see x_values.wgsl and x_packed.wgsl) by weights 32i … of rows r … r + 3 of the tensor.
 //
-//     NORMED    x is normed first (RMSNorm with weight `norm`): each workgroup does it again, as x is small
+//     NORMED    x is normed first (RMSNorm with weight `norm`), by each workgroup, as x is small
 //     GATHERED  the rows of x are those whose logits are wanted
 //     GATED     W is a gate above an up projection of as many rows each: y = silu(gate · x) · (up · x)
 //     BIASED    + bias[first + r]
@@ -20,7 +20,7 @@
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;
 
 const TILE: u32 = 4u;
-const STRIDE: u32 = LANES + 1u;                 // one more than there are lanes: then neighbours are in different banks
+const STRIDE: u32 = LANES + 1u;                 // one more than LANES, so that neighbouring lanes use different banks
 
 var<workgroup> values: array<vec4<f32>, 8u * STRIDE>;       // [8][lane]: 32 values of x for each lane
 
@@ -48,7 +48,7 @@ fn silu(z: vec4<f32>) -> vec4<f32> {
     return z / (1.0 + exp(min(-z, vec4<f32>(80.0))));      // not infinite, which some adapters do not reckon with
 }
 
-// Fetch quad n from group i on of a row of x, for whoever needs it; what it adds to the sum of the row's squares.
+// Load vec4 n, from group i on, of a row of x to workgroup memory, and return its squares.
 fn fetch(row: u32, i: u32, n: u32) -> vec4<f32> {
     let k = min(8u * i + n, shape.x_quads - 1u);
     let quad = x[row + k];
@@ -65,7 +65,7 @@ fn four_of(k: u32) -> mat4x4<f32> {
     return mat4x4<f32>(values[at], values[at + STRIDE], values[at + 2u * STRIDE], values[at + 3u * STRIDE]);
 }
 
-// Fetch a row of x from group i on; what it adds to the sum of the row's squares.
+// Load a row of x from group i on, and return the sums of its squares.
 fn fetch_all(row: u32, i: u32) -> vec4<f32> {
     workgroupBarrier();
     var squares = fetch(row, i, lane) + fetch(row, i, lane + LANES);

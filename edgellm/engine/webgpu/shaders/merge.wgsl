@@ -1,10 +1,10 @@
-// Merge the spans that attention shared out, in order, a workgroup for each head of each row.
+// Merge the sums of the spans of a sequence, in order, a workgroup for each head of each row.
 //
-//     parts  [rows][spans][HEADS][QUADS + 1] of vec4: the sums of a span, then its top score and its total
+//     partials [rows][spans][HEADS][QUADS + 1] of vec4: the sums of a span, then its maximum score and its total
 //     mixed  [rows][MIXED_STRIDE]
 
 @group(0) @binding(0) var<storage, read> batch: Batch;
-@group(0) @binding(1) var<storage, read> parts: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> partials: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> mixed: array<f32>;
 
 const QUADS: u32 = HEAD_DIM / 4u;
@@ -18,10 +18,10 @@ fn kernel(group: vec3<u32>) {
         var sum = vec4<f32>();
         for (var s = 0u; s < batch.spans; s++) {
             let at = ((t * batch.spans + s) * HEADS + h) * (QUADS + 1u);
-            let span = parts[at + QUADS];
+            let span = partials[at + QUADS];
             let higher = max(top, span.x);
             total = total * exp(top - higher) + span.y * exp(span.x - higher);
-            sum = sum * exp(top - higher) + parts[at + lane] * exp(span.x - higher);
+            sum = sum * exp(top - higher) + partials[at + lane] * exp(span.x - higher);
             top = higher;
         }
         let quad = sum / total;

@@ -1,4 +1,4 @@
-// Rows of x as int8, for products with quantized weights; a lane takes 32 values at a time (see x_packed.wgsl).
+// Rows of x as int8, for matmuls by quantized weights; a lane quantizes 32 values (see x_packed.wgsl).
 //
 //     x       [rows][X_QUADS] of vec4, zeros behind the last column
 //     q       [rows][X_QUADS / 4] of vec4: x / d rounded, four int8 in a word

@@ -1,6 +1,6 @@
 // Values as int8, in steps of d = max|x| / 127.
 
-// What values are multiplied with, given the largest magnitude: 0 where all are as good as 0.
+// 1 / d for the largest magnitude; 0 for values that are all nearly 0.
 fn steps_of(largest: f32) -> f32 {
     return select(0.0, 127.0 / largest, largest >= 1e-36);
 }

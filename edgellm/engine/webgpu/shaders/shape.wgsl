@@ -1,19 +1,19 @@
-// The sizes of a matrix product, whose weights may be several tensors below each other.
+// The sizes of a matmul, whose W may stack several tensors.
 
 struct Shape {
-    rows: u32,              // of W that this dispatch makes
-    first: u32,             // place of the first of them in a row of y
+    rows: u32,              // rows of W of this dispatch
+    first: u32,             // index of the first of them in a row of y
     columns: u32,
     x_quads: u32,           // vec4 of a row of x, padded with zeros to whole groups of 32 values
     y_stride: u32,          // values of a row of y
-    below_0: u32,           // where in W the second tensor begins
-    below_1: u32,           // and the third
+    below_0: u32,           // first row in W of the second tensor
+    below_1: u32,           // and of the third
     unused: u32,
 }
 
 @group(0) @binding(0) var<uniform> shape: Shape;
 
-// Put the sum of a row of W for row t of x where it belongs in y, whose bindings and flags the product has.
+// Store the sum of a row of W for row t of x in y; the shader has the bindings and flags of y.
 fn put_sum(row: u32, t: u32, sum: f32) {
     let to = shape.first + row;
     let at = t * shape.y_stride + to;

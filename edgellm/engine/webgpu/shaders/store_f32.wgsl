@@ -1,8 +1,8 @@
 fn store_quad(page: u32, g: u32, values: bool, d4: u32, j: u32, quad: vec4<f32>) {
     let at = quad_at(page, g, values, d4, j);
     let words = bitcast<vec4<u32>>(quad);
-    cells[at] = words.x;
-    cells[at + 1u] = words.y;
-    cells[at + 2u] = words.z;
-    cells[at + 3u] = words.w;
+    kv[at] = words.x;
+    kv[at + 1u] = words.y;
+    kv[at + 2u] = words.z;
+    kv[at + 3u] = words.w;
 }

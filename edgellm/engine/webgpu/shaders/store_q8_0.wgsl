@@ -10,8 +10,8 @@ fn largest_around(d4: u32) -> f32 {
 
 fn store_quad(page: u32, g: u32, values: bool, d4: u32, j: u32, quad: vec4<f32>) {
     let largest = largest_around(d4);
-    cells[quad_at(page, g, values, d4, j)] = rounded(quad * steps_of(largest));
+    kv[quad_at(page, g, values, d4, j)] = rounded(quad * steps_of(largest));
     if (d4 % 8u == 0u) {
-        cells[scale_at(page, g, values, d4, j)] = bitcast<u32>(largest / 127.0);
+        kv[scale_at(page, g, values, d4, j)] = bitcast<u32>(largest / 127.0);
     }
 }

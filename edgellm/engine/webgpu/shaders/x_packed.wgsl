@@ -1,5 +1,5 @@
-// What a lane multiplies weights with: 32 values of x as int8, x = d · q. Four products take one instruction, and no
-// weight becomes a float.
+// The part of x that a lane multiplies by weights: 32 values as int8, x = d · q. One instruction computes four products,
+// and weights are not converted to floats.
 
 struct X {
     first: vec4<u32>,

@@ -1,4 +1,4 @@
-// What a lane multiplies weights with: 32 values of x, and their sum.
+// The part of x that a lane multiplies by weights: 32 values, and their sum.
 
 struct X {
     first: mat4x4<f32>,

@@ -1,7 +1,6 @@
 // Taking words apart; bytes are counted from the lowest.
 //
-// What a lane has several of is vectors and matrices, and no array that a loop goes through: such arrays lie in memory
-// on some GPUs, where everything that is made of them waits for it.
+// A lane's values are in vectors and matrices, not in arrays that a loop indexes: some GPUs keep such arrays in memory.
 
 // 32 weights of a quantized format: w = d · q - m, with four int8 q in a word; d.x is of the first 16, d.y of the last.
 // HALVED: they differ, and m is 0.

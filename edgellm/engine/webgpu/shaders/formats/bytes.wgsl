@@ -1,11 +1,11 @@
 
-// The 32 bytes from an even place on, in three loads.
+// The 32 bytes from an even offset on, in three loads.
 fn bytes_WEIGHTS(at: u32) -> Bytes {
     let i = at / 16u;
     return shifted(WEIGHTS[i], WEIGHTS[i + 1u], WEIGHTS[i + 2u], at);
 }
 
-// The 16 bytes from an even place on, in two loads.
+// The 16 bytes from an even offset on, in two loads.
 fn sixteen_WEIGHTS(at: u32) -> vec4<u32> {
     let i = at / 16u;
     return shifted(WEIGHTS[i], WEIGHTS[i + 1u], vec4<u32>(), at).first;

@@ -1,5 +1,5 @@
 
-// 32 weights of a row from column 32i on; what is behind the last column counts as 0.
+// 32 weights of a row from column 32i on; those after the last column are 0.
 fn unpack_WEIGHTS(row: u32, i: u32) -> Values {
     let column = 32u * i;
     if (shape.columns % 32u == 0u) {

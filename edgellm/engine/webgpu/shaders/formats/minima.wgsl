@@ -1,6 +1,6 @@
 
 // A super-block of 256 weights in eight blocks of 32, which have a 6-bit scale and a 6-bit minimum each:
-// w = d · scale · q - dmin · minimum. `scale_and_minimum` tells how the scales lie.
+// w = d · scale · q - dmin · minimum. See `scale_and_minimum` for the layout of the scales.
 //
 //     byte  0       2          4                16
 //           [ d f16 | dmin f16 | scales, minima | FIFTH vec4 of fifth bits | low bits of q: 4 groups of 32 bytes ]

@@ -1,5 +1,5 @@
 
-// Weights of half a word each, which `pair` takes apart, and so a row may begin in the middle of one.
+// Weights of 16 bits, which `pair` unpacks from a word; a row may begin in the middle of a word.
 fn sixteen_WEIGHTS(at: u32) -> mat4x4<f32> {
     let a = WEIGHTS[at / 8u];
     let b = WEIGHTS[at / 8u + 1u];

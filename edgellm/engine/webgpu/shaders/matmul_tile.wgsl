@@ -1,12 +1,12 @@
-// What matrix products have in common that make squares of y: SIDE rows of W by SIDE rows of x in a workgroup. Both are
-// fetched in steps of 32 columns, 64 lanes for each, into tiles [columns][SIDE], in which neighbouring lanes find what
-// they need in different banks; then a lane makes the sums of 8 rows of W, one below the other, and 4 of x, 16 apart.
+// Common parts of matrix × matrix shaders. A workgroup computes a tile of y: SIDE rows of W by SIDE rows of x. Both are
+// loaded in steps of 32 columns, by 64 lanes each, into tiles [columns][SIDE], from which neighbouring lanes read
+// different banks. A lane computes the sums of 8 consecutive rows of W and 4 rows of x, 16 apart.
 
 const SIDE: u32 = 64u;
 const APART: u32 = 16u;
 
 struct Place {
-    row: u32,           // of the lane in the square
+    row: u32,           // of the lane in the tile
     t: u32,
 }
 
@@ -14,7 +14,7 @@ fn place() -> Place {
     return Place(lane / APART * 8u, lane % APART);
 }
 
-// Put the sums of four rows of W from `row` on, each for 4 rows of x from `t` on, where they belong in y.
+// Store the sums of four rows of W from `row` on, each for 4 rows of x from `t` on.
 fn put_sums(row: u32, t: u32, rows: u32, sums: mat4x4<f32>) {
     put_row(row, t, rows, sums[0]);
     put_row(row + 1u, t, rows, sums[1]);

@@ -1,17 +1,17 @@
-// KV pages of float32: for each KV head its keys, then its values, PAGE · HEAD_DIM words each.
+// KV pages of float16: for each KV head its keys, then its values, PAGE · HEAD_DIM / 2 words each.
 //
 //     K  [HEAD_DIM / 4][PAGE][4]     so that neighbouring lanes read neighbouring keys
 //     V  [PAGE][HEAD_DIM / 4][4]
 
-const HEAD_WORDS: u32 = 2u * PAGE * HEAD_DIM;
+const HEAD_WORDS: u32 = PAGE * HEAD_DIM;
 
 fn quad_at(page: u32, g: u32, values: bool, d4: u32, j: u32) -> u32 {
     let quad = select(d4 * PAGE + j, PAGE * HEAD_DIM / 4u + j * (HEAD_DIM / 4u) + d4, values);
-    return (page * KV_HEADS + g) * HEAD_WORDS + 4u * quad;
+    return (page * KV_HEADS + g) * HEAD_WORDS + 2u * quad;
 }
 
 // Values 4 · d4 … 4 · d4 + 3 of token j of a page, of the key or the value of KV head g.
 fn load_quad(page: u32, g: u32, values: bool, d4: u32, j: u32) -> vec4<f32> {
     let at = quad_at(page, g, values, d4, j);
-    return bitcast<vec4<f32>>(vec4<u32>(cells[at], cells[at + 1u], cells[at + 2u], cells[at + 3u]));
+    return vec4<f32>(unpack2x16float(kv[at]), unpack2x16float(kv[at + 1u]));
 }

@@ -19,6 +19,6 @@ fn scale_at(page: u32, g: u32, values: bool, d4: u32, j: u32) -> u32 {
 
 // Values 4 · d4 … 4 · d4 + 3 of token j of a page, of the key or the value of KV head g.
 fn load_quad(page: u32, g: u32, values: bool, d4: u32, j: u32) -> vec4<f32> {
-    let word = cells[quad_at(page, g, values, d4, j)];
-    return vec4<f32>(unpack4xI8(word)) * bitcast<f32>(cells[scale_at(page, g, values, d4, j)]);
+    let word = kv[quad_at(page, g, values, d4, j)];
+    return vec4<f32>(unpack4xI8(word)) * bitcast<f32>(kv[scale_at(page, g, values, d4, j)]);
 }
