@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 import pytest
 
-from edgellm.cli import COMMANDS as SUBCOMMANDS
 from edgellm.cli import cli
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, TemplateOptions
 from support import ROOT
@@ -14,7 +13,8 @@ from support.source_tree import TOP_LEVEL, defines, exists
 from tui.commands import COMMANDS as SLASH_COMMANDS
 from tui.core.settings import is_setting
 
-DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+SUBCOMMANDS = cli.list_commands(click.Context(cli))
+DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "models/builtin/README.md")]
 DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
 TOP = "|".join((*TOP_LEVEL, "tests"))
 PATH = re.compile(rf"(?<![\w./~-])(?:{TOP})/[\w./]*\w")
@@ -31,7 +31,7 @@ FOREIGN = {"-m", "-c", "-ngl", "--temperature"}
 SLASH = re.compile(r"`/(\w+)")
 
 
-@pytest.fixture(params=DOCUMENTS, ids=lambda path: path.name)
+@pytest.fixture(params=DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def document(request: pytest.FixtureRequest) -> tuple[Path, str]:
     path: Path = request.param
     return path, path.read_text(encoding="utf-8")
