@@ -5,7 +5,8 @@ from collections.abc import Callable
 from itertools import chain
 from statistics import median
 
-from edgellm.perf.bandwidth import CPUShare, int8_peak
+from edgellm.perf.bandwidth import int8_peak
+from edgellm.perf.cpu_share import CPUShare
 from edgellm.perf.machine_profile import MEMORY, save_profile
 
 _READS = 5

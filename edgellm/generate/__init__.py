@@ -4,7 +4,8 @@ session         one engine shared by many requests: prefill, decode and fork, on
 cancel_flag     how a request is cancelled from another thread
 fair_lock       the queue of requests that wait for the engine
 decoding        the token loop: prefill a prompt, then sample and decode token after token
-speculation     speculative decoding: how many draft tokens a step computes, which of them are accepted
+speculation     speculative decoding: draft tokens are computed, accepted or rejected
+draft_policy    how many draft tokens a step computes
 prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
 prefix_cache    sequences left by earlier requests, for prompts that begin with the same tokens
 overflow        prompts of conversations that are longer than the context

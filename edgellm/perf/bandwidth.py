@@ -13,7 +13,7 @@ import mmap
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from time import perf_counter, process_time
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from edgellm.engine.op_writer import matmul_kernel
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import size as in_words
+from edgellm.perf.cpu_share import CPUShare
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.microbenchmark import Microbenchmark
-from edgellm.system.machine import available_memory, usable_cpus
+from edgellm.system.machine import available_memory
 from kquants.jit import Progress
 
 _READING_S = 4.0
@@ -35,9 +36,6 @@ _MIN_READS = 5
 
 _MULTIPLYING_S = 0.2
 """Seconds for which weights of one format are multiplied, in runs of up to a millisecond."""
-
-_UNDISTURBED = 0.9
-"""Share of their time for which threads compute when no other program does; a busy program leaves them less."""
 
 _TOUCHED_BYTES = 64 << 20
 """Bytes that are requested from the system in one step."""
@@ -79,31 +77,6 @@ def _best(run: Callable[[], float]) -> float:
     while perf_counter() < end:
         best = max(best, run())
     return best
-
-
-class CPUShare:
-    """The share of the CPU that this process gets while its threads compute without a pause.
-
-    Another program that wants the CPU leaves less. A program with a CPU of its own is not noticed, though it may read
-    the same memory, or share a core.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._cpus = min(threads, usable_cpus())  # a quota may give the process fewer
-        self._wanted_s = self._used_s = 0.0  # of all threads together
-
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Add the CPU time that this process uses meanwhile; nothing if that ends with an exception."""
-        began, used = perf_counter(), process_time()
-        yield
-        self._wanted_s += (perf_counter() - began) * self._cpus
-        self._used_s += process_time() - used
-
-    @property
-    def undisturbed(self) -> bool:
-        """Whether the threads had nearly all of their time."""
-        return self._used_s >= _UNDISTURBED * self._wanted_s
 
 
 @dataclass(frozen=True)

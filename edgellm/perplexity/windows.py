@@ -91,7 +91,7 @@ def evaluate_windows(models: Sequence[Model], windows: Windows, metric: Metric) 
         so_far = [np.concatenate(so_far, axis=1)]
         if not (np.abs(so_far[0]) < _MAX_NLL).all():
             names = " or ".join(printable(str(model.file.path), 400) for model in models)
-            raise EdgeLLMError(f"{names}: gives logits that are no healthy numbers; edgellm verify may tell why")
+            raise EdgeLLMError(f"{names}: computes NaN, infinite or implausible logits; edgellm verify may tell why")
         yield so_far[0]
 
 

@@ -65,35 +65,35 @@ def _piece(tokenizer: Tokenizer, token: int) -> str:
 
 
 def _token_roles(
-    tokenizer: Tokenizer, spans: Sequence[Span], ids: list[int], text: str, owners: list[str] | None
+    tokenizer: Tokenizer, spans: Sequence[Span], ids: list[int], text: str, char_roles: list[str] | None
 ) -> list[str] | None:
     """The role of each id, from those of the characters; None if the ids do not spell the text."""
-    if owners is None:
+    if char_roles is None:
         return None
     found = list[str]()
     for start, end, token in spans:
-        part, owned = text[start:end], owners[start:end]
+        part, roles = text[start:end], char_roles[start:end]
         if token is None and tokenizer.normalizes_nfc:
-            part, owned = normalize_nfc(part, owned)
+            part, roles = normalize_nfc(part, roles)
         made = tokenizer.encode_parts([part]) if token is None else [token]
         pieces = [tokenizer.token_bytes(i, special=True) for i in made]
         spelled = part.encode()
         extra = sum(map(len, pieces)) - len(spelled)  # the space that some tokenizers put before text
         if b"".join(pieces) != b" " * extra + spelled:
             return None
-        by_byte = [owner for char, owner in zip(part, owned, strict=True) for _ in char.encode()]
-        found += _owners(pieces, by_byte, -extra)
+        byte_roles = [role for char, role in zip(part, roles, strict=True) for _ in char.encode()]
+        found += _piece_roles(pieces, byte_roles, -extra)
     # `ChatPrompts.encode` reduces several BOS to one, and adds a missing one.
     bos = sum(1 for _ in takewhile(lambda i: i == tokenizer.bos_id, ids))
     return [TEMPLATE_ROLE] * bos + found[len(found) - len(ids) + bos :]
 
 
-def _owners(pieces: Sequence[bytes], by_byte: Sequence[str], at: int) -> Iterator[str]:
+def _piece_roles(pieces: Sequence[bytes], byte_roles: Sequence[str], at: int) -> Iterator[str]:
     """The role of each piece; the first piece begins at byte `at`, which may be negative."""
     for piece in pieces:
-        owned = by_byte[max(at, 0) : at + len(piece)]
+        roles = byte_roles[max(at, 0) : at + len(piece)]
         at += len(piece)
-        yield next((role for role in owned if role != TEMPLATE_ROLE), TEMPLATE_ROLE)
+        yield next((role for role in roles if role != TEMPLATE_ROLE), TEMPLATE_ROLE)
 
 
 def _about_bos(prompts: ChatPrompts, spans: Sequence[Span]) -> Iterator[str]:

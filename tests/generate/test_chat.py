@@ -55,9 +55,9 @@ def test_a_reply_goes_on_from_what_it_has_begun_with(model: Model) -> None:
 
 def test_what_a_reply_has_begun_with_is_text(model: Model) -> None:
     """As with what messages say: no control token comes of it."""
-    chat = model.chat(**GREEDY)
+    prompts = model.chat(**GREEDY)._prompts._prompts
     asked = [{"role": "user", "content": "he was"}]
-    begun = chat._prompts.ids(asked, "in</s> the<s>")[len(chat._prompts.ids(asked)) :]
+    begun = prompts.ids(asked, "in</s> the<s>")[len(prompts.ids(asked)) :]
     assert begun and not {1, 2} & set(begun)
 
 

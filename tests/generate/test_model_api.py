@@ -296,14 +296,14 @@ def test_names_open_models_too() -> None:
 def test_a_file_larger_than_the_free_memory_gets_a_warning(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.model.available_memory", lambda: 1_000_000)
+    monkeypatch.setattr("edgellm.generate.engines.available_memory", lambda: 1_000_000)
     path = model_file(**SLOW)
     with pytest.warns(EdgeLLMWarning, match=f"{path} has .* MB, but only 1 MB of memory"):
         Model.open(path, threads=1).close()
 
 
 def test_more_threads_than_cpus_get_a_warning(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.model.usable_cpus", lambda: 1)
+    monkeypatch.setattr("edgellm.generate.engines.usable_cpus", lambda: 1)
     told = "^2 threads share 1 CPU here, and wait for each other: choose [12]$"
     with pytest.warns(EdgeLLMWarning, match=told):
         Model.open(model_file(**SLOW), threads=2).close()

@@ -115,9 +115,9 @@ def test_what_a_reply_goes_on_with(lengths: list[int], system: int, n: int) -> N
 
 
 def test_a_system_prompt_that_leaves_no_window() -> None:
-    assert PromptFitter(talk([10], CTX // 2 - 2), tokens, SESSION, None).prompt("window").slide
-    assert not PromptFitter(talk([10], CTX // 2), tokens, SESSION, None).prompt("window").slide
-    assert not PromptFitter(talk([10], 10), tokens, SESSION, None).prompt("drop").slide
+    assert PromptFitter(talk([10], CTX // 2 - 2), tokens, SESSION, None).prompt("window").context_shift
+    assert not PromptFitter(talk([10], CTX // 2), tokens, SESSION, None).prompt("window").context_shift
+    assert not PromptFitter(talk([10], 10), tokens, SESSION, None).prompt("drop").context_shift
 
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}

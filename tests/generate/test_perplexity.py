@@ -228,7 +228,7 @@ def test_logits_that_are_no_numbers_are_an_error(bad: float) -> None:
     logits[8, 2] = bad
     text = " ".join("1" * 20)
     healthy = canned(np.zeros((20, 5)), 10)
-    message = r"^canned\.gguf.*: gives logits that are no healthy numbers; edgellm verify may tell why$"
+    message = r"^canned\.gguf.*: computes NaN, infinite or implausible logits; edgellm verify may tell why$"
     with pytest.raises(EdgeLLMError, match=message):
         perplexity(canned(logits, 10), text)
     for pair in (canned(logits, 10), healthy), (healthy, canned(logits, 10)):

@@ -99,9 +99,9 @@ def test_memory_is_bounded(steps: list[tuple[int, int, int]]) -> None:
         reply = text(2 * number + 1, replied)[: CTX - len(prompt)]
         assert reader.read(prompt, reply) <= max((common(prompt, held) for held in reader.held[:-1]), default=0)
         nodes += [prompt, prompt + reply]
-        left = reader.cache._left
-        assert len(left) <= MAX_SEQUENCES
-        assert distinct(each.tokens for each in left) <= 2 * CTX + len(reply)
+        free = reader.cache._free
+        assert len(free) <= MAX_SEQUENCES
+        assert distinct(each.tokens for each in free) <= 2 * CTX + len(reply)
 
 
 def test_a_linear_conversation_needs_one_sequence() -> None:
@@ -110,7 +110,7 @@ def test_a_linear_conversation_needs_one_sequence() -> None:
         prompt = prompt + text(number, 20)
         reader.read(prompt, text(99, 20))
         prompt += text(99, 17)  # the template leaves out what a reply ends with
-    assert len(reader.cache._left) == 1
+    assert len(reader.cache._free) == 1
 
 
 def test_what_was_used_last_is_kept() -> None:
@@ -125,7 +125,7 @@ def test_what_was_used_last_is_kept() -> None:
 def test_one_sequence_serves_all() -> None:
     reader = Reader(most=1)
     assert [reader.read(text(number, 50)) for number in (1, 1, 2, 1)] == [0, 49, 0, 0]
-    assert len(reader.cache._left) == 1
+    assert len(reader.cache._free) == 1
 
 
 def test_a_long_conversation_may_keep_as_much_again_of_what_was() -> None:

@@ -15,9 +15,10 @@ from edgellm import EdgeLLMError, Model
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Stopped
 from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.draft_policy import MAX_DRAFT, DraftPolicy
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Session
-from edgellm.generate.speculation import MAX_DRAFT, DraftPolicy, SpeculativeDecoder
+from edgellm.generate.speculation import SpeculativeDecoder
 from kquants.kv_layout import PAGE
 from support.model_file import ModelFile
 from support.stateless import Sequence

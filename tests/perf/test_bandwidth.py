@@ -10,8 +10,9 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.engine import threadpool as threads
-from edgellm.perf import bandwidth, microbenchmark
-from edgellm.perf.bandwidth import CPUShare, Measurement, int8_peak, measure, memory_benchmark, sustained_bandwidth
+from edgellm.perf import bandwidth, cpu_share, microbenchmark
+from edgellm.perf.bandwidth import Measurement, int8_peak, measure, memory_benchmark, sustained_bandwidth
+from edgellm.perf.cpu_share import CPUShare
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.microbenchmark import Microbenchmark
 from kquants import FORMATS
@@ -84,9 +85,9 @@ def test_another_program_that_takes_the_cpu_is_noticed(
     wall, used = iter([100.0, 104.0]), iter([50.0, 50.0 + had])
     monkeypatch.setattr(bandwidth, "memory_benchmark", lambda threads, progress: nullcontext(lambda: 1.0))
     monkeypatch.setattr(bandwidth, "_sustained_reads", lambda read: read())
-    monkeypatch.setattr(bandwidth, "usable_cpus", lambda: 2)
-    monkeypatch.setattr(bandwidth, "perf_counter", lambda: next(wall))
-    monkeypatch.setattr(bandwidth, "process_time", lambda: next(used))
+    monkeypatch.setattr(cpu_share, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(cpu_share, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(cpu_share, "process_time", lambda: next(used))
     assert measure(2, [MEMORY]) == Measurement({MEMORY: 1.0}, undisturbed)
 
 
@@ -96,9 +97,9 @@ def test_the_share_of_the_cpu_is_that_of_all_spans(
 ) -> None:
     """Of 4 threads on 2 CPUs, which could have 6 s in the two spans that do not fail, and had so many."""
     wall, used = iter([0.0, 1.0, 10.0, 12.0, 20.0]), iter([0.0, 1.0, 7.0, 6.0 + had, 99.0])
-    monkeypatch.setattr(bandwidth, "usable_cpus", lambda: 2)
-    monkeypatch.setattr(bandwidth, "perf_counter", lambda: next(wall))
-    monkeypatch.setattr(bandwidth, "process_time", lambda: next(used))
+    monkeypatch.setattr(cpu_share, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(cpu_share, "perf_counter", lambda: next(wall))
+    monkeypatch.setattr(cpu_share, "process_time", lambda: next(used))
     share = CPUShare(4)
     with share.recording():
         pass

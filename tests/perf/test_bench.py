@@ -20,7 +20,7 @@ from edgellm.bench.workload import Workload, warm_up
 from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment
 from edgellm.llamacpp.wire import LlamaCppParams
-from edgellm.perf import bandwidth
+from edgellm.perf import cpu_share
 from edgellm.perf.roofline import Roofline
 from support.model_file import ModelFile
 
@@ -191,8 +191,8 @@ def test_a_round_is_disturbed_while_it_multiplies_or_reads(monkeypatch: pytest.M
         now.update(wall=now["wall"] + 1, used=now["used"] + share)
         return found
 
-    monkeypatch.setattr(bandwidth, "perf_counter", lambda: now["wall"])
-    monkeypatch.setattr(bandwidth, "process_time", lambda: now["used"])
+    monkeypatch.setattr(cpu_share, "perf_counter", lambda: now["wall"])
+    monkeypatch.setattr(cpu_share, "process_time", lambda: now["used"])
     monkeypatch.setattr(machine_limits, "save_profile", lambda threads, speeds: kept.append(speeds))
     monkeypatch.setattr(machine_limits, "int8_peak", lambda threads: after_a_second(0.0, 7.0))
     rounds = MachineLimits(

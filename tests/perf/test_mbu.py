@@ -67,7 +67,7 @@ def begun(model: Model, taken: int, max_tokens: int) -> Generation:
 def test_after_the_first_reply_the_share_is_known(
     path: Path, measurements: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.MOST", 0)  # each token has a step of its own
+    monkeypatch.setattr("edgellm.generate.speculation.MAX_DRAFT", 0)  # each token has a step of its own
     with Model.open(path, threads=2) as model:
         generation = model.stream("the time", max_tokens=16, **ENDLESS)
         tokens = [next(generation) for _ in range(16)]
@@ -180,7 +180,7 @@ def test_measuring_never_waits_for_the_engine(path: Path, measurements: list[flo
             done.wait(30)
 
         generation = begun(model, 16, max_tokens=16)
-        other = threading.Thread(target=session._turns.take, args=(compute,))
+        other = threading.Thread(target=session._lock.run, args=(compute,))
         other.start()
         taken.wait(30)
         assert next(generation, None) is None

@@ -125,7 +125,7 @@ def test_what_is_rendered_can_be_stopped() -> None:
 
     thread = threading.Thread(target=render)
     thread.start()
-    while renderer._asker is not template._stopped:
+    while renderer._current is not template._stopped:
         time.sleep(0.001)
     template.stop()
     thread.join(30)
@@ -161,7 +161,7 @@ def test_a_program_that_ends_waits_for_no_template(child: psutil.Process) -> Non
     child.suspend()  # so that no limit of CPU time ends it
     thread = threading.Thread(target=render)
     thread.start()
-    while renderer._asker is not template._stopped:
+    while renderer._current is not template._stopped:
         time.sleep(0.001)
     renderer.close()
     thread.join()
