@@ -60,7 +60,7 @@ def _number(name: str, *short: str, help: str, least: int, most: float = math.in
 @option_of(LoadOptions, "kv_type")
 @option_of(LoadOptions, "kv_memory")
 @option_of(LoadOptions, "gpu_layers")
-@click.option("--against", type=click.Choice([BASELINE]), help="Measure this program as well, in the same rounds.")
+@click.option("--against", type=click.Choice([BASELINE]), help="Measure this engine as well, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, threads: list[int] | None, as_json: bool, **given: Any) -> None:

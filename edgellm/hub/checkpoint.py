@@ -15,27 +15,27 @@ from edgellm.hub.transfer import read_small_file
 from edgellm.models.stores import hugging_face_cache
 from edgellm.system.folders import models_folder
 
-NeededFiles = Callable[[Iterable[str], Callable[[str], bytes]], Sequence[str]]
-"""`needed(names, read)` selects the files that a conversion reads; `read(name)` returns the content of one."""
+RequiredFiles = Callable[[Iterable[str], Callable[[str], bytes]], Sequence[str]]
+"""`required_files(names, read)` selects the files that a conversion reads; `read(name)` returns the content of one."""
 
 _CARD = "README.md"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
-def fetch_checkpoint(name: str, observer: DownloadObserver, needed: NeededFiles) -> Path:
+def fetch_checkpoint(name: str, observer: DownloadObserver, required_files: RequiredFiles) -> Path:
     """The folder of the checkpoint ORG/NAME, which is downloaded unless it is on this machine. Raises EdgeLLMError."""
     if is_offline() and (folder := _any_folder(name)):
         return folder
     hub = Hub(observer)
     repository = hub.repository(name)
-    files = _needed_files(hub, repository, needed)
+    files = _select_files(hub, repository, required_files)
     home = models_folder() / repository.name
     if all(is_downloaded(home, file) for file in files):
         return home
     return _cached(repository, files) or download_files(hub, repository, files, no_check)
 
 
-def _needed_files(hub: Hub, repository: Repository, needed: NeededFiles) -> list[RemoteFile]:
+def _select_files(hub: Hub, repository: Repository, required_files: RequiredFiles) -> list[RemoteFile]:
     """The files to download. Raises EdgeLLMError if the repository has no checkpoint, or a file of it is missing."""
     files = {file.name: file for file in repository.files}
 
@@ -43,7 +43,7 @@ def _needed_files(hub: Hub, repository: Repository, needed: NeededFiles) -> list
         return _read_local(repository, files[name]) or read_small_file(hub, repository, files[name])
 
     try:
-        names = needed([*files, *repository.unsafe], read)
+        names = required_files([*files, *repository.unsafe], read)
     except (ModelFileError, UnsupportedModelError) as error:
         raise type(error)(f"{repository.name}: {error}") from error
     if not names or "config.json" not in files:

@@ -84,8 +84,9 @@ def documented(options: type[Set]) -> type[Set]:
 def default_shown(options: type[Options], name: str) -> str:
     """The default of an option to follow its help, such as ` [0.8]`; empty where it is "not set" or "no"."""
     default = options.field(name).default
-    unset = default in (None, (), MISSING) or default is False
-    return "" if unset else f" [{default}]"
+    if default in (None, (), MISSING) or default is False:
+        return ""
+    return f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
 
 
 def validate(name: str, check: Callable[[object], T], value: object) -> T:

@@ -32,7 +32,7 @@ class LoadOptions(Options):
     )
     gpu_memory: float | None = option(None, checks.number(0.001, 1_000_000), "GPU memory that may be used, in GB")
     gpu_strict: bool = option(False, checks.boolean, "Fail where the GPU cannot do what is asked; do not use the CPU")
-    cpu_ffn: bool = option(False, checks.boolean, "Keep the feed-forward weights of the GPU's layers on the CPU")
+    cpu_ffn: bool = option(False, checks.boolean, "Keep the feed-forward blocks of the GPU's layers on the CPU")
     kv_type: str = option(
         "f16",
         checks.one_of("f16", "f32", "q8_0"),

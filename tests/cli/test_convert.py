@@ -81,7 +81,7 @@ def test_python_has_the_arguments_of_the_command(tmp_path: Path, monkeypatch: py
 
 def test_python_fetches_a_checkpoint_that_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, asked = write_checkpoint(tmp_path / "in"), list[str]()
-    monkeypatch.setattr("edgellm.hub.checkpoint", lambda name, watcher, needed: asked.append(name) or folder)
+    monkeypatch.setattr("edgellm.hub.fetch_checkpoint", lambda name, watcher, needed: asked.append(name) or folder)
     monkeypatch.chdir(tmp_path)
     assert edgellm.convert("org/name", "one.gguf", "Q8_0").path == tmp_path / "one.gguf"
     assert asked == ["org/name"]
@@ -167,7 +167,7 @@ def test_a_place_that_is_taken_is_told_before_anything_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("edgellm.hub.checkpoint", lambda *given: pytest.fail("a hub was asked"))
+    monkeypatch.setattr("edgellm.hub.fetch_checkpoint", lambda *given: pytest.fail("a hub was asked"))
     (tmp_path / "Tale-1B-Q4_K_M.gguf").write_bytes(b"mine")
     assert call(monkeypatch, "org/Tale-1B") == 1
     assert capsys.readouterr().err.startswith("edgellm: Tale-1B-Q4_K_M.gguf: exists; choose another name")

@@ -1,9 +1,9 @@
-"""A hub on loopback: it speaks the routes of huggingface.co that matter here, and breaks in the ways that networks do.
+"""A hub on loopback: it has the routes of huggingface.co that are used, and fails in the ways that networks do.
 
-    GET /api/models/ORG/NAME?blobs=true          what is in a repository
-    GET /ORG/NAME/resolve/COMMIT/FILE            a file, by ranges too, or a redirect to the host that has it
+    GET /api/models/ORG/NAME?blobs=true          the listing of a repository
+    GET /ORG/NAME/resolve/COMMIT/FILE            a file or a range of it, or a redirect to the host that has it
 
-Source: the hub's own documentation of its API; what its refusals carry (X-Error-Code) is in huggingface_hub.
+Source: the hub's own documentation of its API; the header X-Error-Code of its errors is in huggingface_hub.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ Fault = Callable[["Handler", bytes], None]
 
 @dataclass
 class Asked:
-    """A request that came: its path, and what of its headers matters."""
+    """A request that arrived: its path, and the headers that matter."""
 
     path: str
     range: str | None
@@ -38,10 +38,10 @@ class Asked:
 
 @dataclass
 class Hub:
-    """What a hub has, and how it will fail: each request for a file takes the next of `faults` while there are any.
+    """The repositories of a hub, and its failures: each request for a file takes the next of `faults`, if any is left.
 
-    `cdn` is where files lie, if elsewhere; `status` refuses to list, with `headers`, `refusals` times; `lists` answers
-    every request for a listing in place of the server.
+    `cdn` is the host of the files, if it is another. `status` other than 200 answers `refusals` requests for a listing,
+    with `headers`. `lists` answers every request for a listing in place of the server.
     """
 
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Hub:
     sent: int = 0
 
     def add(self, repository: str, **files: bytes) -> None:
-        """A repository; `__` in a name stands for a dot."""
+        """Add a repository; `__` in a keyword is a dot in the name of a file."""
         self.repositories[repository] = {name.replace("__", "."): content for name, content in files.items()}
 
     @property
@@ -68,7 +68,7 @@ class Hub:
         return [asked for asked in self.asked if "/resolve/" in asked.path]
 
     def listing(self, repository: str) -> dict[str, Any]:
-        """What the hub says of a repository: large files with their SHA-256, small ones with git's hash."""
+        """The listing of a repository: large files with their SHA-256, small ones with git's hash."""
         siblings = [self._sibling(name, content) for name, content in self.repositories[repository].items()]
         about: dict[str, Any] = {"id": repository, "sha": COMMIT, "siblings": siblings}
         return about | ({"gguf": {"architecture": self.architecture}} if self.architecture else {})
@@ -83,7 +83,7 @@ class Hub:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers for the hub that its server has."""
+    """Answers requests to `hub`."""
 
     protocol_version = "HTTP/1.1"
     hub: Hub
@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_file(content)
 
     def send_file(self, content: bytes) -> None:
-        """A file, or the range of it that was asked for."""
+        """Send a file, or the requested range of it."""
         start = self.start
         if start >= len(content) > 0:
             self.reply(416, b"", {"Content-Range": f"bytes */{len(content)}"})
@@ -137,12 +137,12 @@ class Handler(BaseHTTPRequestHandler):
 
     @property
     def start(self) -> int:
-        """The first byte that is asked for."""
+        """The first byte of the requested range."""
         found = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
         return int(found[1]) if found else 0
 
     def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None, length: int | None = None) -> None:
-        """A whole answer; with another `length`, one that lies about it and then hangs up."""
+        """Send a response. With another `length` than that of the body, the connection ends after the body."""
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -157,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def breaks_off(after: int) -> Fault:
-    """The connection ends when so many bytes of what was asked for have come."""
+    """A fault: the connection ends after `after` of the requested bytes."""
 
     def answer(handler: Handler, content: bytes) -> None:
         rest = content[handler.start :]
@@ -169,7 +169,7 @@ def breaks_off(after: int) -> Fault:
 
 
 def drips(chunk: int, seconds: float) -> Fault:
-    """So many bytes come, and then the same again after some time, until all are there."""
+    """A fault: bytes arrive in pieces, with a pause after each."""
 
     def answer(handler: Handler, content: bytes) -> None:
         handler.send_response(200)
@@ -183,13 +183,13 @@ def drips(chunk: int, seconds: float) -> Fault:
 
 
 def sends(body: bytes, status: int = 200, **headers: str) -> Fault:
-    """Something else comes; `_` in the name of a header stands for `-`."""
+    """A fault: another response; `_` in a keyword is `-` in the name of a header."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, content: handler.reply(status, body, given)
 
 
 def sends_without_length(body: bytes) -> Fault:
-    """Something else comes, and nobody knows how much until it ends."""
+    """A fault: another response, without a length."""
 
     def answer(handler: Handler, content: bytes) -> None:
         handler.send_response(200)
@@ -203,7 +203,7 @@ def sends_without_length(body: bytes) -> Fault:
 def streams(
     piece: bytes, times: int, seconds: float = 0, status: int = 200, begin: bytes = b"", **headers: str
 ) -> Fault:
-    """An answer of no known length: `begin`, then a piece `times` times, if it is listened to for so long."""
+    """A fault: a response without a length: `begin`, then `times` pieces, unless the client hangs up."""
 
     def answer(handler: Handler, content: bytes) -> None:
         handler.send_response(status)
@@ -217,12 +217,12 @@ def streams(
 
 
 def drips_raw(begin: bytes, piece: bytes, seconds: float) -> Fault:
-    """What is no whole answer, however long it is listened to: `begin`, then a piece again and again."""
+    """A fault: a response that never ends: `begin`, then a piece again and again."""
     return lambda handler, content: send_slowly(handler, begin, piece, 1 << 30, seconds)
 
 
 def send_slowly(handler: Handler, begin: bytes, piece: bytes, times: int, seconds: float) -> None:
-    """Send pieces until all are sent or the other end hangs up; the hub counts their bytes."""
+    """Send pieces until all are sent or the client hangs up; the hub counts their bytes."""
     handler.close_connection = True
     handler.wfile.write(begin)
     for _ in range(times):
@@ -232,13 +232,13 @@ def send_slowly(handler: Handler, begin: bytes, piece: bytes, times: int, second
 
 
 def ignores_ranges(handler: Handler, content: bytes) -> None:
-    """All comes, whatever was asked for."""
+    """A fault: the whole file is sent, whichever range was requested."""
     handler.reply(200, content)
 
 
 @contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
-    """Run a hub on a free port; its `url` is where."""
+    """Run a hub on a free port, at its `url`."""
     server = _Server(("127.0.0.1", 0), type("Mine", (Handler,), {"hub": hub}))
     hub.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -256,12 +256,12 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Those who hang up in the middle are part of the play."""
+        """Ignore clients that hang up, as tests do on purpose."""
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub that programs take for huggingface.co; nothing is waited for between attempts."""
+    """A hub at HF_ENDPOINT; retries do not wait."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("edgellm.hub.observer.sleep", lambda seconds: None)
