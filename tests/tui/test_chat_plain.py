@@ -170,7 +170,7 @@ def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path)
     [
         ("/?", "choose a model; the chat goes on with it"),
         ("/set temperature 0.5", "temp: 0.5"),
-        ("/set parameter num_ctx 512", "ctx: 512; the model opens again"),
+        ("/set parameter num_ctx 512", "ctx: 512; the model is reloaded"),
         ("/temperature 0.5", "temp: 0.5"),
         ("/set system Be brief.", "system prompt: Be brief."),
         ("/load other", "other is ready"),

@@ -352,6 +352,6 @@ def test_what_opens_the_model_anew_says_so(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             for line in "/set temp 1.5", "/set ctx 2048":
                 await chat.type(line)
-            assert chat.notices[-2:] == ["temp: 1.5", "ctx: 2048; the model opens again"]
+            assert chat.notices[-2:] == ["temp: 1.5", "ctx: 2048; the model is reloaded"]
 
     run(test())

@@ -57,7 +57,9 @@ class EventRouter:
             self._attachments.check()
         elif isinstance(event, ChatsChanged):
             self._sidebar.refresh()
-        elif isinstance(event, ModelFailed) and not (event.kept or event.to_set or self._composer.unsent):
+        elif isinstance(event, ModelFailed) and not (
+            event.previous_open or event.needs_setting or self._composer.unsent
+        ):
             self._frontend.show("models")  # not while the user types: the keys would go to the list of models
         elif isinstance(event, ReplyEnded):
             self._queue.on_reply_ended(event)

@@ -44,7 +44,7 @@ def _reset(frontend: Frontend, _: str) -> None:
 
 
 def _reopening(frontend: Frontend, loads: bool) -> str:
-    return "; the model opens again" if loads and frontend.controller.model.name else ""
+    return "; the model is reloaded" if loads and frontend.controller.model.name else ""
 
 
 def _think(frontend: Frontend, _: str) -> None:

@@ -7,7 +7,7 @@ from edgellm.errors import EdgeLLMError
 from tui.core.display_names import display_name
 from tui.core.events import Emit, ModelFailed, ModelOpened, Notice, SettingsChanged
 from tui.core.model_settings import ModelSettings
-from tui.core.setting_values import words
+from tui.core.setting_values import value_text
 from tui.core.settings import setting
 from tui.core.store import Store
 from tui.core.store_errors import store_or_notify
@@ -54,10 +54,10 @@ class CurrentModel:
         """The value of a setting as text. Raises OptionError for an unknown name."""
         asked = setting(name)
         if asked.name in self.settings.values:
-            return words(self.settings.values[asked.name])
+            return value_text(self.settings.values[asked.name])
         brought = self.opened.defaults.get(asked.name) if self.opened else None
         default = asked.default if brought is None else brought
-        return "automatic" if default is None else f"{words(default) or 'none'} (default)"
+        return "automatic" if default is None else f"{value_text(default) or 'none'} (default)"
 
     def set(self, name: str, text: str) -> None:
         """Set a setting of this model; empty text sets the default. Opens the model again where that is necessary."""
@@ -108,12 +108,12 @@ class CurrentModel:
         """Go back to the model before, with its settings, if it is still open and no other is wanted by now."""
         advice = ""
         if event.name == self.path:
-            if not event.kept:
+            if not event.previous_open:
                 self.error = event.problem
             elif before := self._last:
                 self._go_back(before)
                 stays = f"; {display_name(before.name)} stays open"
-                advice = f"{stays}, and what is set here is for that" if event.to_set else stays
+                advice = f"{stays}, and what is set here is for that" if event.needs_setting else stays
         self._emit(Notice(event.problem + advice, "error"))
 
     def _go_back(self, before: ModelOpened) -> None:

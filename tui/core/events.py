@@ -34,13 +34,13 @@ class ModelOpened(Event):
 class ModelFailed(Event):
     """The model `name`, as it was requested, was not opened; `problem` is one line with the reason and what to do.
 
-    `kept` is true if the model before is still open, `to_set` if a setting would let this model open.
+    `previous_open` is true if the model before is still open, `needs_setting` if a setting would let this model open.
     """
 
     name: str
     problem: str
-    kept: bool = False
-    to_set: bool = False
+    previous_open: bool = False
+    needs_setting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

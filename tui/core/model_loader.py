@@ -65,7 +65,7 @@ class ModelLoader:
 
     def _replace(self, name: str, options: Options, number: int) -> Event | None:
         if self.model and (error := self._check(name, options)):
-            return _failed(name, error, kept=True)
+            return _failed(name, error, previous_open=True)
         self.release()
         self.name = name
 
@@ -110,5 +110,5 @@ class ModelLoader:
         self.is_closing = True
 
 
-def _failed(name: str, error: Exception, kept: bool = False) -> ModelFailed:
-    return ModelFailed(name, error_line(error), kept, to_set=isinstance(error, NoTemplateError))
+def _failed(name: str, error: Exception, previous_open: bool = False) -> ModelFailed:
+    return ModelFailed(name, error_line(error), previous_open, needs_setting=isinstance(error, NoTemplateError))

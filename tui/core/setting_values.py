@@ -44,7 +44,7 @@ def read_template(text: str) -> str:
     return os.path.abspath(os.path.expanduser(text)) if is_path else text  # noqa: PTH100, PTH111 (those may raise)
 
 
-def words(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as the user would type it; empty for None."""
     if isinstance(value, tuple | list):
         return _stops_as_typed(value)

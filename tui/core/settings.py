@@ -111,7 +111,7 @@ def is_setting(name: str) -> bool:
 
 
 def setting(name: str) -> Setting:
-    """A setting by its name here or in another program; `-` and `_` are the same. Raises OptionError, which lists all."""
+    """A setting by its name here or in another program; `-` and `_` are the same. Raises OptionError."""
     asked = name.replace("-", "_").casefold()
     try:
         return BY_NAME[_ALIASES.get(asked, asked)]

@@ -13,7 +13,7 @@ from tui.binding import bind
 from tui.core.controller import ChatController
 from tui.core.display_names import display_name
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
-from tui.core.setting_values import words
+from tui.core.setting_values import value_text
 from tui.core.settings import SETTINGS, Setting
 from tui.views.setting_row import SettingRow
 from tui.views.view import View
@@ -75,7 +75,7 @@ class SettingsScreen(View):
         self._thinking.display = bool(model.opened and model.opened.thinking)
         self._thinking.show({True: "on", False: "off", None: ""}[settings.thinking], _AUTOMATIC, "by the template")
         for row, setting in self._rows.items():
-            row.show(words(settings.values.get(setting.name)), *self._default(setting))
+            row.show(value_text(settings.values.get(setting.name)), *self._default(setting))
 
     def _default(self, setting: Setting) -> tuple[str, str]:
         """The default of a setting, and its source."""
@@ -132,7 +132,7 @@ class SettingsScreen(View):
     def _take(self, row: SettingRow) -> None:
         if row is self._thinking:
             self.attempt(lambda: self._controller.model.think({"on": True, "off": False}.get(row.text)))
-        elif not row.wrong and row.text != words(self._controller.settings.values.get(self._rows[row].name)):
+        elif not row.wrong and row.text != value_text(self._controller.settings.values.get(self._rows[row].name)):
             self.attempt(lambda: self._controller.model.set_without_reopen(self._rows[row].name, row.text))
 
     def _take_system(self) -> None:
@@ -149,4 +149,4 @@ def _about(setting: Setting) -> str:
 
 
 def _shown(default: Any) -> str:
-    return words(default) or "none"
+    return value_text(default) or "none"

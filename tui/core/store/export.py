@@ -9,7 +9,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.terminal.sanitize import escape_json, sanitize_for_file
 from tui.core.store import validation
 from tui.core.store.database import storable
-from tui.core.store.import_formats import chats_of, lines_of
+from tui.core.store.import_formats import parse_chats, parse_jsonl
 from tui.core.store.messages import FIELDS
 from tui.core.store.records import SavedChat
 from tui.core.store.store import Store
@@ -26,14 +26,14 @@ _MAX_CHARACTERS = 100_000_000
 
 _MAX_TITLE = 200
 
-_HEAD = validation.having(
-    format=validation.among([FORMAT]),
+_HEAD = validation.object_with(
+    format=validation.one_of([FORMAT]),
     version=validation.COUNT,
     title=validation.TEXT,
     system=validation.optional(validation.TEXT),
     model=validation.optional(validation.TEXT),
     leaf=validation.optional(validation.COUNT),
-    messages=validation.of(list, "a list"),
+    messages=validation.instance_of(list, "a list"),
 )
 
 _THINKING = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
@@ -106,9 +106,9 @@ def from_json(store: Store, text: str) -> list[int]:
 def _chats(text: str) -> list[SavedChat]:
     if len(text) > _MAX_CHARACTERS:
         raise validation.InvalidError(f"more than {_MAX_CHARACTERS:,} characters")
-    lines = lines_of(text) if text.lstrip().startswith("{") and "\n{" in text.strip() else None
+    lines = parse_jsonl(text) if text.lstrip().startswith("{") and "\n{" in text.strip() else None
     value = _parsed(text) if lines is None else lines
-    return chats_of(value) or [_chat(value)]
+    return parse_chats(value) or [_chat(value)]
 
 
 def _chat(value: Any) -> SavedChat:

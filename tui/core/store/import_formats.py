@@ -21,7 +21,7 @@ _LATEST = 4_102_444_800.0  # the year 2100
 _HIDDEN_CONTENT = ("model_editable_context", "user_editable_context")
 
 
-def chats_of(value: Any) -> list[SavedChat] | None:
+def parse_chats(value: Any) -> list[SavedChat] | None:
     """The chats in a JSON value, in its order; None if the value has neither of the two formats.
 
     Raises InvalidError if it is damaged or exceeds the bounds.
@@ -31,13 +31,15 @@ def chats_of(value: Any) -> list[SavedChat] | None:
         return None
     if len(found) > _MAX_CHATS:
         raise InvalidError(f"more than {_MAX_CHATS:,} conversations")
-    chats = [_exported(one) if "mapping" in one else _listed(one["messages"], one.get("title")) for one in found]
+    chats = [
+        _from_chatgpt(one) if "mapping" in one else _from_messages(one["messages"], one.get("title")) for one in found
+    ]
     if not (chats := [chat for chat in chats if chat.tree.messages]):
         raise InvalidError("no message in it has a text")
     return chats
 
 
-def lines_of(text: str) -> Any:
+def parse_jsonl(text: str) -> Any:
     """The values of a JSONL text; None if a line is no JSON."""
     lines = [
         line for line in text.split("\n") if line.strip()
@@ -58,7 +60,7 @@ def _conversations(value: Any) -> list[Mapping[str, Any]] | None:
     return values if known and not any("format" in one for one in values) else None
 
 
-def _listed(messages: list[Any], title: Any) -> SavedChat:
+def _from_messages(messages: list[Any], title: Any) -> SavedChat:
     """A chat from a list of messages. A system message at its beginning becomes the system prompt."""
     system, kept = None, list[Message]()
     for place, message in enumerate(_bounded(messages), 1):
@@ -116,7 +118,7 @@ def _title(title: Any, messages: list[Message]) -> str:
 # ChatGPT's export: a tree of nodes by their ids, some of them without a message
 
 
-def _exported(conversation: Mapping[str, Any]) -> SavedChat:
+def _from_chatgpt(conversation: Mapping[str, Any]) -> SavedChat:
     nodes = {name: node for name, node in conversation["mapping"].items() if isinstance(node, dict)}
     _bounded(list(nodes))
     tree, places, system = Tree(), dict[str, int | None](), None

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from time import time
 from typing import Any
 
-from tui.core.store.preferences import decoded
+from tui.core.store.preferences import parse_json
 from tui.core.store.records import SavedChat
 from tui.core.store.search import Run
 from tui.core.store.validation import STATS, InvalidError
@@ -61,8 +61,8 @@ def _value(message: Message, name: str) -> Any:
 
 
 def _with_stats(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its figures decoded; damaged figures are left out, so that the chat still opens."""
+    """A row with its figures parse_json; damaged figures are left out, so that the chat still opens."""
     try:
-        return {**row, "stats": None if row["stats"] is None else STATS(decoded(row["stats"]))}
+        return {**row, "stats": None if row["stats"] is None else STATS(parse_json(row["stats"]))}
     except InvalidError:
         return {**row, "stats": None}

@@ -6,7 +6,7 @@ from typing import Any
 
 from tui.core.store.database import Database
 from tui.core.store.search import Run
-from tui.core.store.validation import InvalidError, of
+from tui.core.store.validation import InvalidError, instance_of
 
 _MAX_HISTORY = 1000
 
@@ -21,7 +21,7 @@ class Preferences:
         """A preference, or `default` if none is stored."""
         with self._database.read() as run:
             found = run("SELECT value FROM preferences WHERE name = ?", name).fetchone()
-            return decoded(found[0]) if found else default
+            return parse_json(found[0]) if found else default
 
     def set(self, name: str, value: object) -> None:
         """Store a preference; the value must be serializable to JSON."""
@@ -60,7 +60,7 @@ class Preferences:
 
 def _settings(run: Run, model: str) -> dict[str, object]:
     found = run("SELECT value FROM settings WHERE model = ?", model).fetchone()
-    return dict(of(dict, "the settings of a model")(decoded(found[0]))) if found else {}
+    return dict(instance_of(dict, "the settings of a model")(parse_json(found[0]))) if found else {}
 
 
 def _save_settings(run: Run, model: str, values: Mapping[str, Any]) -> None:
@@ -70,7 +70,7 @@ def _save_settings(run: Run, model: str, values: Mapping[str, Any]) -> None:
         run("DELETE FROM settings WHERE model = ?", model)
 
 
-def decoded(text: Any) -> Any:
+def parse_json(text: Any) -> Any:
     """The value of a JSON text. Raises InvalidError."""
     try:
         return json.loads(text)

@@ -11,7 +11,7 @@ from edgellm.errors import EdgeLLMError
 from tui.core.store import validation
 from tui.core.store.database import Database
 from tui.core.store.messages import insert_chat, insert_row, replace_row, select_rows
-from tui.core.store.preferences import Preferences, decoded
+from tui.core.store.preferences import Preferences, parse_json
 from tui.core.store.records import ChatRow, Files, SavedChat
 from tui.core.store.search import catch_up, find, forget, forget_message
 from tui.core.tree import Message, Tree
@@ -74,7 +74,7 @@ class Store:
             if not found:
                 raise self._gone()
             title, system, model, draft, path, files, leaf = found
-            messages, attached = validation.messages(select_rows(run, chat)), validation.files(decoded(files))
+            messages, attached = validation.messages(select_rows(run, chat)), validation.files(parse_json(files))
         if messages and leaf not in {message.id for message in messages}:
             leaf = messages[-1].id  # the program was killed before `show` of the first message
         return SavedChat(chat, title, system, model, Tree(messages, leaf), draft, path, attached)

@@ -16,7 +16,7 @@ class InvalidError(ValueError):
     """A value is invalid; the message names it."""
 
 
-def of(kind: type, name: str) -> Check:
+def instance_of(kind: type, name: str) -> Check:
     """A check of the type, which `name` names in errors."""
     return lambda value: value if isinstance(value, kind) else _refuse(f"must be {name}")
 
@@ -26,27 +26,27 @@ def optional(check: Check) -> Check:
     return lambda value: None if value is None else check(value)
 
 
-def among(values: Collection[str]) -> Check:
+def one_of(values: Collection[str]) -> Check:
     """A check for one of these texts."""
     why = f"must be one of {', '.join(values)}"
     return lambda value: value if isinstance(value, str) and value in values else _refuse(why)
 
 
-def each(check: Check) -> Check:
+def list_of(check: Check) -> Check:
     """A check for a list whose items pass a check."""
 
     def run(value: Any) -> list[Any]:
-        items = of(list, "a list")(value)
+        items = instance_of(list, "a list")(value)
         return [_at(f"{place}: ", check, item) for place, item in enumerate(items, 1)]
 
     return run
 
 
-def having(optionals: Collection[str] = (), **checks: Check) -> Check:
+def object_with(optionals: Collection[str] = (), **checks: Check) -> Check:
     """A check for an object with these fields. Other fields are removed; those in `optionals` may be missing."""
 
     def run(value: Any) -> dict[str, Any]:
-        found = of(dict, "an object")(value)
+        found = instance_of(dict, "an object")(value)
         if missing := [name for name in checks if name not in found and name not in optionals]:
             _refuse(f"has no {missing[0]}")
         return {name: _at(f"{name} ", check, found[name]) for name, check in checks.items() if name in found}
@@ -67,7 +67,7 @@ def _refuse(why: str) -> Any:
     raise InvalidError(why)
 
 
-TEXT = of(str, "text")
+TEXT = instance_of(str, "text")
 COUNT = integer(0, 2**53)
 FIGURE = optional(number(0))
 
@@ -78,37 +78,37 @@ _STATS: dict[str, Check] = {
     "ttft_s": FIGURE,
     "prefill_tps": FIGURE,
     "decode_tps": FIGURE,
-    "itl_ms": optional(having(p50=FIGURE, p95=FIGURE)),
+    "itl_ms": optional(object_with(p50=FIGURE, p95=FIGURE)),
     "mbu": FIGURE,
-    "devices": each(having(name=TEXT, blocks=COUNT, bytes=COUNT)),
+    "devices": list_of(object_with(name=TEXT, blocks=COUNT, bytes=COUNT)),
     "context_used": COUNT,
     "ctx": COUNT,
 }
-STATS = having(_STATS, **_STATS)
+STATS = object_with(_STATS, **_STATS)
 """The figures of a reply. All are optional, as they are only shown."""
 
 ROLES = ("system", "user", "assistant", "tool")
 REASONS = ("eog", "stop", "length", "cancelled", "error")
-_MESSAGE = having(
+_MESSAGE = object_with(
     id=COUNT,
     parent=optional(COUNT),
-    role=among(ROLES),
+    role=one_of(ROLES),
     text=TEXT,
     created=number(0),
     model=optional(TEXT),
-    finish_reason=optional(among(REASONS)),
+    finish_reason=optional(one_of(REASONS)),
     stats=optional(STATS),
     dropped_tokens=COUNT,
     dropped_messages=COUNT,
 )
 
 
-_PAIR = each(TEXT)
+_PAIR = list_of(TEXT)
 
 
 def files(value: Any) -> tuple[tuple[str, str], ...]:
     """Check a list of pairs of a name and a text."""
-    pairs = each(_PAIR)(value)
+    pairs = list_of(_PAIR)(value)
     if any(len(pair) != 2 for pair in pairs):
         _refuse("must be pairs of a name and a text")
     return tuple((name, text) for name, text in pairs)
@@ -122,7 +122,7 @@ def message(value: Any) -> Message:
 def messages(value: Any) -> list[Message]:
     """Check a list of messages. Each comes after its parent, so that there is no cycle; no id appears twice."""
     found: dict[int, Message] = {}
-    for place, one in enumerate(each(message)(value), 1):
+    for place, one in enumerate(list_of(message)(value), 1):
         if one.id in found:
             _refuse(f"{place}: id {one.id} appears twice")
         if one.parent is not None and one.parent not in found:
