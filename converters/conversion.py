@@ -21,10 +21,10 @@ from edgellm.fmt import printable
 from edgellm.options.checks import integer
 from edgellm.system.machine import default_threads
 
-_MOST_COLUMNS = 1 << 18
+_MAX_COLUMNS = 1 << 18
 """Largest number of weights in a row: each thread holds at least one row in memory."""
 
-_MOST_THREADS = 512
+_MAX_THREADS = 512
 _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
 
 
@@ -58,9 +58,9 @@ class Conversion:
         since = monotonic()
         with atomic_output(self.target, self.layout.nbytes) as output:
             output.write(memoryview(self.layout.header), 0)
-            losses = WeightStream(converter, output, progress).run(self.tensors, self.layout.offsets, self.threads)
-            self.read.check()
-        tensors = tensor_reports(self.tensors, [loss.relative for loss in losses])
+            errors = WeightStream(converter, output, progress).run(self.tensors, self.layout.offsets, self.threads)
+            self.read.check_unchanged()
+        tensors = tensor_reports(self.tensors, [error_sums.relative_rmse for error_sums in errors])
         return Report(self.target, self.layout.nbytes, tensors, monotonic() - since)
 
 
@@ -92,14 +92,14 @@ def prepare(
 
 def _checked(threads: int) -> int:
     try:
-        return integer(1, _MOST_THREADS)(threads)
+        return integer(1, _MAX_THREADS)(threads)
     except ValueError as error:
         raise OptionError(f"option threads cannot be {threads!r}: give {error}") from None
 
 
 def _check_rows(tensors: Sequence[PlannedTensor]) -> None:
     for source in (tensor.source for tensor in tensors):
-        if source.columns > _MOST_COLUMNS:
+        if source.columns > _MAX_COLUMNS:
             name = printable(source.name)
             raise UnsupportedModelError(f"tensor {name}: rows of {source.columns} weights are too long for edgellm")
 

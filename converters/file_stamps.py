@@ -13,7 +13,7 @@ class FileStamps:
     def __init__(self, paths: Iterable[Path]) -> None:
         self._states = {path: _state(path) for path in paths}
 
-    def check(self) -> None:
+    def check_unchanged(self) -> None:
         """Raise ModelFileError if a file was changed or replaced since."""
         for path, state in self._states.items():
             if _state(path) != state:

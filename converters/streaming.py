@@ -50,7 +50,7 @@ class ErrorSums:
     squares: float = 0.0
 
     @property
-    def relative(self) -> float:
+    def relative_rmse(self) -> float:
         """RMS error relative to the RMS of the weights."""
         return sqrt(self.error / self.squares) if self.squares else 0.0
 
@@ -68,7 +68,7 @@ class WeightStream:
 
     def __init__(self, converter: RowConverter, output: OutputFile, progress: Progress | None) -> None:
         self._converter, self._output, self._progress = converter, output, progress or (lambda done, total: None)
-        self._losses: list[ErrorSums] = []
+        self._errors: list[ErrorSums] = []
         self._weights = self._all_weights = self._unsynced = 0
 
     def run(self, tensors: Sequence[PlannedTensor], offsets: Sequence[int], threads: int) -> list[ErrorSums]:
@@ -76,10 +76,10 @@ class WeightStream:
 
         Raises EdgeLLMError when a source cannot be read, a weight cannot be encoded, or the file cannot be written.
         """
-        self._losses = [ErrorSums() for _ in tensors]
+        self._errors = [ErrorSums() for _ in tensors]
         self._all_weights = sum(t.source.row_count * t.source.columns for t in tensors)
         parallel_for(self._convert, row_chunks(tensors, offsets), threads, self._count)
-        return self._losses
+        return self._errors
 
     def _convert(self, chunk: Chunk) -> _ChunkDone:
         """Convert a chunk, in a worker thread."""
@@ -92,9 +92,9 @@ class WeightStream:
 
     def _count(self, done: _ChunkDone) -> None:
         """Add up the results, and sync now and then, in the calling thread."""
-        loss = self._losses[done.number]
-        loss.error += done.error
-        loss.squares += done.squares
+        error_sums = self._errors[done.number]
+        error_sums.error += done.error
+        error_sums.squares += done.squares
         self._weights += done.weights
         self._progress(self._weights, self._all_weights)
         self._unsynced += done.nbytes

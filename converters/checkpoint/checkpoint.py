@@ -16,7 +16,7 @@ from converters.tensors import Source
 from edgellm.fmt import printable
 
 _FLOATS = ("F32", "F16", "BF16")
-_MOST_TENSORS = 1 << 17
+_MAX_TENSORS = 1 << 17
 
 
 class Checkpoint:
@@ -55,8 +55,8 @@ class Checkpoint:
         stored: dict[str, StoredTensor] = {}
         for file, names in listed.items():
             stored |= _read(path / file, names)
-            if len(stored) > _MOST_TENSORS:
-                fail(path, f"has more than {_MOST_TENSORS} tensors, as no model does; download it again")
+            if len(stored) > _MAX_TENSORS:
+                fail(path, f"has more than {_MAX_TENSORS} tensors, as no model does; download it again")
         return cls(path, config, stored, block)
 
     def source(self, name: str, as_name: str, permutation: rows.RowOrder | None = None) -> Source:

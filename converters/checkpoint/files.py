@@ -12,8 +12,8 @@ from edgellm.system.text_input import decode_utf8
 
 LFS_POINTER = b"version https://git-lfs"
 # Twice the largest tokenizer.json published. Parsed JSON takes eight times its size in memory.
-_MOST_BYTES = 1 << 26
-_DEEPEST = 100  # levels of nesting: a configuration has five, and Python's own functions fail at some hundred
+_MAX_BYTES = 1 << 26
+_MAX_DEPTH = 100  # levels of nesting: a configuration has five, and Python's own functions fail at some hundred
 _HALF_OF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -40,7 +40,7 @@ def read(folder: Path, name: str) -> bytes | None:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             fail(path, "is not a regular file; download it again")
-        if status.st_size > _MOST_BYTES:
+        if status.st_size > _MAX_BYTES:
             fail(path, f"has {size(status.st_size)}, too large for this file; download it again")
         content = path.read_bytes()
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def parse_json(path: Path, content: bytes) -> Any:
 def _is_deep(value: Any) -> bool:
     """Whether JSON has more than _DEEPEST levels of objects and lists."""
     level: list[Any] = [[value]]
-    for _ in range(_DEEPEST + 1):
+    for _ in range(_MAX_DEPTH + 1):
         inner = (item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer))
         level = [item for item in inner if isinstance(item, dict | list)]
     return bool(level)

@@ -21,7 +21,7 @@ _WIDTHS = {
 }
 
 # The largest checkpoints have a hundredth of it. The library accepts 100 MB, and needs ten times that in memory.
-_LONGEST_HEADER = 1 << 24
+_MAX_HEADER_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def read_shard(path: Path) -> dict[str, StoredTensor]:
     """
     nbytes, head = _head(path)
     at = 8 + int.from_bytes(head[:8], "little")
-    if _LONGEST_HEADER < at <= nbytes:
+    if _MAX_HEADER_BYTES < at <= nbytes:
         fail(path, f"has a header of {size(at)}, longer than that of any model; download it again")
     tensors = {}
     for name, dtype, shape in _read_by_library(path, head, at, nbytes):

@@ -26,7 +26,7 @@ def test_only_what_has_changed_is_another_entry(tmp_path: Path) -> None:
             assert (after[-1].version, after[-1].versions) == (2, 2)
             chat.app.controller.navigation.walk(after[-1].key, -1)
             assert (entries.shown()[-1].version, entries.shown()[-1].versions) == (1, 2)
-            assert "TTFT 0.21 s" in entries.shown()[-1].figures
+            assert "TTFT 0.21 s" in entries.shown()[-1].stats
             chat.app.controller.set_system("Be brief.")
             assert entries.shown()[0].role == "system"
 
@@ -40,7 +40,7 @@ def test_a_reply_that_the_program_was_killed_over_says_so(tmp_path: Path) -> Non
             chat.app.controller.conversation.chat.tree.put(
                 replace(chat.app.controller.conversation.path[-1], finish_reason=None, stats=None)
             )
-            assert TranscriptEntries(chat.app.controller).shown()[-1].figures == "not finished"
+            assert TranscriptEntries(chat.app.controller).shown()[-1].stats == "not finished"
 
     run(test())
 
@@ -54,7 +54,7 @@ def test_a_reply_that_waits_for_a_stopped_one_is_not_over(tmp_path: Path) -> Non
             controller.replies.stop()
             controller.sender.send("three")
             shown = TranscriptEntries(controller).shown()
-            assert (shown[-1].role, shown[-1].figures) == ("assistant", "")
+            assert (shown[-1].role, shown[-1].stats) == ("assistant", "")
             await chat.until(lambda: controller.replies.running is None)
 
     run(test())
@@ -83,6 +83,6 @@ def test_what_tools_said_in_an_imported_chat_has_no_end(tmp_path: Path) -> None:
             chat.app.controller.conversation.chat.tree.put(
                 replace(chat.app.controller.conversation.path[-1], role="tool", finish_reason=None, stats=None)
             )
-            assert TranscriptEntries(chat.app.controller).shown()[-1].figures == ""
+            assert TranscriptEntries(chat.app.controller).shown()[-1].stats == ""
 
     run(test())

@@ -1,4 +1,4 @@
-"""What is pasted: it never sends, brings nothing harmful in, and a long one is one chip."""
+"""What is pasted: it never sends, brings nothing harmful in, and a long one is one attachment."""
 
 from collections.abc import Iterable
 
@@ -55,7 +55,7 @@ def test_a_short_text_goes_in_as_it_is_and_does_not_send() -> None:
 
 
 @pytest.mark.parametrize(("text", "chip"), [("line\n" * 19, ""), ("line\n" * 20, "pasted text, 20 lines")])
-def test_from_twenty_lines_it_is_a_chip(text: str, chip: str) -> None:
+def test_from_twenty_lines_it_is_an_attachment(text: str, chip: str) -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         await paste(app, pilot, text)
         assert any("pasted text" in row for row in shown(app)) == bool(chip)
@@ -77,7 +77,7 @@ def test_a_key_that_comes_at_once_after_a_paste_finds_it_there() -> None:
     drive(test)
 
 
-def test_chips_of_pasted_texts_are_joined_into_what_is_sent() -> None:
+def test_attachments_of_pasted_texts_are_joined_into_what_is_sent() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         first, second = "a" * 2001, "\n".join(["line"] * 1234)
         await paste(app, pilot, first)
@@ -91,7 +91,7 @@ def test_chips_of_pasted_texts_are_joined_into_what_is_sent() -> None:
     drive(test)
 
 
-def test_a_chip_is_part_of_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attachment_is_part_of_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.composer.composer._SAVE_AFTER_S", 0.01)
 
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
@@ -105,7 +105,7 @@ def test_a_chip_is_part_of_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     drive(test)
 
 
-def test_a_chip_is_removed_by_backspace_and_opened_by_a_key() -> None:
+def test_an_attachment_is_removed_by_backspace_and_opened_by_a_key() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         text = "\n".join(["line"] * 30)
         await paste(app, pilot, text)
@@ -118,7 +118,7 @@ def test_a_chip_is_removed_by_backspace_and_opened_by_a_key() -> None:
     drive(test)
 
 
-def test_a_text_that_is_too_long_to_be_edited_is_kept_as_a_chip() -> None:
+def test_a_text_that_is_too_long_to_be_edited_is_kept_as_an_attachment() -> None:
     text = "word " * (EDITABLE // 5 + 1)
 
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:

@@ -70,11 +70,11 @@ def test_a_reply_that_streams_looks_like_one_that_was_there_at_once_and_its_end_
         for end in range(0, len(REPLY * 3), 17):
             view.set_text(2, (REPLY * 3)[:end])
             await pilot.pause(0)
-        view.replace(TranscriptEntry(2, "assistant", REPLY * 3, figures="45 t/s"))
+        view.replace(TranscriptEntry(2, "assistant", REPLY * 3, stats="45 t/s"))
         streamed = seen(view)
         assert streamed[-1].strip() == "45 t/s"
         view.show([])
-        view.show([TranscriptEntry(1, "user", "Hi"), TranscriptEntry(2, "assistant", REPLY * 3, figures="45 t/s")])
+        view.show([TranscriptEntry(1, "user", "Hi"), TranscriptEntry(2, "assistant", REPLY * 3, stats="45 t/s")])
         assert seen(view) == streamed
 
     on_screen([TranscriptEntry(1, "user", "Hi"), TranscriptEntry(2, "assistant", "", running=True)], test)

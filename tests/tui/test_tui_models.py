@@ -150,7 +150,7 @@ def test_long_names_are_cut_in_the_middle() -> None:
     assert fitted("ab", 4, right=True) == "  ab"
 
 
-def whole_shelf() -> tuple[ModelRow, ...]:
+def whole_catalog() -> tuple[ModelRow, ...]:
     """What a catalog has when it is complete; each look at it before shows the beginning of that."""
     looks: list[tuple[ModelRow, ...]] = []
     catalog = ModelCatalog(lambda: looks.append(catalog.rows))
@@ -222,7 +222,7 @@ def test_a_file_that_nobody_has_thought_of_is_one_bad_row(machine: Machine, monk
 def test_a_list_that_breaks_off_shows_what_is_known(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.write("models/a.gguf")
     monkeypatch.setattr("edgellm.models.local_models.unfinished_pulls", lambda: 1 // 0)
-    rows = whole_shelf()
+    rows = whole_catalog()
     assert len(rows) == len(SUGGESTIONS) + 2
     assert "ZeroDivisionError" in str(rows[-1].problem)
 
@@ -243,7 +243,7 @@ def test_what_is_on_its_way_is_offered_and_is_no_bad_file(machine: Machine) -> N
     folder = incoming_folder("org/name", files)
     machine.write(folder / "m-Q8_0.gguf.part", bytes(1000))
     write_record(folder, files)
-    rows = whole_shelf()
+    rows = whole_catalog()
     assert (rows[0].name, rows[0].offered, rows[0].bytes) == ("org/name:Q8_0", True, 4000)
     assert rows[0].note == "25% is here: Enter resumes it"
     assert not any(row.problem for row in rows)

@@ -60,7 +60,7 @@ def _entry(source: _Source, error: str) -> TranscriptEntry:
         key=message.id,
         role=message.role,
         text=message.text,
-        figures=error or ("" if source.pending else _figures(message)),
+        stats=error or ("" if source.pending else _figures(message)),
         version=source.version,
         versions=source.versions,
         unseen=source.unseen,

@@ -12,7 +12,7 @@ from textual.widgets.text_area import Selection
 
 from tui.composer.paste import harmless, is_long
 
-_MOST_ROWS = 10
+_MAX_ROWS = 10
 
 
 class Editor(TextArea):
@@ -52,7 +52,7 @@ class Editor(TextArea):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The rows of the text, up to ten and to a third of the screen."""
         rows = super().get_content_height(container, viewport, width)
-        return max(1, min(rows, _MOST_ROWS, viewport.height // 3))
+        return max(1, min(rows, _MAX_ROWS, viewport.height // 3))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave a key to others where it would do nothing here."""

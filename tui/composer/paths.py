@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tui.composer.completion import CompletionItem
 
-_MOST = 50
+_MAX_COMPLETIONS = 50
 
 _SPECIAL = re.compile(r"""([\s'"\\])""")
 _ESCAPED = re.compile(r"""\\([\s'"\\])""")
@@ -32,7 +32,7 @@ def complete_path(typed: str) -> list[CompletionItem]:
         return []
     lower, hidden = begun.casefold(), begun.startswith(".")
     fitting = (name for name in names if name.casefold().startswith(lower) and (hidden or not name.startswith(".")))
-    return [_completion(folder / name, head) for name in heapq.nsmallest(_MOST, fitting, key=str.casefold)]
+    return [_completion(folder / name, head) for name in heapq.nsmallest(_MAX_COMPLETIONS, fitting, key=str.casefold)]
 
 
 @lru_cache(maxsize=1)

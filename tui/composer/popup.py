@@ -12,7 +12,7 @@ from edgellm.fmt import printable
 from tui.composer.completion import CompletionItem, preselected, word_start
 from tui.composer.editor import Editor
 
-_MOST_ROWS = 8
+_MAX_ROWS = 8
 
 
 class Popup(OptionList, can_focus=False):
@@ -77,7 +77,7 @@ class Popup(OptionList, can_focus=False):
         self.clear_options()
         self.add_options(self._rows())
         self.highlighted = selected
-        rows = max(1, min(len(completions), _MOST_ROWS, self._room))
+        rows = max(1, min(len(completions), _MAX_ROWS, self._room))
         self.styles.max_height, self.styles.offset = rows, (0, -rows)
 
     @property

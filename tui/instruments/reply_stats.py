@@ -12,7 +12,7 @@ _ENDINGS = {
     "cancelled": "stopped by you",
     "error": "broken off by an error",
 }
-_LARGEST = 1e12  # beyond, infinite or not a number at all
+_MAX_VALUE = 1e12  # beyond, infinite or not a number at all
 
 
 def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, dropped_tokens: int = 0) -> str:
@@ -45,4 +45,4 @@ def _number(stats: Mapping[str, Any], key: str) -> float | None:
     value = stats.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value < _LARGEST else None
+    return float(value) if 0 <= value < _MAX_VALUE else None

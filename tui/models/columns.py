@@ -11,8 +11,8 @@ from textual.content import Content
 from edgellm.fmt import count, printable, size
 from tui.models.row import Fit, ModelRow
 
-_LEAST_NAME, _GAP, _MARK = 24, "  ", "● "
-_MOST_NAME = 48
+_MIN_NAME, _GAP, _MARK = 24, "  ", "● "
+_MAX_NAME = 48
 """Cells of the longest name for which the column of notes is left out."""
 _STYLES: dict[Fit, str] = {"fits": "$text-success", "tight": "$text-warning", "too large": "$text-error", "unknown": ""}
 
@@ -62,12 +62,12 @@ _OFFERED: TableColumns = (
 def offered(rows: Iterable[ModelRow], width: int) -> TableColumns:
     """Columns for models to pull. Their names may differ only in the middle: notes are shown if names fit whole."""
     longest = max((cell_len(_MARK + printable(row.name, 400)) for row in rows), default=0)
-    return _OFFERED if _room(_OFFERED, width) >= min(longest, _MOST_NAME) else _OFFERED[:-1]
+    return _OFFERED if _room(_OFFERED, width) >= min(longest, _MAX_NAME) else _OFFERED[:-1]
 
 
 def broken(width: int) -> TableColumns:
     """Columns for models that cannot be opened: the reason gets all room but the name's."""
-    room = max(1, width - _LEAST_NAME - len(_GAP))
+    room = max(1, width - _MIN_NAME - len(_GAP))
     return (
         TableColumn("", room, 0, lambda row: row.problem or "", right=False, style=lambda row: "$foreground-muted"),
     )
@@ -76,7 +76,7 @@ def broken(width: int) -> TableColumns:
 def visible(columns: TableColumns, width: int) -> list[TableColumn]:
     """The columns that fit beside a name."""
     shown = list(columns)
-    while shown and _room(shown, width) < _LEAST_NAME:
+    while shown and _room(shown, width) < _MIN_NAME:
         shown.remove(max(shown, key=lambda column: column.rank))
     return shown
 

@@ -6,7 +6,7 @@ from tui.transcript.blocks import Block, block_lines
 from tui.transcript.lines import Line
 from tui.transcript.styles import TranscriptStyles
 
-_MOST = 3_000  # lines kept; one takes about a kilobyte
+_MAX_LINES = 3_000  # lines kept; one takes about a kilobyte
 
 
 class LineCache:
@@ -24,7 +24,7 @@ class LineCache:
         if lines is None:
             lines = self._kept[block] = block_lines(block, self._styles, self._width)
             self._count += len(lines)
-            while self._count > _MOST and len(self._kept) > 1:
+            while self._count > _MAX_LINES and len(self._kept) > 1:
                 self._count -= len(self._kept.popitem(last=False)[1])
         else:
             self._kept.move_to_end(block)

@@ -8,14 +8,14 @@ class TranscriptEntry:
     """A message. `text` is as written, including a model's `<think>...</think>`.
 
     `role` is `user`, `assistant`, `system` or `tool`; a reply is Markdown, other texts are shown as written.
-    `figures` is a line of statistics below a reply. With several `versions`, the heading shows `version`, counted
+    `stats` is a line of statistics below a reply. With several `versions`, the heading shows `version`, counted
     from 1. An `unseen` message was not in the context of the last reply, and is dimmed. A `running` reply streams now.
     """
 
     key: int
     role: str
     text: str
-    figures: str = ""
+    stats: str = ""
     version: int = 1
     versions: int = 1
     unseen: bool = False

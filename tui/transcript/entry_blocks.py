@@ -58,8 +58,8 @@ class EntryBlocks:
             yield from self._reply(entry)
         else:
             yield from self._said(entry.text.split("\n"))
-        if entry.figures:
-            yield StatsLine(entry.figures)
+        if entry.stats:
+            yield StatsLine(entry.stats)
 
     def _said(self, lines: list[str]) -> Iterator[Block]:
         """A message as written; of a long one, such as a file, beginning and end unless it is opened."""

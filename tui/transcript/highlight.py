@@ -18,7 +18,7 @@ Tokens = list[tuple[tuple[str, ...], str]]
 CHUNK = 32
 """Lines of code that are highlighted together: the limit bounds the cost of a growing code block."""
 
-_LONGEST = 20_000  # characters of a chunk; some lexers take a time that grows with its square
+_MAX_CHARS = 20_000  # characters of a chunk; some lexers take a time that grows with its square
 _STYLES = {
     ("Keyword",): "keyword",
     ("Keyword", "Type"): "type",
@@ -67,7 +67,7 @@ def _line_ends(tokens: Tokens) -> set[int]:
 
 
 def _tokens(code: str, language: str) -> Tokens:
-    lexer = _lexer(language) if len(code) <= _LONGEST else None
+    lexer = _lexer(language) if len(code) <= _MAX_CHARS else None
     if lexer is None:
         return [((), code)]
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BULLETS = "•◦▪"
 _TASKS = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
-_NARROWEST = 24  # cells: deeper nesting is not indented further
+_MIN_WIDTH = 24  # cells: deeper nesting is not indented further
 
 
 class Markdown:
@@ -125,7 +125,7 @@ def _end(tokens: list["Token"], at: int) -> int:
 
 
 def _narrower(width: int, by: int) -> int:
-    return min(width, max(_NARROWEST, width - by))
+    return min(width, max(_MIN_WIDTH, width - by))
 
 
 def _task(item: list["Token"]) -> str | None:

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 Links = tuple[tuple[str, str], ...]
 """Definitions of link references: markdown-it's normalized label, and the address."""
 
-_DEEPEST = 60  # levels of nesting, two per list; markdown-it drops text nested deeper than its limit
-_LONGEST = 16_384  # characters in a block; some patterns take markdown-it quadratic time, seconds for longer ones
-_MOST_BRACKETS = 400
+_MAX_NESTING = 60  # levels of nesting, two per list; markdown-it drops text nested deeper than its limit
+_MAX_BLOCK_CHARS = (
+    16_384  # characters in a block; some patterns take markdown-it quadratic time, seconds for longer ones
+)
+_MAX_BRACKETS = 400
 
 
 def parse_blocks(source: str) -> tuple[list["Token"], Links]:
@@ -31,7 +33,7 @@ def parse(source: str, links: Links) -> list["Token"] | None:
     """All tokens of some blocks; None for a text too long or too deeply nested to parse, which is shown as written."""
     tokens, _ = parse_blocks(source)
     inline = [token for token in tokens if token.type == "inline"]
-    if any(token.level >= _DEEPEST for token in tokens) or any(_endless(token.content) for token in inline):
+    if any(token.level >= _MAX_NESTING for token in tokens) or any(_endless(token.content) for token in inline):
         return None
     environment = {"references": {label: {"href": href, "title": ""} for label, href in links}}
     parser = _parser()
@@ -42,13 +44,13 @@ def parse(source: str, links: Links) -> list["Token"] | None:
 
 
 def _endless(content: str) -> bool:
-    return len(content) > _LONGEST or content.count("[") > _MOST_BRACKETS
+    return len(content) > _MAX_BLOCK_CHARS or content.count("[") > _MAX_BRACKETS
 
 
 @functools.cache
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST + 4})
+    parser = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING + 4})
     add_maths(parser)
     return parser.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])

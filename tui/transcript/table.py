@@ -10,7 +10,7 @@ from tui.transcript.styles import TranscriptStyles
 
 Cell = list[Span]
 
-_NARROWEST = 6  # least cells of a column that is made narrower; if the columns still do not fit, rows become lists
+_MIN_WIDTH = 6  # least cells of a column that is made narrower; if the columns still do not fit, rows become lists
 _BETWEEN = " │ "
 
 
@@ -43,7 +43,7 @@ def _fit(natural: Sequence[int], width: int) -> list[int] | None:
         limit = (low + high + 1) // 2
         low, high = (limit, high) if sum(min(column, limit) for column in widths) <= width else (low, limit - 1)
     fitted = [min(column, low) for column in widths]
-    narrow = any(given < min(wanted, _NARROWEST) for given, wanted in zip(fitted, widths, strict=True))
+    narrow = any(given < min(wanted, _MIN_WIDTH) for given, wanted in zip(fitted, widths, strict=True))
     return None if narrow or low < 1 else fitted
 
 

@@ -10,8 +10,8 @@ from tui.transcript.strips import GUTTER
 from tui.transcript.styles import TranscriptStyles
 from tui.transcript.virtual_list import LinePosition, VirtualList
 
-_MOST_COLUMNS = 100  # longer lines are hard to read
-_LEAST_COLUMNS = 10
+_MAX_COLUMNS = 100  # longer lines are hard to read
+_MIN_COLUMNS = 10
 
 
 class Viewport:
@@ -22,7 +22,7 @@ class Viewport:
     """
 
     def __init__(self, widget: ScrollView, on_following: Callable[[bool], object]) -> None:
-        self.list = VirtualList(TranscriptStyles.plain(), _MOST_COLUMNS)
+        self.list = VirtualList(TranscriptStyles.plain(), _MAX_COLUMNS)
         self.following = True
         self._widget = widget
         self._on_following = on_following
@@ -43,7 +43,7 @@ class Viewport:
         """Pass the theme's styles and the widget's width to the list; return whether they are others."""
         styles = TranscriptStyles.of(self._widget) if self._stale_styles else self.list.styles
         self._stale_styles = False
-        width = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, self._widget.scrollable_size.width - GUTTER - 1))
+        width = min(_MAX_COLUMNS, max(_MIN_COLUMNS, self._widget.scrollable_size.width - GUTTER - 1))
         changed = styles != self.list.styles or width != self.list.width
         if changed:
             self.list.restyle(styles, width)

@@ -92,15 +92,15 @@ class VirtualList:
         if not 0 <= y < tops[-1]:
             return None
         number = bisect_right(tops, y) - 1
-        inner = self._inner(number)
-        local = min(y - tops[number], inner[-1] - 1)
-        block = bisect_right(inner, local) - 1
+        block_tops = self._block_tops(number)
+        local = min(y - tops[number], block_tops[-1] - 1)
+        block = bisect_right(block_tops, local) - 1
         return LinePosition(
             number,
             self.rows[number].content.entry.key,
             block,
-            local - inner[block],
-            inner[block + 1] - inner[block],
+            local - block_tops[block],
+            block_tops[block + 1] - block_tops[block],
         )
 
     def y(self, position: LinePosition) -> int:
@@ -108,11 +108,11 @@ class VirtualList:
         if not self.rows:
             return 0
         number = min(self._index.get(position.key, position.row), len(self.rows) - 1)
-        inner = self._inner(number)
-        block = min(position.block, len(inner) - 2)
-        height = inner[block + 1] - inner[block]
+        block_tops = self._block_tops(number)
+        block = min(position.block, len(block_tops) - 2)
+        height = block_tops[block + 1] - block_tops[block]
         line = position.line if height == position.height else position.line * height // max(1, position.height)
-        return self.tops()[number] + inner[block] + line
+        return self.tops()[number] + block_tops[block] + line
 
     def measure(self, y: int, above: int, below: int) -> int:
         """Render the `above` lines before `y` and the `below` lines from it on; return the new `y` of that line."""
@@ -129,7 +129,7 @@ class VirtualList:
         """The first line of an entry that contains one of the lower-case words."""
         number = self._index[key]
         row = self.rows[number]
-        for block in range(len(self._inner(number)) - 1):
+        for block in range(len(self._block_tops(number)) - 1):
             lines = self._lines(row, block)
             for at, line in enumerate(lines):
                 text = line.text.casefold()
@@ -154,24 +154,26 @@ class VirtualList:
             self._tops = None
         return lines
 
-    def _after(self, number: int, block: int) -> Iterator[tuple[VirtualRow, int]]:
+    def _after(self, number: int, first: int) -> Iterator[tuple[VirtualRow, int]]:
+        """The blocks from block `first` of row `number` on."""
         for at in range(number, len(self.rows)):
-            for inner in range(block, len(self._inner(at)) - 1):
-                yield self.rows[at], inner
-            block = 0
+            for block in range(first, len(self._block_tops(at)) - 1):
+                yield self.rows[at], block
+            first = 0
 
-    def _before(self, number: int, block: int) -> Iterator[tuple[VirtualRow, int]]:
-        for inner in range(block - 1, -1, -1):
-            yield self.rows[number], inner
+    def _before(self, number: int, end: int) -> Iterator[tuple[VirtualRow, int]]:
+        """The blocks before block `end` of row `number`, backwards."""
+        for block in range(end - 1, -1, -1):
+            yield self.rows[number], block
         for at in range(number - 1, -1, -1):
-            for inner in range(len(self._inner(at)) - 2, -1, -1):
-                yield self.rows[at], inner
+            for block in range(len(self._block_tops(at)) - 2, -1, -1):
+                yield self.rows[at], block
 
-    def _inner(self, number: int) -> list[int]:
+    def _block_tops(self, number: int) -> list[int]:
         """The first line of each block of a row. Splitting it into blocks now may correct its estimated height."""
         row = self.rows[number]
-        guess = row.height(self.width)
-        inner = row.tops(self.width)
-        if inner[-1] != guess:
+        estimate = row.height(self.width)
+        block_tops = row.tops(self.width)
+        if block_tops[-1] != estimate:
             self._tops = None
-        return inner
+        return block_tops

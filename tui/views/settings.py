@@ -34,13 +34,7 @@ class SettingsScreen(View):
         bind("settings.up", "up", "app.focus_previous", "Up", "The setting above", show=False),
         bind("settings.down", "down", "app.focus_next", "Down", "The setting below", show=False),
         bind("settings.reset", "ctrl+r", "reset", "Default", "Reset this setting"),
-        bind(
-            "settings.reset_all",
-            "ctrl+t",
-            "reset_all",
-            "All defaults",
-            "Reset all settings of this model",
-        ),
+        bind("settings.reset_all", "ctrl+t", "reset_all", "All defaults", "Reset all settings of this model"),
     ]
 
     def __init__(self, controller: ChatController) -> None:
