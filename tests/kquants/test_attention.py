@@ -104,7 +104,7 @@ def seen_by(shape: Shape, q: Array, scale: float) -> Array:
 @pytest.mark.parametrize("fill", [0xFF, 0x00, 0x7C])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_attention_is_softmax_over_the_visible_cells(shape: Shape, fill: int) -> None:
-    # What no row sees, the tails of pages and the other layers among it, is NaN, or 0, or 5e36.
+    # Memory that no row sees, such as the tails of pages and other layers, holds NaN, 0 or 5e36.
     rng = np.random.default_rng(shape.head_dim)
     pages = Pages(shape, 9, fill)
     tables = [[8], [3], [0], [5, 1], [7, 2, 6]]
@@ -139,8 +139,8 @@ GROUPED = [(1, 1, 8), (2, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 16), (24, 2, 8)
 @pytest.mark.parametrize("kv", KINDS)
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), GROUPED)
 def test_consecutive_rows_are_as_alone(heads: int, kv_heads: int, head_dim: int, kv: str) -> None:
-    # Kernels take rows of one sequence together. Here they cross into new pages, change between sequences in the
-    # middle, go back, leave one out, and each sees one cell more; what none of them may see is NaN.
+    # Kernels process consecutive rows of a sequence together. Here rows cross into new pages, change to another
+    # sequence and back, and skip a cell; cells that no row may see are NaN.
     shape, rng = Shape(heads, kv_heads, head_dim, kv), np.random.default_rng(heads)
     first, second = [4, 2, 0], [1, 3]
     runs = [(first, range(58, 69)), (second, range(1, 4)), (first, range(126, 131)), (second, range(60, 63)),
@@ -247,7 +247,7 @@ def test_nan_in_a_visible_value_shows() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("at", ["key", "value"])
 def test_q8_0_pages_show_what_is_not_finite(at: str, bad: float) -> None:
-    """A block with it has no scale: the result is NaN for who sees it, and all of the block's values are."""
+    """A block with such a value has no scale: all of its values are NaN, and so is the result of rows that see them."""
     shape, table = Shape(1, 1, 64, "q8_0"), [0, 1]
     pages, (k, v) = Pages(shape, 2, 0), some_cells(np.random.default_rng(4), shape, 66)
     rows = Rows(pages, [table] * 66, [*range(1, 67)], np.array([[[1, 0]]] * 66, F32))

@@ -21,7 +21,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSI
 
 @pytest.fixture(params=["open", "by path"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KernelCache]:
-    """A folder as all systems have it, and as Windows does, where files of open folders cannot be named."""
+    """A cache with a descriptor, and one without, as on Windows, where files are opened by path."""
     with cache.open_cache(tmp_path) as opened:
         assert opened
         yield opened if request.param == "open" else KernelCache(tmp_path, None)
@@ -138,7 +138,8 @@ while True:
 @posix
 @pytest.mark.parametrize("swapped", ["folder", "file"])
 def test_a_race_is_never_lost(swapped: str, tmp_path: Path) -> None:
-    """While somebody exchanges what is trusted for what is not, and back, nothing of the latter is read."""
+    """While another process exchanges a trusted folder or file for an untrusted one, and back, only the trusted is
+    read."""
     good, evil, seen = tmp_path / "cache", tmp_path / "evil", set[bytes | None]()
     for path, content in ((good, b"code"), (evil, b"evil")):
         with cache.open_cache(path) as folder:

@@ -35,7 +35,7 @@ Wait = Callable[[Callable[[], None]], list[tuple[int, int]]]
 
 @pytest.fixture(params=["open", "by path"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KernelCache]:
-    """A folder as all systems have it, and as Windows does, where files of open folders cannot be named."""
+    """A cache with a descriptor, and one without, as on Windows, where files are opened by path."""
     with cache.open_cache(tmp_path) as opened:
         assert opened
         yield opened if request.param == "open" else KernelCache(tmp_path, None)

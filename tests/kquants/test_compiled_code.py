@@ -30,8 +30,8 @@ def test_a_kernel_that_calls_an_external_function() -> None:
         compile_kernel(outward)
 
 
-def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:
-    """Where a part did, LLVM left out an access at an offset of 0, or could not make it part of another."""
+def test_null_is_a_valid_address_in_every_part_of_a_kernel() -> None:
+    """Without the attribute, LLVM leaves out an access at an offset of 0, or does not inline the part."""
     from kquants.compiler import compile
 
     code = str(compile.optimized("rope_store_q8_0", jit.target_machine()))
@@ -42,7 +42,7 @@ def test_no_part_of_a_kernel_takes_an_address_for_impossible() -> None:
 
 
 def test_no_kernel_reads_a_variable_before_it_is_assigned() -> None:
-    """Such a variable would be undefined: no slot of one is cleared."""
+    """Such a variable would be undefined: stack slots are not cleared."""
     code = """
 import gc, warnings
 from numba.core import bytecode, config, errors, interpreter, postproc, ssa

@@ -1,4 +1,4 @@
-"""Products of bytes are exact for all bytes, in whatever way this CPU makes them (others: test_cpus)."""
+"""Dot products of bytes are exact for all bytes, in this CPU's lowering (others: test_cpus)."""
 
 from functools import cache
 from itertools import product

@@ -1,4 +1,4 @@
-"""Encoders of floats and of blocks of 32 weights: what they write, how well, and what they refuse."""
+"""Encoders of floats and of blocks of 32 weights: their bytes, their errors, and values that they refuse."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -33,7 +33,7 @@ with open_cache(Path(sys.argv[1])) as folder:
 
 @pytest.fixture
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process as if it knew no closures."""
+    """This process as if it had read no index."""
     monkeypatch.setattr(fingerprint, "_CLOSURES", {})
 
 
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Iterator[KernelCache]:
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The fingerprint of every kernel as the sources are; of "" that of the package."""
+    """The fingerprint of every kernel, from unchanged sources; under "" that of the package."""
     return fingerprints(tmp_path_factory.mktemp("before"))
 
 
@@ -75,7 +75,7 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-def test_what_no_code_is_made_of_changes_nothing(copy: Path, changed: Callable[[], set[str]]) -> None:
+def test_comments_docstrings_and_other_modules_change_nothing(copy: Path, changed: Callable[[], set[str]]) -> None:
     assert changed() == set(), "the place does not matter"
     for path in (copy / "simd" / "floats.py", copy / "formats" / "q4_k.py", copy / "compiler" / "target.py"):
         replace(path, '"""', '"""Another sentence. ')

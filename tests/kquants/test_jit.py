@@ -211,7 +211,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, fresh: None, monkeypatch: 
 
 @pytest.mark.skipif(os.name != "posix", reason="owners are POSIX")
 def test_the_folder_of_another_user(compiled: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What lies in it must not be run, however good it looks.
+    # Code in it must not be run, even if it is not damaged.
     only_object(compiled).write_bytes(b"evil")
     other = os.getuid() + 1
     if os.getuid() == 0:

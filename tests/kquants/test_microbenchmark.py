@@ -1,4 +1,4 @@
-"""The kernels that measure do all the work that they are measured by: their sums are those of NumPy."""
+"""The microbenchmarks do all the work that is counted: their sums are those of NumPy."""
 
 import numpy as np
 import pytest

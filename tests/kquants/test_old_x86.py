@@ -1,4 +1,4 @@
-"""Without FMA and F16C results have the bits that those instructions give, on scalars and on vectors."""
+"""Without FMA and F16C, results have the bits that these instructions give, for scalars and vectors."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -25,7 +25,7 @@ def rotated(x: Array, angles: Array, rope_type: int) -> Array:
 
 @dataclass
 class Stored:
-    """What `rope_store` was given and made: q and k are rotated in place; all float32 [row, head, head_dim]."""
+    """Operands and results of `rope_store`: q and k are rotated in place; all float32 [row, head, head_dim]."""
 
     q: Array
     k: Array
@@ -48,7 +48,7 @@ def rope_store(shape: Shape, rope_dim: int, rope_type: int, tables: list[list[in
         width = heads * shape.head_dim
         assert same_bits(x[:, width:].copy(), was[:, width:].copy()), "wrote past the row"
         wanted = rotated(was[:, :width].reshape(n, heads, shape.head_dim), angles, rope_type).reshape(n, width)
-        # Angles, cosine and sine are rounded once, the products once and their sum once, at sizes up to 6.
+        # Angles, cosine and sine are rounded once, the products once and their sum once, at magnitudes up to 6.
         assert np.abs(x[:, :width] - wanted).max(initial=0) < 1e-6
     q, k, v = (x[:, :-EXTRA].reshape(n, -1, shape.head_dim) for x in (q, k, v))
     return Stored(q, k, v, pages)
