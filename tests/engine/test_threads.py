@@ -58,7 +58,7 @@ def test_threads_that_look_out_for_a_program_end_at_once(monkeypatch: pytest.Mon
 
 
 def test_each_program_has_as_many_of_the_threads_as_it_asks_for() -> None:
-    # Each waits until so many are there, so that nobody does the work without the others.
+    # Each thread waits for the others, so that none does all the work.
     there: set[tuple[int, int]] = set()
     all_there = threading.Event()
 
