@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
 
 _NUMBER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
 
@@ -37,20 +38,23 @@ class CheckpointLayout:
 
 def layouts_of(facts: ArchitectureFacts) -> tuple[CheckpointLayout, ...]:
     """The layouts that checkpoints of an architecture may have."""
-    block = {f"layers.*.{tensor.hugging_face}": tensor.gguf for tensor in facts.block_tensors}
-    names = {"embed_tokens": "token_embd", "norm": "output_norm", **block}
-    meta_block = {f"layers.*.{tensor.meta}": tensor.gguf for tensor in facts.block_tensors if tensor.meta}
-    meta = {"tok_embeddings": "token_embd", "norm": "output_norm", "output": "output", **meta_block}
     return (
-        _hugging_face("model.", names),
-        _hugging_face("", names),  # of a model saved without its head, such as Qwen3-Embedding
-        CheckpointLayout("Meta and Mistral", meta, RopeType.NORM),
+        _hugging_face(facts, "model."),
+        _hugging_face(facts, ""),  # of a model saved without its head, such as Qwen3-Embedding
+        _meta(facts),
     )
 
 
-def _hugging_face(prefix: str, names: Mapping[str, str]) -> CheckpointLayout:
-    prefixed = {prefix + name: gguf_name for name, gguf_name in names.items()}
-    return CheckpointLayout("Hugging Face", prefixed | {"lm_head": "output"}, RopeType.NEOX)
+def _hugging_face(facts: ArchitectureFacts, prefix: str) -> CheckpointLayout:
+    names = {f"{prefix}{each.hugging_face}": each.gguf for each in (EMBEDDING, OUTPUT_NORM)}
+    names |= {f"{prefix}layers.*.{each.hugging_face}": each.gguf for each in facts.block_tensors}
+    return CheckpointLayout("Hugging Face", names | {OUTPUT.hugging_face: OUTPUT.gguf}, RopeType.NEOX)
+
+
+def _meta(facts: ArchitectureFacts) -> CheckpointLayout:
+    names = {each.meta: each.gguf for each in (EMBEDDING, OUTPUT_NORM, OUTPUT) if each.meta}
+    names |= {f"layers.*.{each.meta}": each.gguf for each in facts.block_tensors if each.meta}
+    return CheckpointLayout("Meta and Mistral", names, RopeType.NORM)
 
 
 def find_layout(layouts: Iterable[CheckpointLayout], names: Iterable[str]) -> CheckpointLayout | None:
@@ -60,4 +64,4 @@ def find_layout(layouts: Iterable[CheckpointLayout], names: Iterable[str]) -> Ch
 
 
 def _is_embedding(layout: CheckpointLayout, name: str) -> bool:
-    return layout.gguf_name(name) == "token_embd.weight"
+    return layout.gguf_name(name) == f"{EMBEDDING.gguf}.weight"

@@ -13,12 +13,12 @@ from converters.checkpoint import Checkpoint
 from converters.tensors import Source
 from edgellm.arch.description import ModelSizes, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_EMBEDDING, _OUTPUT = "token_embd.weight", "output.weight"
 _IN_A_LARGER_MODEL = ("model.language_model.", "language_model.", "model.text_model.", "text_model.")
 
 
@@ -38,7 +38,7 @@ def read_tensors(
     wanted = dict(_shapes(facts, biases, sizes))
     layout = _layout(checkpoint, config, facts)
     found = _match(checkpoint, config, layout, facts, wanted)
-    optional = {_OUTPUT} if config.flag("tie_word_embeddings") else set()
+    optional = {f"{OUTPUT.gguf}.weight"} if config.flag("tie_word_embeddings") else set()
     for gguf_name in wanted:
         if gguf_name not in found and gguf_name not in optional:
             config.fail(f"the checkpoint has no tensor for {gguf_name} of GGUF; get another copy of it")
@@ -83,9 +83,7 @@ def _match(
 
 def _shapes(facts: ArchitectureFacts, biases: list[str], sizes: ModelSizes) -> Iterator[tuple[str, tuple[int, ...]]]:
     """GGUF names and shapes, in numpy order, of all tensors of the model."""
-    yield _EMBEDDING, (sizes.vocab, sizes.width)
-    yield "output_norm.weight", (sizes.width,)
-    yield _OUTPUT, (sizes.vocab, sizes.width)
+    yield from ((f"{each.gguf}.weight", sizes.shape(each.shape)) for each in (EMBEDDING, OUTPUT_NORM, OUTPUT))
     shapes = {stem: sizes.shape(dimensions) for stem, dimensions in facts.shapes.items()}
     for layer in (f"blk.{i}." for i in range(sizes.layer_count)):
         yield from ((f"{layer}{stem}.weight", shape) for stem, shape in shapes.items())

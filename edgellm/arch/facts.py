@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 from edgellm.arch.description import RopeType
-from edgellm.arch.tensor_names import BlockTensor, Dimension
+from edgellm.arch.tensor_names import Dimension, TensorFacts
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ArchitectureFacts:
 
     name: str
     rope_type: RopeType
-    block_tensors: tuple[BlockTensor, ...]
+    block_tensors: tuple[TensorFacts, ...]
     checkpoints: tuple[CheckpointClass, ...]
     biases: tuple[str, ...] = ()
     writes_head_dim: bool = True

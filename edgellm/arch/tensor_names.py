@@ -1,19 +1,19 @@
-"""Tensors of a layer: their names in GGUF files and in checkpoints, and their shapes.
+"""The tensors of a model: their names in GGUF files and in checkpoints, and their shapes.
 
-Names are stems. In GGUF `attn_q` is `blk.0.attn_q.weight`, and perhaps `blk.0.attn_q.bias`; in Hugging Face's layout
-`self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`.
+Names are stems. In GGUF `attn_q` is `blk.0.attn_q.weight`, and perhaps `blk.0.attn_q.bias`, for layer 0; in Hugging
+Face's layout `self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-Dimension = Literal["width", "q_width", "kv_width", "head_dim", "ffn"]
+Dimension = Literal["vocab", "width", "q_width", "kv_width", "head_dim", "ffn"]
 """A field or property of `edgellm.arch.description.ModelSizes`."""
 
 
 @dataclass(frozen=True)
-class BlockTensor:
-    """A weight of each layer; `shape` is in numpy order. `meta` is its stem in Meta's and Mistral's own layout."""
+class TensorFacts:
+    """The names of a weight and its shape, in numpy order. `meta` is its name in Meta's and Mistral's own layout."""
 
     gguf: str
     hugging_face: str
@@ -21,24 +21,29 @@ class BlockTensor:
     shape: tuple[Dimension, ...]
 
 
+EMBEDDING = TensorFacts("token_embd", "embed_tokens", "tok_embeddings", ("vocab", "width"))
+OUTPUT_NORM = TensorFacts("output_norm", "norm", "norm", ("width",))
+OUTPUT = TensorFacts("output", "lm_head", "output", ("vocab", "width"))
+"""The tensors outside of layers. Models with tied embeddings may have no output matrix."""
+
 BLOCK = (
-    BlockTensor("attn_q", "self_attn.q_proj", "attention.wq", ("q_width", "width")),
-    BlockTensor("attn_k", "self_attn.k_proj", "attention.wk", ("kv_width", "width")),
-    BlockTensor("attn_v", "self_attn.v_proj", "attention.wv", ("kv_width", "width")),
-    BlockTensor("attn_output", "self_attn.o_proj", "attention.wo", ("width", "q_width")),
-    BlockTensor("ffn_gate", "mlp.gate_proj", "feed_forward.w1", ("ffn", "width")),
-    BlockTensor("ffn_up", "mlp.up_proj", "feed_forward.w3", ("ffn", "width")),
-    BlockTensor("ffn_down", "mlp.down_proj", "feed_forward.w2", ("width", "ffn")),
-    BlockTensor("attn_norm", "input_layernorm", "attention_norm", ("width",)),
-    BlockTensor("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",)),
+    TensorFacts("attn_q", "self_attn.q_proj", "attention.wq", ("q_width", "width")),
+    TensorFacts("attn_k", "self_attn.k_proj", "attention.wk", ("kv_width", "width")),
+    TensorFacts("attn_v", "self_attn.v_proj", "attention.wv", ("kv_width", "width")),
+    TensorFacts("attn_output", "self_attn.o_proj", "attention.wo", ("width", "q_width")),
+    TensorFacts("ffn_gate", "mlp.gate_proj", "feed_forward.w1", ("ffn", "width")),
+    TensorFacts("ffn_up", "mlp.up_proj", "feed_forward.w3", ("ffn", "width")),
+    TensorFacts("ffn_down", "mlp.down_proj", "feed_forward.w2", ("width", "ffn")),
+    TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",)),
+    TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",)),
 )
-"""Pre-norm attention and SwiGLU."""
+"""Tensors of each layer: pre-norm attention and SwiGLU."""
 
 HEAD_NORMS = (
-    BlockTensor("attn_q_norm", "self_attn.q_norm", None, ("head_dim",)),
-    BlockTensor("attn_k_norm", "self_attn.k_norm", None, ("head_dim",)),
+    TensorFacts("attn_q_norm", "self_attn.q_norm", None, ("head_dim",)),
+    TensorFacts("attn_k_norm", "self_attn.k_norm", None, ("head_dim",)),
 )
-"""RMSNorm over each head of q and k."""
+"""Tensors of each layer: RMSNorm over each head of q and k."""
 
 QKV = ("attn_q", "attn_k", "attn_v")
 ATTENTION = (*QKV, "attn_output")

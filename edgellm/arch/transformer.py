@@ -11,6 +11,7 @@ from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.refuse import refuse
 from edgellm.arch.rope import read_rope
 from edgellm.arch.sizes import read_sizes
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM, TensorFacts
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import GGUFFile, Tensor
 
@@ -22,18 +23,23 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
     if not file.get_bool(f"{facts.name}.attention.causal", True):
         refuse(file, "models whose tokens see the ones after them write no text; they are not supported")
     sizes, tensors = read_sizes(file), Tensors(file)
-    embedding = tensors.matrix("token_embd.weight", sizes.vocab, sizes.width)
-    tied = "output.weight" not in tensors
+    embedding = _matrix(tensors, EMBEDDING, sizes)
+    is_tied = f"{OUTPUT.gguf}.weight" not in tensors
     description = Description(
         **vars(sizes),
         rope=read_rope(file, sizes.head_dim, facts.rope_type),
         embedding=embedding,
         layers=tuple(_LayerReader(tensors, f"blk.{i}.", sizes, facts).layer() for i in range(sizes.layer_count)),
-        output_norm=tensors.vector("output_norm.weight", sizes.width),
-        output=embedding if tied else tensors.matrix("output.weight", sizes.vocab, sizes.width),
+        output_norm=tensors.vector(f"{OUTPUT_NORM.gguf}.weight", *sizes.shape(OUTPUT_NORM.shape)),
+        output=embedding if is_tied else _matrix(tensors, OUTPUT, sizes),
     )
     tensors.finish("rope_freqs.weight")
     return description
+
+
+def _matrix(tensors: Tensors, facts: TensorFacts, sizes: ModelSizes) -> Tensor:
+    rows, columns = sizes.shape(facts.shape)
+    return tensors.matrix(f"{facts.gguf}.weight", rows, columns)
 
 
 @dataclass(frozen=True)

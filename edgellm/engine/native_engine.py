@@ -61,7 +61,7 @@ class NativeEngine:
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._pools: list[PagePool] = []
         self._closed = self._stopping = False
-        self._origin = ForkGuard()
+        self._fork_guard = ForkGuard()
         self._run_on(*self._gpu_opener.open(offload.layers, uploading))
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
@@ -107,7 +107,7 @@ class NativeEngine:
         ids that the model does not have, or if its file was cut short; in each case the sequences hold what they held
         before.
         """
-        self._origin.check("the engine")
+        self._fork_guard.check("the engine")
         if self._closed:
             raise EdgeLLMError("the engine was closed; open the model again")
         self._runner.cpu.threads.settle()  # before anything that an interrupted run may still use is touched

@@ -38,14 +38,14 @@ from kquants.threadpool.control_block import (
 POOL_KERNELS = ("submit_job", "run_caller", "run_worker")
 """The kernels of the pool itself: see `kquants.threadpool.jobs`."""
 
-LONGEST_MS = 30
+MAX_CALL_MS = 30
 """Milliseconds after which the caller returns to Python, if Python handles signals in its thread."""
 
 _Integer = ctypes.c_int64
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 
 
-def _waiting() -> tuple[int, int, int]:
+def _yield_and_futex() -> tuple[int, int, int]:
     """The addresses of `sched_yield` and, on Linux, of `syscall`, and the number of futex; else 0 and 0."""
     if sys.platform == "win32":
         return _address(ctypes.WinDLL("kernel32").SwitchToThread), 0, 0
@@ -82,26 +82,26 @@ class ThreadPool:
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
-        self._origin = ForkGuard()
+        self._fork_guard = ForkGuard()
         self._submit_job = _function(kernels["submit_job"], 5)
         self._run_caller, self._run_worker = (_function(kernels[name], 3) for name in ("run_caller", "run_worker"))
         words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
-        words[THREAD_COUNT // 8 : FUTEX_NUMBER // 8 + 1] = count, *_waiting()
+        words[THREAD_COUNT // 8 : FUTEX_NUMBER // 8 + 1] = count, *_yield_and_futex()
         words[CLOCK // 8 : CLOCK_ID // 8 + 1] = _clock()
         self._control = words.ctypes.data
         self._words: memoryview[int] = words.data  # faster than an array for single words
-        self._sleeps = self._words[(THREAD_STATES + SLEEPING) // 8 :: THREAD_STATE_BYTES // 8][:count]
+        self._sleeping = self._words[(THREAD_STATES + SLEEPING) // 8 :: THREAD_STATE_BYTES // 8][:count]
         for me in range(1, count):
-            self._sleeps[me] = 1
+            self._sleeping[me] = 1
         self._scratch = [AddressedArray.of(aligned(1, scratch_bytes)) for _ in range(count)]
         # Queues, as an interrupt cannot break `put` and `get`; within `Condition.wait` it breaks the lock.
-        self._calls: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
-        self._servers: list[threading.Thread] = []
+        self._wake_queues: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
+        self._workers: list[threading.Thread] = []
         try:
             for me in range(1, count):
                 thread = threading.Thread(target=self._serve_jobs, args=(me,), name=f"edgellm-{me}", daemon=True)
                 thread.start()
-                self._servers.append(thread)
+                self._workers.append(thread)
         except RuntimeError:
             self.close()
             raise EdgeLLMError(f"this system lets us start {self.count} threads, not {count}; choose fewer") from None
@@ -109,7 +109,7 @@ class ThreadPool:
     @property
     def count(self) -> int:
         """The number of threads."""
-        return len(self._servers) + 1
+        return len(self._workers) + 1
 
     def stop(self) -> None:
         """Stop the running program at its next chunk of work, and every program that is run before `clear`."""
@@ -131,7 +131,7 @@ class ThreadPool:
         threads = self.count if threads is None else threads
         if not 1 <= threads <= self.count:
             raise ValueError(f"there are {self.count} threads, not {threads}")
-        self._origin.check("this pool of threads")
+        self._fork_guard.check("this pool of threads")
         self.settle()
         try:
             self._submit_job(self._control, program, ops, batch, threads)
@@ -143,14 +143,14 @@ class ThreadPool:
 
     def close(self) -> None:
         """End the threads. Nothing may be running. In a forked process there are none."""
-        if not self._origin.in_owner_process():
+        if not self._fork_guard.in_owner_process():
             return
         # A job for the caller alone ends the waiting of the others. Each of them would yield thousands of times before
         # it sleeps, and a yield may take milliseconds if other programs are busy.
         self.run(0, 0, 0, threads=1)
-        for calls in self._calls:
-            calls.put(False)
-        for thread in self._servers:
+        for queue in self._wake_queues:
+            queue.put(False)
+        for thread in self._workers:
             thread.join()
 
     def settle(self) -> None:
@@ -169,12 +169,12 @@ class ThreadPool:
     def _work(self) -> None:
         """Wake the sleeping threads, and work on the posted job to its end."""
         for me in range(1, self._words[JOB // 8] % MAX_JOB_THREADS):
-            if self._sleeps[me]:
-                self._calls[me].put(True)
-        longest = LONGEST_MS if threading.current_thread() is threading.main_thread() else 0
+            if self._sleeping[me]:
+                self._wake_queues[me].put(True)
+        max_ms = MAX_CALL_MS if threading.current_thread() is threading.main_thread() else 0
         while not self._is_done():
-            self._run_caller(self._control, self._scratch[0].address, longest)
+            self._run_caller(self._control, self._scratch[0].address, max_ms)
 
     def _serve_jobs(self, me: int) -> None:
-        while self._calls[me].get():
+        while self._wake_queues[me].get():
             self._run_worker(self._control, self._scratch[me].address, me)

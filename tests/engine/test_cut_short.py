@@ -34,7 +34,7 @@ from tui.core.worker import Worker
 GREEDY: dict[str, Any] = {"max_tokens": 60, "temp": 0}
 ASKED = [{"role": "user", "content": "hello"}]
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody cut a mapped file short")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file be cut short")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_what_is_lost_reads_as_zeros_and_is_told(path: Path) -> None:
 
 
 def test_a_cut_within_the_last_page_is_told_too(path: Path) -> None:
-    """Linux reads zeros there, and tells nobody."""
+    """Linux reads zeros there, without a signal."""
     with GGUFFile.open(path) as file:
         os.truncate(path, path.stat().st_size - 1)
         with pytest.raises(ModelFileError, match="was cut short"):

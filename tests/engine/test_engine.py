@@ -269,8 +269,8 @@ def test_the_interpreter_compiles_in_a_process_of_its_own() -> None:
         assert child.stdin
         assert child.stdout
         assert child.stderr
-        print("serve", file=child.stdin, flush=True)
+        print("run_worker", file=child.stdin, flush=True)
         code = base64.b64decode(child.stdout.readline())
         child.stdin.close()
         assert child.wait() == 0, child.stderr.read()
-    assert jit._link(code, "serve")
+    assert jit._link(code, "run_worker")

@@ -79,7 +79,7 @@ class Failing:
 
 
 def test_faults_at_any_moment(path: Path) -> None:
-    """Evenly over opening and generating; nothing of it reaches whoever waits for the text."""
+    """Faults at 30 calls of wgpu, evenly spaced over opening and generating, change no text."""
     wanted = reply(path, gpu_layers=0)
     with pytest.MonkeyPatch.context() as patch:
         counting = Failing(patch, 10**9, False)

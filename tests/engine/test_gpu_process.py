@@ -226,7 +226,7 @@ def test_another_file_in_its_place_is_not_used(model_file: ModelFile, tmp_path: 
         ids = [next(reply).id]
         shutil.copy(other, tmp_path / "new.gguf")
         (tmp_path / "new.gguf").replace(path)
-        gpu_of(model)._child._fault = lambda name, said: DeviceFault("full", out_of_memory=True)
+        gpu_of(model)._child._to_fault = lambda name, said: DeviceFault("full", out_of_memory=True)
         workers()[0].kill()
         with pytest.warns(EdgeLLMWarning) as notices:
             ids += [token.id for token in reply]

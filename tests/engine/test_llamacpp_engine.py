@@ -103,7 +103,7 @@ def test_it_runs_what_our_engine_cannot(model_file: ModelFile, path: Path) -> No
     assert np.abs(logits - llama_cpp_logits(model_file(**options), IDS, flash_attention=True)).max() < 1e-4
 
 
-def test_logits_belong_to_whoever_asked(engine: LlamaCppEngine) -> None:
+def test_logits_belong_to_the_caller(engine: LlamaCppEngine) -> None:
     logits = engine.forward([Segment(engine.new_sequence(), [1, 5, 9], [0, 2])])
     assert logits.shape == (2, engine.vocab)
     logits += 1.0

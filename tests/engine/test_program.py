@@ -20,10 +20,10 @@ from support.model_file import ModelFile
         ((CPU, CPU, GPU, GPU, GPU), None, ""),
     ],
 )
-def test_rows_that_nobody_wants_are_left_once_nothing_needs_them(
+def test_rows_without_wanted_logits_are_dropped_once_nothing_needs_them(
     model_file: ModelFile, placement: Placement, block: int | None, before: str
 ) -> None:
-    """Keys and values of the last layer are the last, or, where another device goes on, what goes there."""
+    """Keys and values of the last layer need all rows, and so does another device that goes on."""
     with GGUFFile.open(model_file(layers=2)) as file:
         program = build_program(describe(file), "f16", placement)
     names, outputs = [op.kernel for op in program.ops], [op.outputs for op in program.ops]
@@ -39,7 +39,7 @@ def test_rows_that_nobody_wants_are_left_once_nothing_needs_them(
 
 
 @pytest.mark.parametrize(("types", "wanted"), [("F16", "normed"), ("Q8_0", "normed.q8"), ("Q4_K", "normed.super_q8")])
-def test_normed_rows_are_written_as_products_want_them_alone(model_file: ModelFile, types: str, wanted: str) -> None:
+def test_normed_rows_are_written_only_in_the_form_that_matmuls_read(model_file: ModelFile, types: str, wanted: str) -> None:
     with GGUFFile.open(model_file(types=types)) as file:
         program = build_program(describe(file), "f16")
     assert [buffer.name for buffer in program.buffers if buffer.name.startswith("normed")] == [wanted]

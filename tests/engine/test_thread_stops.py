@@ -49,7 +49,7 @@ def test_who_learns_late_of_a_stop_does_not_go_on(monkeypatch: pytest.MonkeyPatc
     def op(name: int) -> list[int]:
         return [ctypes.cast(kernel, ctypes.c_void_p).value or 0, 2, 0, 0, 1, 0, name] + [0] * 9
 
-    monkeypatch.setattr(module, "_waiting", lambda: (ctypes.cast(give_way, ctypes.c_void_p).value, 0, 0))
+    monkeypatch.setattr(module, "_yield_and_futex", lambda: (ctypes.cast(give_way, ctypes.c_void_p).value, 0, 0))
     done: list[int] = []
     pool, batch = ThreadPool(2, addresses(), 2, SHARE_BYTES), batch_record(1)
     stopped, whole = (np.array([op(n), op(n + 1)], np.int64) for n in (1, 3))
@@ -130,7 +130,7 @@ def test_ctrl_c_does_not_wait_for_the_end_of_an_op(any_pool: ThreadPool) -> None
 
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_a_caller_that_comes_back_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(module, "LONGEST_MS", 1)
+    monkeypatch.setattr(module, "MAX_CALL_MS", 1)
     pool, chain, calls = new_pool(count), Chain(ops=9, units=1 << 26), 0
     run_caller = pool._run_caller
 

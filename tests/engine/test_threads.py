@@ -50,7 +50,7 @@ def test_threads_that_look_out_for_a_program_end_at_once(monkeypatch: pytest.Mon
         return 0
 
     address = ctypes.cast(give_way, ctypes.c_void_p).value
-    monkeypatch.setattr(module, "_waiting", lambda: (address, 0, 0))
+    monkeypatch.setattr(module, "_yield_and_futex", lambda: (address, 0, 0))
     pool = new_pool(2)
     Chain().check(pool)
     pool.close()
@@ -58,7 +58,7 @@ def test_threads_that_look_out_for_a_program_end_at_once(monkeypatch: pytest.Mon
 
 
 def test_each_program_has_as_many_of_the_threads_as_it_asks_for() -> None:
-    # Each waits until so many are there, so that nobody does the work without the others.
+    # Each thread waits for the others, so that none does all the work.
     there: set[tuple[int, int]] = set()
     all_there = threading.Event()
 

@@ -44,8 +44,8 @@ def shader(
         unpacking.append(source.replace("BINDING_WEIGHTS", str(first_binding + i)).replace("WEIGHTS", f"w{i}"))
     if "matvec" in parts:
         unpacking.append(_products(len(formats)))
-    told = [_constant(name, value) for name, value in constants.items()]
-    return "\n".join([*(f"enable {extension};" for extension in enable), *told, *unpacking, *map(text, parts)])
+    definitions = [_constant(name, value) for name, value in constants.items()]
+    return "\n".join([*(f"enable {extension};" for extension in enable), *definitions, *unpacking, *map(text, parts)])
 
 
 def _unpacking(name: str) -> list[str]:

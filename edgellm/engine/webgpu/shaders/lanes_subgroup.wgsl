@@ -1,4 +1,4 @@
-// Sums over the LANES threads of a workgroup: subgroups add up their lanes in registers, then meet once.
+// Sums over the LANES threads of a workgroup: subgroups add up their lanes in registers, then a barrier joins the sums.
 
 var<private> lane: u32;
 var<private> subgroup: u32;
