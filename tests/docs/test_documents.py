@@ -12,6 +12,7 @@ from support import ROOT
 from support.source_tree import TOP_LEVEL, defines, exists
 from tui.commands import COMMANDS as SLASH_COMMANDS
 from tui.core.settings import is_setting
+from tui.views.keymap import bindings
 
 SUBCOMMANDS = cli.list_commands(click.Context(cli))
 DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "models/builtin/README.md")]
@@ -98,6 +99,15 @@ def test_every_slash_command_exists_and_is_described() -> None:
     text = (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
     assert {*SLASH.findall(text)} == {*SLASH_COMMANDS}
     assert all(is_setting(name) for name in re.findall(r"`/set (\w+)", text))
+
+
+def test_every_key_of_the_chat_exists() -> None:
+    table = (ROOT / "docs" / "chat.md").read_text(encoding="utf-8").partition("## Keys")[2].partition("\n\n`config")[0]
+    named = {key for row in re.findall(r"^\| ([A-Z].*?) \|", table, re.MULTILINE) for key in row.split(", ")}
+    assert len(named) > 20
+    bound = {key for _, declared in bindings() for binding in declared for key in binding.key.split(",")}
+    plain = {key.lower().replace(" ", "").replace("esc", "escape") for key in named if not key.startswith("`")}
+    assert plain - bound == set()
 
 
 def test_every_subcommand_is_described() -> None:
