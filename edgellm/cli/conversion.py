@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from converters.report import ConversionSummary, TensorReport
 
 TYPES = "Q2_K Q3_K_M Q4_0 Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
-"""The types of `converters.recipes`, repeated here because importing them would make --help slow."""
+"""The keys of `converters.quant_mixes.QUANT_MIXES`, repeated here because importing them would make --help slow."""
 
 _DEFAULT_TYPE = "Q4_K_M"
 _LIVE_S, _PLAIN_S = 0.1, 10.0
@@ -87,7 +87,7 @@ class ConversionProgress:
     def __call__(self, done: int, total: int) -> None:
         """Report that `done` of `total` weights are written."""
         now = monotonic()
-        if not self._since:  # the first slab; the time before it was spent compiling
+        if not self._since:  # the first chunk; the time before it was spent compiling
             self._since = self._shown = now
             self._first = done
         if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
@@ -128,7 +128,7 @@ def _report(report: "Report") -> Iterator[str]:
         yield from table(("largest errors (RMS)", "type", "of the weights"), rows)
     if report.notes:
         yield ""
-        yield from table(("not by the recipe", "type", "why"), _notes(report))
+        yield from table(("not the type of the mix", "type", "why"), _notes(report))
     yield ""
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
 

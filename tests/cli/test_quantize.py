@@ -139,7 +139,7 @@ def test_times_read_as_clocks() -> None:
     assert [duration(seconds) for seconds in (0.2, 59.7, 61, 3723)] == ["0:00", "1:00", "1:01", "1:02:03"]
 
 
-def test_the_help_names_all_recipes() -> None:
+def test_the_help_names_all_mixes() -> None:
     from converters.quant_mixes import QUANT_MIXES
 
     assert TYPES.split() == list(QUANT_MIXES)

@@ -45,7 +45,7 @@ def plan(available: int, ctx: int = 8192, kv_cache: int = 400) -> Plan:
         "kv_type": "f16",
         "threads": 1,
         "layers": 1,
-        "traffic": None,
+        "roofline": None,
         "devices": [],
         "kv_memory": 0,
         "kv_tokens": 0,

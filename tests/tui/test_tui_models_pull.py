@@ -23,7 +23,7 @@ def parts(machine: Machine) -> list[Path]:
 
 
 class Recorder(PullProgress):
-    """Keeps what a follower shows after each thing that it hears."""
+    """Keeps what the progress shows after each event."""
 
     def __init__(self, stop: Event) -> None:
         self.shown: list[str] = []
@@ -37,14 +37,14 @@ class Recorder(PullProgress):
 def test_a_follower_shows_every_step(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(150_000), sends(b"", 503, Retry_After="0")]
-    follower = Recorder(Event())
-    assert follower.share is None
-    assert fetch_model(NAME, follower).path.read_bytes() == FILE
-    assert follower.shown[0] == f"asking {hub.url}"
-    assert any(line.endswith("trying again in 1 s") and "connection" in line for line in follower.shown)
-    assert any(line.startswith("100% of 200 kB · ") for line in follower.shown)
-    assert follower.shown[-1] == "checking m.gguf"
-    assert follower.share == 1
+    progress = Recorder(Event())
+    assert progress.share is None
+    assert fetch_model(NAME, progress).path.read_bytes() == FILE
+    assert progress.shown[0] == f"asking {hub.url}"
+    assert any(line.endswith("trying again in 1 s") and "connection" in line for line in progress.shown)
+    assert any(line.startswith("100% of 200 kB · ") for line in progress.shown)
+    assert progress.shown[-1] == "checking m.gguf"
+    assert progress.share == 1
 
 
 @pytest.mark.parametrize("moment", ["connecting", "starting", "progressed", "retrying", "verifying"])
@@ -57,10 +57,10 @@ def test_a_pull_that_is_stopped_keeps_what_came(
     stop = Event()
     theirs = getattr(PullProgress, moment)
 
-    def stopping(follower: PullProgress, *told: object) -> None:
+    def stopping(progress: PullProgress, *told: object) -> None:
         if moment != "progressed" or told[2]:
             stop.set()
-        theirs(follower, *told)
+        theirs(progress, *told)
 
     monkeypatch.setattr(PullProgress, moment, stopping)
     with pytest.raises(StoppedError):
@@ -80,12 +80,12 @@ def test_reading_what_was_kept_can_be_stopped(machine: Machine, hub: Hub, monkey
     """A long part takes a while to compare; nothing of it is lost."""
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(150_000)]
-    monkeypatch.setattr(PullProgress, "retrying", lambda follower, reason, seconds: follower._stop.set())
+    monkeypatch.setattr(PullProgress, "retrying", lambda progress, reason, seconds: progress._stop.set())
     with pytest.raises(StoppedError):
         fetch_model(NAME, PullProgress(Event()))
     (part,) = parts(machine)
     stop = Event()
-    monkeypatch.setattr(PullProgress, "starting", lambda follower, what, nbytes: stop.set())
+    monkeypatch.setattr(PullProgress, "starting", lambda progress, what, nbytes: stop.set())
     with pytest.raises(StoppedError):
         fetch_model(NAME, PullProgress(stop))
     assert part.read_bytes() == FILE[:150_000]
@@ -94,12 +94,12 @@ def test_reading_what_was_kept_can_be_stopped(machine: Machine, hub: Hub, monkey
 
 def test_a_pause_ends_when_it_is_stopped() -> None:
     stop = Event()
-    follower = PullProgress(stop)
-    follower.retrying("the hub answers 503", 3600)
-    assert str(follower) == "the hub answers 503; trying again in 3600 s"
+    progress = PullProgress(stop)
+    progress.retrying("the hub answers 503", 3600)
+    assert str(progress) == "the hub answers 503; trying again in 3600 s"
     stop.set()
     with pytest.raises(StoppedError):
-        follower.sleep(3600)
+        progress.sleep(3600)
 
 
 def test_pull_and_open(machine: Machine, hub: Hub, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_pull_and_open(machine: Machine, hub: Hub, tmp_path: Path) -> None:
 @pytest.mark.parametrize("by", ["escape", "button"])
 def test_stop_and_go_on(machine: Machine, hub: Hub, by: str) -> None:
     hub.add(NAME, m_Q8_0__gguf=FILE)
-    hub.faults = [drips(20_000, 0.3)]
+    hub.faults = [drips(10_000, 0.3)]
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)
@@ -150,7 +150,7 @@ def test_stop_and_go_on(machine: Machine, hub: Hub, by: str) -> None:
 
 def test_closing_stops_the_pull(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
-    hub.faults = [drips(20_000, 0.3)]
+    hub.faults = [drips(10_000, 0.3)]
     pulls = []
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
@@ -191,7 +191,7 @@ def test_what_goes_wrong_is_a_line(
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     elif fault == "network":
         monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-        monkeypatch.setattr(PullProgress, "sleep", lambda follower, seconds: None)
+        monkeypatch.setattr(PullProgress, "sleep", lambda progress, seconds: None)
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, typed)
@@ -219,7 +219,7 @@ def test_one_at_a_time_and_the_note_of_an_architecture(machine: Machine, hub: Hu
     """A model that cannot be opened here is told while it comes."""
     hub.add(NAME, m__gguf=FILE)
     hub.architecture = "mamba\x1b"
-    hub.faults = [drips(20_000, 0.3)]
+    hub.faults = [drips(10_000, 0.3)]
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)

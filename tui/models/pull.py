@@ -25,7 +25,7 @@ class Pull:
         self.name: str | None = None
         self.problem: str | None = None
         self._stop = Event()
-        self._follower: PullProgress | None = None
+        self._progress: PullProgress | None = None
 
     def start(self) -> None:
         """Start the thread."""
@@ -43,15 +43,15 @@ class Pull:
     @property
     def share(self) -> float | None:
         """The downloaded share, from 0 to 1; None while it is unknown."""
-        return self._follower.share if self._follower else None
+        return self._progress.share if self._progress else None
 
     def __str__(self) -> str:
         """What the pull is doing."""
-        return "stopping" if self.stopping else f"{self._follower or 'starting'}{self._note()}"
+        return "stopping" if self.stopping else f"{self._progress or 'starting'}{self._note()}"
 
     def _note(self) -> str:
         """A warning, during the download, about a model that cannot be opened."""
-        architecture = self._follower.architecture if self._follower else None
+        architecture = self._progress.architecture if self._progress else None
         if architecture is None:
             return ""
         from edgellm.arch import ARCHITECTURES
@@ -65,8 +65,8 @@ class Pull:
         from edgellm.models import display_name
 
         try:
-            self._follower = PullProgress(self._stop)
-            self.name = display_name(fetch_model(self.reference, self._follower).path)
+            self._progress = PullProgress(self._stop)
+            self.name = display_name(fetch_model(self.reference, self._progress).path)
         except StoppedError:
             pass
         except Exception as error:
