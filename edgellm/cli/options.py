@@ -167,7 +167,7 @@ generation_options = in_order(
 """Adds the options of sampling and of the end of the text: the fields of `GenerationOptions` but `logprobs`."""
 
 overflow_option = option_of(ChatOptions, "overflow")
-template_option = option_of(TemplateOptions, "template")
+template_option = option_of(TemplateOptions, "template", more="; by default the model's")
 template_arg_option = click.option(
     "--template-arg", metavar="K=V", multiple=True, callback=pairs, help="A variable for the template; repeatable."
 )

@@ -15,17 +15,14 @@ from edgellm.options.base import Options, documented, option
 class LoadOptions(Options):
     """How a model is opened. An option that is None is found out from the machine or the file.
 
-    `gpu_layers` "all" puts the output head on the GPU as well as all layers.
+    The context holds prompt and reply together. A model below 8 MiB runs on one thread by default. `gpu_layers` "all"
+    puts the output head on the GPU as well as all layers. `kv_memory` limits the part of the KV cache on the CPU.
     """
 
-    threads: int | None = option(
-        None, checks.integer(1, 512), "Compute threads; by default one per performance core, 1 for a tiny model"
-    )
-    ctx: int | None = option(
-        None, checks.integer(1), "Maximum tokens of prompt and reply together; by default the model's own"
-    )
+    threads: int | None = option(None, checks.integer(1, 512), "Compute threads; by default one per performance core")
+    ctx: int | None = option(None, checks.integer(1), "Context length in tokens; by default the model's")
     gpu_layers: int | str = option(
-        "auto", checks.gpu_layers, "Layers on the GPU, counted from the last: a number, all, or auto"
+        "auto", checks.gpu_layers, "Layers on the GPU, from the last: a number, all, or auto"
     )
     gpu: str | None = option(
         None, checks.nonempty_text, "GPU to use: its number or a part of its name in `edgellm devices`"
@@ -36,12 +33,12 @@ class LoadOptions(Options):
     kv_type: str = option(
         "f16",
         checks.one_of("f16", "f32", "q8_0"),
-        "Type of the KV cache: f16, f32, or q8_0, which takes half the memory",
+        "KV cache type: f16, f32, or q8_0 with half the memory",
     )
     kv_memory: float | None = option(
         None,
         checks.number(0, 1_000_000, above=True),
-        "Memory that the KV cache may take on the CPU, in GB; by default what is free",
+        "GB of memory for the KV cache; by default what is free",
     )
     engine: str = option(
         "edgellm", checks.one_of("edgellm", "llama.cpp"), "Engine that runs the model: edgellm or llama.cpp"
@@ -122,5 +119,5 @@ class TemplateOptions(Options):
     template: str | None = option(
         None,
         checks.nonempty_text,
-        "Chat template: chatml, llama3, ... or a Jinja2 file; by default the model's",
+        "Chat template: chatml, llama3, ..., or a Jinja2 file",
     )
