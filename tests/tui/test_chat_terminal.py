@@ -256,7 +256,7 @@ def test_a_model_that_was_not_opened_is_told_at_the_end_as_well(home: Path, tmp_
 
 _PRINTING = """
 import ctypes, os, sys
-from tui.core.backend import EdgeBackend, EdgeModel
+from tui.core.edge_backend import EdgeBackend, EdgeModel
 def noisily(act):
     def run(*args):
         os.write(1, b"NOISE of a library\\n")
