@@ -19,7 +19,7 @@ from tui.transcript import Transcript
 
 @dataclass
 class Driven:
-    """A running app, and what tests look at."""
+    """A running app with the parts that tests inspect."""
 
     app: ChatApp
     pilot: Pilot[None]
@@ -63,7 +63,7 @@ class Driven:
         await self.pilot.pause()
 
     async def say(self, text: str) -> None:
-        """Say something and wait for the reply."""
+        """Send a message and wait for the reply."""
         before = len(self.texts)
         await self.type(text)
         await self.until(lambda: len(self.texts) > before and self.app.controller.replies.running is None)

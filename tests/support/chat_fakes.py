@@ -1,4 +1,4 @@
-"""A model for tests of the chat that writes what it is told to, and has the figures it is told to have."""
+"""A fake model for tests of the chat, with prepared replies and figures."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tui.core.backend import Messages, NoTemplateError, Options, Report
 
 
 def stats(generated: int = 12) -> Stats:
-    """Frozen figures."""
+    """Fixed figures."""
     return Stats(
         prompt_tokens=2048,
         cached_tokens=1912,
@@ -26,7 +26,7 @@ def stats(generated: int = 12) -> Stats:
 
 
 def live(generated: int = 12) -> Live:
-    """Frozen figures of one moment."""
+    """Fixed figures of one moment."""
     return Live(
         elapsed_s=0.5,
         prefill_done=136,
@@ -42,7 +42,7 @@ def live(generated: int = 12) -> Live:
 
 
 class FakeReply:
-    """Writes `pieces`; after `hold` of them it waits for `go`, or to be cancelled."""
+    """Writes `pieces`; after `hold` pieces it waits for `go` or `cancel`."""
 
     def __init__(self, pieces: list[str], model: "FakeModel", begun: str = "") -> None:
         self.text, self.finish_reason = begun, None

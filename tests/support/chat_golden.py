@@ -1,4 +1,4 @@
-"""The chat's screens as text, and the files of those that were found good."""
+"""The chat's screens as text, and the golden files to compare with."""
 
 from pathlib import Path
 
@@ -10,12 +10,12 @@ GOLDEN = Path(__file__).parent / "golden" / "chat"
 
 
 def golden(name: str, size: tuple[int, int]) -> Path:
-    """The file of a screen."""
+    """The golden file of a screen."""
     return GOLDEN / f"{name}-{size[0]}x{size[1]}.txt"
 
 
 async def picture(name: str, folder: Path, size: tuple[int, int]) -> str:
-    """What the screen shows, and how in each theme."""
+    """The characters of a screen, and its styles in each theme."""
     text, parts = "", []
     for theme in THEMES:
         async with on_stage(name, folder / theme, size, theme) as chat:

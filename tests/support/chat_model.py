@@ -1,4 +1,4 @@
-"""A tiny model to chat with, of the real engine: it makes up words, a space before each, and never ends by itself."""
+"""A tiny model for the real engine that writes random words, each after a space, without end."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ _SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32
 
 
 def write_chat_model(path: Path, context_length: int = 8192, seed: int = 0) -> Path:
-    """Write it; how it ends is left to `max_tokens`, the context, and the person.
+    """Write the file. A reply ends by `max_tokens`, by the context, or when it is stopped.
 
     Only tokens of the form " w123" can be drawn: the output has a row of zeros for every other one.
     """

@@ -1,4 +1,4 @@
-"""What is on the screen as text: its characters, and below them how each run of cells is styled."""
+"""The screen as text: its characters, and below them the style of each run of cells."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 
 def characters(app: App[None]) -> str:
-    """The screen as it is read."""
+    """The characters of the screen."""
     return "\n".join(strip.text.rstrip() for strip in _strips(app)) + "\n"
 
 

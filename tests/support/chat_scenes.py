@@ -1,4 +1,4 @@
-"""Screens of the chat with frozen numbers: for the snapshots, and for looking at them."""
+"""Screens of the chat with fixed numbers, for the snapshots."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager

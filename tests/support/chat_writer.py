@@ -1,6 +1,6 @@
 """A program that writes to a store of chats until it is stopped: `python chat_writer.py FILE [CHAT [REPLIES]]`.
 
-It answers itself with replies that grow, in a chat of its own or in CHAT, and prints after each change what is saved:
+It stores replies that grow, in a chat of its own or in CHAT, and prints after each change what is saved:
 the id of a message and how many words it has.
 """
 

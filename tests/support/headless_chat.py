@@ -21,14 +21,14 @@ class HeadlessFrontend:
         run_options: RunOptions = NO_RUN_OPTIONS,
         first_model: str | None = None,
     ) -> None:
-        self.told: Queue[Event] = Queue()
+        self.events: Queue[Event] = Queue()
         self.notices: list[str] = []
         self.backend = FakeBackend(model or FakeModel())
-        self.controller = ChatController(Store(path), self.backend, self.told.put, run_options, first_model)
+        self.controller = ChatController(Store(path), self.backend, self.events.put, run_options, first_model)
 
     def until(self, kind: type[Event]) -> Event:
         while True:
-            event = self.told.get(timeout=20)
+            event = self.events.get(timeout=20)
             self.controller.on_event(event)
             if isinstance(event, Notice):
                 self.notices.append(event.text)

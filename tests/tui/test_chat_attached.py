@@ -1,4 +1,4 @@
-"""Files that go with a message: they are as safe as what is typed, and never in the way."""
+"""Files attached to a message: they are saved as typed text is, and can be removed."""
 
 from pathlib import Path
 

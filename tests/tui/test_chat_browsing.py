@@ -1,4 +1,4 @@
-"""The conversation looked at from the keyboard: scrolled from the input box, marked, copied, and back to typing."""
+"""The conversation by keyboard: scrolling, marking and copying messages, and back to the input box."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the chat's command lines can become: commands, settings, models, files."""
+"""Completion of command lines: commands, settings, models, files."""
 
 from pathlib import Path
 from threading import Event, current_thread, main_thread

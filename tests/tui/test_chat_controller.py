@@ -1,4 +1,4 @@
-"""The chat controller: what is said becomes messages and versions of them, in chats that are kept."""
+"""The chat controller: messages, their versions, and stored chats."""
 
 from pathlib import Path
 
@@ -181,7 +181,7 @@ def test_a_draft_is_kept_before_and_after_the_first_message(make_frontend: MakeF
 
 
 def test_who_has_not_looked_at_a_draft_does_not_send_it(make_frontend: MakeFrontend) -> None:
-    """As `--plain` in a pipe, while a thought waits on the screen."""
+    """As `--plain` in a pipe, while the screen has a draft."""
     make_frontend().controller.conversation.save_draft("half a thou")
     other = make_frontend()
     other.open()

@@ -1,4 +1,4 @@
-"""The chat controller: what a model sees of a conversation, and what is left of its context."""
+"""The chat controller: the part of a conversation that the model sees, and the rest of its context."""
 
 import pytest
 

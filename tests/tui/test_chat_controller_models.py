@@ -135,10 +135,10 @@ def test_a_model_asked_for_while_another_loads_is_the_one_in_the_end(make_fronte
     while frontend.controller.model.opened is None:
         frontend.until(ModelOpened)
     frontend.controller.worker.close()
-    frontend.controller.worker = Worker(frontend.backend, frontend.told.put)  # the fixture closes one
+    frontend.controller.worker = Worker(frontend.backend, frontend.events.put)  # the fixture closes one
     assert frontend.controller.model.name == frontend.controller.model.opened.name == "second"
     assert frontend.backend.opened[-1] == ("second", {})
-    assert not [event for event in frontend.told.queue if isinstance(event, ModelOpened)]
+    assert not [event for event in frontend.events.queue if isinstance(event, ModelOpened)]
 
 
 def test_a_model_by_its_path_is_opened_once_with_the_settings_of_its_name(make_frontend: MakeFrontend) -> None:
@@ -170,7 +170,7 @@ def test_what_is_set_while_a_model_is_opened_by_its_path_is_kept_under_its_name(
 
 
 def test_files_of_the_same_name_have_settings_of_their_own(make_frontend: MakeFrontend) -> None:
-    """What version 1 kept under their name is that of the first one that is opened."""
+    """Settings that version 1 stored under their common name go to the model that is opened first."""
     frontend = make_frontend()
     frontend.controller.store.preferences.save_settings("m", {"ctx": 512, "thinking": False})
     frontend.backend.named = {"/one/m.gguf": "m", "/two/m.gguf": "m"}

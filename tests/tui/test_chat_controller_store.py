@@ -1,4 +1,4 @@
-"""The chat controller where the store refuses what it is asked."""
+"""The chat controller with a store that fails."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from tui.core.events import ModelOpened, Notice
 
 
 def refusing(call: str) -> Callable[..., None]:
-    """What stands in for a call of the store, and raises."""
+    """A replacement for a method of the store that raises."""
 
     def refuses(*_: object) -> None:
         raise EdgeLLMError(f"{call}: the disk is full")
@@ -33,8 +33,8 @@ def test_whatever_the_store_refuses_the_chat_goes_on(
     frontend.controller.navigation.walk(frontend.controller.conversation.path[0].id, 1)
     frontend.controller.chats.new()
     assert frontend.controller.conversation.draft().text == ""
-    while not frontend.told.empty():
-        if isinstance(event := frontend.told.get(), Notice):
+    while not frontend.events.empty():
+        if isinstance(event := frontend.events.get(), Notice):
             frontend.notices.append(event.text)
     assert any(f"{call}: the disk is full" in notice for notice in frontend.notices)
     frontend.say("again")

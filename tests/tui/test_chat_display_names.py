@@ -1,4 +1,4 @@
-"""What models are called where there is little room."""
+"""Short names of models, for the screen."""
 
 import pytest
 

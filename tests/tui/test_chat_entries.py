@@ -1,4 +1,4 @@
-"""What the transcript is given: made anew for what has changed alone."""
+"""The entries of the transcript: only changed messages get new entries."""
 
 from dataclasses import replace
 from pathlib import Path

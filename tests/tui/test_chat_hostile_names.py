@@ -1,4 +1,4 @@
-"""Names that nobody here has chosen - of files, models and chats - wherever they are shown: text, and nothing else."""
+"""Hostile names of files, models and chats: they are shown as text, wherever they appear."""
 
 import unicodedata
 from pathlib import Path
@@ -20,7 +20,7 @@ _HARMLESS = ("\n",)
 
 
 def harmful(chat: Driven) -> list[str]:
-    """What is on the screen that a terminal would act on, or that changes directions."""
+    """The control characters, and those that change the direction of text, on the screen."""
     return [c for c in chat.shown() if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in _HARMLESS]
 
 

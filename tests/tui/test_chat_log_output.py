@@ -1,4 +1,4 @@
-"""Words of libraries in C never reach the screen: they are in the log."""
+"""The output of C libraries goes to the log and never to the screen."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The chat as it meets newcomers, small and large screens, and texts and terminals of all kinds."""
+"""The look of the chat: when it is empty, on small and large screens, with all kinds of texts and terminals."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ _TEXTS = {
 
 
 def torn(chat: Driven) -> list[str]:
-    """Lines of the screen that are not as wide as it is, or that would move the terminal's cursor."""
+    """The lines that are not as wide as the screen, or that contain control characters."""
     width = chat.app.size.width
     strips = chat.app.screen._compositor.render_strips()
     lines = ["".join(segment.text for segment in strip) for strip in strips]

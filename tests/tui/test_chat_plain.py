@@ -1,4 +1,4 @@
-"""`edgellm chat --plain`: replies alone on stdout, all commands in lines, and nothing that a terminal would act on."""
+"""`edgellm chat --plain`: replies on stdout, all else on stderr, and no control characters."""
 
 import io
 import json
@@ -24,7 +24,7 @@ from tui.plain.chat import PlainChat
 
 @dataclass
 class Said:
-    """What a run wrote; `code` is its exit code."""
+    """The output of a run, and its exit code."""
 
     code: int
     out: str
@@ -36,7 +36,7 @@ Talk = Callable[..., Said]
 
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
-    """`talk(text or bytes on stdin, ...)`: a run with a fake model, and a store that stays from run to run."""
+    """`talk(text or bytes on stdin, ...)`: a run with a fake model, and one store for all runs."""
 
     def run(typed: str | bytes, model: FakeModel | None = None, name: str = "fake", chat: int | None = None) -> Said:
         data = typed.encode() if isinstance(typed, str) else typed
@@ -142,7 +142,7 @@ def test_inspect_shows_text_tokens_and_warnings(talk: Talk, monkeypatch: pytest.
 
 
 def test_every_command_works_here(talk: Talk, tmp_path: Path) -> None:
-    """None is unknown to this frontend, whatever it is given; the wrong ones say what is meant."""
+    """Every command works in this frontend or says what is wrong with its argument."""
     for name in COMMANDS:
         said = talk(f"hello\n/{name}\n")
         assert "Traceback" not in said.err

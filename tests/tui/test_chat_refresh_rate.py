@@ -1,4 +1,4 @@
-"""How often the screen looks at the model, by what its looks cost."""
+"""The time between two refreshes of the screen, by their cost."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the command line says for one run: it holds over what is kept, and is not kept itself."""
+"""Options of the command line: they hold over stored settings for one run, and are not stored."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What nobody hopes for: fields that lie, paths that are none, a store that fails. No word is lost, nothing ends."""
+"""Wrong fields, wrong paths, a store that fails: no text is lost, and the chat goes on."""
 
 from pathlib import Path
 
@@ -183,7 +183,7 @@ def refuses(*_: object, **__: object) -> None:
 
 
 async def _everything(chat: Driven) -> None:
-    """Do what the keys do."""
+    """Do everything that keys can do."""
     screen = chat.screen
     await chat.type("two")
     screen.action_walk(-1)

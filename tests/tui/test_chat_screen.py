@@ -1,4 +1,4 @@
-"""The screen of the chat as somebody at the keyboard meets it, with a model that writes what it is told to."""
+"""The screen of the chat, driven by keys, with a fake model."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Words, looked for in all chats and in one; and replies that are gone on with."""
+"""Search in all chats and in one chat; and continued replies."""
 
 from pathlib import Path
 
@@ -119,7 +119,7 @@ def test_the_last_message_with_the_words_is_found_first_and_then_those_before(ma
 
 
 def test_a_search_opens_at_the_message_that_was_found(tmp_path: Path) -> None:
-    """In a version that was not shown, and on the line with the word."""
+    """The hit is in a version that was not shown; the line with the word is scrolled to."""
     long = "line\n\n" * 60 + "the elephant\n\n" + "line\n\n" * 60
     chat = turns("first", long, "more", "last")
     chat.tree.put(Message(5, 1, "assistant", "short", 0.0))

@@ -1,4 +1,4 @@
-"""The chat's screens as they were looked at and found good: characters, colours and styles.
+"""The chat's screens, compared with golden files: characters, colours and styles.
 
 Where a change of them is meant, `python -m support.make_chat_golden`, in tests/, writes them anew; look at the
 difference.

@@ -1,4 +1,4 @@
-"""A short soak; `python -m support.soak_chat` is the long one, with figures."""
+"""A short soak test; `python -m support.soak_chat` is a long one with figures."""
 
 import gc
 from pathlib import Path

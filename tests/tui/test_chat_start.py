@@ -1,4 +1,4 @@
-"""What keeps the chat from starting is one line, told before there is a screen."""
+"""An error that keeps the chat from starting is one line, printed before the screen appears."""
 
 import os
 import sqlite3
@@ -64,7 +64,7 @@ def test_no_terminal_at_all(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_not_there_leaves_the_chat_open(tmp_path: Path) -> None:
-    """What was typed stays, and the list of models opens: with it one can go on, or else it ends with an error."""
+    """Typed text stays, and the list of models opens; without a choice the program ends with an error."""
     with chat_in_terminal("nowhere", home=tmp_path) as chat:
         chat.until("there is no file and no model named nowhere")
         chat.until("type to filter")

@@ -1,4 +1,4 @@
-"""The chat's store: what is saved is there when it is opened again; search, branches, drafts, undo."""
+"""The store of the chat: saving and loading, search, versions, drafts, deletion."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -26,14 +26,14 @@ def chats(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(params=["index", "messages"])
 def both(request: pytest.FixtureRequest, chats: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store that searches by the index, and one whose SQLite cannot have it."""
+    """A store with the search index, and one whose SQLite has no FTS5."""
     if request.param == "messages":
         monkeypatch.setattr(search, "has_index", lambda _: False)
     return chats
 
 
 def again(chats: Store) -> Store:
-    """The same file, opened anew."""
+    """The same file, opened again."""
     chats.close()
     return Store(chats.path)
 
@@ -43,7 +43,7 @@ def titles(chats: Store, wanted: str = "") -> list[str]:
 
 
 def said(chats: Store, title: str, *texts: str) -> int:
-    """A chat in which these texts were said, one after the other."""
+    """A stored chat with these messages, one after the other."""
     chat, parent = chats.new_chat(title, None, None), None
     for text in texts:
         parent = chats.add(chat, parent, "user", text).id
@@ -198,7 +198,7 @@ def test_deleted_chats_are_gone_after_30_days(chats: Store, monkeypatch: pytest.
 
 
 def test_what_is_written_to_a_deleted_chat_brings_it_back(chats: Store) -> None:
-    """Another window deleted it while something was typed in this one."""
+    """Another window deleted the chat while this one had a draft in it."""
     chat = said(chats, "chat", "a")
     chats.delete(chat)
     chats.add(chat, None, "user", "b")
@@ -281,7 +281,7 @@ def test_figures_that_are_none_do_not_keep_a_chat_from_opening(chats: Store) -> 
 
 
 def test_all_figures_of_a_reply_and_all_fields_of_a_message_are_known() -> None:
-    """A new one needs its check, and a message's its column."""
+    """A new field needs a check, and a new field of a message needs a column."""
     assert set(
         validation.STATS({field.name: None for field in fields(Stats) if "tokens" not in field.name} | FIGURES)
     ) == {field.name for field in fields(Stats)}

@@ -1,4 +1,4 @@
-"""Chats as files: Markdown that a person reads, and JSON that comes back whole or not at all."""
+"""Chats as files: Markdown to read, and JSON that is imported completely or not at all."""
 
 import json
 import unicodedata
@@ -47,7 +47,7 @@ def test_markdown_of_the_shown_path() -> None:
 
 
 def test_files_do_nothing_to_a_terminal_that_shows_them(chats: Store) -> None:
-    """Words and emoji stay as they are, and in JSON all does, behind escapes."""
+    """Words and emoji stay as they are; in JSON all characters do, as escapes."""
     text = "\x1b]52;c;eA==\x07\x9b2J\r\x7f\x00 \u202eevil\u2066 👩\u200d💻 क्\u200dष \u200f\r\n\tend"
     whole = chat(Message(1, None, "user", text, 0.0), title=text, system=text)
     markdown = to_markdown(whole)
@@ -109,7 +109,7 @@ def trees(draw: st.DrawFn) -> Tree:
 
 
 def shape(chat: SavedChat) -> Any:
-    """All of a chat but its ids: those of messages are counted through."""
+    """A chat without its id, with the ids of its messages numbered from 1."""
     places = {message: place for place, message in enumerate(chat.tree.messages)}
     messages = [
         replace(m, id=place, parent=None if m.parent is None else places[m.parent])
@@ -135,7 +135,7 @@ def test_json_says_what_it_is() -> None:
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    """A chat of two messages as JSON has it, with some fields changed; those of `second` in the second message."""
+    """The JSON of a chat of two messages, with some fields changed; `second` changes the second message."""
     first = {"id": 1, "parent": None, "role": "user", "text": "a", "created": 1.5, "model": None}
     first |= {"finish_reason": None, "stats": None, "dropped_tokens": 0, "dropped_messages": 0}
     second = {**first, "id": 2, "parent": 1, "role": "assistant", "stats": STATS, **changes.pop("second", {})}

@@ -1,4 +1,4 @@
-"""The file of chats: killed programs, several at once, other versions, damage, no place."""
+"""The database file: killed and parallel programs, other versions, damage, a full disk."""
 
 import random
 import shutil
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def sqlite(path: Path, *statements: str) -> list[tuple[object, ...]]:
-    """Run statements as another program would; the rows of the last one."""
+    """Run statements as another program would. Returns the rows of the last one."""
     with sqlite3.connect(path) as db:
         found = [db.execute(statement).fetchall() for statement in statements][-1]
     db.close()
@@ -35,7 +35,7 @@ def sqlite(path: Path, *statements: str) -> list[tuple[object, ...]]:
 
 
 def writers(path: Path, count: int, *arguments: object) -> list["subprocess.Popen[str]"]:
-    """Programs that write at the same time, as soon as each has been loaded."""
+    """Programs that write at the same time, started together once all are loaded."""
     command = [sys.executable, "-m", "support.chat_writer", str(path), *map(str, arguments)]
     pipe = subprocess.PIPE
     started = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=with_support()) for _ in range(count)]
@@ -48,7 +48,7 @@ def writers(path: Path, count: int, *arguments: object) -> list["subprocess.Pope
 
 
 def refused(path: Path) -> str:
-    """What the user is told; the file stays as it is."""
+    """The error of opening the file, which stays unchanged."""
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(EdgeLLMError) as error:
         Store(path)
@@ -58,7 +58,7 @@ def refused(path: Path) -> str:
 
 
 def test_killed_at_any_moment_nothing_that_was_saved_is_lost(path: Path) -> None:
-    """50 programs, 5 at a time at the same file, from its first moment on."""
+    """50 programs, 5 at a time, with the same file, which the first ones create."""
     random.seed(7)
     for _ in range(10):
         running = writers(path, 5)
@@ -81,7 +81,7 @@ def test_killed_at_any_moment_nothing_that_was_saved_is_lost(path: Path) -> None
 
 
 def whole_lines(output: str) -> list[tuple[int, int]]:
-    """What was printed before the program was killed, but for a line that it did not end."""
+    """The complete lines that the program printed before it was killed."""
     lines = [line.split() for line in output.split("\n")[:-1]]
     return [(int(message), int(count)) for message, count in lines]
 
@@ -148,7 +148,7 @@ def test_a_step_to_the_next_version_keeps_what_is_there(path: Path, monkeypatch:
 
 
 def test_chats_and_settings_of_version_1_are_kept(path: Path) -> None:
-    """As version 1 made the file; of a model it knew a name, or the path of one that was in no list."""
+    """The file as version 1 created it; it stored the name of a model, or the path of a model without a name."""
     models = ("qwen3", "/there/m.gguf", "C:\\there\\m.gguf", "builtin", None)
     with sqlite3.connect(path) as db:
         for statement in schema.MIGRATIONS[0].split(";"):
@@ -330,7 +330,7 @@ mount -t tmpfs -o size=400k tmpfs "$1" && {
 
 
 def test_a_disk_that_is_full_at_the_start(tmp_path: Path) -> None:
-    """SQLite says that it cannot read or write, which is no reason to move the chats away."""
+    """SQLite reports an I/O error; the advice must not be to move the file away."""
     home, alone = tmp_path / "home", ["unshare", "--map-root-user", "--mount"]
     home.mkdir()
     if not shutil.which("unshare") or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:

@@ -1,4 +1,4 @@
-"""Conversations of other programs: OpenAI's lists of messages and what ChatGPT exports, damaged ones, too."""
+"""Conversations of other programs: OpenAI's lists of messages and ChatGPT's export, also damaged ones."""
 
 import json
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_a_conversation_on_each_line(chats: Store) -> None:
 
 
 def test_a_line_is_what_a_line_feed_ends(chats: Store) -> None:
-    """JSON may hold what Python takes for the end of a line, as it is."""
+    """JSON strings may contain characters that Python's `splitlines` takes for line ends."""
     text = "one\u2028two\x85three\u2029four"
     line = json.dumps({"messages": [{"role": "user", "content": text}]}, ensure_ascii=False)
     assert [said(chat) for chat in imported(chats, f"{line}\r\n{line}\n")] == [[("user", text)]] * 2
@@ -72,7 +72,7 @@ def test_no_message_of_many_lines_is_lost(chats: Store, monkeypatch: pytest.Monk
 
 
 def node(parent: str | None, role: str = "", text: Any = "", **about: Any) -> dict[str, Any]:
-    """A node as ChatGPT exports it; without a role it has no message."""
+    """A node of ChatGPT's export; without a role it has no message."""
     content = {"content_type": "text", "parts": [text], **about.pop("content", {})}
     message = {"author": {"role": role}, "content": content, "create_time": 1.7e9, "metadata": about}
     return {"parent": parent, "children": [], "message": message if role else None}
@@ -113,7 +113,7 @@ def test_a_circle_of_nodes_ends(chats: Store) -> None:
 
 
 def test_a_part_of_a_tree_is_read(chats: Store) -> None:
-    """Its first node names a parent that is not there."""
+    """The first node names a parent that does not exist."""
     part = {"a": node("cut off", "user", "hello"), "b": node("a", "assistant", "Hi.")}
     (chat,) = imported(chats, {"mapping": part, "current_node": "b"})
     assert said(chat) == [("user", "hello"), ("assistant", "Hi.")]

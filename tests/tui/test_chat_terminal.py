@@ -1,4 +1,4 @@
-"""The chat in a real terminal, with the real engine and a tiny model: from opening it to its end, however it ends."""
+"""The chat in a real terminal, with the real engine and a tiny model, from its start to all kinds of ends."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def chat(home: Path) -> Iterator[Terminal]:
 
 
 def restored(terminal: Terminal) -> bool:
-    """Whether the terminal is as it was before the program: its lines, its cursor, its mouse, its keys."""
+    """Whether the modes, attributes and cursor of the terminal are as they were before the program."""
     return terminal.modes == _MODES and terminal.attributes == terminal.sane and not terminal.screen.cursor.hidden
 
 
@@ -256,7 +256,7 @@ def test_a_model_that_was_not_opened_is_told_at_the_end_as_well(home: Path, tmp_
 
 _PRINTING = """
 import ctypes, os, sys
-from tui.core.backend import EdgeBackend, EdgeModel
+from tui.core.edge_backend import EdgeBackend, EdgeModel
 def noisily(act):
     def run(*args):
         os.write(1, b"NOISE of a library\\n")
@@ -286,13 +286,13 @@ def test_what_libraries_print_is_never_on_the_screen(home: Path) -> None:
 
 
 def words(terminal: Terminal) -> list[str]:
-    """The words of a reply that stand where no notice lies over them."""
+    """The words of a reply below the place of notices."""
     return re.findall(r"w\d+", "\n".join(terminal.screen.display[6:]))
 
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_kill_takes_nothing_but_the_last_second(home: Path, attempt: int) -> None:
-    """The moments are drawn anew in each run, so that in time all are tried."""
+    """The moments are random, so that different ones are tested over time."""
     with chat_in_terminal("one", home=home) as chat:
         chat.until("● ready")
         chat.say("hello")

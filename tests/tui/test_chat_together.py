@@ -1,4 +1,4 @@
-"""Several programs with the same chats: each says what the others do, none takes another's words."""
+"""Several programs with the same chats: each notices the others, and drafts never mix."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def other(path: Path) -> Iterator[Other]:
-    """Starts another program, which opens a chat (0: none), types a draft in it, and stays there."""
+    """Starts another program, which opens a chat (0: none), saves a draft in it, and keeps running."""
     started: list[subprocess.Popen[str]] = []
 
     def start(chat: int, draft: str) -> "subprocess.Popen[str]":
@@ -66,8 +66,8 @@ def make(path: Path) -> Iterator[Callable[[], HeadlessFrontend]]:
 
 
 def told(frontend: HeadlessFrontend) -> list[str]:
-    """The notices that wait."""
-    events = [frontend.told.get() for _ in range(frontend.told.qsize())]
+    """The notices in the queue of events."""
+    events = [frontend.events.get() for _ in range(frontend.events.qsize())]
     return [event.text for event in events if isinstance(event, Notice)]
 
 

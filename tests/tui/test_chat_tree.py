@@ -1,4 +1,4 @@
-"""Conversations as trees: versions, paths, and what is shown after walking between them."""
+"""Conversations as trees: versions, and the path that is shown."""
 
 from tui.core.tree import Message, Tree
 

@@ -1,4 +1,4 @@
-"""Messages that are sent while a reply is written: they follow it, or come back whole, where they belong."""
+"""Messages sent while a reply is written: they follow the reply, or return into the input box of their chat."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from support.chat_fakes import FakeModel
 
 @asynccontextmanager
 async def writing(folder: Path, first: list[str] | None = None, *others: list[str]) -> AsyncIterator[Driven]:
-    """The app over a reply that is held after its first piece; `chat.model.go` lets it, and all others, go on."""
+    """The app with a reply that waits after its first piece; `chat.model.go` lets all replies go on."""
     replies = [first or ["one ", "two"], *others]
     async with chatting(folder, FakeModel(replies=replies, hold=1)) as chat:
         await chat.type("count")
@@ -21,7 +21,7 @@ async def writing(folder: Path, first: list[str] | None = None, *others: list[st
 
 
 async def end(chat: Driven) -> None:
-    """Let the replies come to their ends."""
+    """Let all replies end."""
     chat.model.go.set()
     await chat.until(lambda: chat.app.controller.replies.running is None)
 

@@ -1,4 +1,4 @@
-"""The worker: jobs in order, replies that stop at once, errors that end nothing but themselves."""
+"""The worker: the order of jobs, stopping replies, errors that leave the worker running."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,14 +30,14 @@ def no_options(name: str, path: str) -> dict[str, object]:
 
 
 class WorkerHarness:
-    """A worker, and what it told."""
+    """A worker, and the queue of its events."""
 
     def __init__(self, backend: FakeBackend) -> None:
-        self.told: Queue[Event] = Queue()
-        self.backend, self.worker = backend, Worker(backend, self.told.put)
+        self.events: Queue[Event] = Queue()
+        self.backend, self.worker = backend, Worker(backend, self.events.put)
 
     def next(self) -> Event:
-        return self.told.get(timeout=20)
+        return self.events.get(timeout=20)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_an_error_in_the_middle_keeps_the_text_and_the_model(harness: WorkerHarn
 
 
 def test_blocks_on_the_gpu_are_those_of_now(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU that fails in the middle of a reply leaves them to the CPU."""
+    """After a failure in the middle of a reply, the CPU computes the GPU's blocks."""
     on_gpu = [{"name": "CPU", "blocks": 3, "bytes": 30}, {"name": "GPU", "blocks": 30, "bytes": 300}]
     on_cpu = [{"name": "CPU", "blocks": 33, "bytes": 330}]
     engine = SimpleNamespace(threads=2, devices=on_gpu)
@@ -262,7 +262,7 @@ def test_what_has_come_is_saved_also_while_no_further_token_comes(harness: Worke
 
 
 def test_a_text_is_not_saved_any_more_once_its_end_is() -> None:
-    """A late one would take the place of the whole text, and of how it ended."""
+    """A late save would replace the complete text and its finish reason."""
     reply = FakeReply(["a"], FakeModel())
     saving, saved, go_on = Flag(), [], Flag()
 
@@ -372,7 +372,7 @@ def test_whatever_fails_around_a_reply_the_next_one_is_written(
 def test_a_reply_that_fills_the_context_says_so(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, told: bool
 ) -> None:
-    """The figures of the fake model: 2048 tokens of prompt, and of 12 that are written the last is never read."""
+    """The fake model has 2048 prompt tokens and writes 12, of which the last is never computed with."""
     harness.backend.model.ctx = ctx
     monkeypatch.setattr(FakeReply, "finish_reason", property(lambda _: "length", lambda *_: None), raising=False)
     harness.worker.open("fake", no_options)

@@ -1,4 +1,4 @@
-"""Copying: what is said of it is what was done."""
+"""Copying, and the notices about it."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ SCREEN = ("TMUX", "DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "SSH_TTY")
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for programs that stand in for those of a desktop: the only ones that are found."""
+    """A folder of fake clipboard programs, the only ones in PATH."""
     for name in SCREEN:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
