@@ -180,7 +180,7 @@ def test_a_kv_cache_larger_than_a_binding(model_file: ModelFile, monkeypatch: py
         for i in range(1000, 1004):
             assert divergence(wanted[i : i + 1], engine.forward([Segment(sequence, ids[i : i + 1], [0])])) < 1e-9
         assert divergence(wanted[300:303], engine.forward([Segment(branch, ids[300:303], range(3))])) < 1e-9
-        assert [page // 6 for page in branch.pages] == [0, 0, 0, 0, 2], "its own page was copied to another piece"
+        assert [page // 6 for page in branch.pages] == [0, 0, 0, 0, 2], "its own page was copied to another buffer"
         both = [Segment(each, ids[len(each) : len(each) + 1], [0]) for each in (sequence, branch)]
         assert divergence(wanted[[1004, 303]], engine.forward(both)) < 1e-9
         assert [[each.pages for each in buffers] for buffers in device._kv_pages.buffers.values()] == 2 * [[6, 6, 6, 4]]

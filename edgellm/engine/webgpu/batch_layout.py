@@ -17,7 +17,7 @@ FIRST_OUTPUT = 2
 QUERIES = 8
 """Queries of a tile of attention, at most."""
 
-MOST_SPANS = 32
+MAX_SPANS = 32
 """The most spans of whole pages that a sequence is split into."""
 
 SIDE = 64
@@ -33,14 +33,14 @@ class BatchLayout(NamedTuple):
     sizes: dict[str, int]
 
 
-def lay_out(batch: Batch, group: int, most_shared_rows: int) -> BatchLayout:
+def lay_out(batch: Batch, group: int, max_split_rows: int) -> BatchLayout:
     """The layout for a model with `group` query heads for each KV head.
 
-    Batches of up to `most_shared_rows` rows have their sequences split into spans.
+    Batches of up to `max_split_rows` rows have their sequences split into spans.
     """
     tiles = _tiles(batch.lengths, max(1, QUERIES // group))
     pages = -(-max(batch.visible) // PAGE)
-    spans, span_pages = _spans(pages, batch.rows <= most_shared_rows)
+    spans, span_pages = _spans(pages, batch.rows <= max_split_rows)
     lengths = [len(table) for table in batch.tables]
     header = np.zeros(HEADER + ROW * max(batch.rows, len(tiles)), np.uint32)
     header[:HEADER] = batch.rows, batch.outputs, 0, spans, span_pages
@@ -73,5 +73,5 @@ def _spans(pages: int, is_split: bool) -> tuple[int, int]:
     """The number of spans for sequences of up to `pages` pages, and the pages of a span."""
     if not is_split:
         return 1, pages
-    span_pages = -(-pages // MOST_SPANS)
+    span_pages = -(-pages // MAX_SPANS)
     return -(-pages // span_pages), span_pages

@@ -8,7 +8,7 @@ import numpy as np
 from edgellm.arch.description import Attention, Description, FeedForward, Linear
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
-from edgellm.engine.webgpu.weights import Matrix, floats, slice_rows, upload, vector
+from edgellm.engine.webgpu.weights import Matrix, float_values, slice_rows, upload_matrix, upload_vector
 from edgellm.gguf import Tensor
 
 Uploaded = Callable[[int], None]
@@ -32,13 +32,15 @@ class GPUAttention:
         qkv, norms = (block.q, block.k, block.v), None
         if block.q_norm and block.k_norm:
             head_dim = block.q_norm.shape[0]
-            norms = vector(gpu, np.concatenate([floats(t, head_dim) for t in (block.q_norm, block.k_norm)]))
+            norms = upload_vector(
+                gpu, np.concatenate([float_values(t, head_dim) for t in (block.q_norm, block.k_norm)])
+            )
         return cls(
             norm=_norm(gpu, block.norm),
-            qkv=[upload(gpu, linear.weight, uploaded) for linear in qkv],
+            qkv=[upload_matrix(gpu, linear.weight, uploaded) for linear in qkv],
             qkv_bias=_bias(gpu, qkv),
             head_norms=norms,
-            output=[upload(gpu, block.output.weight, uploaded)],
+            output=[upload_matrix(gpu, block.output.weight, uploaded)],
             output_bias=_bias(gpu, [block.output]),
         )
 
@@ -58,14 +60,14 @@ class GPUFeedForward:
         """Upload a block."""
         both, biases = (block.gate, block.up), None
         if block.gate.bias or block.up.bias:
-            gate, up = (vector(gpu, floats(linear.bias, linear.weight.shape[0])) for linear in both)
+            gate, up = (upload_vector(gpu, float_values(linear.bias, linear.weight.shape[0])) for linear in both)
             biases = gate, up
         most = min(slice_rows(linear.weight, gpu.binding) for linear in both)  # formats may differ; the slices must not
         return cls(
             norm=_norm(gpu, block.norm),
-            gate_up=[upload(gpu, linear.weight, uploaded, most) for linear in both],
+            gate_up=[upload_matrix(gpu, linear.weight, uploaded, most) for linear in both],
             gate_up_bias=biases,
-            down=[upload(gpu, block.down.weight, uploaded)],
+            down=[upload_matrix(gpu, block.down.weight, uploaded)],
             down_bias=_bias(gpu, [block.down]),
         )
 
@@ -80,15 +82,15 @@ class GPUOutputHead:
     @classmethod
     def of(cls, gpu: GPUContext, model: Description, uploaded: Uploaded) -> "GPUOutputHead":
         """Upload the output head of a model."""
-        return cls(_norm(gpu, model.output_norm), [upload(gpu, model.output, uploaded)])
+        return cls(_norm(gpu, model.output_norm), [upload_matrix(gpu, model.output, uploaded)])
 
 
 def _norm(gpu: GPUContext, weight: Tensor) -> Buffer:
-    return vector(gpu, floats(weight, weight.shape[0]))
+    return upload_vector(gpu, float_values(weight, weight.shape[0]))
 
 
 def _bias(gpu: GPUContext, projections: Sequence[Linear]) -> Buffer | None:
     """The biases of stacked projections, as one vector; None if there are none."""
     if not any(projection.bias for projection in projections):
         return None
-    return vector(gpu, np.concatenate([floats(p.bias, p.weight.shape[0]) for p in projections]))
+    return upload_vector(gpu, np.concatenate([float_values(p.bias, p.weight.shape[0]) for p in projections]))

@@ -122,7 +122,7 @@ class GPUDevice:
         s = self._scratch
         if self._batch is not batch:
             self._batch = None
-            layout = lay_out(batch, self._model.heads // self._model.kv_heads, s.widths.shared_rows)
+            layout = lay_out(batch, self._model.heads // self._model.kv_heads, s.widths.split_rows)
             self.gpu.write(s.batch, layout.header)
             self.gpu.write(s.tables, layout.tables)
             self.gpu.write(s.cos_sin, layout.cos_sin)

@@ -10,7 +10,7 @@ from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.scratch import Activation, Scratch
 from edgellm.engine.webgpu.shaders import Constant, shader
-from edgellm.engine.webgpu.weights import MatmulRun, Matrix, MatrixSlice, runs
+from edgellm.engine.webgpu.weights import MatmulRun, Matrix, MatrixSlice, matmul_runs
 from kquants import QUANTIZED_FORMATS
 
 LANES = 64
@@ -76,7 +76,7 @@ class MatmulLowering:
         s, rows = self._scratch, "outputs" if gathered else "rows"
         buffers = [s.batch, x.buffer, norm or s.nothing, bias or s.nothing, y.buffer]
         steps = []
-        for run in runs(matrices, gated=gated):
+        for run in matmul_runs(matrices, gated=gated):
             tiles = _tiles(run.slices[:1] if gated else run.slices)
             each = max(1, min(_MOST_TILES, tiles // _ENOUGH))
             packs = all(self._uses_packed_dot(matrix) for matrix, _ in run.slices)
@@ -103,7 +103,7 @@ class MatmulLowering:
         counted: bool = False,
     ) -> list[Dispatch]:
         """Matrix × matrix; by quantized weights in integers, where the adapter has packed dot products."""
-        own = list(runs(matrices, together=False))
+        own = list(matmul_runs(matrices, together=False))
         packed = [self._uses_packed_dot(run.slices[0][0]) for run in own]
         first = [self._quantize(x)] if any(packed) else []
         flags: dict[str, Constant] = {"BIASED": bias is not None, "ADDED": added, "COUNT": int(counted)}

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from edgellm.arch.description import Description
 from edgellm.engine.limits import BatchLimits
-from edgellm.engine.webgpu.batch_layout import HEADER, MOST_SPANS, ROW
+from edgellm.engine.webgpu.batch_layout import HEADER, MAX_SPANS, ROW
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.weights import padded_width
@@ -13,7 +13,7 @@ from kquants.kv_layout import PAGE
 _LOGIT_BYTES = 16 << 20
 """Bytes of the logits that one dispatch computes."""
 
-_PART_BYTES, _SHARED_ROWS = 32 << 20, 16
+_PARTIALS_BYTES, _SPLIT_ROWS = 32 << 20, 16
 """The most bytes of partial results, and the most rows of a batch, whose sequences are split into spans."""
 
 
@@ -29,11 +29,11 @@ class ActivationWidths:
 
     def __init__(self, model: Description, rows: int, binding: int) -> None:
         self.x, self.gate = padded_width(model.width), padded_width(model.ffn)
-        self.qkv = (model.heads + 2 * model.kv_heads) * model.head_dim
-        self.mixed = padded_width(model.heads * model.head_dim)
+        self.qkv = model.q_width + 2 * model.kv_width
+        self.mixed = padded_width(model.q_width)
         self.widest = max(self.x, self.gate, self.mixed)
-        self.part = model.heads * (model.head_dim + 4)
-        self.shared_rows = max(1, min(_SHARED_ROWS, min(_PART_BYTES, binding) // (4 * MOST_SPANS * self.part)))
+        self.partial = model.heads * (model.head_dim + 4)
+        self.split_rows = max(1, min(_SPLIT_ROWS, min(_PARTIALS_BYTES, binding) // (4 * MAX_SPANS * self.partial)))
         self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * model.vocab)))
 
 
@@ -49,7 +49,7 @@ def buffer_bytes(model: Description, limits: BatchLimits, head: bool, binding: i
         "up": rows * widths.gate,
         "packed": rows * widths.widest // 4,
         "scales": rows * widths.widest // 16,
-        "partials": max(widths.shared_rows * MOST_SPANS, rows) * widths.part,
+        "partials": max(widths.split_rows * MAX_SPANS, rows) * widths.partial,
         "logits": widths.logit_rows * model.vocab if head else 1,
         "batch": HEADER + ROW * rows,
         "tables": rows * -(-limits.ctx // PAGE),

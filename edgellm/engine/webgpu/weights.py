@@ -48,7 +48,7 @@ def slice_rows(tensor: Tensor, binding: int) -> int:
     return rows
 
 
-def upload(gpu: GPUContext, tensor: Tensor, progress: Callable[[int], None], most: int = _MOST_ROWS) -> Matrix:
+def upload_matrix(gpu: GPUContext, tensor: Tensor, progress: Callable[[int], None], most: int = _MOST_ROWS) -> Matrix:
     """Upload a matrix in slices of up to `most` rows; `progress` gets the bytes of each step."""
     rows, columns = tensor.shape
     row_bytes, most = tensor.type.row_bytes(columns), min(most, slice_rows(tensor, gpu.binding))
@@ -61,7 +61,7 @@ def upload(gpu: GPUContext, tensor: Tensor, progress: Callable[[int], None], mos
     return Matrix(tensor.type.name, rows, columns, row_bytes, tuple(slices))
 
 
-def vector(gpu: GPUContext, values: NDArray[np.float32]) -> Buffer:
+def upload_vector(gpu: GPUContext, values: NDArray[np.float32]) -> Buffer:
     """Upload float32 values, padded with zeros to a multiple of GROUP."""
     padded = np.zeros(padded_width(values.size), np.float32)
     padded[: values.size] = values
@@ -75,7 +75,7 @@ def padded_width(n: int) -> int:
     return -(-n // GROUP) * GROUP
 
 
-def floats(tensor: Tensor | None, n: int) -> NDArray[np.float32]:
+def float_values(tensor: Tensor | None, n: int) -> NDArray[np.float32]:
     """The values of a float32 vector of the file, or `n` zeros."""
     return np.zeros(n, np.float32) if tensor is None else tensor.data.view("<f4")
 
@@ -88,7 +88,7 @@ class MatmulRun(NamedTuple):
     slices: list[tuple[Matrix, MatrixSlice]]
 
 
-def runs(matrices: Sequence[Matrix], *, gated: bool = False, together: bool = True) -> Iterator[MatmulRun]:
+def matmul_runs(matrices: Sequence[Matrix], *, gated: bool = False, together: bool = True) -> Iterator[MatmulRun]:
     """The dispatches for stacked matrices. With `together`, one dispatch reads all if each matrix is a single slice.
 
     With `gated`, the matrices are a gate and an up projection with equal slices, and each dispatch reads both.
@@ -102,6 +102,6 @@ def runs(matrices: Sequence[Matrix], *, gated: bool = False, together: bool = Tr
     else:
         first = 0
         for matrix in matrices:
-            for slice in matrix.slices:
-                yield MatmulRun(first + slice.first, slice.rows, [(matrix, slice)])
+            for part in matrix.slices:
+                yield MatmulRun(first + part.first, part.rows, [(matrix, part)])
             first += matrix.rows
