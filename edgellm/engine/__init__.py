@@ -23,6 +23,7 @@ Devices
 device             the protocol of a device
 cpu                the CPU: kernels, buffers, records of ops
 threadpool         the threads that run a program
+c_functions        addresses of system functions that waiting kernels call
 adaptive_threads   how many of them decode, beside other busy programs
 
 GPU offload

@@ -4,18 +4,14 @@ The calling thread is one of them, and begins at once. The main thread, in which
 Python from time to time: Ctrl-C sets the stop word, and is raised after the last barrier.
 """
 
-import ctypes
-import platform
-import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from queue import SimpleQueue
 
 import numpy as np
 
+from edgellm.engine.c_functions import clock_function, kernel_function, yield_and_futex
 from edgellm.engine.memory import AddressedArray, aligned
 from edgellm.errors import EdgeLLMError
 from edgellm.system.fork import ForkGuard
@@ -41,38 +37,6 @@ POOL_KERNELS = ("submit_job", "run_caller", "run_worker")
 MAX_CALL_MS = 30
 """Milliseconds after which the caller returns to Python, if Python handles signals in its thread."""
 
-_Integer = ctypes.c_int64
-_FUTEX = {"x86_64": 202, "aarch64": 98}
-
-
-def _yield_and_futex() -> tuple[int, int, int]:
-    """The addresses of `sched_yield` and, on Linux, of `syscall`, and the number of futex; else 0 and 0."""
-    if sys.platform == "win32":
-        return _address(ctypes.WinDLL("kernel32").SwitchToThread), 0, 0
-    libc = ctypes.CDLL(None)
-    number = _FUTEX.get(platform.machine(), 0) if sys.platform == "linux" else 0
-    return _address(libc.sched_yield), _address(libc.syscall) if number else 0, number
-
-
-def _clock() -> tuple[int, int]:
-    """The address of `clock_gettime` and the id of its clock; on Windows of a function of milliseconds, and -1."""
-    if sys.platform == "win32":
-        return _address(ctypes.WinDLL("kernel32").GetTickCount64), -1
-    return _address(ctypes.CDLL(None).clock_gettime), time.CLOCK_MONOTONIC
-
-
-def _address(function: object) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
-
-
-def _function(address: int, arguments: int) -> Callable[..., int]:
-    """A kernel as a function of `arguments` integers."""
-    # Numba's own calling convention: pointers to the result and to an error come first. All threads may share the
-    # first, as the results of these kernels are not read.
-    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[_Integer] * arguments)(address)
-    spare = _Integer()
-    return partial(function, ctypes.byref(spare), None)
-
 
 class ThreadPool:
     """`count` threads, the caller one of them, for programs of up to `ops` ops.
@@ -83,11 +47,12 @@ class ThreadPool:
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
         self._fork_guard = ForkGuard()
-        self._submit_job = _function(kernels["submit_job"], 5)
-        self._run_caller, self._run_worker = (_function(kernels[name], 3) for name in ("run_caller", "run_worker"))
+        self._submit_job = kernel_function(kernels["submit_job"], 5)
+        self._run_caller = kernel_function(kernels["run_caller"], 3)
+        self._run_worker = kernel_function(kernels["run_worker"], 3)
         words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
-        words[THREAD_COUNT // 8 : FUTEX_NUMBER // 8 + 1] = count, *_yield_and_futex()
-        words[CLOCK // 8 : CLOCK_ID // 8 + 1] = _clock()
+        words[THREAD_COUNT // 8 : FUTEX_NUMBER // 8 + 1] = count, *yield_and_futex()
+        words[CLOCK // 8 : CLOCK_ID // 8 + 1] = clock_function()
         self._control = words.ctypes.data
         self._words: memoryview[int] = words.data  # faster than an array for single words
         self._sleeping = self._words[(THREAD_STATES + SLEEPING) // 8 :: THREAD_STATE_BYTES // 8][:count]

@@ -49,7 +49,7 @@ def test_who_learns_late_of_a_stop_does_not_go_on(monkeypatch: pytest.MonkeyPatc
     def op(name: int) -> list[int]:
         return [ctypes.cast(kernel, ctypes.c_void_p).value or 0, 2, 0, 0, 1, 0, name] + [0] * 9
 
-    monkeypatch.setattr(module, "_yield_and_futex", lambda: (ctypes.cast(give_way, ctypes.c_void_p).value, 0, 0))
+    monkeypatch.setattr(module, "yield_and_futex", lambda: (ctypes.cast(give_way, ctypes.c_void_p).value, 0, 0))
     done: list[int] = []
     pool, batch = ThreadPool(2, addresses(), 2, SHARE_BYTES), batch_record(1)
     stopped, whole = (np.array([op(n), op(n + 1)], np.int64) for n in (1, 3))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgellm.engine import c_functions
 from edgellm.engine import threadpool as module
 from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import SHARE_BYTES, THREAD, THREADS, matmul_scratch
@@ -33,7 +34,7 @@ def test_any_number_of_threads_gives_the_same(any_pool: ThreadPool, rows: int) -
 
 def test_threads_without_futex_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     # As on other systems than Linux: a thread that waits goes on yielding.
-    monkeypatch.setattr(module, "_FUTEX", {})
+    monkeypatch.setattr(c_functions, "_FUTEX", {})
     pool = new_pool(3)
     Chain().check(pool)
     pool.close()
@@ -50,7 +51,7 @@ def test_threads_that_look_out_for_a_program_end_at_once(monkeypatch: pytest.Mon
         return 0
 
     address = ctypes.cast(give_way, ctypes.c_void_p).value
-    monkeypatch.setattr(module, "_yield_and_futex", lambda: (address, 0, 0))
+    monkeypatch.setattr(module, "yield_and_futex", lambda: (address, 0, 0))
     pool = new_pool(2)
     Chain().check(pool)
     pool.close()
