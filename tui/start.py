@@ -46,6 +46,6 @@ def _run_screen(store: Store, model: str, chat: int | None, run_options: RunOpti
     app.reraise_signal()
     if app.crash:
         advice = f"`edgellm chat --continue` goes on, and {log_file()} has the details"
-        raise EdgeLLMError(f"the screen broke ({printable(app.crash, 200)}), and all that was said is kept: {advice}")
+        raise EdgeLLMError(f"the screen broke ({printable(app.crash, 200)}); all messages are saved: {advice}")
     if app.controller.model.error:  # the notice on the screen is gone
         raise EdgeLLMError(app.controller.model.error)

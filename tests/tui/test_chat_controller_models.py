@@ -95,7 +95,7 @@ def test_what_is_to_be_set_for_one_model_is_not_set_for_the_one_that_stays_open(
     frontend.open("one")
     frontend.controller.model.open("base")
     frontend.until(Notice)
-    assert frontend.notices[-1].endswith("; one stays open, and what is set here is for that")
+    assert frontend.notices[-1].endswith("; one stays open, and /set applies to it")
 
 
 def test_why_no_model_is_open_is_known_until_another_is_wanted(make_frontend: MakeFrontend) -> None:

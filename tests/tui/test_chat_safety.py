@@ -21,7 +21,7 @@ from tui.sidebar import Sidebar
         ("/file no-such-file", "No such file"),
         ("/chats 99999999999999999999", "give the number of a chat"),
         (f"/chats {'9' * 5000}", "give the number of a chat"),
-        ("/chats 77", "open another one"),
+        ("/chats 77", "/chats lists all"),
     ],
 )
 def test_a_command_that_cannot_be_done_is_a_notice(tmp_path: Path, line: str, told: str) -> None:

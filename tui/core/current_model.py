@@ -113,7 +113,7 @@ class CurrentModel:
             elif before := self._last:
                 self._go_back(before)
                 stays = f"; {display_name(before.name)} stays open"
-                advice = f"{stays}, and what is set here is for that" if event.needs_setting else stays
+                advice = f"{stays}, and /set applies to it" if event.needs_setting else stays
         self._emit(Notice(event.problem + advice, "error"))
 
     def _go_back(self, before: ModelOpened) -> None:

@@ -126,6 +126,6 @@ def _template_source(path: Path, own: str | None, chosen: str | None) -> str:
             raise EdgeLLMError(f"/set template: {str(error).removeprefix('--template: ')}") from None
     if own is None:
         name = printable(str(path), 400)
-        advice = "/set template chatml, or --template at the start, lets it talk all the same"
-        raise NoTemplateError(f"{name} has no chat template, so that it may not be a chat model: {advice}")
+        advice = "/set template chatml, or --template chatml at the start, opens it all the same"
+        raise NoTemplateError(f"{name} has no chat template, and may not be a chat model: {advice}")
     return own

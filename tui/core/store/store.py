@@ -158,4 +158,4 @@ class Store:
                 raise self._gone()
 
     def _gone(self) -> EdgeLLMError:
-        return EdgeLLMError("there is no such chat, or no longer; open another one of the list")
+        return EdgeLLMError("there is no such chat, or it was deleted; /chats lists all")
