@@ -15,12 +15,10 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 15 (ggml: block_q4_K).
 from collections.abc import Iterator
 
 from kquants.formats.pieces import Part, Piece, Scales, Whole
-from kquants.formats.quads import Quads
 from kquants.formats.tiles import Tile
 
 BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
 BITS, OFFSET = 4, 0
-WEIGHTS_AT = 16
 
 
 def scales_of(tile: Tile, pair: int) -> Scales:
@@ -37,11 +35,6 @@ def scales_of(tile: Tile, pair: int) -> Scales:
     return Scales(pair, scales.shorts(2 * (pair % 2)), minima.shorts(2 * (pair % 2)))
 
 
-def nibbles(q: Quads) -> tuple[Quads, Quads]:
-    """u of the even blocks, and of the odd ones where they lie, RAISED bits too high."""
-    return q & 0x0F, q & 0xF0
-
-
 def whole(tile: Tile) -> Whole:
     """d and dmin of a super-block."""
     return Whole(tile.half(0), -tile.half(2))
@@ -51,9 +44,8 @@ def unpack(tile: Tile) -> Iterator[Piece]:
     """What a super-block of a tile holds, piece by piece: u = q."""
     for pair in range(4):
         for half in range(2):
-            q = tile.quads(WEIGHTS_AT + 32 * pair + 16 * half)
-            low, high = nibbles(q)
-            yield Part(2 * pair, half, low)
-            yield Part(2 * pair + 1, half, q.bits(4, 4), in_place=high)
+            q = tile.quads(16 + 32 * pair + 16 * half)
+            yield Part(2 * pair, half, q & 0x0F)
+            yield Part(2 * pair + 1, half, q.bits(4, 4), in_place=q & 0xF0)
         yield scales_of(tile, pair)
     yield whole(tile)

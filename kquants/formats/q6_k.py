@@ -44,21 +44,5 @@ def unpack_row(row: Row, half: int) -> Iterator[Quads]:
         yield _u(low[j % 2], high, j)
 
 
-_HIGH_BITS = [(2 * j + 4, 2 * j + 5, None, None, 2 * j, 2 * j + 1, None, None) for j in (0, 1)]
-"""For j = 0, 1: in qh the bits of block j + 2 go to bits 1 and 0, those of block j to bits 5 and 4."""
-
-_NIBBLES_SWAPPED = (4, 5, 6, 7, 0, 1, 2, 3)
-
-
-def unpack_pairs(row: Row, half: int) -> Iterator[Quads]:
-    """u in half a super-block of one row: of blocks 0 and 1 side by side, then of 2 and 3. Only for CPUs with GFNI.
-
-    Four instructions for both, besides the loads: a nibble of `low` and what `_HIGH_BITS` puts into the other one.
-    """
-    low, high = row.bytes(64 * half, 64 * half + 32), row.bytes(*[128 + 32 * half] * 2).arranged(*_HIGH_BITS)
-    yield low & 0x0F | high & 0xF0
-    yield (low & 0xF0 | high & 0x0F).arranged(_NIBBLES_SWAPPED)
-
-
 def _u(low: Quads, high: Quads, j: int) -> Quads:
     return low.bits(4 * (j // 2), 4) | high.bits(2 * j, 2, to=4)

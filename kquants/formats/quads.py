@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.simd import F32, I8_64, I32, arrange_bits, half_to_float, look_up, move_bits, pick, spread_bits
+from kquants.simd import F32, I8_64, I32, half_to_float, look_up, move_bits, pick, spread_bits
 
 Value = Any
 """A value of the compiler."""
@@ -101,8 +101,7 @@ class Words:
 class Quads:
     """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i.
 
-    Or one vector: 16 bytes of two rows (`kquants.matmul.pairs`), or 32 or 64 of a single one
-    (`kquants.matmul.row_by_row`). Or 64 bytes of four rows, as `kquants.formats.tiles.Tile.quarters` has them.
+    Or one vector: 16 bytes of two rows (`kquants.matmul.pairs`), or 32 of a single one (`kquants.matmul.row_by_row`).
     """
 
     b: ir.IRBuilder
@@ -123,10 +122,6 @@ class Quads:
     def bits(self, first: int, count: int, to: int = 0) -> "Quads":
         """Bits first … first + count - 1 of each byte, moved to bit `to`."""
         return Quads(self.b, [move_bits(self.b, v, first, count, to) for v in self.vectors])
-
-    def arranged(self, *orders: tuple[int | None, ...]) -> "Quads":
-        """Bytes whose bit i is bit `order[i]` of these, or 0; see `kquants.simd.bytes.arrange_bits`."""
-        return Quads(self.b, [arrange_bits(self.b, v, *orders) for v in self.vectors])
 
     def lookup(self, table: tuple[int, ...]) -> "Quads":
         """What a table of 16 has for each byte, 0 … 15."""

@@ -7,7 +7,7 @@ from llvmlite import ir
 from kquants.compiler.cpu import has
 from kquants.formats.quads import Floats, Quads, Value, Words
 from kquants.layout import TILE_ROWS
-from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, joined, load, opaque, pick, times
+from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, load, opaque, pick, times
 
 _SHORT, _INT = ir.IntType(16), ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
@@ -24,14 +24,9 @@ class Row:
     b: ir.IRBuilder
     address: Value
 
-    def bytes(self, *offsets: int) -> Quads:
-        """32 bytes from each offset on, side by side."""
-        return Quads(self.b, [load_side_by_side(self.b, self.address, *offsets)])
-
-
-def load_side_by_side(b: ir.IRBuilder, address: Value, *offsets: int) -> Value:
-    """The 32 bytes at each offset from an address, the first ones first."""
-    return joined(b, [load(b, at(b, address, offset), ir.VectorType(ir.IntType(8), 32)) for offset in offsets])
+    def bytes(self, offset: int) -> Quads:
+        """32 bytes from an offset on."""
+        return Quads(self.b, [load(self.b, at(self.b, self.address, offset), ir.VectorType(ir.IntType(8), 32))])
 
 
 def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile":
@@ -64,11 +59,6 @@ class Tile:
         """16 bytes of each row."""
         words = [self._word(self.start + offset + 4 * k) for k in range(4)]
         return Quads(self.b, [self.b.bitcast(v, _V8) for v in words])
-
-    def quarters(self, first: int, offset: int) -> Quads:
-        """64 bytes of four rows: lane 4c + r of vector k has word 4c + k of row `first` + r."""
-        rows = [load(self.b, at(self.b, row, self.start + offset), _V32) for row in self.rows[first : first + 4]]
-        return Quads(self.b, [self.b.bitcast(v, _V8) for v in self._quarters_transposed(rows)])
 
     def word(self, offset: int) -> Words:
         """Bytes offset … offset + 3 of each row, as far as the tile has them."""

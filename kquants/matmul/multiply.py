@@ -18,8 +18,7 @@ from kquants.formats.tiles import Tile, tile_at
 from kquants.formats.winograd import STEPS, both_sides, by_winograd
 from kquants.layout import X_GROUP
 from kquants.matmul.pairs import is_in_pairs, multiply_pairs
-from kquants.matmul.parts import Apart, Spread
-from kquants.matmul.quarters import is_in_quarters, multiply_quarters
+from kquants.matmul.parts import Spread
 from kquants.matmul.requests import Requests, asks_row_by_row, beyond, decode_ahead, moved
 from kquants.matmul.row_by_row import is_row_by_row, multiply_rows
 from kquants.matmul.scaling import Scaling, scaling_of, units_of
@@ -49,16 +48,13 @@ _INT = ir.IntType(32)
 def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
     """An operation: add the products of a super-block with a few rows of x to the sums of the 16 rows of W.
 
-    Or, with several `parts`, to those of 16 parts of rows; x then has the words of its parts side by side (`Spread`),
-    or, where `is_row_by_row`, a group of each part (`Apart`).
+    Or, with several `parts`, to those of 16 parts of rows; x then has the words of its parts side by side (`Spread`).
 
     Arguments: sums (a tuple), the address of the super-block, bytes between rows, from where on to ask for the next
     tile, the end of the share of W and how far from there to read on, the 32 · blocks values of x, what belongs to
     them.
     """
     sums_type, scaling = types.UniTuple(F32, rows), scaling_of(fmt)
-    one_by_one = is_row_by_row(fmt, rows, parts)
-    spread: Any = Apart if one_by_one else Spread
 
     @define(sums_type, sums_type, *[types.int64] * 7)
     def multiply(
@@ -73,18 +69,16 @@ def multiply_tile(fmt: Format, rows: int, parts: int) -> Any:
         x_scales: Value,
     ) -> Value:
         all_x, all_scales = (
-            [spread(b, p, parts).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales)
+            [Spread(b, p, parts).at(scaling.X_GROUP_BYTES * t) for t in range(rows)] for p in (x, x_scales)
         )
         before = of_tuple(b, y)
         sums, scales, whole = [scaling.begin(b, v) for v in before], list[Values](), NOTHING
-        asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, rows, parts)), end, onward)
+        asked = moved(b, beyond(b, next_tile, decode_ahead(fmt, parts)), end, onward)
         tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
         row_by_row = tile.rows if asks_row_by_row() else ()
         requests = Requests(b, fmt.BLOCK_BYTES, asked, level_once(), turns=8 * fmt.BLOCKS, rows=row_by_row)
-        if one_by_one:
+        if is_row_by_row(fmt, rows, parts):
             sums[0], whole = multiply_rows(b, tile, all_x[0], all_scales[0], requests)
-        elif is_in_quarters(fmt, rows, parts):
-            sums[0], scales, whole = multiply_quarters(b, tile, all_x[0], all_scales[0], requests)
         elif is_in_pairs(fmt, rows, parts):
             sums[0], scales, whole = multiply_pairs(b, fmt, tile, sums[0], all_x[0], all_scales[0], requests)
         else:

@@ -11,12 +11,11 @@ is large, and in how many parts it comes, depends on the CPU, so do the bits of 
 takes the time, all rows stay whole, and so do Intel's (see `WHOLE`), and on a Zen 4 with AVX-512 most (see `choices`).
 
 Lane i then holds part i % parts of a row, and meets that part of x. So the words of 4 bytes of a row of x are
-interleaved: one from each part, side by side (`Spread`). Where rows are multiplied one by one
-(`kquants.matmul.row_by_row`), groups of 256 columns are (`Apart`).
+interleaved: one from each part, side by side (`Spread`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -27,7 +26,7 @@ from kquants.compiler.decorators import inline
 from kquants.formats import q6_k
 from kquants.formats.pieces import Format
 from kquants.formats.quads import Value
-from kquants.layout import SUPER_GROUP_BYTES, TILE_ROWS, X_GROUP
+from kquants.layout import TILE_ROWS, X_GROUP
 from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, times
 
 WHOLE = is_intel() or lowering() in ("AVX2", "SSSE3", "plain vectors")
@@ -61,7 +60,7 @@ those of five, and IQ4_NL and IQ4_XS, of seven, are taken to be like Q8_0; they 
 def choices(fmt: Format) -> list[int]:
     """In how many parts rows of a format may come if they are not whole, most first.
 
-    A Zen 4 with AVX-512 wants parts of Q6_K alone, which `kquants.matmul.row_by_row` multiplies: steps of a Q4_K_M
+    A Zen 4 with AVX-512 wants parts of Q6_K alone: steps of a Q4_K_M
     file with 1.2B take 3 % longer with whole rows. Four parts, as 16 take 1.2 times as long (8,192 columns) for one row
     of x and as long for two; eight rows are 4 % faster in four, prompts 3 %. With whole rows of other formats steps
     with one row of x take 1 to 1.5 % less time (Q4_K, Q5_K, Q4_0, Q2_K, Q8_0; of Q3_K 1 % more), those with four rows
@@ -107,30 +106,8 @@ class Spread:
 
     def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
         """For each lane the word that it meets, or what `of` makes of that: lane i has part i % parts of a row of W."""
-        return self._to_lanes(of(load(self.b, self.address, ir.VectorType(word, self.parts))))
-
-    def _to_lanes(self, words: Value) -> Value:
+        words = of(load(self.b, self.address, ir.VectorType(word, self.parts)))
         return pick(self.b, words, words, [lane % self.parts for lane in range(TILE_ROWS)])
-
-
-@dataclass(frozen=True)
-class Apart(Spread):
-    """The same of a single row of x whose parts take turns group by group: one of part 0, one of part 1, …"""
-
-    def part_at(self, part: int) -> Value:
-        """Where the group of a part lies."""
-        return at(self.b, self.address, SUPER_GROUP_BYTES * part)
-
-    def at(self, *offsets: Value | int) -> "Apart":
-        """Some bytes on in the group of each part."""
-        return replace(self, address=at(self.b, self.address, *offsets))
-
-    def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
-        """See `Spread.load`."""
-        words = ir.Constant(ir.VectorType(word, self.parts), ir.Undefined)
-        for part in range(self.parts):
-            words = self.b.insert_element(words, load(self.b, self.part_at(part), word), ir.IntType(32)(part))
-        return self._to_lanes(of(words))
 
 
 def _load_strided(b: ir.IRBuilder, address: Value, stride: Value, count: int, element: VectorType) -> list[Value]:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from kquants.compiler.cpu import Level, has, is_intel, is_wide_zen_4
-from kquants.formats import q4_k
 from kquants.formats.pieces import Format
 from kquants.formats.quads import Value
 from kquants.layout import TILE_ROWS
@@ -31,8 +30,8 @@ the same.
 """
 
 
-def decode_ahead(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
-    """How many bytes beyond the next tile decode of so many rows of x asks for lines, with rows of W in so many parts.
+def decode_ahead(fmt: Format, parts: int) -> tuple[int, ...]:
+    """How many bytes beyond the next tile decode asks for lines, with rows of W in so many parts.
 
     In this order. For Intel's CPUs see `asks_row_by_row`.
 
@@ -46,13 +45,11 @@ def decode_ahead(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
     Where weights of 5 and 6 bits come in parts, most tiles are so small (6 KB with 2,048 and 8,192 columns) that what
     lies next is asked for too late: from further on, they gain 0.02 to 0.08, and 0.05 to 0.12 where each core has its
     own way. (8192, 4096, 0, 4096) gives 0.02 less there; four parts would gain 0.01 to 0.02 by it where cores share it.
-    Q8_0 (9 KB) loses 0.01 by going further, or gains 0.03. A Zen 4 with AVX-512, which multiplies parts of Q6_K row by
-    row, is as fast with three requests or 1 % faster than with four, or with those of (4096, 2048, 0).
+    Q8_0 (9 KB) loses 0.01 by going further, or gains 0.03. A Zen 4 with AVX-512 is as fast
+    with three requests for Q6_K, or 1 % faster than with four, or with those of (4096, 2048, 0).
 
-    With AVX-512 a Zen 4 has time for six requests beside one row of Q4_K, multiplied as `kquants.matmul.quarters` has
-    it: steps of Q4_K_M gain 1 to 2 % (memory of 28 to 52 GB/s), those of 3B 2 %. With four rows they lose 2 %, and Q8_0
-    gains 2 % with slow memory, but loses 3 with fast. With eight, or (0, 1024, 2048) twice, all lose. (Beside Q6_K six
-    gained 1 % with slow memory, and lost as much with fast.)
+    Six requests beside one row of Q4_K cost a Zen 4 with AVX-512 2 % of a step of Q4_K_M, and gained 1 to 2 % before;
+    with four rows, or eight requests, steps lose.
 
     Vectors of AVX2 leave little time for requests: a Zen 4 that has no others decodes faster with two of them, Q4_K by
     3 to 5 %, Q5_K and Q4_0 by 3 to 8, Q3_K by 16, Q6_K by 4, Q8_0 by 6. With a single one Q4_K of 2,048 columns loses
@@ -66,8 +63,6 @@ def decode_ahead(fmt: Format, rows: int, parts: int) -> tuple[int, ...]:
         return 8192, 0, 8192, 0
     if fmt.BITS == 6:
         return 0, 2048, 4096, 0
-    if fmt is q4_k and rows == 1 and is_wide_zen_4():
-        return 0, 2048, 4096, 0, 2048, 4096
     return 0, 4096, 0, 4096
 
 

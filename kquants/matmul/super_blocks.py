@@ -38,13 +38,13 @@ from kquants.activations.super_quantized import (
     POWERS,
     UNIT_OFFSET,
 )
-from kquants.compiler.cpu import has, is_arm, lowering
+from kquants.compiler.cpu import has, is_arm
 from kquants.formats.pieces import Format, Values, is_signed, offset_of
 from kquants.formats.quads import Value
 from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES, TILE_ROWS
 from kquants.matmul.parts import Spread
 from kquants.simd import F32, I32, at, fma, load, pick, times
-from kquants.simd.dot2 import HAS_INT16_DOT, Dot2, dot2, high_int16, low_int16, pair_int16
+from kquants.simd.dot2 import HAS_INT16_DOT, dot2, high_int16, low_int16, pair_int16
 from kquants.simd.dot4 import VIA_INT16, start_dot4, start_dot4_via_int16
 from kquants.simd.dot_accumulator import DotAccumulator
 
@@ -125,39 +125,20 @@ class IntegerScales:
         x: list[Spread],
     ) -> Iterator[Value]:
         """y of each row with the super-block."""
-        b_of_rows = None
-        # A unit's minima are loaded once for all rows so. That they come before all else keeps what a Zen 4 with AVX2
-        # alone has registers for: it multiplies Q4_K 1 to 2 % faster, but not by two rows. Others were not measured.
-        if lowering() == "AVX2" and not self._fmt.OFFSET and len(x) > 2:
-            b_of_rows = self._b_of_rows(b, units, x)
-        else:
-            units = list(units)
+        units = list(units)
         d, minus_dmin = whole()
-        for t, (row, total, before) in enumerate(zip(x, sums, y, strict=True)):
+        for row, total, before in zip(x, sums, y, strict=True):
             v = b.fmul(b.sitofp(total, F32.vector), d)
             if minus_dmin:
-                minima = b_of_rows[t] if b_of_rows else self._b_of_row(b, units, row)
-                v = fma(b, minus_dmin, b.sitofp(minima, F32.vector), v)
+                v = fma(b, minus_dmin, b.sitofp(self._b_of_row(b, units, row), F32.vector), v)
             yield fma(b, v, row.load(_FLOAT), before)
 
     def _b_of_row(self, b: ir.IRBuilder, units: Iterable[Values], x: Spread) -> Value:
         """B of a row of x."""
-        total = _ZERO
+        total, sums_at = _ZERO, HALF_SUMS if self._halves else BLOCK_SUMS
         for unit, (_, minima) in enumerate(units):
-            total = dot2(b, total, minima, self._sums_of_x(x, unit))
+            total = dot2(b, total, minima, x.at(sums_at + 4 * unit).load(_INT))
         return total
-
-    def _b_of_rows(self, b: ir.IRBuilder, units: Iterable[Values], x: list[Spread]) -> list[Value]:
-        """B of each row of x, unit by unit."""
-        dots = [Dot2(b, _ZERO) for _ in x]
-        for unit, (_, minima) in enumerate(units):
-            for dot, row in zip(dots, x, strict=True):
-                dot.add(minima, self._sums_of_x(row, unit))
-        return [dot.total() for dot in dots]
-
-    def _sums_of_x(self, x: Spread, unit: int) -> Value:
-        """2^e · Σ q_x of both spans of a unit."""
-        return x.at((HALF_SUMS if self._halves else BLOCK_SUMS) + 4 * unit).load(_INT)
 
     def add_scaled(
         self, b: ir.IRBuilder, sums: Value, dot: Value, factors: Value, x: Spread, unit: Value | int, span: int

@@ -21,9 +21,8 @@ from kquants.layout import SHARE_END, SPREAD_ROWS, THREAD, THREADS, TILE_ROWS, X
 from kquants.matmul.groups import GROUP, in_groups, of_x, product_of, tile_address
 from kquants.matmul.multiply import multiply_tile, sums_of
 from kquants.matmul.parts import add_parts, choices, interleave
-from kquants.matmul.row_by_row import is_row_by_row
 from kquants.matmul.scaling import scaling_of
-from kquants.simd import copy, load_i64
+from kquants.simd import load_i64
 from kquants.threadpool.interpreter import header_of, share_start
 
 
@@ -146,19 +145,13 @@ def _decode_whole(fmt: Any, most: int) -> Any:
 
 def _spread_x(fmt: Any, parts: int) -> Any:
     """`spread(op, rows, to)`: put x there for so many parts."""
-    store, x_bytes, one_by_one = interleave(parts), scaling_of(fmt).X_GROUP_BYTES, is_row_by_row(fmt, 1, parts)
+    store, x_bytes = interleave(parts), scaling_of(fmt).X_GROUP_BYTES
 
     @inline
     def spread(op: int, rows: int, to: int) -> None:
-        groups, x = product_of(op).columns // X_GROUP // parts, product_of(op).x
-        if one_by_one and rows == 1:
-            for i in range(groups):
-                for part in range(parts):
-                    copy(to + (i * parts + part) * x_bytes, x + (part * groups + i) * x_bytes, x_bytes)
-        else:
-            part_bytes = groups * rows * x_bytes
-            for k in range(0, part_bytes, 64):
-                store(to + parts * k, x + k, part_bytes)
+        x, part_bytes = product_of(op).x, product_of(op).columns // X_GROUP // parts * rows * x_bytes
+        for k in range(0, part_bytes, 64):
+            store(to + parts * k, x + k, part_bytes)
 
     return spread
 
@@ -168,7 +161,6 @@ def _decode_in_parts(fmt: Any, parts: int, most: int) -> Any:
     group, _ = in_groups(fmt)
     group_bytes, x_bytes = group.BLOCK_BYTES, parts * scaling_of(fmt).X_GROUP_BYTES
     multiply, (zeros, store_sums), add = multiply_tile(group, most, parts), sums_of(most), add_parts(parts)
-    scales_at = X_GROUP if is_row_by_row(fmt, most, parts) else X_GROUP * parts
 
     @inline
     def decode(
@@ -181,7 +173,7 @@ def _decode_in_parts(fmt: Any, parts: int, most: int) -> Any:
             for i in range(groups):
                 done, to_x = i * group_bytes, x + i * rows * x_bytes
                 asked = next_tile + TILE_ROWS * done
-                y = multiply(y, tile + done, part_bytes, asked, end, onward, to_x, to_x + scales_at)
+                y = multiply(y, tile + done, part_bytes, asked, end, onward, to_x, to_x + X_GROUP * parts)
             store_sums(of_parts + 64 * most * k, y)
         for t in range(rows):
             add(sums + 64 * t, of_parts + 64 * t, 64 * most)

@@ -26,7 +26,6 @@ from kquants.matmul.scaling import scaling_of, units_of
 from kquants.matmul.sums import clear, sum_bytes
 from kquants.matmul.unpacked import MOST_WEIGHT_BYTES, UNIT_SCALES, is_widened, store_tile
 from kquants.simd import add_f32, load_f32x16, prefetch_lines, store_f32x16
-from kquants.simd.dot4 import VIA_INT16
 
 SCALES = GROUP * BLOCK_WEIGHTS * MOST_WEIGHT_BYTES
 UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
@@ -35,25 +34,17 @@ UNPACKED = SCALES + (GROUP + 1) * UNIT_SCALES
 assert UNPACKED <= UNPACKED_BYTES, "scratch has no room for an unpacked tile"
 
 
-def rows_at_once(fmt: Any) -> int:
-    """Rows of x that pass by one tile, or pair of tiles, and then by the next.
-
-    Without VNNI scales take as much room as weights, a strip of tiles does not fit into the first-level cache, and each
-    tile comes anew from the second for each visit. A Zen 4 with AVX2 alone multiplies 1 to 3 % faster by 128 rows than
-    by 16, which fit beside a tile; others without VNNI are taken to be like it, which was not measured. (With AVX-512,
-    Q4_K by Winograd's way, it multiplies by 32 to 128 rows as fast or up to 6 % slower.) Of x as int16, and of products
-    of matrix tiles, scratch has room for 16 rows.
-    """
-    return 128 if VIA_INT16 and not is_widened(fmt) else 16
-
+ROWS_AT_ONCE = 16
+"""Rows of x that pass by one tile, or pair of tiles, and then by the next. (With AVX2 alone, where a strip of tiles
+does not fit into the first-level cache, a Zen 4 reads prompts as fast by 128 rows; with AVX-512 up to 6 % slower.)"""
 
 _ROWS_AHEAD = 32
-"""So many rows before they are multiplied, rows of x are asked for, where 16 pass by all tiles of a strip: those of a
+"""So many rows before they are multiplied, rows of x are asked for: those of a
 group lie side by side, and behind its last row the next group. (Beside matrix tiles they are not.)
 
 A Zen 4 multiplies 8,192 columns, of which x comes from the third-level cache, 2 to 5 % faster so, 2,048 as fast (16 and
 64 rows ahead 2 to 3 %, 8 rows 2 % slower); but by all lines of 16 rows at once it is 1 to 3 % slower. (With AVX2 alone
-Q8_0 gains 3 %. Where 128 rows pass by, the first tile brings them for the others: Q4_K would lose 1 %, Q6_K gain 1.)
+Q8_0 gains 3 %.)
 Other CPUs were not measured.
 """
 
@@ -174,7 +165,7 @@ def _products_of(fmt: Any, ask: Any) -> Any:
 
     Tiles are unpacked, and rows of x pass by some at a time.
     """
-    most, at_once, place = 1 if AMX else TILES, rows_at_once(fmt), of_x(fmt)
+    most, place = 1 if AMX else TILES, of_x(fmt)
     multiply_most = _product(fmt, most)
     multiply_alone = _product(fmt, 1) if most > 1 else multiply_most
     widens, group_bytes, x_bytes = is_widened(fmt), scaling_of(fmt).X_GROUP_BYTES, bytes_of_x(fmt)
@@ -185,10 +176,10 @@ def _products_of(fmt: Any, ask: Any) -> Any:
         op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
     ) -> None:
         dots, y_bytes = unpacked + STRIP * UNPACKED, sum_bytes(rows)
-        for t in range(0, rows, at_once):
-            some, (x, x_scales) = min(at_once, rows - t), place(op, rows, t, b)
+        for t in range(0, rows, ROWS_AT_ONCE):
+            some, (x, x_scales) = min(ROWS_AT_ONCE, rows - t), place(op, rows, t, b)
             ask(op, last, rows, t, some, tiles, next_w, y)
-            ahead = x + _ROWS_AHEAD * group_bytes if rows > FEW_ROWS and at_once == 16 else 0
+            ahead = x + _ROWS_AHEAD * group_bytes if rows > FEW_ROWS else 0
             if widens:
                 first = b % GROUP
                 for r in range(some):

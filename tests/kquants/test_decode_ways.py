@@ -11,9 +11,8 @@ CODE = """
 from kquants.formats.quantized import QUANTIZED
 from kquants.matmul.groups import in_groups
 from kquants.matmul.pairs import is_in_pairs
-from kquants.matmul.quarters import is_in_quarters
 from kquants.matmul.row_by_row import is_row_by_row
-for way in (is_in_pairs, is_in_quarters, is_row_by_row):
+for way in (is_in_pairs, is_row_by_row):
     for parts in (1, 4):
         print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
     assert not any(is_row_by_row(fmt, 1, 16) for fmt in QUANTIZED.values())
@@ -29,28 +28,20 @@ print(*map(rows_of, (q4_k, q6_k)))
 def test_ways_of_formats_with_avx2() -> None:
     skip_without(*AVX2)
     ways = python("-c", CODE, **pretended("znver3", AVX2))
-    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "", "", "", "q6_k", ""]
+    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "", "q6_k", ""]
 
 
-@pytest.mark.parametrize(
-    ("cpu", "features", "in_quarters", "row_by_row"),
-    [
-        ("znver4", ["gfni"], "q4_k", "q6_k"),
-        ("znver5", ["gfni"], "", ""),
-        ("sapphirerapids", ["gfni"], "q4_k", "q6_k"),
-        ("cascadelake", [], "q4_k", ""),
-    ],
-)
-def test_ways_of_formats_with_avx512(cpu: str, features: list[str], in_quarters: str, row_by_row: str) -> None:
+@pytest.mark.parametrize(("cpu", "features"), [("znver4", ["gfni"]), ("sapphirerapids", ["gfni"]), ("cascadelake", [])])
+def test_no_other_way_with_avx512(cpu: str, features: list[str]) -> None:
     skip_without()
     ways = python("-c", CODE, **pretended(cpu, [*LOWERINGS["AVX-512 VNNI"], *features]))
-    assert ways.splitlines() == ["", "", in_quarters, "", row_by_row, row_by_row]
+    assert ways.splitlines() == [""] * 4
 
 
 def test_no_other_way_without() -> None:
     skip_without("sse4.2")
     ways = python("-c", CODE, **pretended("x86-64", ["ssse3", "sse4.2"]))
-    assert ways.splitlines() == [""] * 6
+    assert ways.splitlines() == [""] * 4
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_the_largest_batch(name: str) -> None:
     narrow = (32, 288) if name in BLOCK_FORMATS else (256, 512)  # the first has least scratch to spare
     for columns in (*narrow, 4096):
         w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MOST_ROWS, columns)
-        check(name, w, x, (MOST_ROWS, 131))  # all, and some beyond the 128 that may pass by a tile together
+        check(name, w, x, (MOST_ROWS, 131))
 
 
 @pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, in parts on some CPUs

@@ -176,7 +176,7 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
-    end, onward, distances = 1_000_000, 7_000_000, requests.decode_ahead(fmt, 1, parts)
+    end, onward, distances = 1_000_000, 7_000_000, requests.decode_ahead(fmt, parts)
     following = [w.ctypes.data + fmt.BLOCK_BYTES * (row + 1) for row in range(TILE_ROWS)] if is_intel else []
     soon = [start + 63 + line + Level.FIRST for start in following for line in range(0, fmt.BLOCK_BYTES, 64)]
     assert min(distances) == 0, "the next tile is asked for where it is"
@@ -195,20 +195,8 @@ def test_where_vectors_are_short_decode_asks_less_often(name: str, monkeypatch: 
     counts = []
     for is_long in (False, True):
         monkeypatch.setattr(requests, "has", lambda feature, is_long=is_long: is_long)
-        counts.append(len(requests.decode_ahead(fmt, 1, 1)))
+        counts.append(len(requests.decode_ahead(fmt, 1)))
     assert counts == [2, 4]
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "distances"),
-    [("q4_k", 1, [0, 2048, 4096] * 2), ("q4_k", 2, [0, 4096] * 2), ("q4_0", 1, [0, 4096] * 2)],
-)
-def test_a_zen_4_asks_more_often_beside_a_row_of_q4_k(
-    name: str, rows: int, distances: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for is_it, answer in {"is_intel": False, "is_wide_zen_4": True, "has": True}.items():
-        monkeypatch.setattr(requests, is_it, lambda *_, answer=answer: answer)
-    assert [*requests.decode_ahead(QUANTIZED[name], rows, 1)] == distances
 
 
 @pytest.mark.parametrize("name", ["q4_k", "q6_k", "q8_0"])
@@ -218,7 +206,7 @@ def test_an_intel_cpu_asks_twice_for_what_is_far_whatever_vectors_it_has(
     monkeypatch.setattr(requests, "is_intel", lambda: True)
     for has_avx512 in (False, True):
         monkeypatch.setattr(requests, "has", lambda feature, has_avx512=has_avx512: has_avx512)
-        assert requests.decode_ahead(QUANTIZED[name], 1, 1) == (0, 4096)
+        assert requests.decode_ahead(QUANTIZED[name], 1) == (0, 4096)
 
 
 def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
@@ -245,9 +233,8 @@ def rows_beside(t: int, some: int, rows: int, w_rows: int, result: int) -> None:
 
 @pytest.mark.parametrize("rows", [17, 100, 255, 256])
 @pytest.mark.parametrize("tiles", [1, 3, 4])
-@pytest.mark.parametrize("at_once", [16, 128])
-def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: int, at_once: int) -> None:
-    found, shares = [], []
+def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: int) -> None:
+    found, shares, at_once = [], [], tiled_prefill.ROWS_AT_ONCE
     for t in range(0, rows, at_once):
         result = np.zeros(2, np.int64)
         rows_beside(t, min(at_once, rows - t), rows, TILE_ROWS * tiles, result.ctypes.data)
