@@ -5,7 +5,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
 from kquants.simd import I32, all_f32, at, larger, of_each, pick, pointer
 
 _BYTES = ir.VectorType(ir.IntType(8), 16)

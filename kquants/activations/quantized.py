@@ -20,7 +20,7 @@ from numba import types
 
 from kquants.activations.halves import largest_of_blocks, of_both, store_scaled
 from kquants.compiler.decorators import inline
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
 from kquants.layout import X_BLOCK_BYTES, X_GROUP
 from kquants.simd import (
     F32,

@@ -16,7 +16,7 @@ where the sums are those of the q of each block of 32, and of each half of a blo
 bytes 2 and 3 (at most 32 · 8 · 120). X of each block, whose lower 16 bits these are, is explained in
 `kquants.formats.winograd`, and left out where that is not used.
 
-With matrix tiles more than `NARROW` rows are multiplied as int16 (`kquants.formats.shorts`), which lie behind the
+With matrix tiles more than `NARROW` rows are multiplied as int16 (`kquants.formats.int16`), which lie behind the
 groups of all; of a group itself such products read no more than the line of D:
 
     [n / 256][rows] of    byte  0                         256                        512
@@ -39,16 +39,17 @@ that the result shows it; what else it has means nothing. One where 8D is below 
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 
 from kquants.activations.halves import largest_of_blocks, of_both, store_scaled
 from kquants.compiler.decorators import inline
-from kquants.formats.quads import Value
-from kquants.formats.shorts import two_bytes
-from kquants.formats.winograd import WINOGRAD, minus_x
-from kquants.layout import LARGEST_SUM, LARGEST_X, SHORTS_BYTES, SUPER_GROUP_BYTES, X_GROUP
+from kquants.formats.int16 import int16_bytes_of
+from kquants.formats.packed_bytes import Value
+from kquants.formats.winograd import minus_x
+from kquants.layout import INT16_GROUP_BYTES, LARGEST_SUM, SUPER_GROUP_BYTES, X_GROUP
 from kquants.simd import (
     F32,
     I8_64,
@@ -68,6 +69,7 @@ from kquants.simd import (
 )
 from kquants.simd.dot2 import high_int16, low_int16
 from kquants.simd.dot4 import VIA_INT16, start_dot4
+from kquants.tuning import Tuning
 
 _SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
 _SHORTS = ir.VectorType(_SHORT, 32)
@@ -93,9 +95,9 @@ _SMALLEST = 1e-36
 """1 / D overflows below 3e-39."""
 
 
-def _needed(b: ir.IRBuilder, sizes: list[Value], sums: Value) -> Value:
+def _needed(b: ir.IRBuilder, sizes: list[Value], sums: Value, largest_x: int) -> Value:
     """The scale that each half needs at least, both halves of a block the same; given magnitudes and their sums."""
-    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / LARGEST_X))
+    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / largest_x))
     sums = b.fmul(sums, all_f32(1 / (LARGEST_SUM - _ROUNDING - 1)))
     return larger(b, largest, of_both(b, sums, partial(larger, b)))
 
@@ -147,14 +149,22 @@ def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
     return b.bitcast(_halves(b, [pairs(at(b, group, 64 * i)) for i in range(4)], add), _SHORTS)
 
 
-@define(types.none, *[types.int64] * 2)
-def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
-    """Quantize 256 float32 at x to the group at an address."""
+def super_block_quantizer(tuning: Tuning) -> Any:
+    """An operation: quantize 256 float32 at an address to the group at another."""
+
+    @define(types.none, *[types.int64] * 2)
+    def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
+        _quantize_super_block(b, x, group, tuning)
+
+    return quantize_super_block
+
+
+def _quantize_super_block(b: ir.IRBuilder, x: Value, group: Value, tuning: Tuning) -> None:
     record = at(b, group, X_GROUP)
     values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
     sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
     sums = of_each(b, sizes, b.fadd)
-    needed = _needed(b, sizes, sums)
+    needed = _needed(b, sizes, sums, tuning.largest_x)
     most = fold(b, needed, partial(larger, b))
     d = b.fmul(most, _FLOAT(0.5 ** (POWERS - 1)))
     exponents = _exponents(b, needed, d)
@@ -178,24 +188,24 @@ def quantize_super_block(b: ir.IRBuilder, x: Value, group: Value) -> None:
     _store(b, record, HALF_SUMS, b.shl(halves, exponents), _SHORT)
     minus = b.mul(exact, ir.Constant(exact.type, [-UNIT_OFFSET] * exact.type.count))
     _store(b, record, MINUS_HALF_SUMS, minus, minus.type.element)
-    if WINOGRAD:
+    if tuning.winograd:
         fours = [minus_x(b, load(b, at(b, group, i), I8_64.vector)) for i in range(0, X_GROUP, 64)]
         _store(b, record, MINUS_X, _blocks(b, _halves(b, fours, b.add)), _SHORT)
 
 
 @inline
-def shorts_place(n: int, rows: int, place: int) -> int:
+def int16_place(n: int, rows: int, place: int) -> int:
     """Bytes from the first group of `rows` rows of n values to the int16 of group `place` of all."""
-    return n // X_GROUP * rows * SUPER_GROUP_BYTES + place * SHORTS_BYTES
+    return n // X_GROUP * rows * SUPER_GROUP_BYTES + place * INT16_GROUP_BYTES
 
 
 @define(types.none, *[types.int64] * 2)
-def store_shorts(b: ir.IRBuilder, group: Value, shorts: Value) -> None:
+def store_int16(b: ir.IRBuilder, group: Value, shorts: Value) -> None:
     """Store 2^e · q of a quantized group: 256 low bytes, then 256 high ones."""
     for i in range(0, X_GROUP, 64):
         # Each exponent, of a half, belongs to eight int16.
         e = load(b, at(b, group, X_GROUP + EXPONENTS_TWICE + i // 8), ir.VectorType(_SHORT, 4))
         powers = b.shl(ir.Constant(_SHORTS, [1] * 32), pick(b, e, e, [lane // 8 for lane in range(32)]))
-        low, high = two_bytes(b, load(b, at(b, group, i), I8_64.vector), powers)
+        low, high = int16_bytes_of(b, load(b, at(b, group, i), I8_64.vector), powers)
         _store(b, shorts, i, low, low.type.element)
         _store(b, shorts, X_GROUP + i, high, high.type.element)

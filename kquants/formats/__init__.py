@@ -4,6 +4,6 @@ They are written in the words of `pieces` and `quads`, about the rows of a tile 
 kernels of embeddings and dequantization.
 
 A quantized format is `unpack(tile)`: what a super-block of 16 rows holds, piece by piece. Products
-(`kquants.matmul.tiled`) multiply that, `weights` makes float32 of it. A float format is `lanes(address)` and
+(`kquants.matmul.quantized`) multiply that, `weights` makes float32 of it. A float format is `lanes(address)` and
 `lanes_part(address, count)`: 16 weights of WEIGHT_BYTES as float32.
 """

@@ -14,15 +14,15 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 15 (ggml: block_q4_K).
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales, Whole
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 144, 8, 1
 BITS, OFFSET = 4, 0
 
 
-def scales_of(tile: Tile, pair: int) -> Scales:
-    """Scales and minima of blocks 2 · pair and the next.
+def scales_of(tile: Tile, pair: int) -> UnitScales:
+    """UnitScales and minima of blocks 2 · pair and the next.
 
     A pair at a time, where it is wanted: all at once take more registers than there are.
     """
@@ -32,20 +32,20 @@ def scales_of(tile: Tile, pair: int) -> Scales:
     else:
         scales = third & 0x0F0F0F0F | first >> 2 & 0x30303030
         minima = third >> 4 & 0x0F0F0F0F | second >> 2 & 0x30303030
-    return Scales(pair, scales.shorts(2 * (pair % 2)), minima.shorts(2 * (pair % 2)))
+    return UnitScales(pair, scales.shorts(2 * (pair % 2)), minima.shorts(2 * (pair % 2)))
 
 
-def whole(tile: Tile) -> Whole:
+def whole(tile: Tile) -> SuperBlockScales:
     """d and dmin of a super-block."""
-    return Whole(tile.half(0), -tile.half(2))
+    return SuperBlockScales(tile.half(0), -tile.half(2))
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
+def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a super-block of a tile holds, piece by piece: u = q."""
     for pair in range(4):
         for half in range(2):
-            q = tile.quads(16 + 32 * pair + 16 * half)
-            yield Part(2 * pair, half, q & 0x0F)
-            yield Part(2 * pair + 1, half, q.bits(4, 4), in_place=q & 0xF0)
+            q = tile.packed(16 + 32 * pair + 16 * half)
+            yield HalfBlock(2 * pair, half, q & 0x0F)
+            yield HalfBlock(2 * pair + 1, half, q.bits(4, 4), shifted=q & 0xF0)
         yield scales_of(tile, pair)
     yield whole(tile)

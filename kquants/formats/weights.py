@@ -11,9 +11,18 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.formats.pieces import Format, Part, Piece, Scales, Values, Whole, has_integer_scales, offset_of
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import (
+    Format,
+    HalfBlock,
+    SuperBlockScales,
+    UnitScales,
+    Unpacked,
+    Values,
+    has_integer_scales,
+    offset_of,
+)
 from kquants.layout import TILE_ROWS
 from kquants.simd import F32, I32, at, call, define, pointer, times, transposed
 from kquants.simd.dot2 import high_int16, low_int16
@@ -38,8 +47,8 @@ def weights_of(fmt: Format) -> Any:
         pieces = list(fmt.unpack(tile))
         scales = _scales_of_spans(b, fmt, pieces)
         for part in pieces:
-            if isinstance(part, Part):
-                d, m = scales[part.block * fmt.SPANS + part.half * (fmt.SPANS - 1)]
+            if isinstance(part, HalfBlock):
+                d, m = scales[part.block * fmt.SUB_BLOCKS + part.half * (fmt.SUB_BLOCKS - 1)]
                 q = [b.sitofp(byte, F32.vector) for byte in _bytes(b, (part.u - offset_of(fmt)).vectors)]
                 products = [b.fmul(d, v) for v in q]
                 found = [b.fadd(v, m) for v in products] if m else products
@@ -50,12 +59,12 @@ def weights_of(fmt: Format) -> Any:
     return unpack
 
 
-def _scales_of_spans(b: ir.IRBuilder, fmt: Format, pieces: list[Piece]) -> list[Values]:
+def _scales_of_spans(b: ir.IRBuilder, fmt: Format, pieces: list[Unpacked]) -> list[Values]:
     """d and m of each span, as floats: w = d q + m."""
-    found = [piece.values for piece in pieces if isinstance(piece, Scales)]
+    found = [piece.values for piece in pieces if isinstance(piece, UnitScales)]
     if not has_integer_scales(fmt):
         return found
-    ((d, minus_dmin),) = (piece.values for piece in pieces if isinstance(piece, Whole))
+    ((d, minus_dmin),) = (piece.values for piece in pieces if isinstance(piece, SuperBlockScales))
 
     def scaled(factor: Value, shorts: Value) -> Value:
         return b.fmul(factor, b.sitofp(shorts, F32.vector))

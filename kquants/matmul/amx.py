@@ -16,7 +16,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
 from kquants.simd import call, define, pointer
 
 X, W, DOTS = 0, 1, (2, 3, 4)

@@ -10,13 +10,13 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.formats.pieces import BLOCK_WEIGHTS, Format
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
+from kquants.formats.unpacking import BLOCK_WEIGHTS
 from kquants.layout import DOTS_BYTES
 from kquants.matmul.amx import DOT_BYTES, DOTS, X_ROWS, W, X, add_dots, clear_dots, load_rows, store_dots
 from kquants.matmul.blocks import FloatScales
-from kquants.matmul.parts import Spread
-from kquants.matmul.unpacked import load_scales
+from kquants.matmul.layouts import ByteLayout
+from kquants.matmul.split_k import XParts
 from kquants.simd import F32, I32, at, define, load, store_vectors
 
 _TURNS = DOTS[:2]
@@ -30,20 +30,20 @@ _PLACES = DOTS_BYTES // DOT_BYTES
 """Blocks whose products are kept; five would do."""
 
 
-def multiply_blocks(fmt: Format, blocks: int, scales_at: int) -> Any:
+def multiply_blocks(layout: ByteLayout, blocks: int) -> Any:
     """An operation: add the products of so many unpacked blocks (signed weights) with X_ROWS rows of x to their sums.
 
-    Arguments: address of the sums, weights (whose scales lie `scales_at` bytes on), x, what belongs to these blocks of
-    x, and scratch of DOTS_BYTES.
+    Arguments: address of the sums, weights (whose scales lie `layout.scales_at` bytes on), x, what belongs to these
+    blocks of x, and scratch of DOTS_BYTES.
     """
-    scaling = FloatScales(fmt)
+    fmt, scaling, scales_at = layout.fmt, FloatScales(layout.fmt), layout.scales_at
 
     @define(types.none, *[types.int64] * 5)
     def multiply(b: ir.IRBuilder, sums: Value, weights: Value, x: Value, x_scales: Value, scratch: Value) -> None:
         scales = at(b, weights, scales_at)
         places = [at(b, scratch, DOT_BYTES * i) for i in range(_PLACES)]
         y = [at(b, sums, 64 * t) for t in range(X_ROWS)]
-        of_rows = [Spread(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(X_ROWS)]
+        of_rows = [XParts(b, at(b, x_scales, scaling.X_GROUP_BYTES * t)) for t in range(X_ROWS)]
         totals = [load(b, to_y, F32.vector) for to_y in y]
         for step in range(blocks + _DELAY):
             if step < blocks:
@@ -56,7 +56,7 @@ def multiply_blocks(fmt: Format, blocks: int, scales_at: int) -> Any:
                 store_dots(b, _TURNS[(step - 1) % len(_TURNS)], places[(step - 1) % _PLACES])
             if step >= _DELAY:
                 block = step - _DELAY
-                of_block = load_scales(b, fmt, scales, block, F32)
+                of_block = layout.load_scales(b, scales, block, F32)
                 for t, row in enumerate(of_rows):
                     of_row = [load(b, at(b, places[block % _PLACES], 64 * t), I32.vector)]
                     totals[t] = scaling.add(b, totals[t], of_row, of_block, row, block)

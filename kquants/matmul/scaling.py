@@ -5,10 +5,10 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from kquants.formats.pieces import Format, Values, has_integer_scales
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
+from kquants.formats.unpacking import Format, Values, has_integer_scales
 from kquants.matmul.blocks import FloatScales
-from kquants.matmul.parts import Spread
+from kquants.matmul.split_k import XParts
 from kquants.matmul.super_blocks import IntegerScales
 from kquants.simd import VectorType
 from kquants.simd.dot_accumulator import DotAccumulator
@@ -19,7 +19,7 @@ class Scaling(Protocol):
 
     SUMS: VectorType
     """What a row of x adds up in while it passes a super-block."""
-    SPANS: int
+    SUB_BLOCKS: int
     """Spans in a unit."""
     X_GROUP_BYTES: int
     """Bytes of a group of x, from one row to the next."""
@@ -29,11 +29,11 @@ class Scaling(Protocol):
     def begin(self, b: ir.IRBuilder, y: Value) -> Value:
         """The sums before the first unit, for a y."""
 
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> DotAccumulator:
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, span: int) -> DotAccumulator:
         """The dot products of a span of a unit, to which those of its weights are to be added."""
 
     def add(
-        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int
     ) -> Value:
         """The sums with the dot products of a unit's spans."""
 
@@ -44,7 +44,7 @@ class Scaling(Protocol):
         y: Iterable[Value],
         units: Iterable[Values],
         whole: Callable[[], Values],
-        x: list[Spread],
+        x: list[XParts],
     ) -> Iterable[Value]:
         """y of each row of x after the last unit, given the scales of all units and of the whole.
 
@@ -60,4 +60,4 @@ def scaling_of(fmt: Format) -> Scaling:
 
 def units_of(fmt: Format) -> int:
     """Units in a super-block of a format."""
-    return fmt.BLOCKS * fmt.SPANS // scaling_of(fmt).SPANS
+    return fmt.BLOCKS * fmt.SUB_BLOCKS // scaling_of(fmt).SUB_BLOCKS

@@ -11,7 +11,7 @@ import numba as nb
 from llvmlite import ir
 from numba import types
 
-from kquants.compiler.cpu import has, is_arm
+from kquants.compiler.cpu import has
 from kquants.compiler.decorators import Vector, inline
 from kquants.layout import TILE_ROWS
 from kquants.simd import (
@@ -31,13 +31,13 @@ from kquants.simd import (
     store_f32x16,
     store_f32x16_part,
 )
+from kquants.tuning import tuning
 
 REGISTER_LANES = 16 if has("avx512f") else 8 if has("avx") else 4
 """Lanes of a register."""
 
-W_ROWS, X_ROWS = 4, 6 if has("avx512f") or is_arm() else 3
-"""Rows of a register tile: its sums, a register of each row of x and one of W fill 32 registers, or 16. (With AVX-512 a
-Zen 4 multiplies BF16 at 0.89 of the speed by 2 and 12 rows. Those of Arm were not measured.)"""
+W_ROWS, X_ROWS = 4, tuning().float_x_rows
+"""Rows of W and of x of a register tile."""
 
 SUMS_BYTES = TILE_ROWS * 64
 """Bytes of the sums of a row of x."""

@@ -10,7 +10,7 @@ the last step is exact in integers, and every CPU may add up in the order that s
 
     v = float(A) · d,  where there are minima  v = fma(-dmin, float(B), v),  then  y = fma(v, D, y)
 
-for each super-block of a row, or of a part of one (see `kquants.matmul.parts`), in order of k.
+for each super-block of a row, or of a part of one (see `kquants.matmul.split_k`), in order of k.
 
 No 16 q_x have magnitudes that add up to more than `LARGEST_SUM`. So A stays below 2^30: the most that it can be is
 Q6_K's 16 spans · 128 · 2^3 · 32 · 1023. And weights of at most 32 in spans of 16, or of 16 in spans of 32, keep the
@@ -39,10 +39,10 @@ from kquants.activations.super_quantized import (
     UNIT_OFFSET,
 )
 from kquants.compiler.cpu import has, is_arm
-from kquants.formats.pieces import Format, Values, is_signed, offset_of
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
+from kquants.formats.unpacking import Format, Values, is_signed, offset_of
 from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES, TILE_ROWS
-from kquants.matmul.parts import Spread
+from kquants.matmul.split_k import XParts
 from kquants.simd import F32, I32, at, fma, load, pick, times
 from kquants.simd.dot2 import HAS_INT16_DOT, dot2, high_int16, low_int16, pair_int16
 from kquants.simd.dot4 import VIA_INT16, start_dot4, start_dot4_via_int16
@@ -59,10 +59,10 @@ FACTORS = 2 * POWERS
 class IntegerScales:
     """How rows of x add up pair by pair; see `kquants.matmul.scaling.Scaling`."""
 
-    SUMS, SPANS, X_GROUP_BYTES, X_BLOCK_BYTES = I32, 2, SUPER_GROUP_BYTES, 0
+    SUMS, SUB_BLOCKS, X_GROUP_BYTES, X_BLOCK_BYTES = I32, 2, SUPER_GROUP_BYTES, 0
 
     def __init__(self, fmt: Format) -> None:
-        self._fmt, self._halves = fmt, fmt.SPANS == 2
+        self._fmt, self._halves = fmt, fmt.SUB_BLOCKS == 2
         largest = max(fmt.OFFSET, 2**fmt.BITS - 1 - fmt.OFFSET)
         self.are_short = largest * LARGEST_SUM * (1 if self._halves else 2) < 2**15
 
@@ -70,7 +70,7 @@ class IntegerScales:
         """A begins at 0."""
         return _ZERO
 
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> DotAccumulator:
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, span: int) -> DotAccumulator:
         """It begins with what the offset makes of the products: -offset · Σ q_x."""
         fmt = self._fmt
         if VIA_INT16 and not is_signed(fmt):
@@ -78,13 +78,13 @@ class IntegerScales:
         return start_dot4(b, self._minus_offset(b, x, unit, span) or _ZERO, fmt.BITS, is_signed(fmt))
 
     def start_scaled(
-        self, b: ir.IRBuilder, sums: Value, factors: Value, x: Spread, unit: Value | int, span: int
+        self, b: ir.IRBuilder, sums: Value, factors: Value, x: XParts, unit: Value | int, span: int
     ) -> DotAccumulator:
         """The same of a format with factors, but it begins with A, and products are scaled as they come to it."""
         at_exponent = self._factors_at(b, factors, x, unit, span)
         return start_dot4_via_int16(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, span), at_exponent)
 
-    def _minus_offset(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> Value | None:
+    def _minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, span: int) -> Value | None:
         """Where there is an offset, -offset · Σ q_x of a span: an int32, or two int16 that belong to two bytes each."""
         offset = offset_of(self._fmt)
         if not offset:
@@ -99,7 +99,7 @@ class IntegerScales:
         return (b.shl if up > 0 else b.ashr)(total, ir.Constant(total.type, [abs(up)] * total.type.count))
 
     def add(
-        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int
     ) -> Value:
         """A with the products of a pair."""
         first, second = dots
@@ -110,7 +110,7 @@ class IntegerScales:
         return b.add(sums, b.mul(second, high_int16(b, scale)))
 
     def add_paired(
-        self, b: ir.IRBuilder, sums: Value, pairs: Value, scales: Values, x: Spread, unit: Value | int
+        self, b: ir.IRBuilder, sums: Value, pairs: Value, scales: Values, x: XParts, unit: Value | int
     ) -> Value:
         """A with the products of a pair, given as two int16 in each lane."""
         return dot2(b, sums, pairs, self.with_exponents(b, scales[0], x, unit))
@@ -122,7 +122,7 @@ class IntegerScales:
         y: Iterable[Value],
         units: Iterable[Values],
         whole: Callable[[], Values],
-        x: list[Spread],
+        x: list[XParts],
     ) -> Iterator[Value]:
         """y of each row with the super-block."""
         units = list(units)
@@ -133,7 +133,7 @@ class IntegerScales:
                 v = fma(b, minus_dmin, b.sitofp(self._b_of_row(b, units, row), F32.vector), v)
             yield fma(b, v, row.load(_FLOAT), before)
 
-    def _b_of_row(self, b: ir.IRBuilder, units: Iterable[Values], x: Spread) -> Value:
+    def _b_of_row(self, b: ir.IRBuilder, units: Iterable[Values], x: XParts) -> Value:
         """B of a row of x."""
         total, sums_at = _ZERO, HALF_SUMS if self._halves else BLOCK_SUMS
         for unit, (_, minima) in enumerate(units):
@@ -141,7 +141,7 @@ class IntegerScales:
         return total
 
     def add_scaled(
-        self, b: ir.IRBuilder, sums: Value, dot: Value, factors: Value, x: Spread, unit: Value | int, span: int
+        self, b: ir.IRBuilder, sums: Value, dot: Value, factors: Value, x: XParts, unit: Value | int, span: int
     ) -> Value:
         """A with the products of a span of a format with factors, the lower int16 of each lane."""
         assert self.are_short, "all of a span must fit into int16"
@@ -152,27 +152,27 @@ class IntegerScales:
 
         Twice for each lane where the products are two int16, else for the low one, and 0 for what is above it.
         """
-        both = self.of_spans(b, scales, twice=VIA_INT16)
+        both = self.of_sub_blocks(b, scales, twice=VIA_INT16)
         return [b.shl(scale, ir.Constant(_SHORTS, [e] * scale.type.count)) for scale in both for e in range(POWERS)]
 
-    def of_spans(self, b: ir.IRBuilder, scales: Value, *, twice: bool = True) -> list[Value]:
+    def of_sub_blocks(self, b: ir.IRBuilder, scales: Value, *, twice: bool = True) -> list[Value]:
         """The scales of each span of a pair as two int16 of each lane, or as the low one, with 0 above it."""
         pairs, nothing, shorts = b.bitcast(scales, _SHORTS), ir.Constant(_SHORTS, None), range(2 * TILE_ROWS)
 
-        def of_span(span: int) -> Value:
+        def of_sub_block(span: int) -> Value:
             lanes = [i & ~1 | span if twice or i % 2 == 0 else len(shorts) for i in shorts]
             return pick(b, pairs, nothing, lanes)
 
-        return [of_span(span) for span in range(self.SPANS)]
+        return [of_sub_block(span) for span in range(self.SUB_BLOCKS)]
 
-    def _factors_at(self, b: ir.IRBuilder, factors: Value, x: Spread, unit: Value | int, span: int) -> Value:
+    def _factors_at(self, b: ir.IRBuilder, factors: Value, x: XParts, unit: Value | int, span: int) -> Value:
         """Where among those of a unit the ones for a span of a row of x are."""
         place = x.at(EXPONENTS_TWICE if self._halves else EXPONENTS, 2 * span, times(b, unit, 4)).address
         # What follows the last row of x may be read, but as an exponent it may be anything.
         e = b.and_(b.zext(load(b, place, _SHORT), _LONG), _LONG(POWERS - 1))
         return at(b, factors, 64 * POWERS * span, times(b, e, 64))
 
-    def with_exponents(self, b: ir.IRBuilder, scales: Value, x: Spread, unit: Value | int) -> Value:
+    def with_exponents(self, b: ir.IRBuilder, scales: Value, x: XParts, unit: Value | int) -> Value:
         """The scales of a pair, each times 2^e of its block."""
         exponents = x.at(EXPONENTS_TWICE if self._halves else EXPONENTS, times(b, unit, 4))
         if has("avx512bw") or is_arm():

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from kquants.layout import (
     LARGEST_SUM,
-    LARGEST_X,
     PIECE,
     SUPER_GROUP_BYTES,
     quantized_bytes,
 )
 from kquants.records import KeepOutputsOp, RmsNormOp, SwiGLUOp
+from kquants.tuning import tuning
 from support.kernels import batch_record, compile_kernel, guarded, op_record, padded_rows, run_op, same_bits
 from support.quantized_rows import BlockRows, SuperRows
 from support.quantized_targets import Targets, quantize
@@ -56,7 +56,7 @@ def test_ties_go_to_even_and_extremes_stay_inside(n: int) -> None:
 
 def test_ties_of_super_blocks_go_to_even() -> None:
     x = np.zeros((1, 256), F32)
-    x[0].reshape(-1, 32)[:, :8] = [LARGEST_X, *TIES[1:-1], 0.5 - LARGEST_X]
+    x[0].reshape(-1, 32)[:, :8] = [tuning().largest_x, *TIES[1:-1], 0.5 - tuning().largest_x]
     to = quantize(x)
     assert to.super_q8[256:260].view(F32) == 1 / 8, "else there are no ties"
     assert to.super_q8[:256].view(np.int8).reshape(-1, 32)[:, :8].tolist() == [[120, *ROUNDED[1:-1], -120]] * 8
@@ -101,7 +101,7 @@ def test_nan_and_inf_show_in_the_scale_of_their_block_alone(bad: float, at: int)
 def test_super_blocks_lose_half_a_step_and_fit_their_products(x: Array) -> None:
     rows = SuperRows.of(x.reshape(1, 256))
     quantize(x.reshape(1, 256)).check(x.reshape(1, 256))
-    assert np.abs(rows.q).max() <= LARGEST_X
+    assert np.abs(rows.q).max() <= tuning().largest_x
     assert np.abs(rows.q).reshape(16, 16).sum(1).max() <= LARGEST_SUM
     steps = (rows.d * 2.0**rows.exponents).reshape(8, 1)
     error = np.abs(rows.q.reshape(8, 32) * steps - x.reshape(8, 32))

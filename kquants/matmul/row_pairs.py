@@ -1,14 +1,9 @@
-"""One row of x times a tile of W, of which two rows lie side by side in a register: 16 bytes of each.
+"""One row of x times a tile of W of which two rows lie side by side in a register: 16 bytes of each.
 
-Products then need 16 bytes of x, twice, and no bytes of W go to another lane. Sums do instead: those of a span of all
-rows become one vector with a row in each lane, while they are added up (`_Sums`). Of 32 weights there are half as many
-bytes of sums as of weights. The scales are unpacked with a row in each lane, as elsewhere.
-
-A Zen 4 with AVX2 alone multiplies one row of x faster so (one thread): Q8_0 1.20 times, MXFP4 1.12, IQ4_NL and Q5_K
-1.09, Q4_K 1.06, Q4_0 1.04. Others are slower: Q4_1 0.88, for the scales and minima of its blocks; Q5_0 0.79 and Q5_1
-0.77, for their fifth bits; IQ4_XS 0.99; and, with spans of 16 weights, Q2_K 0.93 and Q3_K 0.90. With two rows of x
-there are too few registers (Q4_K 0.90). Other CPUs with AVX2 are taken to be like it, which was not measured. All sums
-are exact, so that the bits are those of other ways.
+Products then need 16 bytes of x, twice, and no bytes of W go to another lane. Sums do instead: those of a sub-block of
+all rows become one vector with a row in each lane, while they are added up (`_PairSums`). Of 32 weights there are half
+as many bytes of sums as of weights. The scales are unpacked with a row in each lane, as elsewhere. All sums are exact
+integers, so that the bits are those of `kquants.matmul.row_per_lane`.
 """
 
 from collections.abc import Iterator
@@ -16,16 +11,23 @@ from dataclasses import dataclass, field
 
 from llvmlite import ir
 
-from kquants.compiler.cpu import lowering
-from kquants.formats import iq4_nl, mxfp4, q4_0, q4_k, q5_k, q8_0
-from kquants.formats.pieces import NOTHING, Format, Part, Piece, Scales, Several, Values, Whole, is_signed
-from kquants.formats.quads import Floats, Quads, Value, Words
+from kquants.formats.packed_bytes import Floats, PackedBytes, Value, Words
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import (
+    NOTHING,
+    Format,
+    HalfBlock,
+    SuperBlockScales,
+    UnitScales,
+    Unpacked,
+    Values,
+    is_signed,
+)
 from kquants.layout import TILE_ROWS
 from kquants.matmul.blocks import FloatScales
-from kquants.matmul.parts import Spread
-from kquants.matmul.requests import Requests
+from kquants.matmul.prefetch import Prefetcher
 from kquants.matmul.scaling import scaling_of
+from kquants.matmul.split_k import XParts
 from kquants.matmul.super_blocks import IntegerScales
 from kquants.simd import F32, I8_64, I32, at, joined, load, pick
 from kquants.simd.dot4 import start_dot4
@@ -41,25 +43,17 @@ _FIRST = [0, 1, 2, 3, 8, 9, 10, 11]
 _PLACES = [([*_FIRST, *(row + 4 for row in _FIRST)]).index(row) for row in range(TILE_ROWS)]
 """Where sums of 16 bits have each row."""
 
-_IN_PAIRS = (q8_0, q5_k, q4_k, q4_0, iq4_nl, mxfp4)
-
-
-def is_in_pairs(fmt: Format, rows: int, parts: int) -> bool:
-    """Whether a format is multiplied so with so many rows of x, where rows of W come in so many parts."""
-    one = fmt.one if isinstance(fmt, Several) else fmt
-    return one in _IN_PAIRS and rows == parts == 1 and lowering() == "AVX2"
-
 
 @dataclass(frozen=True)
-class _Pair(Tile):
+class _RowPair(Tile):
     """Two rows; formats find their weights there, but no scales."""
 
-    def quads(self, offset: int) -> Quads:
+    def packed(self, offset: int) -> PackedBytes:
         """16 bytes of each, one behind the other."""
         b, begin = self.b, self.start + offset
         if begin not in self.columns:
             self.columns[begin] = [joined(b, [load(b, at(b, row, begin), _HALF) for row in self.rows])]
-        return Quads(b, self.columns[begin])
+        return PackedBytes(b, self.columns[begin])
 
     def word(self, offset: int) -> Words:
         """Nothing."""
@@ -74,9 +68,9 @@ class _Pair(Tile):
 class _ScalesOnly(Tile):
     """16 rows; formats find their scales there, but no weights."""
 
-    def quads(self, offset: int) -> Quads:
+    def packed(self, offset: int) -> PackedBytes:
         """Nothing."""
-        return Quads(self.b, [ir.Constant(I8_64.vector, None)] * 4)
+        return PackedBytes(self.b, [ir.Constant(I8_64.vector, None)] * 4)
 
     def half(self, offset: int) -> Floats:
         """Loaded row by row, where its column is not there yet."""
@@ -86,7 +80,7 @@ class _ScalesOnly(Tile):
 
 
 @dataclass(frozen=True)
-class _Sums:
+class _PairSums:
     """The sums of lanes, int16 or int32, that belong to the same row: vectors of a pair each go in, in order.
 
     Of two vectors, the low and the high halves of what belongs to a row are added, which leaves as many lanes for twice
@@ -123,52 +117,62 @@ class _Sums:
         return b.bitcast(total, ir.VectorType(ir.IntType(2 * x.type.element.width), half))
 
 
-def multiply_pairs(
-    b: ir.IRBuilder, fmt: Format, tile: Tile, sums: Value, x: Spread, x_scales: Spread, requests: Requests
-) -> tuple[Value, list[Values], Values]:
-    """The sums with the products of a super-block; its scales, and those of the whole."""
+def multiply_row_pairs(
+    b: ir.IRBuilder,
+    fmt: Format,
+    tile: Tile,
+    sums: list[Value],
+    x: list[XParts],
+    x_scales: list[XParts],
+    prefetcher: Prefetcher,
+) -> tuple[list[Values], Values]:
+    """What `kquants.matmul.row_per_lane` does, for one row of x."""
+    of_row, of_row_scales = x[0], x_scales[0]
     scaling, scales, whole = scaling_of(fmt), list[Values](), NOTHING
-    # Where the sum of a span fits into int16, sums of lanes may all be int16.
-    short = scaling if isinstance(scaling, IntegerScales) and scaling.are_short else None
-    pairs = [fmt.unpack(_Pair(b, [tile.rows[i], tile.rows[i + 4]], tile.size)) for i in _FIRST]
-    for piece in fmt.unpack(_ScalesOnly(b, tile.rows, tile.size)):
-        if isinstance(piece, Whole):
-            whole = piece.values
-        elif isinstance(piece, Scales):
-            values, unit = piece.values, piece.unit
+    # Where the sum of a sub_block fits into int16, sums of lanes may all be int16.
+    exact = scaling if isinstance(scaling, IntegerScales) and scaling.are_short else None
+    pairs = [fmt.unpack(_RowPair(b, [tile.rows[i], tile.rows[i + 4]], tile.size)) for i in _FIRST]
+    for found in fmt.unpack(_ScalesOnly(b, tile.rows, tile.size)):
+        if isinstance(found, SuperBlockScales):
+            whole = found.values
+        elif isinstance(found, UnitScales):
+            values, unit = found.values, found.unit
             scales.append(values)
-            of_x = {i: _twice(b, x, 16 * i) for i in range(2 * scaling.SPANS * unit, 2 * scaling.SPANS * (unit + 1))}
-            spans = [_Sums(b, _SHORTS if short else _INTS) for _ in range(scaling.SPANS)]
+            halves = 2 * scaling.SUB_BLOCKS
+            of_x = {i: _twice(b, of_row, 16 * i) for i in range(halves * unit, halves * (unit + 1))}
+            sub_blocks = [_PairSums(b, _SHORTS if exact else _INTS) for _ in range(scaling.SUB_BLOCKS)]
             for pair in pairs:
-                for span, dot in zip(spans, _products(b, fmt, pair, of_x), strict=True):
-                    span.put(dot.int16_sums() if short else dot.total())
-                    requests.turn()
-            totals = [span.of_rows() for span in spans]
+                for sub_block, dot in zip(sub_blocks, _products(b, fmt, pair, of_x), strict=True):
+                    sub_block.put(dot.int16_sums() if exact else dot.total())
+                    prefetcher.step()
+            totals = [sub_block.of_rows() for sub_block in sub_blocks]
             if isinstance(scaling, FloatScales):
-                totals = [b.add(totals[0], scaling.minus_offset(b, x_scales, unit))]
-            if short:
+                totals = [b.add(totals[0], scaling.minus_offset(b, of_row_scales, unit))]
+            if exact:
                 first, second = totals
                 both = pick(b, first, second, [place + of_second for place in _PLACES for of_second in (0, 16)])
-                sums = short.add_paired(b, sums, b.bitcast(both, I32.vector), values, x_scales, unit)
+                sums[0] = exact.add_paired(b, sums[0], b.bitcast(both, I32.vector), values, of_row_scales, unit)
             else:
-                sums = scaling.add(b, sums, totals, values, x_scales, unit)
-    return sums, scales, whole
+                sums[0] = scaling.add(b, sums[0], totals, values, of_row_scales, unit)
+    return scales, whole
 
 
-def _twice(b: ir.IRBuilder, x: Spread, offset: int) -> Value:
+def _twice(b: ir.IRBuilder, x: XParts, offset: int) -> Value:
     """16 bytes of x for both rows."""
     sixteen = load(b, x.at(offset).address, _HALF)
     return pick(b, sixteen, sixteen, [*range(16)] * 2)
 
 
-def _products(b: ir.IRBuilder, fmt: Format, pieces: Iterator[Piece], of_x: dict[int, Value]) -> list[DotAccumulator]:
+def _products(
+    b: ir.IRBuilder, fmt: Format, unpacked: Iterator[Unpacked], of_x: dict[int, Value]
+) -> list[DotAccumulator]:
     """The products of two rows, block by block, up to the next scales."""
     dots = dict[int, DotAccumulator]()
-    for piece in pieces:
-        if not isinstance(piece, Part):
+    for found in unpacked:
+        if not isinstance(found, HalfBlock):
             break
-        if piece.block not in dots:
-            dots[piece.block] = start_dot4(b, ir.Constant(_INTS, None), fmt.BITS, is_signed(fmt))
-        (u,) = piece.u.vectors
-        dots[piece.block].add(u, of_x[2 * piece.block + piece.half])
+        if found.block not in dots:
+            dots[found.block] = start_dot4(b, ir.Constant(_INTS, None), fmt.BITS, is_signed(fmt))
+        (u,) = found.u.vectors
+        dots[found.block].add(u, of_x[2 * found.block + found.half])
     return list(dots.values())

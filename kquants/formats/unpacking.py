@@ -12,14 +12,14 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from kquants.formats.quads import Floats, Quads, Value, Words
+from kquants.formats.packed_bytes import Floats, PackedBytes, Value, Words
 from kquants.formats.tiles import Tile
 from kquants.simd.dot4 import SIGNED_OFFSET
 
 SIGNED = 128
 """The OFFSET of formats whose weights are signed bytes, whatever `offset_of` them is on this CPU."""
 
-RAISED = 4
+SHIFTED_BITS = 4
 """Bits by which a high nibble is too high."""
 
 BLOCK_WEIGHTS = 8 * 64
@@ -27,17 +27,17 @@ BLOCK_WEIGHTS = 8 * 64
 
 
 @dataclass(frozen=True)
-class Part:
+class HalfBlock:
     """u of one half of a block: 16 weights of each row.
 
-    `in_place` is the same where it lies, RAISED bits too high: that saves a shift, where products take all eight bits.
-    Formats with an offset have none.
+    `shifted` is the same where it lies, SHIFTED_BITS bits too high: that saves a shift where products take all eight
+    bits. Formats with an offset have none.
     """
 
     block: int
     half: int
-    u: Quads
-    in_place: Quads | None = None
+    u: PackedBytes
+    shifted: PackedBytes | None = None
 
 
 Values = tuple[Value, Value | None]
@@ -48,8 +48,8 @@ NOTHING: Values = (None, None)
 
 
 @dataclass(frozen=True)
-class Scales:
-    """Scales of a unit, and minima where there are some.
+class UnitScales:
+    """UnitScales of a unit, and minima where there are some.
 
     Without super-blocks a unit is a block, with float32 d and m. With them it is a pair of spans, whose scales and
     minima are int16: those of span 2 · unit in the low half of each lane, those of the next in the high one.
@@ -66,7 +66,7 @@ class Scales:
 
 
 @dataclass(frozen=True)
-class Whole:
+class SuperBlockScales:
     """What multiplies all scales of a super-block, and -1 times what multiplies its minima; the last piece."""
 
     d: Floats
@@ -78,7 +78,7 @@ class Whole:
         return self.d.value, self.minus_dmin and self.minus_dmin.value
 
 
-Piece = Part | Scales | Whole
+Unpacked = HalfBlock | UnitScales | SuperBlockScales
 
 
 class Format(Protocol):
@@ -87,7 +87,7 @@ class Format(Protocol):
     BLOCK_BYTES: int
     BLOCKS: int
     """Blocks of 32 in a super-block: 8, or 1 where there is none."""
-    SPANS: int
+    SUB_BLOCKS: int
     """Spans in a block: 1 or 2."""
     BITS: int
     """u is below 2**BITS; of signed weights, their magnitudes are."""
@@ -95,31 +95,31 @@ class Format(Protocol):
     """What u is more than the weight, 0 where spans have a minimum; SIGNED where weights are signed bytes."""
 
     @property
-    def unpack(self) -> Callable[[Tile], Iterator[Piece]]:
+    def unpack(self) -> Callable[[Tile], Iterator[Unpacked]]:
         """What a super-block of a tile holds, piece by piece."""
 
 
-class Several:
+class GroupedBlocks:
     """Some blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
 
     def __init__(self, one: Format, count: int) -> None:
         self.BLOCK_BYTES, self.BLOCKS = count * one.BLOCK_BYTES, count
-        self.SPANS, self.BITS, self.OFFSET = one.SPANS, one.BITS, one.OFFSET
+        self.SUB_BLOCKS, self.BITS, self.OFFSET = one.SUB_BLOCKS, one.BITS, one.OFFSET
         self.one = one
 
-    def unpack(self, tile: Tile) -> Iterator[Piece]:
+    def unpack(self, tile: Tile) -> Iterator[Unpacked]:
         """The pieces of each."""
         for i in range(self.BLOCKS):
             for piece in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
-                if isinstance(piece, Part):
+                if isinstance(piece, HalfBlock):
                     yield replace(piece, block=i)
-                elif isinstance(piece, Scales):
+                elif isinstance(piece, UnitScales):
                     yield replace(piece, unit=i)
 
 
 def has_integer_scales(fmt: Format) -> bool:
     """Whether spans are scaled by integers, and the super-block as a whole by floats."""
-    return fmt.BLOCKS > 1 and not isinstance(fmt, Several)
+    return fmt.BLOCKS > 1 and not isinstance(fmt, GroupedBlocks)
 
 
 def is_signed(fmt: Format) -> bool:
@@ -132,7 +132,7 @@ def offset_of(fmt: Format) -> int:
     return SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
 
 
-def lowered(b: ir.IRBuilder, raised: Value) -> Value:
-    """What products with weights that are RAISED bits too high add up to, as it should be."""
+def shifted_back(b: ir.IRBuilder, shifted: Value) -> Value:
+    """What products with weights that are SHIFTED_BITS bits too high add up to, as it should be."""
     # Exact, so that LLVM makes one shift of this and one up that follows.
-    return b.ashr(raised, ir.Constant(raised.type, [RAISED] * raised.type.count), flags=("exact",))
+    return b.ashr(shifted, ir.Constant(shifted.type, [SHIFTED_BITS] * shifted.type.count), flags=("exact",))

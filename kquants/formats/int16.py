@@ -17,28 +17,14 @@ integers, and the bits, of `kquants.matmul.super_blocks`. Weights are scaled whe
 
 from llvmlite import ir
 
-from kquants.compiler.cpu import has, has_matrix_tiles
-from kquants.formats.pieces import Format, has_integer_scales
-from kquants.formats.quads import Value
+from kquants.compiler.cpu import has
+from kquants.formats.packed_bytes import Value
 from kquants.simd import opaque
-
-AMX = has_matrix_tiles()
-"""Whether many rows of x meet the weights of any format in matrix tiles."""
-
-NARROW = 8
-"""Up to so many rows of x go another way there, with weights straight from W (`kquants.matmul.tiled_decode`): to
-unpack these takes longer than it saves. An Emerald Rapids multiplies eight rows 1.8 times as fast so by Q4_K, 1.5 times
-by Q6_K, 1.04 times by Q8_0; five rows 1.8, 1.7 and 1.01 times."""
 
 _SHORTS = ir.VectorType(ir.IntType(16), 32)
 
 
-def by_shorts(fmt: Format) -> bool:
-    """Whether many rows of x meet the weights of a format so."""
-    return AMX and has_integer_scales(fmt)
-
-
-def two_bytes(b: ir.IRBuilder, v: Value, factors: Value) -> tuple[Value, Value]:
+def int16_bytes_of(b: ir.IRBuilder, v: Value, factors: Value) -> tuple[Value, Value]:
     """64 signed bytes, each two of them times the same int16: the low bytes of the products, and the high ones."""
     eight, low_byte = (ir.Constant(_SHORTS, [n] * 32) for n in (8, 0xFF))
     both = b.bitcast(v, _SHORTS)

@@ -91,41 +91,41 @@ class Words:
         normal = self.b.shl(self.b.sub(e.value, ir.Constant(_V32, [1] * 16)), ir.Constant(_V32, [23] * 16))
         return Floats(self.b, self.b.bitcast(self.b.select(is_normal, normal, denormal), _VF))
 
-    def spread(self, half: int, to: int) -> "Quads":
+    def spread(self, half: int, to: int) -> "PackedBytes":
         """Bits 16 · half … 16 · half + 15, each in a byte of its own, as bit `to`."""
         v = self.b.bitcast(self.value, _V8)
-        return Quads(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
+        return PackedBytes(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
 
 
 @dataclass(frozen=True)
-class Quads:
+class PackedBytes:
     """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i.
 
-    Or one vector: 16 bytes of two rows (`kquants.matmul.pairs`), or 32 of a single one (`kquants.matmul.row_by_row`).
+    Or one vector: 16 bytes of two rows (`kquants.matmul.row_pairs`), or 32 of one (`kquants.matmul.row_by_row`).
     """
 
     b: ir.IRBuilder
     vectors: list[Value]
 
-    def __and__(self, bits: int) -> "Quads":
-        return Quads(self.b, [self.b.and_(v, _all(v, bits)) for v in self.vectors])
+    def __and__(self, bits: int) -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.and_(v, _all(v, bits)) for v in self.vectors])
 
-    def __or__(self, other: "Quads") -> "Quads":
-        return Quads(self.b, [self.b.or_(v, w) for v, w in zip(self.vectors, other.vectors, strict=True)])
+    def __or__(self, other: "PackedBytes") -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.or_(v, w) for v, w in zip(self.vectors, other.vectors, strict=True)])
 
-    def __xor__(self, bits: int) -> "Quads":
-        return Quads(self.b, [self.b.xor(v, _all(v, bits)) for v in self.vectors])
+    def __xor__(self, bits: int) -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.xor(v, _all(v, bits)) for v in self.vectors])
 
-    def __sub__(self, n: int) -> "Quads":
-        return Quads(self.b, [self.b.sub(v, _all(v, n)) for v in self.vectors])
+    def __sub__(self, n: int) -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.sub(v, _all(v, n)) for v in self.vectors])
 
-    def bits(self, first: int, count: int, to: int = 0) -> "Quads":
+    def bits(self, first: int, count: int, to: int = 0) -> "PackedBytes":
         """Bits first … first + count - 1 of each byte, moved to bit `to`."""
-        return Quads(self.b, [move_bits(self.b, v, first, count, to) for v in self.vectors])
+        return PackedBytes(self.b, [move_bits(self.b, v, first, count, to) for v in self.vectors])
 
-    def lookup(self, table: tuple[int, ...]) -> "Quads":
+    def lookup(self, table: tuple[int, ...]) -> "PackedBytes":
         """What a table of 16 has for each byte, 0 … 15."""
-        return Quads(self.b, [look_up(self.b, table, v) for v in self.vectors])
+        return PackedBytes(self.b, [look_up(self.b, table, v) for v in self.vectors])
 
     def word(self, k: int) -> Words:
         """Bytes 4k … 4k + 3."""
