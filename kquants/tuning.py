@@ -90,7 +90,7 @@ class Tuning:
     """Whether formats of 4 bits with minima are multiplied by Winograd's inner product: `kquants.formats.winograd`."""
     amx: bool = False
     """Whether many rows of x meet W in AMX tiles; beyond `decode_rows`."""
-    largest_x: int = 120
+    largest_x: int = 127
     """Largest magnitude of an int8 of activations for formats with super-blocks."""
     column_bytes: int = 16
     """Bytes of each row of a tile that are loaded, and transposed, at once."""

@@ -13,7 +13,7 @@ side by side, so that a product finds them at constant distances:
 
 where the sums are those of the q of each block of 32, and of each half of a block. Where products pass through int16
 (`kquants.simd.dot4`), an int32 of these is two int16: of bytes 0 and 1 of the half's four words of four bytes, and of
-bytes 2 and 3 (at most 32 · 8 · 120). X of each block, whose lower 16 bits these are, is explained in
+bytes 2 and 3 (at most 32 · 8 · 127). X of each block, whose lower 16 bits these are, is explained in
 `kquants.formats.winograd`, and left out where that is not used.
 
 With matrix tiles more than `NARROW` rows are multiplied as int16 (`kquants.formats.int16`), which lie behind the
@@ -24,13 +24,14 @@ groups of all; of a group itself such products read no more than the line of D:
 
 x = D · 2^e · q with D so that the largest e is 3, and the smallest e ≥ 0 of each block for which
 
-    max|x| ≤ 120 · D · 2^e        and, over each half,        Σ|x| ≤ 1014 · D · 2^e
+    max|x| ≤ 127 · D · 2^e        and, over each half,        Σ|x| ≤ 1014 · D · 2^e
 
 The second, which takes effect where all of a half are about as large as its largest, keeps the products of a half
 with weights of at most 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
-lose little beside a block with a large one, and they cost nothing. With magnitudes of up to 127 a trained model of 13 M
-parameters had a KL divergence of 7.0e-4 from unquantized activations; with one scale for 256 14e-4, with a scale for
-every 32 4.8e-4. To stay within 120 costs a tenth of that (on another text 5.9e-4 became 6.5e-4).
+lose little beside a block with a large one, and they cost nothing. A trained model of 13 M parameters
+has a KL divergence of 7.0e-4 from unquantized activations so; with one scale for 256 14e-4, with a scale for every 32
+4.8e-4. For Winograd's inner product magnitudes are at most 120 (`kquants.tuning.Tuning.largest_x`), which costs a tenth
+(on another text 5.9e-4 became 6.5e-4).
 
 A super-block with an Inf or NaN, or where the magnitudes of a half add up to more than float32 holds, has D = NaN, so
 that the result shows it; what else it has means nothing. One where 8D is below 1e-36 has q = 0.

@@ -5,7 +5,7 @@ scaling would take longer than the products. But a weight times its scale is an 
 
     A = Σ 2^e · scale · Σ (u - offset) · q_x = Σ (scale · (u - offset)) · (2^e · q_x)        over a super-block
 
-(At most 128 · 32 and 8 · 120.) With both in two bytes, v = 256 · high + low, that is four products of bytes, and
+(At most 128 · 32 and 8 · 127.) With both in two bytes, v = 256 · high + low, that is four products of bytes, and
 nothing to scale before the end:
 
     A = 2^16 · Σ high · high + 2^8 · Σ (low · high + high · low) + Σ low · low

@@ -18,8 +18,8 @@ sum of a span's products within int16. Spans go in pairs, as one instruction of 
 others and adds.
 
 Where products pass through int16 (`kquants.simd.dot4`), many rows of x do without pairs: the products of each span are
-multiplied by scale · 2^e as they are widened. Spans of 16 have eight in each int16, of an x up to 120, so that with an
-offset of 32 it is at most 32 · 8 · 120 = 30,720.
+multiplied by scale · 2^e as they are widened. Spans of 16 have eight in each int16, of an x up to 127, so that with an
+offset of 32 it is at most 32 · 8 · 127 = 32,512.
 
 So do products by Winograd's way (`kquants.formats.winograd`): those of a span of 32 weights of 4 bits, at most
 15 · 2 · 1023 = 30,690, are the lower int16 of a lane, whatever is above it, and multiplied by scale · 2^e as such.

@@ -16,7 +16,7 @@ from kquants.compiler.decorators import KERNELS
 from kquants.matmul import amx, quantized
 from kquants.matmul.strategy import strategy_of
 from kquants.tuning import tuning
-from support import quantized_rows, quantized_targets
+from support import documented_products, quantized_rows, quantized_targets
 from support.documented_products import expression, extremes, largest_weights, some_weights
 from support.kernels import KINDS, addresses, same_bits
 from support.products import product
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.cpus
 _LONG = ir.IntType(64)
 
 
-WITH_AMX = replace(tuning(), amx=True, decode_rows=8, prefill_tiles=1, winograd=False)
+WITH_AMX = replace(tuning(), amx=True, decode_rows=8, prefill_tiles=1, winograd=False, largest_x=127)
 """This CPU, if it had AMX."""
 
 
@@ -99,6 +99,7 @@ def kernel() -> Iterator[Callable[[str], str]]:
     patch.setattr(amx, "_tile", emulated)
     patch.setattr(quantized_rows, "tuning", lambda: WITH_AMX)
     patch.setattr(quantized_targets, "tuning", lambda: WITH_AMX)
+    patch.setattr(documented_products, "tuning", lambda: WITH_AMX)
 
     def make(name: str) -> str:
         kernel = f"matmul_tiles_{name}"

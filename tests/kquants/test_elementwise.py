@@ -56,19 +56,23 @@ def test_ties_go_to_even_and_extremes_stay_inside(n: int) -> None:
 
 def test_ties_of_super_blocks_go_to_even() -> None:
     x = np.zeros((1, 256), F32)
-    x[0].reshape(-1, 32)[:, :8] = [tuning().largest_x, *TIES[1:-1], 0.5 - tuning().largest_x]
+    largest = tuning().largest_x
+    x[0].reshape(-1, 32)[:, :8] = [largest, *TIES[1:-1], 0.5 - largest]
     to = quantize(x)
     assert to.super_q8[256:260].view(F32) == 1 / 8, "else there are no ties"
-    assert to.super_q8[:256].view(np.int8).reshape(-1, 32)[:, :8].tolist() == [[120, *ROUNDED[1:-1], -120]] * 8
+    assert (
+        to.super_q8[:256].view(np.int8).reshape(-1, 32)[:, :8].tolist()
+        == [[tuning().largest_x, *ROUNDED[1:-1], -tuning().largest_x]] * 8
+    )
     to.check(x)
 
 
-def test_the_largest_of_super_blocks_is_120() -> None:
+def test_the_largest_of_super_blocks_is_that_of_the_tuning() -> None:
     x = np.zeros((2, 256), F32)
     x[0, ::64], x[1, 1::64] = 3e38, -3e-30  # few enough for their sum not to matter
     to = quantize(x)
     q = to.super_q8[: 2 * SUPER_GROUP_BYTES].view(np.int8).reshape(2, -1)[:, :256]
-    assert set(q[0].tolist()) == {0, 120} and set(q[1].tolist()) == {0, -120}
+    assert set(q[0].tolist()) == {0, tuning().largest_x} and set(q[1].tolist()) == {0, -tuning().largest_x}
     to.check(x)
 
 
