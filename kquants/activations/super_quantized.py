@@ -16,8 +16,8 @@ where the sums are those of the q of each block of 32, and of each half of a blo
 bytes 2 and 3 (at most 32 · 8 · 127). X of each block, whose lower 16 bits these are, is explained in
 `kquants.formats.winograd`, and left out where that is not used.
 
-With matrix tiles more than `NARROW` rows are multiplied as int16 (`kquants.formats.int16`), which lie behind the
-groups of all; of a group itself such products read no more than the line of D:
+With AMX more than `Tuning.decode_rows` rows are multiplied as int16 (`kquants.formats.int16`), which lie behind the
+groups of all; of a group itself AMX products read no more than the line of D:
 
     [n / 256][rows] of    byte  0                         256                        512
                                 [ low bytes of 2^e · q    | high bytes of 2^e · q    ]
@@ -72,8 +72,8 @@ from kquants.simd.dot2 import high_int16, low_int16
 from kquants.simd.dot4 import VIA_INT16, start_dot4
 from kquants.tuning import Tuning
 
-_SHORT, _FLOAT = ir.IntType(16), ir.FloatType()
-_SHORTS = ir.VectorType(_SHORT, 32)
+_INT16, _FLOAT = ir.IntType(16), ir.FloatType()
+_INT16S = ir.VectorType(_INT16, 32)
 
 POWERS = 4
 """How many e there are: 0 … 3."""
@@ -140,14 +140,14 @@ def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
     """Two sums of each half: of bytes 0 and 1 of its words, and of bytes 2 and 3; 32 int16."""
 
     def pairs(address: Value) -> Value:
-        both = load(b, address, _SHORTS)
-        eight = ir.Constant(_SHORTS, [8] * 32)
+        both = load(b, address, _INT16S)
+        eight = ir.Constant(_INT16S, [8] * 32)
         return b.bitcast(b.add(b.ashr(both, eight), b.ashr(b.shl(both, eight), eight)), I32.vector)
 
     def add(x: Value, y: Value) -> Value:
-        return b.bitcast(b.add(b.bitcast(x, _SHORTS), b.bitcast(y, _SHORTS)), I32.vector)
+        return b.bitcast(b.add(b.bitcast(x, _INT16S), b.bitcast(y, _INT16S)), I32.vector)
 
-    return b.bitcast(_halves(b, [pairs(at(b, group, 64 * i)) for i in range(4)], add), _SHORTS)
+    return b.bitcast(_halves(b, [pairs(at(b, group, 64 * i)) for i in range(4)], add), _INT16S)
 
 
 def super_block_quantizer(tuning: Tuning) -> Any:
@@ -173,8 +173,8 @@ def _quantize_super_block(b: ir.IRBuilder, x: Value, group: Value, tuning: Tunin
     # As precise as 1 / (D · 2^e): nothing here is denormal, as D is at most 3.4e38 / 120 / 8.
     store_scaled(b, values, b.fmul(splat(b, inverse), power_of_two(b, b.neg(exponents))), group)
     # The largest value may pass over NaN, but the sums keep it.
-    finite = b.bitcast(b.fcmp_ordered("<", sums, all_f32(math.inf)), _SHORT)
-    is_finite = b.icmp_unsigned("==", finite, _SHORT(-1))
+    finite = b.bitcast(b.fcmp_ordered("<", sums, all_f32(math.inf)), _INT16)
+    is_finite = b.icmp_unsigned("==", finite, _INT16(-1))
     b.store(b.select(is_finite, d, _FLOAT(math.nan)), pointer(b, record, _FLOAT), align=1)
     if VIA_INT16:
         exact = _sums_of_words(b, group)
@@ -183,15 +183,15 @@ def _quantize_super_block(b: ir.IRBuilder, x: Value, group: Value, tuning: Tunin
     else:
         exact = halves = _sums_of_halves(b, group)
     e = pick(b, exponents, exponents, _EVEN)
-    _store(b, record, EXPONENTS_TWICE, exponents, _SHORT)
-    _store(b, record, EXPONENTS, e, _SHORT)
-    _store(b, record, BLOCK_SUMS, b.shl(_blocks(b, halves), e), _SHORT)
-    _store(b, record, HALF_SUMS, b.shl(halves, exponents), _SHORT)
+    _store(b, record, EXPONENTS_TWICE, exponents, _INT16)
+    _store(b, record, EXPONENTS, e, _INT16)
+    _store(b, record, BLOCK_SUMS, b.shl(_blocks(b, halves), e), _INT16)
+    _store(b, record, HALF_SUMS, b.shl(halves, exponents), _INT16)
     minus = b.mul(exact, ir.Constant(exact.type, [-UNIT_OFFSET] * exact.type.count))
     _store(b, record, MINUS_HALF_SUMS, minus, minus.type.element)
     if tuning.winograd:
         fours = [minus_x(b, load(b, at(b, group, i), I8_64.vector)) for i in range(0, X_GROUP, 64)]
-        _store(b, record, MINUS_X, _blocks(b, _halves(b, fours, b.add)), _SHORT)
+        _store(b, record, MINUS_X, _blocks(b, _halves(b, fours, b.add)), _INT16)
 
 
 @inline
@@ -201,12 +201,12 @@ def int16_place(n: int, rows: int, place: int) -> int:
 
 
 @define(types.none, *[types.int64] * 2)
-def store_int16(b: ir.IRBuilder, group: Value, shorts: Value) -> None:
+def store_int16(b: ir.IRBuilder, group: Value, to: Value) -> None:
     """Store 2^e · q of a quantized group: 256 low bytes, then 256 high ones."""
     for i in range(0, X_GROUP, 64):
         # Each exponent, of a half, belongs to eight int16.
-        e = load(b, at(b, group, X_GROUP + EXPONENTS_TWICE + i // 8), ir.VectorType(_SHORT, 4))
-        powers = b.shl(ir.Constant(_SHORTS, [1] * 32), pick(b, e, e, [lane // 8 for lane in range(32)]))
+        e = load(b, at(b, group, X_GROUP + EXPONENTS_TWICE + i // 8), ir.VectorType(_INT16, 4))
+        powers = b.shl(ir.Constant(_INT16S, [1] * 32), pick(b, e, e, [lane // 8 for lane in range(32)]))
         low, high = int16_bytes_of(b, load(b, at(b, group, i), I8_64.vector), powers)
-        _store(b, shorts, i, low, low.type.element)
-        _store(b, shorts, X_GROUP + i, high, high.type.element)
+        _store(b, to, i, low, low.type.element)
+        _store(b, to, X_GROUP + i, high, high.type.element)

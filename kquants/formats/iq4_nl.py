@@ -21,7 +21,7 @@ CODES = tuple(value + SIGNED_OFFSET for value in VALUES)
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a block of a tile holds, piece by piece: u = value + SIGNED_OFFSET."""
+    """What a block of a tile holds, item by item: u = value + SIGNED_OFFSET."""
     d, q = tile.half(0), tile.packed(2)
     for half in range(2):
         yield HalfBlock(0, half, q.bits(4 * half, 4).lookup(CODES))

@@ -20,7 +20,7 @@ BITS, OFFSET = 7, SIGNED
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a super-block of a tile holds, piece by piece: u = value + SIGNED_OFFSET."""
+    """What a super-block of a tile holds, item by item: u = value + SIGNED_OFFSET."""
     high, low = tile.word(2), tile.word(4)
     for j in range(8):
         q = tile.packed(8 + 16 * j)

@@ -21,7 +21,7 @@ _CODES = tuple(value + OFFSET for value in _TWICE)
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a block of a tile holds, piece by piece: u = 2q + 12."""
+    """What a block of a tile holds, item by item: u = 2q + 12."""
     e, q = tile.word(0), tile.packed(1)
     for half in range(2):
         yield HalfBlock(0, half, q.bits(4 * half, 4).lookup(_CODES))

@@ -14,8 +14,8 @@ from kquants.simd import F32, I8_64, I32, half_to_float, look_up, move_bits, pic
 Value = Any
 """A value of the compiler."""
 
-_SHORT = ir.IntType(16)
-_SHORTS = ir.VectorType(_SHORT, 32)
+_INT16 = ir.IntType(16)
+_INT16S = ir.VectorType(_INT16, 32)
 _V8, _V32, _VF = I8_64.vector, I32.vector, F32.vector
 
 
@@ -53,19 +53,19 @@ class Words:
     def __lshift__(self, n: int) -> "Words":
         return Words(self.b, self.b.shl(self.value, ir.Constant(_V32, [n] * 16)))
 
-    def shorts(self, i: int) -> "Words":
+    def int16(self, i: int) -> "Words":
         """Bytes i and i + 1, unsigned, as two int16."""
         return self._bytes(i, None, i + 1, None)
 
-    def signed_shorts(self, i: int) -> "Words":
+    def signed_int16(self, i: int) -> "Words":
         """Bytes i and i + 1, signed, as two int16."""
-        eight = ir.Constant(_SHORTS, [8] * 32)
-        top = self._as_shorts(self._bytes(None, i, None, i + 1))
+        eight = ir.Constant(_INT16S, [8] * 32)
+        top = self._as_int16(self._bytes(None, i, None, i + 1))
         return Words(self.b, self.b.bitcast(self.b.ashr(top, eight), _V32))
 
     def less(self, n: int) -> "Words":
         """n taken off both int16."""
-        value = self.b.sub(self._as_shorts(self), ir.Constant(_SHORTS, [n] * 32))
+        value = self.b.sub(self._as_int16(self), ir.Constant(_INT16S, [n] * 32))
         return Words(self.b, self.b.bitcast(value, _V32))
 
     def _bytes(self, *chosen: int | None) -> "Words":
@@ -74,12 +74,12 @@ class Words:
         found = pick(self.b, self.b.bitcast(self.value, _V8), ir.Constant(_V8, None), lanes)
         return Words(self.b, self.b.bitcast(found, _V32))
 
-    def _as_shorts(self, words: "Words") -> Value:
-        return self.b.bitcast(words.value, _SHORTS)
+    def _as_int16(self, words: "Words") -> Value:
+        return self.b.bitcast(words.value, _INT16S)
 
     def half(self, i: int) -> Floats:
         """The float16 in half i."""
-        bits = self.b.trunc((self >> 16 * i).value, ir.VectorType(_SHORT, 16))
+        bits = self.b.trunc((self >> 16 * i).value, ir.VectorType(_INT16, 16))
         return Floats(self.b, half_to_float(self.b, bits))
 
     def half_power(self) -> Floats:
@@ -133,4 +133,4 @@ class PackedBytes:
 
     def widened(self) -> list[Value]:
         """The bytes, signed, as int16: vector k holds those of bytes 2k and 2k + 1."""
-        return [self.word(k).signed_shorts(i).value for k in range(len(self.vectors)) for i in (0, 2)]
+        return [self.word(k).signed_int16(i).value for k in range(len(self.vectors)) for i in (0, 2)]

@@ -18,7 +18,7 @@ BITS, OFFSET = 2, 0
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
+    """What a super-block of a tile holds, item by item: u = q."""
     packed = tile.packed(0)
     scales, minima = packed.bits(0, 4), packed.bits(4, 4)
     for j in range(8):
@@ -26,5 +26,5 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
             q = tile.packed(16 + 32 * (j // 4) + 16 * half)
             yield HalfBlock(j, half, q.bits(2 * (j % 4), 2))
         k, i = divmod(2 * j, 4)
-        yield UnitScales(j, scales.word(k).shorts(i), minima.word(k).shorts(i))
+        yield UnitScales(j, scales.word(k).int16(i), minima.word(k).int16(i))
     yield SuperBlockScales(tile.half(80), -tile.half(82))

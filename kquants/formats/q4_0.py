@@ -16,7 +16,7 @@ BITS, OFFSET = 4, 8
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a block of a tile holds, piece by piece: u = q."""
+    """What a block of a tile holds, item by item: u = q."""
     d, q = tile.half(0), tile.packed(2)
     yield HalfBlock(0, 0, q.bits(0, 4))
     yield HalfBlock(0, 1, q.bits(4, 4))

@@ -32,7 +32,7 @@ def scales_of(tile: Tile, pair: int) -> UnitScales:
     else:
         scales = third & 0x0F0F0F0F | first >> 2 & 0x30303030
         minima = third >> 4 & 0x0F0F0F0F | second >> 2 & 0x30303030
-    return UnitScales(pair, scales.shorts(2 * (pair % 2)), minima.shorts(2 * (pair % 2)))
+    return UnitScales(pair, scales.int16(2 * (pair % 2)), minima.int16(2 * (pair % 2)))
 
 
 def whole(tile: Tile) -> SuperBlockScales:
@@ -41,7 +41,7 @@ def whole(tile: Tile) -> SuperBlockScales:
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
+    """What a super-block of a tile holds, item by item: u = q."""
     for pair in range(4):
         for half in range(2):
             q = tile.packed(16 + 32 * pair + 16 * half)

@@ -17,7 +17,7 @@ BITS, OFFSET = 5, 16
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a block of a tile holds, piece by piece: u = q."""
+    """What a block of a tile holds, item by item: u = q."""
     d, high, low = tile.half(0), tile.word(2), tile.packed(6)
     for half in range(2):
         yield HalfBlock(0, half, low.bits(4 * half, 4) | high.spread(half, to=4))

@@ -17,7 +17,7 @@ BITS, OFFSET = 5, 0
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a block of a tile holds, piece by piece: u = q."""
+    """What a block of a tile holds, item by item: u = q."""
     d, m, high, low = tile.half(0), tile.half(2), tile.word(4), tile.packed(8)
     for half in range(2):
         yield HalfBlock(0, half, low.bits(4 * half, 4) | high.spread(half, to=4))

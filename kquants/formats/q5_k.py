@@ -20,7 +20,7 @@ BITS, OFFSET = 5, 0
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
+    """What a super-block of a tile holds, item by item: u = q."""
     for pair in range(4):
         for j in (2 * pair, 2 * pair + 1):
             for half in range(2):

@@ -23,7 +23,7 @@ SCALES_AT, D_AT = 192, 208
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
+    """What a super-block of a tile holds, item by item: u = q."""
     scales = tile.packed(SCALES_AT)
     for h in range(2):
         for half in range(2):
@@ -32,7 +32,7 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
                 low = tile.packed(64 * h + 32 * (j % 2) + 16 * half)
                 yield HalfBlock(4 * h + j, half, _u(low, high, j))
         for j in range(4 * h, 4 * h + 4):
-            yield UnitScales(j, scales.word(j // 2).signed_shorts(2 * (j % 2)))
+            yield UnitScales(j, scales.word(j // 2).signed_int16(2 * (j % 2)))
     yield SuperBlockScales(tile.half(D_AT))
 
 

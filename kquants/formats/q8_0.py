@@ -15,7 +15,7 @@ BITS, OFFSET = 8, SIGNED
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a block of a tile holds, piece by piece: u = q + SIGNED_OFFSET."""
+    """What a block of a tile holds, item by item: u = q + SIGNED_OFFSET."""
     d = tile.half(0)
     for half in range(2):
         yield HalfBlock(0, half, tile.packed(2 + 16 * half) ^ SIGNED_OFFSET)

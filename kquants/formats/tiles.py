@@ -10,7 +10,7 @@ from kquants.layout import TILE_ROWS
 from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, load, opaque, pick, times
 from kquants.tuning import tuning
 
-_SHORT, _INT = ir.IntType(16), ir.IntType(32)
+_INT16, _INT = ir.IntType(16), ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
 
 _COLUMN = tuning().column_bytes
@@ -70,10 +70,10 @@ class Tile:
         return self.word(offset).half(0)
 
     def halves(self, offset: int) -> Floats:
-        """The same, loaded row by row: less work where nothing else of their column is wanted."""
-        found, short = ir.Constant(ir.VectorType(_SHORT, TILE_ROWS), ir.Undefined), self.start + offset
+        """The same, loaded row by row: less work if nothing else of their column is needed."""
+        found, place = ir.Constant(ir.VectorType(_INT16, TILE_ROWS), ir.Undefined), self.start + offset
         for i, row in enumerate(self.rows):
-            found = self.b.insert_element(found, load(self.b, at(self.b, row, short), _SHORT), _INT(i))
+            found = self.b.insert_element(found, load(self.b, at(self.b, row, place), _INT16), _INT(i))
         return Floats(self.b, half_to_float(self.b, found))
 
     def _word(self, first: int) -> Value:

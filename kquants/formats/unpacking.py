@@ -1,9 +1,9 @@
-"""What a super-block of a tile holds, as formats tell it.
+"""What the formats unpack from a super-block of a tile.
 
-A format describes its super-block by `unpack(tile)`, which yields the weights in Parts and, after the Parts of a unit,
-the scales of that unit. Weights are unsigned bytes u with one offset for the format. They form spans of 32 or of 16,
-each with a scale of its own; how spans are scaled is in `kquants.matmul.blocks` for formats whose blocks of 32 each
-have float scales, and in `kquants.matmul.super_blocks` for those of eight blocks with small integers.
+`unpack(tile)` of a format yields the weights half block by half block and, after those of a unit, the scales of that
+unit. Weights are unsigned bytes u with one offset for the format. They form sub-blocks of 32 or of 16, each with a
+scale of its own; how sub-blocks are scaled is in `kquants.matmul.blocks` for formats whose blocks of 32 each have float
+scales, and in `kquants.matmul.super_blocks` for those of eight blocks with small integers.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from kquants.formats.tiles import Tile
 from kquants.simd.dot4 import SIGNED_OFFSET
 
 SIGNED = 128
-"""The OFFSET of formats whose weights are signed bytes, whatever `offset_of` them is on this CPU."""
+"""The OFFSET of formats whose weights are signed bytes, whatever their `offset_of` is on this CPU."""
 
 SHIFTED_BITS = 4
 """Bits by which a high nibble is too high."""
@@ -44,15 +44,15 @@ Values = tuple[Value, Value | None]
 """Values of the compiler: scales and minima; no minima in formats with an offset."""
 
 NOTHING: Values = (None, None)
-"""What multiplies a super-block as a whole, where there is none."""
+"""The super-block's own scales where there are none."""
 
 
 @dataclass(frozen=True)
 class UnitScales:
-    """UnitScales of a unit, and minima where there are some.
+    """Scales of a unit, and minima where there are some.
 
-    Without super-blocks a unit is a block, with float32 d and m. With them it is a pair of spans, whose scales and
-    minima are int16: those of span 2 · unit in the low half of each lane, those of the next in the high one.
+    Without super-blocks a unit is a block, with float32 d and m. With them it is a pair of sub-blocks, whose scales and
+    minima are int16: those of sub-block 2 · unit in the low half of each lane, those of the next in the high one.
     """
 
     unit: int
@@ -67,7 +67,7 @@ class UnitScales:
 
 @dataclass(frozen=True)
 class SuperBlockScales:
-    """What multiplies all scales of a super-block, and -1 times what multiplies its minima; the last piece."""
+    """The factor d of all scales of a super-block, and -1 times that of its minima; the last item."""
 
     d: Floats
     minus_dmin: Floats | None = None
@@ -82,21 +82,21 @@ Unpacked = HalfBlock | UnitScales | SuperBlockScales
 
 
 class Format(Protocol):
-    """What a module of `kquants.formats` says of its format."""
+    """The names that a module of `kquants.formats` defines for its format."""
 
     BLOCK_BYTES: int
     BLOCKS: int
     """Blocks of 32 in a super-block: 8, or 1 where there is none."""
     SUB_BLOCKS: int
-    """Spans in a block: 1 or 2."""
+    """Sub-blocks in a block of 32: 1 or 2."""
     BITS: int
     """u is below 2**BITS; of signed weights, their magnitudes are."""
     OFFSET: int
-    """What u is more than the weight, 0 where spans have a minimum; SIGNED where weights are signed bytes."""
+    """u minus the weight; 0 where sub-blocks have a minimum, SIGNED where weights are signed bytes."""
 
     @property
     def unpack(self) -> Callable[[Tile], Iterator[Unpacked]]:
-        """What a super-block of a tile holds, piece by piece."""
+        """What a super-block of a tile holds, item by item."""
 
 
 class GroupedBlocks:
@@ -108,17 +108,17 @@ class GroupedBlocks:
         self.one = one
 
     def unpack(self, tile: Tile) -> Iterator[Unpacked]:
-        """The pieces of each."""
+        """The items of each block."""
         for i in range(self.BLOCKS):
-            for piece in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
-                if isinstance(piece, HalfBlock):
-                    yield replace(piece, block=i)
-                elif isinstance(piece, UnitScales):
-                    yield replace(piece, unit=i)
+            for item in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
+                if isinstance(item, HalfBlock):
+                    yield replace(item, block=i)
+                elif isinstance(item, UnitScales):
+                    yield replace(item, unit=i)
 
 
 def has_integer_scales(fmt: Format) -> bool:
-    """Whether spans are scaled by integers, and the super-block as a whole by floats."""
+    """Whether sub-blocks are scaled by integers, and the super-block as a whole by floats."""
     return fmt.BLOCKS > 1 and not isinstance(fmt, GroupedBlocks)
 
 
@@ -128,11 +128,11 @@ def is_signed(fmt: Format) -> bool:
 
 
 def offset_of(fmt: Format) -> int:
-    """What u is more than the weight."""
+    """u minus the weight."""
     return SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
 
 
 def shifted_back(b: ir.IRBuilder, shifted: Value) -> Value:
-    """What products with weights that are SHIFTED_BITS bits too high add up to, as it should be."""
+    """The sums of products whose weights were SHIFTED_BITS bits too high, shifted back."""
     # Exact, so that LLVM makes one shift of this and one up that follows.
     return b.ashr(shifted, ir.Constant(shifted.type, [SHIFTED_BITS] * shifted.type.count), flags=("exact",))

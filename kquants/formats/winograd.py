@@ -8,16 +8,15 @@ and then added up,
     U = (u_l + 120) · (u_k - 8)
     X = (x_k + 128) · x_l - 8 · (x_k + x_l)
 
-(S. Winograd: A New Algorithm for Inner MatmulOp, IEEE Transactions on Computers C-17, 1968). U is computed when weights
+(S. Winograd: A New Algorithm for Inner Product, IEEE Transactions on Computers C-17, 1968). U is computed when weights
 are unpacked, X when x is quantized (`kquants.activations.super_quantized`), each once for many products. What is left
 is one product of four unsigned bytes with four signed ones in place of two, and two additions of bytes: they do not
 overflow, as the magnitudes of x are at most 120 (`kquants.tuning.Tuning.largest_x`). What a block adds up to is an
 int16, so that of U and X no more than the lower 16 bits count.
 
-A Zen 4 multiplies in two of its four vector units and adds in all of them. So two words take it 1.5 cycles in this way,
-2 as they are; and least if only six of the eight words of a block go so, with the two others between them: then all
-units are busy. With AVX-512 it multiplies 256 rows of x by Q4_K 1.16 to 1.19 times as fast, 12 rows 1.04 times; it
-reads prompts of Q4_K_M 1.12 times as fast. For up to eight rows the unpacking counts more: they go another way
+A Zen 4 multiplies in two of its four vector units and adds in all of them. So two words take 1.5 cycles in this way, 2
+as they are. They take least if only six of the eight words of a block go so, with the two others between them: then all
+units are busy. For up to eight rows of x the unpacking costs more than that saves: they go another way
 (`kquants.matmul.decode`). Other CPUs were not measured. Weights of more bits would leave x too few.
 """
 

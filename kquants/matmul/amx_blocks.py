@@ -1,7 +1,7 @@
 """Formats without super-blocks in matrix tiles, see `kquants.matmul.amx`.
 
-One instruction makes the dot products of a block for 16 × 16 rows, but it takes its time, and so do the way of the
-products through memory and the arithmetic that follows. They overlap when they are about different blocks: while block
+One instruction makes the dot products of a block for 16 × 16 rows. Its latency, the way of the products through memory
+and the arithmetic that follows overlap if they are about different blocks: while block
 k is multiplied, the products of block k - 1 are stored and those of block k - 4 are scaled.
 """
 
@@ -20,7 +20,7 @@ from kquants.matmul.split_k import XParts
 from kquants.simd import F32, I32, at, define, load, store_vectors
 
 _TURNS = DOTS[:2]
-"""Registers that take turns: what is stored of one need not wait for the products in the next."""
+"""Registers used in turn: storing one need not wait for the products in the next."""
 
 _DELAY = 4
 """Blocks after which products are scaled: those that were only just stored cannot be loaded yet. With 2, Q8_0 is
@@ -31,7 +31,7 @@ _PLACES = DOTS_BYTES // DOT_BYTES
 
 
 def multiply_blocks(layout: ByteLayout, blocks: int) -> Any:
-    """An operation: add the products of so many unpacked blocks (signed weights) with X_ROWS rows of x to their sums.
+    """An operation: add the products of `blocks` unpacked blocks (signed weights) with X_ROWS rows of x to their sums.
 
     Arguments: address of the sums, weights (whose scales lie `layout.scales_at` bytes on), x, what belongs to these
     blocks of x, and scratch of DOTS_BYTES.

@@ -32,11 +32,11 @@ class FloatScales:
         self._fmt = fmt
 
     def begin(self, b: ir.IRBuilder, y: Value) -> Value:
-        """y itself grows."""
+        """The sums are y itself."""
         return y
 
-    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, span: int) -> DotAccumulator:
-        """It begins with what the offset makes of the products."""
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> DotAccumulator:
+        """The sums before any product: -offset · Σ q_x."""
         return start_dot4(b, self.minus_offset(b, x, unit), self._fmt.BITS, is_signed(self._fmt))
 
     def minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int) -> Value:

@@ -1,4 +1,4 @@
-"""Matrix products of float weights: y = W x for every row x of the batch.
+"""The matmul kernels of float weights: y = W x for every row x of the batch.
 
 Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they lie; for many rows
 (prefill) some columns of a tile are packed at a time. Both evaluate the same expression in the same order (see
@@ -133,7 +133,7 @@ def _multiply_four(fmt: Any, ops: FloatOps, prefetch: Any) -> Any:
 
 
 def _multiply_packed(ops: FloatOps, packed_bytes: int) -> Any:
-    """`multiply(rows, w_rows, columns, w, x, x_bytes, sums, more)`: the sums of products of so many packed columns.
+    """`multiply(rows, w_rows, columns, w, x, x_bytes, sums, more)`: the sums of products of packed columns.
 
     They are added to what is there where `more`. W has whole register tiles of rows. Of x the last register tile is
     read whole, too: MOST_TOKENS tells that there is room for it.

@@ -21,9 +21,9 @@ from kquants.matmul.split_k import XParts
 from kquants.matmul.super_blocks import powers_of_two
 from kquants.simd import at, call, computed_here, joined, load, pick
 
-_BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
+_BYTE, _INT16, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _SCALES, _BYTES = ir.VectorType(_BYTE, 16), ir.VectorType(_BYTE, 32)
-_SHORTS, _INTS = ir.VectorType(_SHORT, 16), ir.VectorType(_INT, 8)
+_INT16S, _INTS = ir.VectorType(_INT16, 16), ir.VectorType(_INT, 8)
 
 _HALVES_APART = [*range(0, 16, 2), *range(1, 16, 2)]
 """Of 16 values, one for each half of a block, those of the first halves and then those of the second."""
@@ -50,21 +50,21 @@ class _XSuperBlock:
 
     def __init__(self, b: ir.IRBuilder, x: Value, x_scales: Value) -> None:
         self._b, self._x = b, x
-        powers = b.bitcast(powers_of_two(b, load(b, at(b, x_scales, EXPONENTS_TWICE), _INTS)), _SHORTS)
-        half_sums = load(b, at(b, x_scales, HALF_SUMS), _SHORTS)
+        powers = b.bitcast(powers_of_two(b, load(b, at(b, x_scales, EXPONENTS_TWICE), _INTS)), _INT16S)
+        half_sums = load(b, at(b, x_scales, HALF_SUMS), _INT16S)
         self._powers, self._half_sums = (computed_here(b, pick(b, v, v, _HALVES_APART)) for v in (powers, half_sums))
 
     def multiply(self, row: Value, prefetcher: Prefetcher) -> Value:
         """The products with the super-block of a row at an address, scaled, in several lanes."""
         b = self._b
         scales = load(b, at(b, row, q6_k.SCALES_AT), _SCALES)
-        scales = b.sext(pick(b, scales, scales, _HALVES_APART), _SHORTS)
+        scales = b.sext(pick(b, scales, scales, _HALVES_APART), _INT16S)
         # The sums of x have their powers already.
         minus = b.mul(_madd(b, scales, self._half_sums), ir.Constant(_INTS, [q6_k.OFFSET] * 8))
         scaled, total = b.mul(scales, self._powers), ir.Constant(_INTS, None)
         for block, u in enumerate(u for half in (0, 1) for u in q6_k.unpack_row(WeightRow(b, row), half)):
             x = load(b, at(b, self._x, 32 * block), _BYTES)
-            products = call(b, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *u.vectors, x)
+            products = call(b, "llvm.x86.avx2.pmadd.ub.sw", _INT16S, *u.vectors, x)
             total = b.add(total, _madd(b, products, _of_block(b, scaled, block)))
             if block % 2:
                 prefetcher.step()
@@ -93,4 +93,4 @@ def _madd(b: ir.IRBuilder, x: Value, y: Value) -> Value:
 def _of_block(b: ir.IRBuilder, scales: Value, block: int) -> Value:
     """The scale of a block's first half in the first eight lanes, that of its second half in the others."""
     places = ir.Constant(_BYTES, [2 * block, 2 * block + 1] * 16)
-    return b.bitcast(call(b, "llvm.x86.avx2.pshuf.b", _BYTES, b.bitcast(scales, _BYTES), places), _SHORTS)
+    return b.bitcast(call(b, "llvm.x86.avx2.pshuf.b", _BYTES, b.bitcast(scales, _BYTES), places), _INT16S)

@@ -33,9 +33,9 @@ from kquants.simd import F32, I8_64, I32, at, joined, load, pick
 from kquants.simd.dot4 import start_dot4
 from kquants.simd.dot_accumulator import DotAccumulator
 
-_BYTE, _SHORT, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
+_BYTE, _INT16, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _HALF = ir.VectorType(_BYTE, 16)
-_SHORTS, _INTS = ir.VectorType(_SHORT, 16), ir.VectorType(_INT, 8)
+_INT16S, _INTS = ir.VectorType(_INT16, 16), ir.VectorType(_INT, 8)
 
 _FIRST = [0, 1, 2, 3, 8, 9, 10, 11]
 """The first row of each pair; the other is four rows further on: so sums of 32 bits end in the order of the rows."""
@@ -130,7 +130,7 @@ def multiply_row_pairs(
     of_row, of_row_scales = x[0], x_scales[0]
     scaling, scales, whole = scaling_of(fmt), list[Values](), NOTHING
     # Where the sum of a sub_block fits into int16, sums of lanes may all be int16.
-    exact = scaling if isinstance(scaling, IntegerScales) and scaling.are_short else None
+    exact = scaling if isinstance(scaling, IntegerScales) and scaling.fit_int16 else None
     pairs = [fmt.unpack(_RowPair(b, [tile.rows[i], tile.rows[i + 4]], tile.size)) for i in _FIRST]
     for found in fmt.unpack(_ScalesOnly(b, tile.rows, tile.size)):
         if isinstance(found, SuperBlockScales):
@@ -140,7 +140,7 @@ def multiply_row_pairs(
             scales.append(values)
             halves = 2 * scaling.SUB_BLOCKS
             of_x = {i: _twice(b, of_row, 16 * i) for i in range(halves * unit, halves * (unit + 1))}
-            sub_blocks = [_PairSums(b, _SHORTS if exact else _INTS) for _ in range(scaling.SUB_BLOCKS)]
+            sub_blocks = [_PairSums(b, _INT16S if exact else _INTS) for _ in range(scaling.SUB_BLOCKS)]
             for pair in pairs:
                 for sub_block, dot in zip(sub_blocks, _products(b, fmt, pair, of_x), strict=True):
                     sub_block.put(dot.int16_sums() if exact else dot.total())

@@ -58,7 +58,7 @@ class XParts:
         return XParts(self.b, at(self.b, self.address, *(times(self.b, n, self.parts) for n in offsets)), self.parts)
 
     def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
-        """For each lane the word that it meets, or what `of` makes of that: lane i has part i % parts of a row of W."""
+        """For each lane its word of x, or `of` of all words: lane i has part i % parts of a row of W."""
         words = of(load(self.b, self.address, ir.VectorType(word, self.parts)))
         return pick(self.b, words, words, [lane % self.parts for lane in range(TILE_ROWS)])
 
@@ -68,7 +68,7 @@ def _load_strided(b: ir.IRBuilder, address: Value, stride: Value, count: int, el
 
 
 def _in_turn(b: ir.IRBuilder, vectors: list[Value], first: int, count: int) -> Value:
-    """So many words of each vector from the first on: one of each, then the next of each."""
+    """`count` words of each vector from `first` on: one of each, then the next of each."""
     if len(vectors) == 1:
         return pick(b, vectors[0], vectors[0], range(first, first + count))
     half = len(vectors) // 2
@@ -101,11 +101,11 @@ def add_parts(parts: int) -> Any:
         vectors = _load_strided(b, sums, stride, parts, F32)
         total: Value = None
         for part in range(parts):
-            pieces = [pick(b, v, v, range(part, TILE_ROWS, parts)) for v in vectors]
-            while len(pieces) > 1:
-                both = range(2 * pieces[0].type.count)
-                pieces = [pick(b, x, y, both) for x, y in zip(pieces[::2], pieces[1::2], strict=True)]
-            total = b.fadd(total, pieces[0]) if part else pieces[0]
+            found = [pick(b, v, v, range(part, TILE_ROWS, parts)) for v in vectors]
+            while len(found) > 1:
+                both = range(2 * found[0].type.count)
+                found = [pick(b, x, y, both) for x, y in zip(found[::2], found[1::2], strict=True)]
+            total = b.fadd(total, found[0]) if part else found[0]
         b.store(total, pointer(b, y, F32.vector), align=64)
 
     return store

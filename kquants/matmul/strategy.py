@@ -1,4 +1,7 @@
-"""How one CPU multiplies by one format: chosen here, once, and asked nowhere else."""
+"""How one CPU multiplies by one format: which way of decode, which layout for prefill, which split-K.
+
+The choice is made here, once; all kernels are built from it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +38,7 @@ class Strategy:
     layout: type[ByteLayout]
     """How W is unpacked for more rows of x."""
     split_k: tuple[int, ...]
-    """In how many parts large rows of W come, then very large ones; empty: rows stay whole."""
+    """The parts of a large row of W, then of a very large one; empty: rows stay whole."""
 
     def __post_init__(self) -> None:
         assert not self.split_k or self.decode_rows <= SPLIT_K_ROWS, "scratch has no room for interleaved rows of x"

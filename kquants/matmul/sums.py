@@ -94,7 +94,7 @@ def store_registers(b: ir.IRBuilder, sums: Any, registers: Any) -> None:
 
 @inline
 def whole_tiles(rows: int, of: int) -> int:
-    """Rows up to the end of the last register tile, which has so many."""
+    """`rows` rounded up to whole register tiles of `of` rows."""
     return (rows + of - 1) // of * of
 
 
