@@ -14,8 +14,8 @@ for each super-block of a row, or of a part of one (see `kquants.matmul.split_k`
 
 No 16 q_x have magnitudes that add up to more than `LARGEST_SUM`. So A stays below 2^30: at most it is Q6_K's 16
 sub-blocks · 128 · 2^3 · 32 · 1023. And weights of at most 32 in sub-blocks of 16, or of 16 in sub-blocks of 32, keep
-the sum of a sub-block's products within int16. Sub-blocks go in pairs, as one instruction of x86 multiplies two int16 with
-two others and adds.
+the sum of a sub-block's products within int16. Sub-blocks go in pairs, as one instruction of x86 multiplies two int16
+with two others and adds.
 
 Where products pass through int16 (`kquants.simd.dot4`), many rows of x do without pairs: the products of each sub-block
 are multiplied by scale · 2^e as they are widened. Sub-blocks of 16 have eight products in each int16, of an x up to
@@ -85,7 +85,7 @@ class IntegerScales:
         return start_dot4_via_int16(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, sub_block), at_exponent)
 
     def _minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> Value | None:
-        """-offset · Σ q_x of a sub-block, if there is an offset: an int32, or two int16, each of two bytes of a word."""
+        """-offset · Σ q_x of a sub-block, if there is an offset: an int32, or two int16, of two bytes each."""
         offset = offset_of(self._fmt)
         if not offset:
             return None

@@ -34,7 +34,7 @@ def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
 
 
 def arrange_bits(b: ir.IRBuilder, v: Any, order: Sequence[int | None]) -> Any:
-    """Bytes whose bit i is bit `order[i]` of the bytes of v, or 0 for None: one instruction. Only for CPUs with GFNI."""
+    """Bytes whose bit i is bit `order[i]` of those of v, or 0 for None: one instruction. Only for CPUs with GFNI."""
     count, size = v.type.count, min(v.type.count, 64 if cpu.has("avx512bw") else 32)
     # The bytes are multiplied by a bit matrix, whose last row selects the source of bit 0.
     rows = [0 if bit is None else 1 << bit for bit in reversed(order)] * (count // 8)
