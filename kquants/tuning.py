@@ -128,7 +128,7 @@ _SPLIT_K = {2: (4,), 3: (4,), 4: (4,), 5: (4, 16), 6: (4, 16), 7: (4, 8), 8: (4,
 #   more by 16; four parts of Q4_K are small enough. (14,336 columns of Q4_K: 8 or 16 would gain 2 to 6 %, and take a
 #   third longer to compile.) MXFP4 (5 bits), IQ4_NL and IQ4_XS (7) are taken to be like their neighbours.
 
-_X86_32_REGISTERS = Tuning(
+_AVX512_VNNI = Tuning(
     lowering="AVX-512 VNNI",
     decode_rows=4,
     # measured on Zen 4 with AVX-512 (GB/s, two threads, weights in the caches; straight from W, and unpacked):
@@ -170,7 +170,7 @@ _X86_32_REGISTERS = Tuning(
 """AVX-512 with VNNI, makers that were not measured: the values of a Zen 5, but for its prefetch levels."""
 
 _AVX512 = replace(
-    _X86_32_REGISTERS,
+    _AVX512_VNNI,
     lowering="AVX-512",
     decode_rows=2,
     prefill_tiles=1,
@@ -249,13 +249,13 @@ def _of_intel(record: Tuning) -> Tuning:
     )
 
 
-_INTEL_VNNI = _of_intel(_X86_32_REGISTERS)
+_INTEL_VNNI = _of_intel(_AVX512_VNNI)
 # measured on Granite Rapids: decode_prefetch_level SECOND gives 0.86 of the bandwidth, FIRST 0.82; one thread reads 20
 #   GB/s of lines prefetched into the second level, 12 of non-temporal ones.
 
 RECORDS = (
     replace(
-        _X86_32_REGISTERS,
+        _AVX512_VNNI,
         maker="znver5",
         prefetch_level=PrefetchLevel.FIRST,
         # measured on Zen 5: Q4_K_M decodes at 0.88 of the bandwidth with FIRST, 0.80 with SECOND (before split-K).
@@ -264,7 +264,7 @@ RECORDS = (
         #   steps, not 120); models of 8 to 24 MB stay within 2 %. In prefill, eight sequences would be 2 to 3 % slower.
     ),
     replace(
-        _X86_32_REGISTERS,
+        _AVX512_VNNI,
         maker="znver4",
         decode_rows_winograd=8,
         # measured on Zen 4: steps of 5 and of 8 rows of Q4_K_M 1.14 and 1.15 times as fast; Q4_K compiles a third
@@ -295,7 +295,7 @@ RECORDS = (
         prefill_tiles=1,
     ),
     _INTEL_VNNI,
-    _X86_32_REGISTERS,
+    _AVX512_VNNI,
     _of_intel(_AVX_VNNI),
     _AVX_VNNI,
     _of_intel(_AVX512),
