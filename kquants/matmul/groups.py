@@ -1,4 +1,4 @@
-"""How products see W and x: tiles of rows, and of quantized formats columns in groups of 256."""
+"""Where W and x lie: tiles of 16 rows, and for quantized formats columns in groups of 256."""
 
 from typing import Any
 
@@ -16,6 +16,13 @@ matmul_op = arguments_of(MatmulOp)
 def tile_address(op: int, tile: int) -> int:
     """Where a tile of W begins."""
     return matmul_op(op).w + tile * TILE_ROWS * matmul_op(op).row_bytes
+
+
+@inline
+def rows_of_tile(op: int, unit: int) -> tuple[int, int]:
+    """The first row of a tile, and how many it has."""
+    start = unit * TILE_ROWS
+    return start, min(TILE_ROWS, matmul_op(op).rows - start)
 
 
 def of_x(scaling: Scaling) -> Any:

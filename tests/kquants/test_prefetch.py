@@ -19,7 +19,7 @@ from kquants.compiler.decorators import inline
 from kquants.formats import bf16, f16, f32
 from kquants.formats.unpacking import Format
 from kquants.layout import TILE_ROWS
-from kquants.matmul import decode, floats, prefetch, prefill, prefill_rows, quantized
+from kquants.matmul import decode, float_decode, prefetch, prefill, prefill_rows, quantized
 from kquants.matmul.decode_tile import multiply_tile, sums_of
 from kquants.matmul.float_ops import float_ops
 from kquants.matmul.strategy import strategy_of
@@ -247,10 +247,10 @@ def test_decode_of_floats_prefetches_the_same_columns_of_rows_to_come(
     fmt: Any, repeats: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "prefetch", asked.in_place_of_prefetch())
-    monkeypatch.setattr(floats, "prefetch_lines", inline(memory.prefetch_lines.py_func))
+    monkeypatch.setattr(float_decode, "prefetch_lines", inline(memory.prefetch_lines.py_func))
     tuned = replace(tuning(), float_prefetch_row=8, float_prefetch_rows=4, float_prefetch_repeats=repeats)
     ops = float_ops(fmt, tuned.float_packed_bytes)
-    multiply = floats._multiply_four(fmt, ops, floats._prefetch_ahead(tuned, ops.step))
+    multiply = float_decode.multiply_four_of(fmt, ops, float_decode.prefetch_ahead(tuned, ops.step))
 
     @compile_kernel
     def multiply_four(op: int, row: int, last: int, x: int, sums: int) -> None:
