@@ -1,4 +1,4 @@
-"""The ops between the matrix products: RMSNorm, biases, SwiGLU, quantization of activations.
+"""The ops between matmuls: RMSNorm, biases, SwiGLU, quantization of activations.
 
 Rows of activations are float32, padded with zeros to a multiple of 16; every op keeps the padding zero. An op
 that feeds quantized products writes quantized rows at once: `q` for formats without super-blocks, `super_q` for

@@ -82,7 +82,7 @@ BLOCK_SUMS, HALF_SUMS, EXPONENTS, EXPONENTS_TWICE, MINUS_HALF_SUMS, MINUS_X = 4,
 """Where things lie in what belongs to a group, after D."""
 
 UNIT_OFFSET = 32
-"""What the sums are multiplied with that weights with an offset need: most have this one."""
+"""The offset by which the sums for weights with an offset are multiplied: that of most formats."""
 
 _IN_ORDER = [4 * (half % 4) + half // 4 for half in range(16)]
 """The lane of each half, where `of_each` has combined the lanes of four vectors of 64 bytes."""
@@ -90,7 +90,7 @@ _IN_ORDER = [4 * (half % 4) + half // 4 for half in range(16)]
 _EVEN, _ODD = range(0, 16, 2), range(1, 16, 2)
 
 _ROUNDING = 8
-"""What rounding adds to the sum of 16 magnitudes, and what is left of one of `LARGEST_SUM` for float's own."""
+"""The most that rounding adds to the sum of 16 magnitudes; one more is left for rounding of the float sum."""
 
 _SMALLEST = 1e-36
 """1 / D overflows below 3e-39."""
@@ -126,13 +126,13 @@ def _sums_of_halves(b: ir.IRBuilder, group: Value) -> Value:
 
 
 def _halves(b: ir.IRBuilder, fours: list[Value], add: Callable[[Value, Value], Value]) -> Value:
-    """What the lanes of four vectors add up to, of each half of a block."""
+    """The sum of the lanes of four vectors, for each half of a block."""
     sums = of_each(b, fours, add)
     return pick(b, sums, sums, _IN_ORDER)
 
 
 def _blocks(b: ir.IRBuilder, halves: Value) -> Value:
-    """What both halves of each block add up to."""
+    """The sum of both halves of each block."""
     return b.add(pick(b, halves, halves, _EVEN), pick(b, halves, halves, _ODD))
 
 

@@ -1,7 +1,7 @@
-"""Matrix tiles of Intel's AMX: the dot products of 16 rows of x and 16 rows of W in one instruction, for prefill.
+"""Tiles of Intel's AMX: the dot products of 16 rows of x and 16 rows of W in one instruction, for prefill.
 
-A tile register has 16 rows of 64 bytes. What is multiplied are rows of x, 64 columns of each or fewer, and rows of W as
-`BLOCK_WEIGHTS` tells; dot products are int32, a row of x in each row, a row of W in each column. So
+A tile register has 16 rows of 64 bytes. The operands are rows of x, at most 64 columns of each, and rows of W in the
+order of `BLOCK_WEIGHTS`; dot products are int32, a row of x in each row, a row of W in each column. So
 
     dots[t][i] += Σ x[t][k] · w[i][k]        over the columns k
 

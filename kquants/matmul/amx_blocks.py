@@ -1,4 +1,4 @@
-"""Formats without super-blocks in matrix tiles, see `kquants.matmul.amx`.
+"""Formats without super-blocks in AMX tiles, see `kquants.matmul.amx`.
 
 One instruction makes the dot products of a block for 16 × 16 rows. Its latency, the way of the products through memory
 and the arithmetic that follows overlap if they are about different blocks: while block
@@ -23,8 +23,7 @@ _TURNS = DOTS[:2]
 """Registers used in turn: storing one need not wait for the products in the next."""
 
 _DELAY = 4
-"""Blocks after which products are scaled: those that were only just stored cannot be loaded yet. With 2, Q8_0 is
-multiplied 5 % slower; 5 gain nothing."""
+"""Blocks after which products are scaled: those just stored cannot be loaded yet. (2: Q8_0 5 % slower; 5: no gain.)"""
 
 _PLACES = DOTS_BYTES // DOT_BYTES
 """Blocks whose products are kept; five would do."""

@@ -1,7 +1,7 @@
-"""Formats with super-blocks in matrix tiles, see `kquants.matmul.amx`: int16 times int16 (`kquants.formats.int16`).
+"""Formats with super-blocks in AMX tiles, see `kquants.matmul.amx`: int16 times int16 (`kquants.formats.int16`).
 
-A square is of 16 rows of W and 16 rows of x. While its dot products are made, those of the square before it become
-sums: they have passed through memory by then.
+A square has 16 rows of W and 16 rows of x. While its dot products are made, those of the square before it are added to
+its sums: they have passed through memory by then.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,13 +35,13 @@ _STEPS = (
     (_HIGH, True, True),
     (_MIXED, True, False),
 )
-"""The four products of 64 columns: to which dot products, and whether of the high bytes of x, and of those of W. From
-each to the next one side stays loaded."""
+"""The four products of 64 columns: (dot products to add to, high bytes of x, high bytes of W). From each to the next,
+one operand stays loaded."""
 
 _DELAY = 4
 _LEFT = X_GROUP // 64 * len(_STEPS) - _DELAY
-"""Products before the first sums of the square before, as its dot products are on their way to memory; and the rest of
-the products."""
+"""Products before the sums of the previous square begin, whose dot products are on their way to memory until then; and
+the rest of the products."""
 
 _SQUARE_BYTES = len(DOTS) * DOT_BYTES
 """Bytes of the dot products of a square."""

@@ -1,9 +1,9 @@
-"""What products with float weights are made of, for each of their formats.
+"""The operations that matmuls with float weights are made of, for each format.
 
 Weights and x meet as float32, a column in each lane, in fused steps. But where the CPU multiplies pairs of bfloat16
 (AVX-512 BF16), so do BF16 weights: x is rounded to bfloat16, as llama.cpp rounds it for such weights on any CPU, and
-lane i takes columns 32j + 2i + 1 and 32j + 2i, one after the other. A Zen 4 reads prompts at 1.1 times llama.cpp's
-speed so, by way of float32 at 0.63.
+lane i takes columns 32j + 2i + 1 and 32j + 2i, one after the other. (Measured on Zen 4: prompts at 1.1
+times llama.cpp's speed, by way of float32 at 0.63.)
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ Value = Any
 
 
 class FloatOps(NamedTuple):
-    """The ways in which many rows of x are multiplied by packed weights, and a few by weights where they lie."""
+    """How many rows of x are multiplied by packed weights, and a few rows by weights where they lie."""
 
     step: int
     """Columns that pass at once: those of 16 lanes. Packed rows are filled up to that with zeros."""

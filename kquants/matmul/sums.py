@@ -1,8 +1,8 @@
-"""Sums of products in scratch: 16 for a row of x and a tile of W, and what products with float weights need of them.
+"""Sums of products in scratch: 16 for a row of x and a tile of W, and the register tiles of float weights.
 
-Those have sums of 16 lanes, of columns, for each of 16 rows of W and each row of x: [rows of x][16 rows of W][16]. A
-register tile is what registers hold at a time: W_ROWS rows of W times X_ROWS rows of x, in as many lanes as a register
-has.
+Float weights have sums of 16 lanes, of columns, for each of 16 rows of W and each row of x: [rows of x][16 rows of
+W][16]. A register tile has the sums that registers hold at a time: W_ROWS rows of W times X_ROWS rows of x, in the
+lanes of a register.
 """
 
 from typing import Any
