@@ -16,10 +16,10 @@ from kquants.compiler.decorators import KERNELS
 from kquants.matmul import amx, quantized
 from kquants.matmul.strategy import strategy_of
 from kquants.tuning import tuning
-from support import documented_products, quantized_rows, quantized_targets
-from support.documented_products import expression, extremes, largest_weights, some_weights
+from support import documented_matmul, quantized_rows, quantized_targets
+from support.documented_matmul import expression, extremes, largest_weights, some_weights
 from support.kernels import KINDS, addresses, same_bits
-from support.products import product
+from support.matmul import matmul
 from support.quantized_rows import Rows, buffer_of, rows_for
 from support.quantized_targets import quantize
 
@@ -99,7 +99,7 @@ def kernel() -> Iterator[Callable[[str], str]]:
     patch.setattr(amx, "_tile", emulated)
     patch.setattr(quantized_rows, "tuning", lambda: WITH_AMX)
     patch.setattr(quantized_targets, "tuning", lambda: WITH_AMX)
-    patch.setattr(documented_products, "tuning", lambda: WITH_AMX)
+    patch.setattr(documented_matmul, "tuning", lambda: WITH_AMX)
 
     def make(name: str) -> str:
         kernel = f"matmul_tiles_{name}"
@@ -122,7 +122,7 @@ OF_BLOCKS, OF_SUPER_BLOCKS = ["Q8_0", "Q4_0", "Q4_1"], ["Q4_K", "Q6_K", "IQ4_XS"
 def check(kernel: str, name: str, w: Any, x: Rows, *batches: int) -> None:
     wanted = expression(name, w, x)
     for tokens in batches:
-        assert same_bits(product(kernel, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
+        assert same_bits(matmul(kernel, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
 
 
 @pytest.mark.parametrize("name", OF_BLOCKS + OF_SUPER_BLOCKS)

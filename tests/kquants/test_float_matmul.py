@@ -13,7 +13,7 @@ from kquants.layout import FLOAT_ROWS, MOST_ROWS, matmul_scratch
 from kquants.records import MatmulOp
 from kquants.simd import HAS_BF16_PAIRS
 from support.kernels import batch_record, guarded, op_record, padded_rows, run_op, same_bits
-from support.products import EXTRA, beyond, product
+from support.matmul import EXTRA, beyond, matmul
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ def float_weights(name: str, values: Array) -> tuple[Array, Array]:
 
 def float_ops(name: str, w: Array, x: Array, tokens: int, before: Array | None = None) -> Array:
     padded = beyond(np.hstack([padded_rows(x), np.full((len(x), EXTRA), np.nan, F32)]))
-    return product(name, w, x.shape[1], padded, padded[0].nbytes, tokens, before)
+    return matmul(name, w, x.shape[1], padded, padded[0].nbytes, tokens, before)
 
 
 FLOAT_CASES = [(1, 1), (16, 17), (40, 64), (17, 172), (33, 256), (5, 15), (3, 16), (70, 1040)]

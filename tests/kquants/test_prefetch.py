@@ -1,4 +1,4 @@
-"""What products ask the memory for: all of what comes next, where it is, and the next product's share after a share."""
+"""What matmuls prefetch: all that comes next, where it is, and after a share of W the share of the next matmul."""
 
 import re
 from dataclasses import replace
@@ -72,13 +72,13 @@ def test_every_line_is_prefetched_once_from_each_address(
     given.finish()
     lines = range(0, TILE_ROWS * size, 64)
     for address in starts:
-        found = [asked for turn in turned for asked in turn if 0 <= asked[0] - address < 1_000_000]
+        found = [line for turn in turned for line in turn if 0 <= line[0] - address < 1_000_000]
         assert found == [(address + at, PrefetchLevel.SECOND) for at in lines]
     for row in rows:
-        near = [asked for turn in turned for asked in turn if 0 <= asked[0] - row < 1_000_000]
-        asked_lines, first = {address // 64 for address, _ in near}, (row + size + 63) // 64
-        needed = {*range(first, (row + 2 * size - 1) // 64 + 1)}  # that before was asked for beside the one before
-        assert needed <= asked_lines <= needed | {max(needed) + 1} and len(near) == len(asked_lines)
+        near = [line for turn in turned for line in turn if 0 <= line[0] - row < 1_000_000]
+        found_lines, first = {address // 64 for address, _ in near}, (row + size + 63) // 64
+        needed = {*range(first, (row + 2 * size - 1) // 64 + 1)}  # the line before came with the one before
+        assert needed <= found_lines <= needed | {max(needed) + 1} and len(near) == len(found_lines)
         assert {level for _, level in near} == {PrefetchLevel.FIRST}
     for level in (PrefetchLevel.FIRST, PrefetchLevel.SECOND):
         counts = [sum(near == level for _, near in turn) for turn in turned]
@@ -117,14 +117,14 @@ def test_a_prefetch_names_its_level_as_llvm_does(level: str, number: int) -> Non
     assert asked == [("0", str(number)), ("1", str(number))]
 
 
-class Asked:
-    """What compiled code asks for: addresses of lines, each and how near it is asked for added up."""
+class PrefetchLog:
+    """The prefetches of compiled code: addresses of lines, each plus its level."""
 
     def __init__(self) -> None:
         self._log = np.zeros(10_000, np.int64)  # how many there are, then they
 
     def note(self, b: ir.IRBuilder, address: Any, level: PrefetchLevel) -> None:
-        """Compile that it is noted, in place of a request."""
+        """Compile that it is noted, in place of a prefetch."""
         long, log_address = ir.IntType(64), ir.IntType(64)(self._log.ctypes.data)
         count = b.add(b.load(b.inttoptr(log_address, long.as_pointer())), long(1))
         b.store(count, b.inttoptr(log_address, long.as_pointer()))
@@ -143,15 +143,15 @@ class Asked:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """Notes all requests."""
-    found = Asked()
+def log(monkeypatch: pytest.MonkeyPatch) -> PrefetchLog:
+    """Notes all prefetches."""
+    found = PrefetchLog()
     monkeypatch.setattr(prefetch, "emit_prefetch", found.note)
     return found
 
 
 def lines(fmt: Format, *starts: tuple[int, PrefetchLevel]) -> list[int]:
-    """What `Asked` notes of the cache lines, `super-block × 16 rows` long, from addresses on."""
+    """What `PrefetchLog` has for the cache lines of 16 rows of a super-block, from addresses on."""
     return sorted(start + at + level for start, level in starts for at in range(0, TILE_ROWS * fmt.BLOCK_BYTES, 64))
 
 
@@ -161,7 +161,7 @@ SPLIT = {5: (8192, 0, 8192, 0), 6: (8192, 4096, 0)}
 @pytest.mark.parametrize("each_row", [True, False])
 @pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", 4), ("Q6_K", 16), ("Q8_0", 8)])
 def test_decode_prefetches_the_next_tile_and_beyond_a_share_in_the_next_product(
-    name: str, parts: int, each_row: bool, asked: Asked
+    name: str, parts: int, each_row: bool, log: PrefetchLog
 ) -> None:
     """And, where the tuning says so, the next super-block of each row, into the first-level cache."""
     tuned = replace(tuning(), decode_prefetch_next_super_block=each_row, decode_prefetch_split=SPLIT)
@@ -183,10 +183,10 @@ def test_decode_prefetches_the_next_tile_and_beyond_a_share_in_the_next_product(
         run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, y.ctypes.data)
         starts = [at + (onward if at >= end else 0) for at in (near + distance for distance in distances)]
         level = tuned.decode_prefetch_level
-        assert asked.lines() == sorted(lines(fmt, *((start, level) for start in starts)) + soon)
+        assert log.lines() == sorted(lines(fmt, *((start, level) for start in starts)) + soon)
 
 
-def test_prefill_prefetches_the_next_tiles(asked: Asked) -> None:
+def test_prefill_prefetches_the_next_tiles(log: PrefetchLog) -> None:
     strategy = strategy_of("q4_k", tuning())
     layout = strategy.layout(strategy.fmt, tuning())
     store = store_tile(layout)
@@ -199,7 +199,7 @@ def test_prefill_prefetches_the_next_tiles(asked: Asked) -> None:
 
     run(w.ctypes.data, layout.fmt.BLOCK_BYTES, 1_000_000, weights, weights + layout.scales_at)
     starts = [(1_000_000 + distance, tuning().prefetch_level) for distance in tuning().prefill_prefetch]
-    assert asked.lines() == lines(layout.fmt, *starts), "eight sequences decode faster so than with decode's level"
+    assert log.lines() == lines(layout.fmt, *starts), "eight sequences decode faster so than with decode's level"
 
 
 @compile_kernel
@@ -211,7 +211,7 @@ def rows_beside(t: int, some: int, rows: int, w_rows: int, result: int) -> None:
 
 @pytest.mark.parametrize("rows", [17, 100, 255, 256])
 @pytest.mark.parametrize("tiles", [1, 3, 4])
-def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: int) -> None:
+def test_prefill_prefetches_each_row_of_the_next_columns_once(rows: int, tiles: int) -> None:
     found, shares, at_once = [], [], prefill_rows.ROWS_AT_ONCE
     for t in range(0, rows, at_once):
         result = np.zeros(2, np.int64)
@@ -232,21 +232,21 @@ def product_record(units: int = 0, **arguments: int) -> NDArray[np.int64]:
 
 @pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67), (8, 0, 2)])
 def test_decode_claims_each_line_of_y_that_its_tiles_write(
-    rows: int, first: int, last: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
+    rows: int, first: int, last: int, log: PrefetchLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quantized, "prefetch_to_write", asked.in_place_of_prefetch())
+    monkeypatch.setattr(quantized, "prefetch_to_write", log.in_place_of_prefetch())
     claim_y = compile_kernel(quantized.claim_y.py_func)
     op = product_record(y=10_000_000, y_bytes=300_032)
     claim_y(op.ctypes.data, rows, first, last)
-    assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
+    assert log.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
 
 
 @pytest.mark.parametrize("repeats", [0, 3])
 @pytest.mark.parametrize("fmt", [f16, bf16, f32])
 def test_decode_of_floats_prefetches_the_same_columns_of_rows_to_come(
-    fmt: Any, repeats: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
+    fmt: Any, repeats: int, log: PrefetchLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "prefetch", asked.in_place_of_prefetch())
+    monkeypatch.setattr(memory, "prefetch", log.in_place_of_prefetch())
     monkeypatch.setattr(float_decode, "prefetch_lines", inline(memory.prefetch_lines.py_func))
     tuned = replace(tuning(), float_prefetch_row=8, float_prefetch_rows=4, float_prefetch_repeats=repeats)
     ops = float_ops(fmt, tuned.float_packed_bytes)
@@ -264,7 +264,7 @@ def test_decode_of_floats_prefetches_the_same_columns_of_rows_to_come(
     if not repeats:
         each, times = range(0, row_bytes, 64), 1
     wanted = [w.ctypes.data + row * row_bytes + k for k in each for row in range(8, 12)] * times
-    assert asked.lines() == sorted(wanted)
+    assert log.lines() == sorted(wanted)
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
