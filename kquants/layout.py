@@ -1,10 +1,10 @@
-"""Sizes that kernels and whoever calls them agree on. Imports nothing, so callers need no compiler."""
+"""Sizes that kernels share with their callers. Imports nothing, so callers need no compiler."""
 
 TILE_ROWS = 16
 """Rows of W in one unit of a matrix product."""
 
 STRIP = 4
-"""Tiles that a product of many rows works on together."""
+"""Tiles of W that prefill works on together."""
 
 MOST_ROWS = 256
 """Rows of a batch at most, for which scratch has room: enough to read each weight once for many tokens, few enough
@@ -13,31 +13,31 @@ to stop soon and to stay in the second-level cache (512 were a tenth slower)."""
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
-SPREAD_ROWS = 8
-"""Most rows of x that are spread out for rows of W in parts, see `kquants.matmul.tiled_decode`."""
+SPLIT_K_ROWS = 8
+"""Rows of x, at most, whose parts decode interleaves for split-K (`kquants.matmul.decode`)."""
 
 MOST_TOKENS = 16
-"""Products take rows of x in groups of up to so many, and read the last group whole: buffers have room for it."""
+"""Matmuls take rows of x in groups of up to 16, and read the last group whole: buffers have room for it."""
 
-UNPACKED_BYTES = 2 * 8 * 8 * 64 + 9 * (2 + 8) * 64
-"""Scratch for an unpacked tile at most: eight blocks of int16, and nine units with their factors. (Where units have
-more, see `kquants.formats.winograd`, blocks are of int8.)"""
+UNPACKED_BYTES = 8 * 8 * 64 + 9 * (2 + 8 + 2) * 64
+"""Scratch for an unpacked tile at most: eight blocks of bytes, and nine units with what Winograd's inner product needs
+(`kquants.matmul.winograd_layout`). Blocks of int16 come with fewer bytes for units."""
 
 DOTS_BYTES = 8 * 16 * 64
-"""Scratch for dot products of matrix tiles on their way, see `kquants.matmul.amx_blocks`, or for 256 values of 16
+"""Scratch for dot products of AMX tiles on their way, see `kquants.matmul.amx_blocks`, or for 256 values of 16
 rows of x as int16."""
 
 FLOAT_ROWS = 66
-"""Rows of x that meet tiles of float weights together, whole register tiles of 3 and of 6: their sums (270 KB) and as
-many columns of x as are packed of W (68 KB, or 135 beside float16; with AVX-512 twice as many) stay in a second-level
-cache of 512 KB, with AVX-512 in one of 1 MB. A Zen 4, which has that, with AVX2 alone is up to 2 % faster with 66 than
-with 48, and as fast with 96; with AVX-512 BF16 it is 2 % slower with 36, and 1 % faster with 132."""
+"""Rows of x that meet tiles of float weights together, whole register tiles of 3 and of 6. Their sums (270 KB) and the
+columns of x for one packed part of W (68 KB, or 135 beside float16; with AVX-512 twice that) stay in a second-level
+cache of 512 KB, with AVX-512 in one of 1 MB. (Measured on Zen 4: with AVX2 alone up to 2 % faster than 48, as fast as
+96; with AVX-512 BF16 2 % faster than 36, 1 % slower than 132.)"""
 
-MOST_PACKED_BYTES = 2048
-"""For as many `kquants.matmul.float_products.PACKED_BYTES` there is room."""
+MAX_PACKED_BYTES = 2048
+"""Room for `kquants.tuning.Tuning.float_packed_bytes`."""
 
-FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * MOST_PACKED_BYTES + 64
-"""Scratch for products of float weights with many rows of x, see `kquants.matmul.floats`; the last 64 bytes are for
+FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * MAX_PACKED_BYTES + 64
+"""Scratch for matmuls of float weights with many rows of x, see `kquants.matmul.floats`; the last 64 bytes are for
 zeros behind the last row of W."""
 
 X_GROUP = 256
@@ -49,12 +49,8 @@ X_BLOCK_BYTES = 16
 BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448
 """Bytes of a group of a row, for formats without and with super-blocks: whole cache lines."""
 
-SHORTS_BYTES = 2 * X_GROUP
-"""What a group for super-blocks has besides on CPUs with matrix tiles: see `kquants.activations.super_quantized`."""
-
-LARGEST_X = 120
-"""Most that the magnitude of an int8 of activations for super-blocks is. Some CPUs need that
-(`kquants.formats.winograd`); the others keep to it, too, so that a model has the same bits on all of them."""
+INT16_GROUP_BYTES = 2 * X_GROUP
+"""Bytes of a group of super-blocks as int16, for AMX: see `kquants.activations.super_quantized`."""
 
 LARGEST_SUM = 1023
 """Most that the magnitudes of 16 int8 of activations for super-blocks add up to: 32 times that is an int16."""
@@ -80,13 +76,13 @@ def super_quantized_bytes(n: int) -> int:
     return -(-n // X_GROUP) * SUPER_GROUP_BYTES
 
 
-def shorts_bytes(n: int) -> int:
-    """Bytes that the same row takes besides where there are matrix tiles."""
-    return -(-n // X_GROUP) * SHORTS_BYTES
+def int16_bytes(n: int) -> int:
+    """Bytes that the same row takes besides as int16, for AMX."""
+    return -(-n // X_GROUP) * INT16_GROUP_BYTES
 
 
 def in_odd_lines(nbytes: int) -> int:
-    """Bytes from a row of so many to the next.
+    """Bytes from one row of `nbytes` bytes to the next.
 
     An odd number of cache lines: rows a power of two apart would all lie in the same few sets of the cache.
     """
@@ -94,14 +90,13 @@ def in_odd_lines(nbytes: int) -> int:
 
 
 def matmul_scratch(columns: int, name: str) -> int:
-    """Bytes of scratch that a product with weights of a format needs: `kquants.matmul.tiled` or `floats`.
+    """Bytes of scratch that a matmul with weights of a format needs: `kquants.matmul.quantized` or `floats`.
 
-    Of quantized ones, the last rows of W need 17 bytes a column, spread rows of x as many as quantized x. BF16 ones
-    need x as bfloat16, of which the last register tile of rows is read whole; counted on any CPU, as this module knows
-    none.
+    With quantized weights, the last rows of W need 17 bytes a column, and interleaved rows of x the bytes of quantized
+    x. BF16 needs x as bfloat16, of which the last register tile of rows is read whole; it is counted on any CPU.
     """
     sums = 2 * 64 * MOST_ROWS
-    few = 17 * columns + SPREAD_ROWS * super_quantized_bytes(columns) + 2 * 64
+    few = 17 * columns + SPLIT_K_ROWS * super_quantized_bytes(columns) + 2 * 64
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + few
     x = (MOST_ROWS + MOST_TOKENS) * in_odd_lines(2 * columns) if name == "BF16" else 0
     return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)

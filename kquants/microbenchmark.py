@@ -10,20 +10,19 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.compiler.cpu import lowering
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.layout import PEAK_PRODUCTS
 from kquants.records import Int8PeakOp, ReadSumOp
 from kquants.simd import I8_64, I32, as_tuple, define, fold, of_tuple, pointer, prefetch_once, store_i32
 from kquants.simd.dot4 import start_dot4
 from kquants.threadpool.interpreter import arguments_of
+from kquants.tuning import tuning
 
 _AHEAD = 1024
 """Bytes that the prefetch runs ahead. (2048: a little slower; 4096: a tenth slower.)"""
 
-_SUMS = {"AVX-512 VNNI": 12, "AVX-512": 3, "AVX2": 1, "SSSE3": 2, "Arm dot product": 3}.get(lowering(), 4)
-"""Sums of one thread: enough to hide the latency of the product, and few enough for the registers. Where products pass
-through int16, so few that each sum gets whole chains of eight products, as in Q4_K."""
+_SUMS = tuning().int8_peak_sums
+"""Sums of one thread."""
 
 _BITS = 4
 """Bits of the factors. Without VNNI, factors of fewer bits are multiplied faster; with these, no format exceeds the

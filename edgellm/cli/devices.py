@@ -32,9 +32,9 @@ def command(as_json: bool) -> None:
 
 def _cpu_features() -> list[str]:
     """The instruction sets that kernels use on this CPU."""
-    from kquants.compiler.cpu import has_matrix_tiles, lowering
+    from kquants.compiler.cpu import has_amx, lowering
 
-    return [lowering(), *(["AMX"] if has_matrix_tiles() else [])]
+    return [lowering(), *(["AMX"] if has_amx() else [])]
 
 
 def _as_text(found: list[dict[str, Any]]) -> list[str]:

@@ -8,7 +8,7 @@ from edgellm.engine.program import Buffer
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS
 from kquants.kv_layout import MAX_PARTIALS, padded_head_dim, partial_bytes
-from kquants.layout import in_odd_lines, quantized_bytes, shorts_bytes, super_quantized_bytes
+from kquants.layout import in_odd_lines, int16_bytes, quantized_bytes, super_quantized_bytes
 
 
 def float_buffer(name: str, width: int) -> Buffer:
@@ -29,7 +29,7 @@ class MatmulInput:
     def named(cls, name: str, width: int) -> "MatmulInput":
         """The buffers for `width` values a row."""
         q8 = Buffer(f"{name}.q8", quantized_bytes(width))
-        super_q8 = Buffer(f"{name}.super_q8", super_quantized_bytes(width), shorts_bytes=shorts_bytes(width))
+        super_q8 = Buffer(f"{name}.super_q8", super_quantized_bytes(width), int16_bytes=int16_bytes(width))
         return cls(width, float_buffer(name, width), q8, super_q8)
 
     def read_by(self, weight: Tensor) -> Buffer:

@@ -20,15 +20,15 @@ from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.fmt import size
 from edgellm.gguf import Tensor
 from kquants import jit
-from kquants.compiler.cpu import has_matrix_tiles
 from kquants.layout import FEW_ROWS, MOST_TOKENS
 from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, OP_WORDS, OpHeader, record_of_op
+from kquants.tuning import tuning
 
 _ADVICE = "choose a smaller model or fewer threads, or close other programs"
 
 
 def _row_bytes(buffer: Buffer) -> int:
-    return buffer.row_bytes + (buffer.shorts_bytes if has_matrix_tiles() else 0)
+    return buffer.row_bytes + (buffer.int16_bytes if tuning().amx else 0)
 
 
 class CPUDevice:

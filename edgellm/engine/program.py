@@ -13,14 +13,14 @@ from kquants.layout import MOST_TOKENS
 class Buffer:
     """Activations: `row_bytes` for each row of the batch, or for `rows` rows whatever the batch.
 
-    CPUs with matrix tiles need `shorts_bytes` more for each row. They are counted apart, since a program is the same
+    CPUs with AMX need `int16_bytes` more for each row. They are counted apart, since a program is the same
     for all CPUs.
     """
 
     name: str
     row_bytes: int
     rows: int | None = None
-    shorts_bytes: int = 0
+    int16_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,18 @@
-"""The ops between the matrix products: RMSNorm, biases, SwiGLU, quantization of activations.
+"""The ops between matmuls: RMSNorm, biases, SwiGLU, quantization of activations.
 
 Rows of activations are float32, padded with zeros to a multiple of 16; every op keeps the padding zero. An op
 that feeds quantized products writes quantized rows at once: `q` for formats without super-blocks, `super_q` for
 those with them, each where its address is not 0.
 """
 
+from typing import Any
+
 import numba as nb
 
 from kquants.activations.exponential import exp
 from kquants.activations.quantized import quantize_block, quantize_group
-from kquants.activations.super_quantized import quantize_super_block, shorts_place, store_shorts
+from kquants.activations.super_quantized import int16_place, store_int16, super_block_quantizer
 from kquants.compiler.decorators import Vector, inline, kernel
-from kquants.formats.shorts import AMX, NARROW
 from kquants.layout import BLOCK_GROUP_BYTES, PIECE, SUPER_GROUP_BYTES, X_BLOCK_BYTES, X_GROUP
 from kquants.records import AddBiasOp, HeadNormOp, KeepOutputsOp, QuantizeOp, RmsNormOp, SwiGLUOp
 from kquants.simd import (
@@ -30,28 +31,40 @@ from kquants.simd import (
     sum_f32,
 )
 from kquants.threadpool.interpreter import arguments_of, batch_row, row_count
+from kquants.tuning import Tuning, tuning
 
 _norm_of, _norm_heads_of, _outputs_of = arguments_of(RmsNormOp), arguments_of(HeadNormOp), arguments_of(KeepOutputsOp)
 _bias_of, _quantize_of, _swiglu_of = arguments_of(AddBiasOp), arguments_of(QuantizeOp), arguments_of(SwiGLUOp)
 
 
-@inline
-def _quantize(x: int, start: int, stop: int, n: int, t: int, rows: int, q: int, super_q: int) -> None:
-    """Quantize values `start` … `stop`, of n, of row t of `rows`: float32 at `x`; `start` is a multiple of 256."""
-    for k in range(start, stop, X_GROUP):
-        place = k // X_GROUP * rows + t
-        if super_q != 0:
-            group = super_q + place * SUPER_GROUP_BYTES
-            quantize_super_block(x + 4 * k, group)
-            if AMX and rows > NARROW:
-                store_shorts(group, super_q + shorts_place(n, rows, place))
-        if q != 0:
-            group = q + place * BLOCK_GROUP_BYTES
-            if stop - k >= X_GROUP:
-                quantize_group(x + 4 * k, group)
-            else:
-                for i in range(0, stop - k, 32):
-                    quantize_block(x + 4 * (k + i), group + i, group + X_GROUP + i // 32 * X_BLOCK_BYTES)
+def _quantizer(tuning: Tuning) -> Any:
+    """`quantize(x, start, stop, n, t, rows, q, super_q)`: values `start` … `stop`, of n, of row t of `rows`.
+
+    They are float32 at `x`; `start` is a multiple of 256.
+    """
+    quantize_super_block, amx, decode_rows = super_block_quantizer(tuning), tuning.amx, tuning.decode_rows
+
+    @inline
+    def quantize(x: int, start: int, stop: int, n: int, t: int, rows: int, q: int, super_q: int) -> None:
+        for k in range(start, stop, X_GROUP):
+            place = k // X_GROUP * rows + t
+            if super_q != 0:
+                group = super_q + place * SUPER_GROUP_BYTES
+                quantize_super_block(x + 4 * k, group)
+                if amx and rows > decode_rows:
+                    store_int16(group, super_q + int16_place(n, rows, place))
+            if q != 0:
+                group = q + place * BLOCK_GROUP_BYTES
+                if stop - k >= X_GROUP:
+                    quantize_group(x + 4 * k, group)
+                else:
+                    for i in range(0, stop - k, 32):
+                        quantize_block(x + 4 * (k + i), group + i, group + X_GROUP + i // 32 * X_BLOCK_BYTES)
+
+    return quantize
+
+
+_quantize = _quantizer(tuning())
 
 
 @inline

@@ -1,17 +1,17 @@
-"""What both ways to quantize 256 activations at once share: most take 16 vectors, each a half of a block of 32."""
+"""Operations that both ways to quantize 256 activations share: on 16 vectors, each a half of a block of 32."""
 
 from collections.abc import Callable
 from functools import partial
 
 from llvmlite import ir
 
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
 from kquants.simd import I32, all_f32, at, larger, of_each, pick, pointer
 
 _BYTES = ir.VectorType(ir.IntType(8), 16)
 
 _WHOLE = 1.5 * 2.0**23
-"""So large that float32 has no fractions: what is added to it is rounded to the nearest whole, ties to even."""
+"""A float32 so large that it has no fraction: adding a value rounds it to the nearest integer, ties to even."""
 
 
 def largest_of_blocks(b: ir.IRBuilder, sizes: list[Value]) -> Value:

@@ -1,7 +1,7 @@
 """Activations quantized for formats without super-blocks.
 
 Rows of n float32 (n a multiple of 32) become groups of 256 int8, and for every 32 of them a scale and what weights
-with an offset or a minimum need. A group of all rows lies side by side, so that a product finds them at constant
+with an offset or a minimum need. A group of all rows lies side by side, so that a matmul finds them at constant
 distances:
 
     [n / 256, rounded up][rows] of    byte  0                 256                                                 384
@@ -20,7 +20,7 @@ from numba import types
 
 from kquants.activations.halves import largest_of_blocks, of_both, store_scaled
 from kquants.compiler.decorators import inline
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
 from kquants.layout import X_BLOCK_BYTES, X_GROUP
 from kquants.simd import (
     F32,

@@ -9,20 +9,17 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba import types
 
-from kquants.compiler.cpu import has
 from kquants.simd import F32, as_tuple, at_strides, define, fma, half_to_float, of_tuple, pointer, splat
+from kquants.tuning import tuning
 
 QUERIES = 4
 """Queries of a micro-tile: four or eight heads often share a KV head."""
 
-MANY_QUERIES = 6 if has("fma") and not has("avx512f") else QUERIES
-"""Queries of a micro-tile where there are many, as in a prompt: with AVX, its accumulators fill 12 of the 16 registers;
-those of four queries leave the multipliers idle. (Measured on Zen 4 with AVX2 alone: attention takes 0.94 of the time.)
-"""
+MANY_QUERIES = tuning().attention_queries
+"""Queries of a micro-tile where there are many, as in a prompt."""
 
-WIDE = 4 if has("avx512f") else 1
-"""Vectors of a wide micro-tile: four fill 16 of the 32 registers of AVX-512; elsewhere a vector takes two or four
-registers."""
+WIDE = tuning().attention_vectors
+"""Vectors of a wide micro-tile."""
 
 _BYTE, _SHORT, _LONG, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(64), ir.FloatType()
 _VF = F32.vector

@@ -7,14 +7,14 @@ from numba import types
 
 from kquants.activations.quantized import MINUS_OFFSET_SUM
 from kquants.attention.micro_tile import QUERIES, broadcasts
-from kquants.compiler.cpu import has
 from kquants.kv_layout import PAGE
 from kquants.simd import F32, I8_64, I32, as_tuple, at_strides, define, fma, half_to_float, of_tuple, pointer
 from kquants.simd.dot4 import SIGNED_OFFSET, start_dot4
+from kquants.tuning import tuning
 
 _INT, _LONG, _F16 = ir.IntType(32), ir.IntType(64), ir.VectorType(ir.IntType(16), 16)
 
-KEYS = 2 if has("avx512f") else 1
+KEYS = tuning().attention_q8_keys
 """Vectors of keys of a micro-tile of int8, which keeps integer sums besides."""
 
 

@@ -19,7 +19,7 @@ KERNELS_BY_MODULE: dict[str, list[str]] = {
     **{f"kquants.encoders.{name}": [f"encode_{name}"] for name in _ENCODED},
     "kquants.formats.rows": _each("embed", "dequantize", of=FORMATS),
     "kquants.matmul.floats": _each("matmul", of=FLOAT_FORMATS),
-    "kquants.matmul.tiled": _each("matmul", of=QUANTIZED_FORMATS),
+    "kquants.matmul.quantized": _each("matmul", of=QUANTIZED_FORMATS),
     "kquants.threadpool.jobs": ["submit_job", "run_caller", "run_worker"],
 }
 """The kernels that a module registers when it is imported, by the module's name."""

@@ -1,9 +1,9 @@
 """One file per tensor format that edgellm computes with; the bit layout is drawn above each.
 
-They are written in the words of `pieces` and `quads`, about the rows of a tile (`tiles`), and `rows` has the
-kernels of embeddings and dequantization.
+They unpack the rows of a tile (`tiles`) to the items of `unpacking`, by operations on `packed_bytes`; `rows` has the
+kernels of embeddings and dequantization. `winograd` and `int16` explain two ways to multiply what they unpack.
 
-A quantized format is `unpack(tile)`: what a super-block of 16 rows holds, piece by piece. Products
-(`kquants.matmul.tiled`) multiply that, `weights` makes float32 of it. A float format is `lanes(address)` and
-`lanes_part(address, count)`: 16 weights of WEIGHT_BYTES as float32.
+A quantized format is `unpack(tile)`: what a super-block of 16 rows holds, item by item. `kquants.matmul` multiplies
+that, `weights` makes float32 of it. A float format is `lanes(address)` and `lanes_part(address, count)`: 16 weights
+of WEIGHT_BYTES as float32.
 """

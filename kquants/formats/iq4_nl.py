@@ -9,20 +9,20 @@ value         sixteen int8, closer together near 0, where most weights are (ggml
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import SIGNED, Part, Piece, Scales
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import SIGNED, HalfBlock, UnitScales, Unpacked
 from kquants.simd.dot4 import SIGNED_OFFSET
 
-BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 18, 1, 1
 BITS, OFFSET = 7, SIGNED
 
 VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 CODES = tuple(value + SIGNED_OFFSET for value in VALUES)
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a block of a tile holds, piece by piece: u = value + SIGNED_OFFSET."""
-    d, q = tile.half(0), tile.quads(2)
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a block of a tile holds, item by item: u = value + SIGNED_OFFSET."""
+    d, q = tile.half(0), tile.packed(2)
     for half in range(2):
-        yield Part(0, half, q.bits(4 * half, 4).lookup(CODES))
-    yield Scales(0, d)
+        yield HalfBlock(0, half, q.bits(4 * half, 4).lookup(CODES))
+    yield UnitScales(0, d)

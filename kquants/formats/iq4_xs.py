@@ -12,22 +12,22 @@ w = d · (scale - 32) · value[q], q in 0 … 15, and the values of IQ4_NL (ggml
 from collections.abc import Iterator
 
 from kquants.formats.iq4_nl import CODES
-from kquants.formats.pieces import SIGNED, Part, Piece, Scales, Whole
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import SIGNED, HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 136, 8, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 136, 8, 1
 BITS, OFFSET = 7, SIGNED
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a super-block of a tile holds, piece by piece: u = value + SIGNED_OFFSET."""
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a super-block of a tile holds, item by item: u = value + SIGNED_OFFSET."""
     high, low = tile.word(2), tile.word(4)
     for j in range(8):
-        q = tile.quads(8 + 16 * j)
+        q = tile.packed(8 + 16 * j)
         for half in range(2):
-            yield Part(j, half, q.bits(4 * half, 4).lookup(CODES))
+            yield HalfBlock(j, half, q.bits(4 * half, 4).lookup(CODES))
         if j % 2:
             four, two = low >> 4 * (j - 1) & 255, high >> 2 * (j - 1) & 15
             bits = four & 15 | (four & 240) << 12 | (two & 3) << 4 | (two & 12) << 18
-            yield Scales(j // 2, bits.less(32))
-    yield Whole(tile.half(0))
+            yield UnitScales(j // 2, bits.less(32))
+    yield SuperBlockScales(tile.half(0))

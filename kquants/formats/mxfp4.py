@@ -10,19 +10,19 @@ Microscaling Formats 1.0, section 5.3.3: E2M1 elements under an E8M0 scale).
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 17, 1, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 17, 1, 1
 BITS, OFFSET = 5, 12
 
 _TWICE = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 _CODES = tuple(value + OFFSET for value in _TWICE)
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a block of a tile holds, piece by piece: u = 2q + 12."""
-    e, q = tile.word(0), tile.quads(1)
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a block of a tile holds, item by item: u = 2q + 12."""
+    e, q = tile.word(0), tile.packed(1)
     for half in range(2):
-        yield Part(0, half, q.bits(4 * half, 4).lookup(_CODES))
-    yield Scales(0, e.half_power())
+        yield HalfBlock(0, half, q.bits(4 * half, 4).lookup(_CODES))
+    yield UnitScales(0, e.half_power())

@@ -10,21 +10,21 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 3 (ggml: block_q2_K).
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales, Whole
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 84, 8, 2
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 84, 8, 2
 BITS, OFFSET = 2, 0
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
-    packed = tile.quads(0)
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a super-block of a tile holds, item by item: u = q."""
+    packed = tile.packed(0)
     scales, minima = packed.bits(0, 4), packed.bits(4, 4)
     for j in range(8):
         for half in range(2):
-            q = tile.quads(16 + 32 * (j // 4) + 16 * half)
-            yield Part(j, half, q.bits(2 * (j % 4), 2))
+            q = tile.packed(16 + 32 * (j // 4) + 16 * half)
+            yield HalfBlock(j, half, q.bits(2 * (j % 4), 2))
         k, i = divmod(2 * j, 4)
-        yield Scales(j, scales.word(k).shorts(i), minima.word(k).shorts(i))
-    yield Whole(tile.half(80), -tile.half(82))
+        yield UnitScales(j, scales.word(k).int16(i), minima.word(k).int16(i))
+    yield SuperBlockScales(tile.half(80), -tile.half(82))

@@ -12,20 +12,20 @@ w = d · (scale - 32) · (q - 4), q in 0 … 7 (ggml: block_q3_K).
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales, Whole
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 110, 8, 2
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 110, 8, 2
 BITS, OFFSET = 3, 4
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a super-block of a tile holds, item by item: u = q."""
     low, high = (tile.word(96), tile.word(100)), tile.word(104)
     scales = [low[i % 2] >> 4 * (i // 2) & 0x0F0F0F0F | high >> 2 * i << 4 & 0x30303030 for i in range(4)]
     for j in range(8):
         for half in range(2):
-            low_bits, high_bit = tile.quads(32 + 32 * (j // 4) + 16 * half), tile.quads(16 * half)
-            yield Part(j, half, low_bits.bits(2 * (j % 4), 2) | high_bit.bits(j, 1, to=2))
-        yield Scales(j, scales[j // 2].shorts(2 * (j % 2)).less(32))
-    yield Whole(tile.half(108))
+            low_bits, high_bit = tile.packed(32 + 32 * (j // 4) + 16 * half), tile.packed(16 * half)
+            yield HalfBlock(j, half, low_bits.bits(2 * (j % 4), 2) | high_bit.bits(j, 1, to=2))
+        yield UnitScales(j, scales[j // 2].int16(2 * (j % 2)).less(32))
+    yield SuperBlockScales(tile.half(108))

@@ -8,16 +8,16 @@ byte 2 + l    low nibble is weight l, high nibble weight l + 16
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 18, 1, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 18, 1, 1
 BITS, OFFSET = 4, 8
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a block of a tile holds, piece by piece: u = q."""
-    d, q = tile.half(0), tile.quads(2)
-    yield Part(0, 0, q.bits(0, 4))
-    yield Part(0, 1, q.bits(4, 4))
-    yield Scales(0, d)
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a block of a tile holds, item by item: u = q."""
+    d, q = tile.half(0), tile.packed(2)
+    yield HalfBlock(0, 0, q.bits(0, 4))
+    yield HalfBlock(0, 1, q.bits(4, 4))
+    yield UnitScales(0, d)

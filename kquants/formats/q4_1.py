@@ -8,16 +8,16 @@ byte 4 + l    low nibble is weight l, high nibble weight l + 16
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 20, 1, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 20, 1, 1
 BITS, OFFSET = 4, 0
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a block of a tile holds, piece by piece: u = q."""
-    d, m, q = tile.half(0), tile.half(2), tile.quads(4)
-    yield Part(0, 0, q.bits(0, 4))
-    yield Part(0, 1, q.bits(4, 4))
-    yield Scales(0, d, m)
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a block of a tile holds, item by item: u = q."""
+    d, m, q = tile.half(0), tile.half(2), tile.packed(4)
+    yield HalfBlock(0, 0, q.bits(0, 4))
+    yield HalfBlock(0, 1, q.bits(4, 4))
+    yield UnitScales(0, d, m)

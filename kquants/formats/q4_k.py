@@ -14,17 +14,15 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 15 (ggml: block_q4_K).
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales, Whole
-from kquants.formats.quads import Quads
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 144, 8, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 144, 8, 1
 BITS, OFFSET = 4, 0
-WEIGHTS_AT = 16
 
 
-def scales_of(tile: Tile, pair: int) -> Scales:
-    """Scales and minima of blocks 2 · pair and the next.
+def scales_of(tile: Tile, pair: int) -> UnitScales:
+    """UnitScales and minima of blocks 2 · pair and the next.
 
     A pair at a time, where it is wanted: all at once take more registers than there are.
     """
@@ -34,26 +32,20 @@ def scales_of(tile: Tile, pair: int) -> Scales:
     else:
         scales = third & 0x0F0F0F0F | first >> 2 & 0x30303030
         minima = third >> 4 & 0x0F0F0F0F | second >> 2 & 0x30303030
-    return Scales(pair, scales.shorts(2 * (pair % 2)), minima.shorts(2 * (pair % 2)))
+    return UnitScales(pair, scales.int16(2 * (pair % 2)), minima.int16(2 * (pair % 2)))
 
 
-def nibbles(q: Quads) -> tuple[Quads, Quads]:
-    """u of the even blocks, and of the odd ones where they lie, RAISED bits too high."""
-    return q & 0x0F, q & 0xF0
-
-
-def whole(tile: Tile) -> Whole:
+def whole(tile: Tile) -> SuperBlockScales:
     """d and dmin of a super-block."""
-    return Whole(tile.half(0), -tile.half(2))
+    return SuperBlockScales(tile.half(0), -tile.half(2))
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a super-block of a tile holds, item by item: u = q."""
     for pair in range(4):
         for half in range(2):
-            q = tile.quads(WEIGHTS_AT + 32 * pair + 16 * half)
-            low, high = nibbles(q)
-            yield Part(2 * pair, half, low)
-            yield Part(2 * pair + 1, half, q.bits(4, 4), in_place=high)
+            q = tile.packed(16 + 32 * pair + 16 * half)
+            yield HalfBlock(2 * pair, half, q & 0x0F)
+            yield HalfBlock(2 * pair + 1, half, q.bits(4, 4), shifted=q & 0xF0)
         yield scales_of(tile, pair)
     yield whole(tile)

@@ -9,16 +9,16 @@ byte  0       2       4                  8                          24
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 24, 1, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 24, 1, 1
 BITS, OFFSET = 5, 0
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a block of a tile holds, piece by piece: u = q."""
-    d, m, high, low = tile.half(0), tile.half(2), tile.word(4), tile.quads(8)
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a block of a tile holds, item by item: u = q."""
+    d, m, high, low = tile.half(0), tile.half(2), tile.word(4), tile.packed(8)
     for half in range(2):
-        yield Part(0, half, low.bits(4 * half, 4) | high.spread(half, to=4))
-    yield Scales(0, d, m)
+        yield HalfBlock(0, half, low.bits(4 * half, 4) | high.spread(half, to=4))
+    yield UnitScales(0, d, m)

@@ -11,20 +11,20 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 31 (ggml: block_q5_K).
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece
 from kquants.formats.q4_k import scales_of, whole
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import HalfBlock, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 176, 8, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 176, 8, 1
 BITS, OFFSET = 5, 0
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a super-block of a tile holds, item by item: u = q."""
     for pair in range(4):
         for j in (2 * pair, 2 * pair + 1):
             for half in range(2):
-                low, high = tile.quads(48 + 32 * pair + 16 * half), tile.quads(16 + 16 * half)
-                yield Part(j, half, low.bits(4 * (j % 2), 4) | high.bits(j, 1, to=4))
+                low, high = tile.packed(48 + 32 * pair + 16 * half), tile.packed(16 + 16 * half)
+                yield HalfBlock(j, half, low.bits(4 * (j % 2), 4) | high.bits(j, 1, to=4))
         yield scales_of(tile, pair)
     yield whole(tile)

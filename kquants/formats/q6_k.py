@@ -13,30 +13,30 @@ w = d · scale · (q - 32), q in 0 … 63 (ggml: block_q6_K).
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import Part, Piece, Scales, Whole
-from kquants.formats.quads import Quads
-from kquants.formats.tiles import Row, Tile
+from kquants.formats.packed_bytes import PackedBytes
+from kquants.formats.tiles import Tile, WeightRow
+from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SPANS = 210, 8, 2
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 210, 8, 2
 BITS, OFFSET = 6, 32
 SCALES_AT, D_AT = 192, 208
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a super-block of a tile holds, piece by piece: u = q."""
-    scales = tile.quads(SCALES_AT)
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a super-block of a tile holds, item by item: u = q."""
+    scales = tile.packed(SCALES_AT)
     for h in range(2):
         for half in range(2):
-            high = tile.quads(128 + 32 * h + 16 * half)
+            high = tile.packed(128 + 32 * h + 16 * half)
             for j in (0, 2, 1, 3):  # both nibbles of a column, then the next: two take more registers than there are
-                low = tile.quads(64 * h + 32 * (j % 2) + 16 * half)
-                yield Part(4 * h + j, half, _u(low, high, j))
+                low = tile.packed(64 * h + 32 * (j % 2) + 16 * half)
+                yield HalfBlock(4 * h + j, half, _u(low, high, j))
         for j in range(4 * h, 4 * h + 4):
-            yield Scales(j, scales.word(j // 2).signed_shorts(2 * (j % 2)))
-    yield Whole(tile.half(D_AT))
+            yield UnitScales(j, scales.word(j // 2).signed_int16(2 * (j % 2)))
+    yield SuperBlockScales(tile.half(D_AT))
 
 
-def unpack_row(row: Row, half: int) -> Iterator[Quads]:
+def unpack_row(row: WeightRow, half: int) -> Iterator[PackedBytes]:
     """u of blocks 0, 1, 2 and 3 in half a super-block of one row."""
     low = [row.bytes(64 * half + 32 * i) for i in range(2)]
     high = row.bytes(128 + 32 * half)
@@ -44,21 +44,5 @@ def unpack_row(row: Row, half: int) -> Iterator[Quads]:
         yield _u(low[j % 2], high, j)
 
 
-_HIGH_BITS = [(2 * j + 4, 2 * j + 5, None, None, 2 * j, 2 * j + 1, None, None) for j in (0, 1)]
-"""For j = 0, 1: in qh the bits of block j + 2 go to bits 1 and 0, those of block j to bits 5 and 4."""
-
-_NIBBLES_SWAPPED = (4, 5, 6, 7, 0, 1, 2, 3)
-
-
-def unpack_pairs(row: Row, half: int) -> Iterator[Quads]:
-    """u in half a super-block of one row: of blocks 0 and 1 side by side, then of 2 and 3. Only for CPUs with GFNI.
-
-    Four instructions for both, besides the loads: a nibble of `low` and what `_HIGH_BITS` puts into the other one.
-    """
-    low, high = row.bytes(64 * half, 64 * half + 32), row.bytes(*[128 + 32 * half] * 2).arranged(*_HIGH_BITS)
-    yield low & 0x0F | high & 0xF0
-    yield (low & 0xF0 | high & 0x0F).arranged(_NIBBLES_SWAPPED)
-
-
-def _u(low: Quads, high: Quads, j: int) -> Quads:
+def _u(low: PackedBytes, high: PackedBytes, j: int) -> PackedBytes:
     return low.bits(4 * (j // 2), 4) | high.bits(2 * j, 2, to=4)

@@ -6,17 +6,17 @@ byte  0       2                      34
 
 from collections.abc import Iterator
 
-from kquants.formats.pieces import SIGNED, Part, Piece, Scales
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import SIGNED, HalfBlock, UnitScales, Unpacked
 from kquants.simd.dot4 import SIGNED_OFFSET
 
-BLOCK_BYTES, BLOCKS, SPANS = 34, 1, 1
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 34, 1, 1
 BITS, OFFSET = 8, SIGNED
 
 
-def unpack(tile: Tile) -> Iterator[Piece]:
-    """What a block of a tile holds, piece by piece: u = q + SIGNED_OFFSET."""
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a block of a tile holds, item by item: u = q + SIGNED_OFFSET."""
     d = tile.half(0)
     for half in range(2):
-        yield Part(0, half, tile.quads(2 + 16 * half) ^ SIGNED_OFFSET)
-    yield Scales(0, d)
+        yield HalfBlock(0, half, tile.packed(2 + 16 * half) ^ SIGNED_OFFSET)
+    yield UnitScales(0, d)

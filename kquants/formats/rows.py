@@ -1,4 +1,4 @@
-"""Rows of weights as float32: token embeddings, and dequantization for anyone."""
+"""Rows of weights as float32: token embeddings, and dequantization."""
 
 from typing import Any
 

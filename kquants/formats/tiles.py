@@ -5,33 +5,27 @@ from dataclasses import dataclass, field, replace
 from llvmlite import ir
 
 from kquants.compiler.cpu import has
-from kquants.formats.quads import Floats, Quads, Value, Words
+from kquants.formats.packed_bytes import Floats, PackedBytes, Value, Words
 from kquants.layout import TILE_ROWS
-from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, joined, load, opaque, pick, times
+from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, load, opaque, pick, times
+from kquants.tuning import tuning
 
-_SHORT, _INT = ir.IntType(16), ir.IntType(32)
+_INT16, _INT = ir.IntType(16), ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
 
-_COLUMN = 32 if has("avx512f") else 16
-"""Bytes of a row that are loaded at once. Twice as many take half the loads: a Zen 5 multiplies weights that are in its
-caches with one row of x in 1 to 10 % fewer cycles, by format."""
+_COLUMN = tuning().column_bytes
 
 
 @dataclass(frozen=True)
-class Row:
+class WeightRow:
     """A super-block of one row, of which bytes lie side by side in the lanes of a vector."""
 
     b: ir.IRBuilder
     address: Value
 
-    def bytes(self, *offsets: int) -> Quads:
-        """32 bytes from each offset on, side by side."""
-        return Quads(self.b, [load_side_by_side(self.b, self.address, *offsets)])
-
-
-def load_side_by_side(b: ir.IRBuilder, address: Value, *offsets: int) -> Value:
-    """The 32 bytes at each offset from an address, the first ones first."""
-    return joined(b, [load(b, at(b, address, offset), ir.VectorType(ir.IntType(8), 32)) for offset in offsets])
+    def bytes(self, offset: int) -> PackedBytes:
+        """32 bytes from an offset on."""
+        return PackedBytes(self.b, [load(self.b, at(self.b, self.address, offset), ir.VectorType(ir.IntType(8), 32))])
 
 
 def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile":
@@ -60,15 +54,10 @@ class Tile:
         """The same from an offset on: a block of several."""
         return replace(self, start=self.start + offset)
 
-    def quads(self, offset: int) -> Quads:
+    def packed(self, offset: int) -> PackedBytes:
         """16 bytes of each row."""
         words = [self._word(self.start + offset + 4 * k) for k in range(4)]
-        return Quads(self.b, [self.b.bitcast(v, _V8) for v in words])
-
-    def quarters(self, first: int, offset: int) -> Quads:
-        """64 bytes of four rows: lane 4c + r of vector k has word 4c + k of row `first` + r."""
-        rows = [load(self.b, at(self.b, row, self.start + offset), _V32) for row in self.rows[first : first + 4]]
-        return Quads(self.b, [self.b.bitcast(v, _V8) for v in self._quarters_transposed(rows)])
+        return PackedBytes(self.b, [self.b.bitcast(v, _V8) for v in words])
 
     def word(self, offset: int) -> Words:
         """Bytes offset … offset + 3 of each row, as far as the tile has them."""
@@ -81,10 +70,10 @@ class Tile:
         return self.word(offset).half(0)
 
     def halves(self, offset: int) -> Floats:
-        """The same, loaded row by row: less work where nothing else of their column is wanted."""
-        found, short = ir.Constant(ir.VectorType(_SHORT, TILE_ROWS), ir.Undefined), self.start + offset
+        """The same, loaded row by row: less work if nothing else of their column is needed."""
+        found, place = ir.Constant(ir.VectorType(_INT16, TILE_ROWS), ir.Undefined), self.start + offset
         for i, row in enumerate(self.rows):
-            found = self.b.insert_element(found, load(self.b, at(self.b, row, short), _SHORT), _INT(i))
+            found = self.b.insert_element(found, load(self.b, at(self.b, row, place), _INT16), _INT(i))
         return Floats(self.b, half_to_float(self.b, found))
 
     def _word(self, first: int) -> Value:

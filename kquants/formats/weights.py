@@ -1,6 +1,6 @@
 """Quantized weights as float32: sixteen super-blocks of a row at once, as if each were of a row of its own.
 
-So what a format's `unpack` says of a tile holds here, too. A lane then has one weight of its super-block after the
+So a format's `unpack` serves here, too. A lane then has one weight of its super-block after the
 other, which a transpose brings side by side. They are, rounded as in gguf.quants,
 
     w = (d · scale) · q  +  (-dmin · minimum)      or, without super-blocks,      w = d · q + m
@@ -11,9 +11,18 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.formats.pieces import Format, Part, Piece, Scales, Values, Whole, has_integer_scales, offset_of
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
 from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import (
+    Format,
+    HalfBlock,
+    SuperBlockScales,
+    UnitScales,
+    Unpacked,
+    Values,
+    has_integer_scales,
+    offset_of,
+)
 from kquants.layout import TILE_ROWS
 from kquants.simd import F32, I32, at, call, define, pointer, times, transposed
 from kquants.simd.dot2 import high_int16, low_int16
@@ -35,11 +44,11 @@ def weights_of(fmt: Format) -> Any:
         numbers = [call(b, "llvm.smin.i64", _LONG, _LONG(i), last) for i in range(TILE_ROWS)]
         tile = Tile(b, [at(b, blocks, times(b, i, block_bytes)) for i in numbers], block_bytes)
         places = [at(b, to, times(b, i, 4 * weights)) for i in numbers]
-        pieces = list(fmt.unpack(tile))
-        scales = _scales_of_spans(b, fmt, pieces)
-        for part in pieces:
-            if isinstance(part, Part):
-                d, m = scales[part.block * fmt.SPANS + part.half * (fmt.SPANS - 1)]
+        items = list(fmt.unpack(tile))
+        scales = _scales_of_sub_blocks(b, fmt, items)
+        for part in items:
+            if isinstance(part, HalfBlock):
+                d, m = scales[part.block * fmt.SUB_BLOCKS + part.half * (fmt.SUB_BLOCKS - 1)]
                 q = [b.sitofp(byte, F32.vector) for byte in _bytes(b, (part.u - offset_of(fmt)).vectors)]
                 products = [b.fmul(d, v) for v in q]
                 found = [b.fadd(v, m) for v in products] if m else products
@@ -50,20 +59,20 @@ def weights_of(fmt: Format) -> Any:
     return unpack
 
 
-def _scales_of_spans(b: ir.IRBuilder, fmt: Format, pieces: list[Piece]) -> list[Values]:
-    """d and m of each span, as floats: w = d q + m."""
-    found = [piece.values for piece in pieces if isinstance(piece, Scales)]
+def _scales_of_sub_blocks(b: ir.IRBuilder, fmt: Format, items: list[Unpacked]) -> list[Values]:
+    """d and m of each sub-block, as floats: w = d q + m."""
+    found = [item.values for item in items if isinstance(item, UnitScales)]
     if not has_integer_scales(fmt):
         return found
-    ((d, minus_dmin),) = (piece.values for piece in pieces if isinstance(piece, Whole))
+    ((d, minus_dmin),) = (item.values for item in items if isinstance(item, SuperBlockScales))
 
-    def scaled(factor: Value, shorts: Value) -> Value:
-        return b.fmul(factor, b.sitofp(shorts, F32.vector))
+    def scaled(factor: Value, int16: Value) -> Value:
+        return b.fmul(factor, b.sitofp(int16, F32.vector))
 
     return [
-        (scaled(d, shorts(b, scales)), minima and scaled(minus_dmin, shorts(b, minima)))
+        (scaled(d, int16(b, scales)), minima and scaled(minus_dmin, int16(b, minima)))
         for scales, minima in found
-        for shorts in (low_int16, high_int16)
+        for int16 in (low_int16, high_int16)
     ]
 
 

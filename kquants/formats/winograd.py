@@ -8,35 +8,29 @@ and then added up,
     U = (u_l + 120) · (u_k - 8)
     X = (x_k + 128) · x_l - 8 · (x_k + x_l)
 
-(S. Winograd: A New Algorithm for Inner MatmulOp, IEEE Transactions on Computers C-17, 1968). U is computed when weights
+(S. Winograd: A New Algorithm for Inner Product, IEEE Transactions on Computers C-17, 1968). U is computed when weights
 are unpacked, X when x is quantized (`kquants.activations.super_quantized`), each once for many products. What is left
 is one product of four unsigned bytes with four signed ones in place of two, and two additions of bytes: they do not
-overflow, as the magnitudes of x are at most 120 (`kquants.layout.LARGEST_X`). What a block adds up to is an int16, so
-that of U and X no more than the lower 16 bits count.
+overflow, as the magnitudes of x are at most 120 (`kquants.tuning.Tuning.largest_x`). What a block adds up to is an
+int16, so that of U and X no more than the lower 16 bits count.
 
-A Zen 4 multiplies in two of its four vector units and adds in all of them. So two words take it 1.5 cycles in this way,
-2 as they are; and least if only six of the eight words of a block go so, with the two others between them: then all
-units are busy. With AVX-512 it multiplies 256 rows of x by Q4_K 1.16 to 1.19 times as fast, 12 rows 1.04 times; it
-reads prompts of Q4_K_M 1.12 times as fast. For up to eight rows the unpacking counts more: they go another way
-(`kquants.matmul.tiled_decode`). Other CPUs were not measured. Weights of more bits would leave x too few.
+A Zen 4 multiplies in two of its four vector units and adds in all of them. So two words take 1.5 cycles in this way, 2
+as they are. They take least if only six of the eight words of a block go so, with the two others between them: then all
+units are busy. For up to eight rows of x the unpacking costs more than that saves: they go another way
+(`kquants.matmul.decode`). Other CPUs were not measured. Weights of more bits would leave x too few.
 """
 
 from llvmlite import ir
 
-from kquants.compiler.cpu import is_wide_zen_4
-from kquants.formats.pieces import Format, has_integer_scales
-from kquants.formats.quads import Value
-from kquants.layout import LARGEST_X
+from kquants.formats.packed_bytes import Value
+from kquants.formats.unpacking import Format, has_integer_scales
 from kquants.simd import I8_64, I32, pick
 from kquants.simd.dot4 import start_dot4
-
-WINOGRAD = is_wide_zen_4()
-"""Whether any format is multiplied so on this CPU."""
 
 STEPS: tuple[tuple[int, ...], ...] = ((0, 1), (4,), (2, 3), (7,), (5, 6))
 """The words of a block in the order in which they are multiplied: some two by two, some alone."""
 
-_UPPER, _LOWER = LARGEST_X, -8
+_UPPER, _LOWER = 120, -8
 """What is added to u_l, so that with any x it is an unsigned byte, and to u_k, so that it is a signed one."""
 
 _TWO_BY_TWO = {step[0]: step[1] for step in STEPS if len(step) == 2}
@@ -48,13 +42,13 @@ assert all(k < other and k // _HALF == other // _HALF for k, other in _TWO_BY_TW
 _ZERO = ir.Constant(I32.vector, None)
 
 
-def by_winograd(fmt: Format) -> bool:
-    """Whether many rows of x meet the weights of a format so: those of four bits, with minima and spans of 32."""
-    return WINOGRAD and has_integer_scales(fmt) and fmt.BITS == 4 and not fmt.OFFSET and fmt.SPANS == 1
+def has_room_for_winograd(fmt: Format) -> bool:
+    """Whether weights leave x enough of a byte: those of four bits, with minima and sub-blocks of 32."""
+    return has_integer_scales(fmt) and fmt.BITS == 4 and not fmt.OFFSET and fmt.SUB_BLOCKS == 1
 
 
 def both_sides(b: ir.IRBuilder, u: list[Value], x: list[Value]) -> tuple[Value, Value]:
-    """What is multiplied for the words of a step: unsigned bytes and signed ones; u are as `moved` has them."""
+    """The operands for the words of a step: unsigned bytes and signed ones; u are as `with_offsets` gives them."""
     if len(u) == 1:
         return u[0], x[0]
     (u_k, u_l), (x_k, x_l) = u, x
@@ -67,7 +61,7 @@ class UnpackedBlock:
     def __init__(self, b: ir.IRBuilder) -> None:
         self._b, self._u = b, start_dot4(b, _ZERO)
 
-    def moved(self, half: int, words: list[Value]) -> list[Value]:
+    def with_offsets(self, half: int, words: list[Value]) -> list[Value]:
         """The words of a half, those of them that are multiplied two by two with their offsets."""
         words, first = list(words), _HALF * half
         for k, other in _TWO_BY_TWO.items():

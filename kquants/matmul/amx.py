@@ -1,7 +1,7 @@
-"""Matrix tiles of Intel's AMX: the dot products of 16 rows of x and 16 rows of W in one instruction, for prefill.
+"""Tiles of Intel's AMX: the dot products of 16 rows of x and 16 rows of W in one instruction, for prefill.
 
-A tile register has 16 rows of 64 bytes. What is multiplied are rows of x, 64 columns of each or fewer, and rows of W as
-`BLOCK_WEIGHTS` tells; dot products are int32, a row of x in each row, a row of W in each column. So
+A tile register has 16 rows of 64 bytes. The operands are rows of x, at most 64 columns of each, and rows of W in the
+order of `BLOCK_WEIGHTS`; dot products are int32, a row of x in each row, a row of W in each column. So
 
     dots[t][i] += Σ x[t][k] · w[i][k]        over the columns k
 
@@ -16,16 +16,16 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
 from kquants.simd import call, define, pointer
 
 X, W, DOTS = 0, 1, (2, 3, 4)
 """Tile registers: rows of x, rows of W, dot products.
 
-A CPU renames them, so that what is loaded next need not wait for what is multiplied. But while the other thread of its
-core is busy it has few to do that with, and the more registers a program names the slower it is: with two of x, two of
-W and four of dot products, block by block, an Emerald Rapids multiplied Q4_K at 0.8 of the speed, Q8_0 at 0.75. (While
-the other thread rests, both are as fast.)
+A CPU renames them, so that the next load need not wait for a product. While the other thread of its core is busy, it
+has few registers for that, and a program that names more of them is slower. (Measured on Emerald Rapids: with two of x,
+two of W and four of dot products, block by block, Q4_K at 0.8 of the speed, Q8_0 at 0.75; as fast while the other
+thread rests.)
 """
 
 X_ROWS = 16
@@ -41,7 +41,7 @@ _PALETTE, _ROW_BYTES, _ROW_COUNTS = 0, 16, 48
 
 
 def configure(columns: int) -> Any:
-    """An operation: set up this thread's tile registers for so many columns at once; it takes 64 bytes of scratch."""
+    """An operation: set up this thread's tile registers for `columns` bytes of a row of x, by 64 bytes of scratch."""
     shapes = {X: (columns, X_ROWS), W: (64, columns // 4)} | dict.fromkeys(DOTS, (64, X_ROWS))
     configuration = bytearray(64)
     configuration[_PALETTE] = 1
@@ -65,7 +65,7 @@ def release(b: ir.IRBuilder) -> None:
 
 
 def load_rows(b: ir.IRBuilder, register: int, address: Value, stride: int = 64) -> None:
-    """Load rows that lie so many bytes apart."""
+    """Load rows that lie `stride` bytes apart."""
     _tile(b, "tileloadd64", _BYTE(register), pointer(b, address, _BYTE), _LONG(stride))
 
 

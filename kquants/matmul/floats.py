@@ -1,11 +1,11 @@
-"""Matrix products of float weights: y = W x for every row x of the batch.
+"""The matmul kernels of float weights: y = W x for every row x of the batch.
 
 Sums run in 16 lanes, added up in one fixed tree. Few rows of x (decode) read the weights where they lie; for many rows
 (prefill) some columns of a tile are packed at a time. Both evaluate the same expression in the same order (see
-`kquants.matmul.float_products`), so a row's result has the same bits whatever else is in the batch. Scratch holds
+`kquants.matmul.float_ops`), so a row's result has the same bits whatever else is in the batch. Scratch holds
 
     sums       [STRIP][FLOAT_ROWS][16 rows of W][16]   float32, see `kquants.matmul.sums`
-    w          [16] of PACKED_BYTES                    packed weights: as they are in the file if they are float16, or
+    w          [16] of `Tuning.float_packed_bytes`     packed weights: as they are in the file if they are float16, or
                                                        bfloat16 that is multiplied, else float32; up to FLOAT_BYTES
     x          [rows of x] of in_odd_lines             x as bfloat16, where it is that which is multiplied
 
@@ -18,165 +18,44 @@ Op arguments: MatmulOp. One unit is one tile of 16 rows of W.
 
 from typing import Any
 
-import numba as nb
-
-from kquants.compiler.cpu import decode_rows, is_intel
-from kquants.compiler.decorators import Vector, inline, kernel
+from kquants.compiler.decorators import inline, kernel
 from kquants.formats import bf16, f16, f32
-from kquants.formats.rows import float_row_of
 from kquants.layout import (
     FLOAT_BYTES,
     FLOAT_ROWS,
+    MAX_PACKED_BYTES,
     PREPARED,
     SHARE_BYTES,
     STRIP,
     TILE_ROWS,
     in_odd_lines,
 )
-from kquants.matmul.float_products import PACKED_BYTES, FloatProduct, float_product
-from kquants.matmul.groups import product_of, tile_address
-from kquants.matmul.sums import (
-    REGISTER_LANES,
-    SUMS_BYTES,
-    W_ROWS,
-    X_ROWS,
-    load_registers,
-    no_registers,
-    put,
-    store_registers,
-    totals,
-    whole_tiles,
-)
-from kquants.simd import (
-    copy,
-    load_f32x16_part,
-    load_i64,
-    prefetch_lines,
-    splat_f32,
-    store_as_bf16,
-    store_f32x16,
-    store_i64,
-)
+from kquants.matmul.float_decode import multiply_four_of, prefetch_ahead
+from kquants.matmul.float_ops import FloatOps, float_ops
+from kquants.matmul.float_prefill import multiply_packed_of, pack_of
+from kquants.matmul.groups import matmul_op, rows_of_tile, tile_address
+from kquants.matmul.sums import SUMS_BYTES, X_ROWS, put, totals
+from kquants.simd import load_f32x16_part, load_i64, store_as_bf16, store_i64
 from kquants.threadpool.interpreter import row_count
+from kquants.tuning import Tuning, tuning
 
 assert FLOAT_ROWS % X_ROWS == 0, "register tiles reach beyond the sums"
 
 _in_odd_lines = inline(in_odd_lines)
 
-_ASKED = 3
-"""How often decode asks for lines eight rows ahead for every 16 columns: a CPU drops requests that it has no room for.
 
-With fast memory (62 GB/s) a Zen 4 decodes F16 1.24 times as fast by two as by one, 1.37 by three, 1.18 by five; with
-slow memory 1.04 by three, with AVX2 alone 1.05. Pairs of bfloat16, which take 32 columns at once, gain 1.18 by three
-for these, 1.25 by five, 1.32 by six, BF16 with AVX2 1.17 by two for 16 and 1.18 by three. Requests further on gain no
-more. Others than AMD's and Intel's were not measured.
-
-An Intel CPU is asked once for each line four and eight rows ahead: an Emerald Rapids decodes F16 1.07 to 1.12 times as
-fast so, BF16 1.17 times. Asked once for lines eight rows ahead alone, F16 gains 1.04; of the same rows, 384 or 1,024
-bytes on, 0.92 to 0.95, and with those eight rows ahead 1.08. For each line twice, BF16 gains 1.07.
-"""
-
-Four = tuple[Vector, Vector, Vector, Vector]
-
-
-def _add_four(add: Any) -> Any:
-    """`add(sums, rows, at, x, …)`: four sums plus the products of four rows of W with x."""
-
-    @inline
-    def add_four(sums: Four, rows: tuple[int, int, int, int], at: int, x: int, *count: int) -> Four:
-        return (
-            add(sums[0], rows[0] + at, x, *count),
-            add(sums[1], rows[1] + at, x, *count),
-            add(sums[2], rows[2] + at, x, *count),
-            add(sums[3], rows[3] + at, x, *count),
-        )
-
-    return add_four
-
-
-def _ask_ahead(step: int) -> Any:
-    """`ask(row, at, row_bytes)`: ask the memory for what four of the next rows have where `step` columns begin.
-
-    That is, so many bytes behind the begin of a row, eight rows further on; for each line twice where 16 weights are
-    half of one. Without that, a Zen 4 with AVX2 alone decodes F16 at 0.75 of the speed. From four rows on it is as
-    fast, for one line after the other as they lie in the file 0.83. Of Intel's CPUs see `_ASKED`.
-    """
-    asked = _ASKED * step // 16
-
-    @inline
-    def often(row: int, at: int, row_bytes: int) -> None:
-        for _ in range(asked):
-            prefetch_lines(row + at + 8 * row_bytes, 4, row_bytes)
-
-    @inline
-    def once(row: int, at: int, row_bytes: int) -> None:
-        if at % 64 == 0:
-            prefetch_lines(row + at + 4 * row_bytes, 8, row_bytes)
-
-    return once if is_intel() else often
-
-
-def _multiply_four(fmt: Any, product: FloatProduct) -> Any:
-    """`multiply(op, row, last, x, sums)`: the sums of four rows of W, where they lie, with the row of x at an address.
-
-    Beyond the last row of W, that one is read instead.
-    """
-    add, add_part, ask = _add_four(product.add), _add_four(product.add_part), _ask_ahead(product.step)
-    size, step, x_size = fmt.WEIGHT_BYTES, product.step, product.x_bytes
-
-    @inline
-    def multiply(op: int, row: int, last: int, x: int, sums: int) -> None:
-        given, zero = product_of(op), splat_f32(nb.float32(0))
-        n, row_bytes = given.columns, given.row_bytes
-        whole = n & ~(step - 1)
-        rows = row, min(row + row_bytes, last), min(row + 2 * row_bytes, last), min(row + 3 * row_bytes, last)
-        y = zero, zero, zero, zero  # together, as each would wait for its own last sum
-        for k in range(0, whole, step):
-            ask(row, size * k, row_bytes)
-            y = add(y, rows, size * k, x + x_size * k)
-        if whole < n:
-            y = add_part(y, rows, size * whole, x + x_size * whole, n - whole)
-        for i in range(4):
-            store_f32x16(sums + 64 * i, y[i])
-
-    return multiply
-
-
-def _multiply_packed(product: FloatProduct) -> Any:
-    """`multiply(rows, w_rows, columns, w, x, x_bytes, sums, more)`: the sums of products of so many packed columns.
-
-    They are added to what is there where `more`. W has whole register tiles of rows. Of x the last register tile is
-    read whole, too: MOST_TOKENS tells that there is room for it.
-    """
-    add, step, w_size, x_size = product.add_registers, product.step, product.w_bytes, product.x_bytes
-
-    @inline
-    def multiply(rows: int, w_rows: int, columns: int, w: int, x: int, x_bytes: int, sums: int, more: int) -> None:
-        for t in range(0, rows, X_ROWS):
-            for r in range(0, w_rows, W_ROWS):
-                for lane in range(0, 16, REGISTER_LANES):
-                    of_w, of_x = w + r * PACKED_BYTES + w_size * lane, x + t * x_bytes + x_size * lane
-                    place = sums + t * SUMS_BYTES + 64 * r + 4 * lane
-                    registers = load_registers(place) if more else no_registers()
-                    for k in range(0, columns, step):
-                        registers = add(registers, of_w + w_size * k, of_x + x_size * k, x_bytes)
-                    store_registers(place, registers)
-
-    return multiply
-
-
-def _x_of(product: FloatProduct) -> Any:
+def _x_of(ops: FloatOps) -> Any:
     """`x_of(op, rows, scratch, to)`: where the rows of x are that are multiplied, and bytes from one to the next.
 
     Each thread makes bfloat16 of all of them, once for an op: of 256 rows of 8,192 columns in 0.2 ms. (Of 66 rows and
     1,024 columns, each time that a strip meets them, prompts took 7 % longer with two threads.)
     """
-    if product.x_bytes == 4:
+    if ops.x_bytes == 4:
         return _x_as_it_is
 
     @inline
     def x_of(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
-        given = product_of(op)
+        given = matmul_op(op)
         n, row_bytes = given.columns, _in_odd_lines(2 * given.columns)
         if load_i64(scratch + PREPARED) == 0:
             for t in range(rows):
@@ -192,56 +71,28 @@ def _x_of(product: FloatProduct) -> Any:
 
 @inline
 def _x_as_it_is(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
-    return product_of(op).x, product_of(op).x_bytes
-
-
-@inline
-def _tile(op: int, unit: int) -> tuple[int, int]:
-    """The first row of a tile, and how many it has."""
-    start = unit * TILE_ROWS
-    return start, min(TILE_ROWS, product_of(op).rows - start)
+    return matmul_op(op).x, matmul_op(op).x_bytes
 
 
 @inline
 def _put_row(op: int, t: int, unit: int, sums: int) -> None:
     """What is in the sums of a tile with row t of x to y."""
-    (start, count), given = _tile(op, unit), product_of(op)
+    (start, count), given = rows_of_tile(op, unit), matmul_op(op)
     put(given.y + t * given.y_bytes + 4 * start, totals(sums), count, given.accumulate)
 
 
-def _pack(fmt: Any, product: FloatProduct) -> Any:
-    """`pack(op, unit, k, columns, w)`: columns of a tile from k on, zeros behind the last.
-
-    Returns how many rows there are then, whole register tiles: the last takes the place of those beyond it.
-    """
-    to_f32, file_size, size, step = float_row_of(fmt), fmt.WEIGHT_BYTES, product.w_bytes, product.step
-
-    @inline
-    def pack(op: int, unit: int, k: int, columns: int, w: int) -> int:
-        (start, count), given = _tile(op, unit), product_of(op)
-        w_rows = whole_tiles(count, W_ROWS)
-        for i in range(w_rows):
-            to, row = w + i * PACKED_BYTES, given.w + (start + min(i, count - 1)) * given.row_bytes
-            store_f32x16(to + size * (columns & ~(step - 1)), splat_f32(nb.float32(0)))
-            if size == 2:
-                copy(to, row + 2 * k, 2 * columns)
-            else:
-                to_f32(row + file_size * k, columns, to)
-        return w_rows
-
-    return pack
-
-
-def _define(name: str, fmt: Any) -> None:
-    """Register the product kernel of a format."""
-    product = float_product(fmt)
-    multiply_four, multiply_packed, x_of = _multiply_four(fmt, product), _multiply_packed(product), _x_of(product)
-    pack, most, x_size = _pack(fmt, product), PACKED_BYTES // product.w_bytes, product.x_bytes
-    few = decode_rows()
+def _define(name: str, fmt: Any, tuning: Tuning) -> None:
+    """Register the kernel of a format."""
+    packed_bytes, few = tuning.float_packed_bytes, tuning.decode_rows
+    assert packed_bytes <= MAX_PACKED_BYTES, "scratch has no room for packed rows"
+    ops = float_ops(fmt, packed_bytes)
+    multiply_four = multiply_four_of(fmt, ops, prefetch_ahead(tuning, ops.step))
+    multiply_packed, x_of, pack = multiply_packed_of(ops, packed_bytes), _x_of(ops), pack_of(fmt, ops, packed_bytes)
+    most, x_size = packed_bytes // ops.w_bytes, ops.x_bytes
 
     @inline
     def decode(op: int, rows: int, unit: int, x: int, x_bytes: int, sums: int) -> None:
-        (_, count), row_bytes, w = _tile(op, unit), product_of(op).row_bytes, tile_address(op, unit)
+        (_, count), row_bytes, w = rows_of_tile(op, unit), matmul_op(op).row_bytes, tile_address(op, unit)
         for r in range(0, count, 4):
             for t in range(rows):
                 place = sums + t * SUMS_BYTES + 64 * r
@@ -252,7 +103,7 @@ def _define(name: str, fmt: Any) -> None:
     @inline
     def prefill(op: int, t: int, rows: int, unit: int, tiles: int, x: int, x_bytes: int, sums: int) -> None:
         """Tiles times rows t … t + rows - 1 of x; the first of these is at `x`."""
-        n, tile_bytes = product_of(op).columns, FLOAT_ROWS * SUMS_BYTES
+        n, tile_bytes = matmul_op(op).columns, FLOAT_ROWS * SUMS_BYTES
         w = sums + STRIP * tile_bytes
         for k in range(0, n, most):
             columns = min(most, n - k)
@@ -266,7 +117,7 @@ def _define(name: str, fmt: Any) -> None:
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, sums = row_count(op, batch), scratch + SHARE_BYTES + 63 & ~63
-        last = min(last, (product_of(op).rows + TILE_ROWS - 1) // TILE_ROWS)  # beyond W there is nothing to do
+        last = min(last, (matmul_op(op).rows + TILE_ROWS - 1) // TILE_ROWS)  # beyond W there is nothing to do
         x, x_bytes = x_of(op, rows, scratch, sums + FLOAT_BYTES)
         for unit in range(first, last, 1 if rows <= few else STRIP):
             if rows <= few:
@@ -277,6 +128,6 @@ def _define(name: str, fmt: Any) -> None:
                     prefill(op, t, some, unit, tiles, x + t * x_bytes, x_bytes, sums)
 
 
-_define("f32", f32)
-_define("f16", f16)
-_define("bf16", bf16)
+_define("f32", f32, tuning())
+_define("f16", f16, tuning())
+_define("bf16", bf16, tuning())

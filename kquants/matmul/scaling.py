@@ -1,26 +1,26 @@
-"""How the products of spans become sums: the one of two ways that a format asks for."""
+"""How the dot products of sub-blocks become sums: by float scales, or by integer scales."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from llvmlite import ir
 
-from kquants.formats.pieces import Format, Values, has_integer_scales
-from kquants.formats.quads import Value
+from kquants.formats.packed_bytes import Value
+from kquants.formats.unpacking import Format, Values, has_integer_scales
 from kquants.matmul.blocks import FloatScales
-from kquants.matmul.parts import Spread
+from kquants.matmul.split_k import XParts
 from kquants.matmul.super_blocks import IntegerScales
 from kquants.simd import VectorType
 from kquants.simd.dot_accumulator import DotAccumulator
 
 
 class Scaling(Protocol):
-    """How the products of spans become a sum, unit by unit; `x` is what belongs to the (super-)block of a row of x."""
+    """How the products of sub-blocks become a sum, unit by unit; `x` is what belongs to a (super-)block of x."""
 
     SUMS: VectorType
     """What a row of x adds up in while it passes a super-block."""
-    SPANS: int
-    """Spans in a unit."""
+    SUB_BLOCKS: int
+    """Sub-blocks in a unit."""
     X_GROUP_BYTES: int
     """Bytes of a group of x, from one row to the next."""
     X_BLOCK_BYTES: int
@@ -29,13 +29,13 @@ class Scaling(Protocol):
     def begin(self, b: ir.IRBuilder, y: Value) -> Value:
         """The sums before the first unit, for a y."""
 
-    def start(self, b: ir.IRBuilder, x: Spread, unit: Value | int, span: int) -> DotAccumulator:
-        """The dot products of a span of a unit, to which those of its weights are to be added."""
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> DotAccumulator:
+        """The accumulators of a sub-block of a unit, before the products of its weights."""
 
     def add(
-        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: Spread, unit: Value | int
+        self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int
     ) -> Value:
-        """The sums with the dot products of a unit's spans."""
+        """The sums with the dot products of a unit's sub-blocks."""
 
     def end(
         self,
@@ -44,20 +44,20 @@ class Scaling(Protocol):
         y: Iterable[Value],
         units: Iterable[Values],
         whole: Callable[[], Values],
-        x: list[Spread],
+        x: list[XParts],
     ) -> Iterable[Value]:
-        """y of each row of x after the last unit, given the scales of all units and of the whole.
+        """y of each row of x after the last unit, given the scales of all units and the super-block's own.
 
-        Code is emitted as this is consumed, so that scales are loaded when they are taken, and each y of those that it
-        begins with after the one before was stored. `units` are taken once, or not at all.
+        Code is emitted as this is consumed: scales are loaded when they are taken, and each y that sums are added to
+        after the one before it was stored. `units` are taken once, or not at all.
         """
 
 
 def scaling_of(fmt: Format) -> Scaling:
-    """How spans of a format are scaled."""
+    """The scaling of a format."""
     return IntegerScales(fmt) if has_integer_scales(fmt) else FloatScales(fmt)
 
 
 def units_of(fmt: Format) -> int:
     """Units in a super-block of a format."""
-    return fmt.BLOCKS * fmt.SPANS // scaling_of(fmt).SPANS
+    return fmt.BLOCKS * fmt.SUB_BLOCKS // scaling_of(fmt).SUB_BLOCKS

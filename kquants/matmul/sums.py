@@ -1,8 +1,8 @@
-"""Sums of products in scratch: 16 for a row of x and a tile of W, and what products with float weights need of them.
+"""Sums of products in scratch: 16 for a row of x and a tile of W, and the register tiles of float weights.
 
-Those have sums of 16 lanes, of columns, for each of 16 rows of W and each row of x: [rows of x][16 rows of W][16]. A
-register tile is what registers hold at a time: W_ROWS rows of W times X_ROWS rows of x, in as many lanes as a register
-has.
+Float weights have sums of 16 lanes, of columns, for each of 16 rows of W and each row of x: [rows of x][16 rows of
+W][16]. A register tile has the sums that registers hold at a time: W_ROWS rows of W times X_ROWS rows of x, in the
+lanes of a register.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import numba as nb
 from llvmlite import ir
 from numba import types
 
-from kquants.compiler.cpu import has, is_arm
+from kquants.compiler.cpu import has
 from kquants.compiler.decorators import Vector, inline
 from kquants.layout import TILE_ROWS
 from kquants.simd import (
@@ -31,13 +31,13 @@ from kquants.simd import (
     store_f32x16,
     store_f32x16_part,
 )
+from kquants.tuning import tuning
 
 REGISTER_LANES = 16 if has("avx512f") else 8 if has("avx") else 4
 """Lanes of a register."""
 
-W_ROWS, X_ROWS = 4, 6 if has("avx512f") or is_arm() else 3
-"""Rows of a register tile: its sums, a register of each row of x and one of W fill 32 registers, or 16. (With AVX-512 a
-Zen 4 multiplies BF16 at 0.89 of the speed by 2 and 12 rows. Those of Arm were not measured.)"""
+W_ROWS, X_ROWS = 4, tuning().float_x_rows
+"""Rows of W and of x of a register tile."""
 
 SUMS_BYTES = TILE_ROWS * 64
 """Bytes of the sums of a row of x."""
@@ -94,7 +94,7 @@ def store_registers(b: ir.IRBuilder, sums: Any, registers: Any) -> None:
 
 @inline
 def whole_tiles(rows: int, of: int) -> int:
-    """Rows up to the end of the last register tile, which has so many."""
+    """`rows` rounded up to whole register tiles of `of` rows."""
     return (rows + of - 1) // of * of
 
 

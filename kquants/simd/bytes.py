@@ -33,15 +33,11 @@ def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
     return b.and_(b.bitcast((b.lshr if first > to else b.shl)(words, distance), v.type), mask)
 
 
-def arrange_bits(b: ir.IRBuilder, v: Any, *orders: Sequence[int | None]) -> Any:
-    """Bytes whose bit i is bit `order[i]` of the bytes of v, or 0 for None: one instruction. Only for CPUs with GFNI.
-
-    With n orders, the first n-th of v is arranged by the first order, and so on.
-    """
+def arrange_bits(b: ir.IRBuilder, v: Any, order: Sequence[int | None]) -> Any:
+    """Bytes whose bit i is bit `order[i]` of those of v, or 0 for None: one instruction. Only for CPUs with GFNI."""
     count, size = v.type.count, min(v.type.count, 64 if cpu.has("avx512bw") else 32)
     # The bytes are multiplied by a bit matrix, whose last row selects the source of bit 0.
-    matrices = [[0 if bit is None else 1 << bit for bit in reversed(order)] for order in orders]
-    rows = [row for matrix in matrices for row in matrix * (count // 8 // len(matrices))]
+    rows = [0 if bit is None else 1 << bit for bit in reversed(order)] * (count // 8)
     name, nothing = f"llvm.x86.vgf2p8affineqb.{8 * size}", _BYTE(0)
     pieces = zip(*(split(b, both, count // size) for both in (v, ir.Constant(v.type, rows))), strict=True)
     return joined(b, [call(b, name, piece.type, piece, matrix, nothing) for piece, matrix in pieces])

@@ -8,10 +8,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.compiler.cpu import Level, level_once, level_soon
 from kquants.compiler.decorators import inline
 from kquants.simd.floats import float_to_half, half_to_float
 from kquants.simd.vectors import Emit, call, define
+from kquants.tuning import PrefetchLevel, tuning
 
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (8, 16, 32, 64))
 _FLOAT = ir.FloatType()
@@ -79,16 +79,18 @@ store_f32 = _scalar_store(_FLOAT, types.float32)
 store_f16 = _scalar_store(_SHORT, types.float32, float_to_half)
 
 
-def emit_prefetch(b: ir.IRBuilder, address: Any, level: Level, *, to_write: bool = False) -> None:
+def emit_prefetch(b: ir.IRBuilder, address: Any, level: PrefetchLevel, *, to_write: bool = False) -> None:
     """Prefetch the cache line at an address, to be read or written; any address is allowed."""
     call(b, "llvm.prefetch.p0", ir.VoidType(), pointer(b, address, _BYTE), _INT(int(to_write)), _INT(level), _INT(1))
 
 
 prefetch_to_write = define(types.none, types.int64)(
-    lambda b, address: emit_prefetch(b, address, Level.FIRST, to_write=True)
+    lambda b, address: emit_prefetch(b, address, PrefetchLevel.FIRST, to_write=True)
 )
-prefetch = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, level_soon()))
-prefetch_once = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, level_once()))
+prefetch = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, tuning().prefetch_level))
+prefetch_once = define(types.none, types.int64)(
+    lambda b, address: emit_prefetch(b, address, tuning().decode_prefetch_level)
+)
 
 
 @inline

@@ -143,21 +143,14 @@ def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
     return b.extract_element(v, _INT(0))
 
 
-def of_each(
-    b: ir.IRBuilder,
-    vectors: list[Any],
-    combine: Callable[[Any, Any], Any],
-    distances: tuple[int, ...] = (1, 2, 4, 8),
-) -> Any:
+def of_each(b: ir.IRBuilder, vectors: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Reduce several vectors at once. Of 16 vectors, lane i of the result combines all lanes of vector i: adjacent
     lanes first, then pairs of these, and so on.
 
     Of eight vectors, lane 8k + i combines lanes 8k … 8k + 7 of vector i. Of four, lane 4k + i combines lanes 4k … 4k +
-    3 of vector i; at distances of 4 and 8, lane 4i + k combines lanes k, 4 + k, 8 + k and 12 + k of vector i. Of eight
-    at distances of 1, 4 and 8, lane 4k + i combines the lanes of vector 2k + i whose number has bit 1 clear, and lane
-    4k + 2 + i the others.
+    3 of vector i.
     """
-    for distance in distances[: len(vectors).bit_length() - 1]:
+    for distance in (1, 2, 4, 8)[: len(vectors).bit_length() - 1]:
         # Of each two vectors, the lanes of the first stay where this bit of their number is 0, those of the second
         # where it is 1; they are combined with the lanes at `distance`. On x86 that is a blend and one permutation,
         # where separating even and odd lanes would take two permutations. (Not measured on Arm, which has an

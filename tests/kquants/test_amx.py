@@ -13,21 +13,23 @@ from kquants import jit
 from kquants.activations import elementwise
 from kquants.compiler import compile
 from kquants.compiler.decorators import KERNELS
-from kquants.formats import shorts
-from kquants.formats.pieces import BLOCK_WEIGHTS
-from kquants.formats.quantized import QUANTIZED
-from kquants.matmul import amx, tiled, tiled_decode, tiled_prefill, unpacked
-from kquants.matmul.groups import GROUP
-from kquants.matmul.unpacked import UNIT_SCALES
-from support.documented_products import expression, extremes, largest_weights, some_weights
+from kquants.matmul import amx, quantized
+from kquants.matmul.strategy import strategy_of
+from kquants.tuning import tuning
+from support import documented_matmul, quantized_rows, quantized_targets
+from support.documented_matmul import expression, extremes, largest_weights, some_weights
 from support.kernels import KINDS, addresses, same_bits
-from support.products import product
+from support.matmul import matmul
 from support.quantized_rows import Rows, buffer_of, rows_for
 from support.quantized_targets import quantize
 
 pytestmark = pytest.mark.cpus
 
 _LONG = ir.IntType(64)
+
+
+WITH_AMX = replace(tuning(), amx=True, decode_rows=8, prefill_tiles=1, winograd=False, largest_x=127)
+"""This CPU, if it had AMX."""
 
 
 class Tiles:
@@ -95,21 +97,14 @@ def kernel() -> Iterator[Callable[[str], str]]:
         b.call(b.inttoptr(address, function), given + [_LONG(0)] * (3 - len(given)))
 
     patch.setattr(amx, "_tile", emulated)
-    for module in (shorts, unpacked, tiled_decode, tiled_prefill, elementwise):
-        patch.setattr(module, "AMX", True)
-    scales_at = 2 * GROUP * BLOCK_WEIGHTS  # behind int16
-    tile_bytes = scales_at + (GROUP + 1) * UNIT_SCALES
-    patch.setattr(tiled_prefill, "SCALES", scales_at)
-    for module in (tiled_prefill, tiled):
-        patch.setattr(module, "UNPACKED", tile_bytes)
-    for module in ("unpacked", "tiled_prefill"):  # as on every CPU that has matrix tiles: they take bytes
-        patch.setattr(f"kquants.matmul.{module}.VIA_INT16", False)
-    patch.setattr("kquants.formats.winograd.WINOGRAD", False)
+    patch.setattr(quantized_rows, "tuning", lambda: WITH_AMX)
+    patch.setattr(quantized_targets, "tuning", lambda: WITH_AMX)
+    patch.setattr(documented_matmul, "tuning", lambda: WITH_AMX)
 
     def make(name: str) -> str:
         kernel = f"matmul_tiles_{name}"
         if kernel not in addresses():
-            tiled._define(f"tiles_{name}", QUANTIZED[name])
+            quantized.define_matmul(f"tiles_{name}", strategy_of(name, WITH_AMX))
             addresses()[kernel] = jit._link(compile.object_code(kernel), kernel)
             del KERNELS[kernel]
         return f"tiles_{name}"
@@ -127,7 +122,7 @@ OF_BLOCKS, OF_SUPER_BLOCKS = ["Q8_0", "Q4_0", "Q4_1"], ["Q4_K", "Q6_K", "IQ4_XS"
 def check(kernel: str, name: str, w: Any, x: Rows, *batches: int) -> None:
     wanted = expression(name, w, x)
     for tokens in batches:
-        assert same_bits(product(kernel, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
+        assert same_bits(matmul(kernel, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
 
 
 @pytest.mark.parametrize("name", OF_BLOCKS + OF_SUPER_BLOCKS)
@@ -147,8 +142,11 @@ def test_the_largest_int16_are_exact(name: str, weight: int, kernel: Callable[[s
     check(kernel(name.lower()), name, largest_weights(name, weight), x, 12)
 
 
-@pytest.mark.parametrize("rows", [8, 9])  # NARROW, and more
-def test_int16_of_activations_are_their_bytes_times_powers_of_two(rows: int, kernel: Callable[[str], str]) -> None:
+@pytest.mark.parametrize("rows", [8, 9])  # straight from W, and more
+def test_int16_of_activations_are_their_bytes_times_powers_of_two(
+    rows: int, kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elementwise, "_quantize", elementwise._quantizer(WITH_AMX))
     addresses()["tiles_quantize"] = jit._link(compile.object_code("quantize"), "quantize")
     x = np.random.default_rng(2).standard_normal((rows, 768)).astype(np.float32)
     quantize(x, "tiles_quantize").check(x)

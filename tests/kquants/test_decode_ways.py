@@ -9,48 +9,42 @@ pytestmark = pytest.mark.cpus
 
 CODE = """
 from kquants.formats.quantized import QUANTIZED
-from kquants.matmul.groups import in_groups
-from kquants.matmul.pairs import is_in_pairs
-from kquants.matmul.quarters import is_in_quarters
-from kquants.matmul.row_by_row import is_row_by_row
-for way in (is_in_pairs, is_in_quarters, is_row_by_row):
-    for parts in (1, 4):
-        print(*sorted(name for name, fmt in QUANTIZED.items() if way(in_groups(fmt)[0], 1, parts)))
-    assert not any(is_row_by_row(fmt, 1, 16) for fmt in QUANTIZED.values())
-    assert not any(way(fmt, rows, parts) for fmt in QUANTIZED.values() for rows in (2, 4, 8) for parts in (1, 4))
+from kquants.matmul.row_by_row import multiply_row_by_row
+from kquants.matmul.row_pairs import multiply_row_pairs
+from kquants.matmul.row_per_lane import multiply_row_per_lane
+from kquants.matmul.strategy import strategy_of
+from kquants.tuning import tuning
+strategies = {name: strategy_of(name, tuning()) for name in QUANTIZED}
+for way in (multiply_row_pairs, multiply_row_by_row):
+    print(*sorted(name for name, strategy in strategies.items() if strategy.decode_way(1, 1) is way))
+for strategy in strategies.values():
+    for rows, parts in ((1, 4), (2, 1), (8, 4)):
+        assert strategy.decode_way(rows, parts) is multiply_row_per_lane
 """
 ROWS = """
-from kquants.formats import q4_k, q6_k
-from kquants.matmul.tiled_decode import rows_of
-print(*map(rows_of, (q4_k, q6_k)))
+from kquants.matmul.strategy import strategy_of
+from kquants.tuning import tuning
+print(*(strategy_of(name, tuning()).decode_rows for name in ("q4_k", "q6_k")))
 """
 
 
 def test_ways_of_formats_with_avx2() -> None:
     skip_without(*AVX2)
     ways = python("-c", CODE, **pretended("znver3", AVX2))
-    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "", "", "", "q6_k", ""]
+    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "q6_k"]
 
 
-@pytest.mark.parametrize(
-    ("cpu", "features", "in_quarters", "row_by_row"),
-    [
-        ("znver4", ["gfni"], "q4_k", "q6_k"),
-        ("znver5", ["gfni"], "", ""),
-        ("sapphirerapids", ["gfni"], "q4_k", "q6_k"),
-        ("cascadelake", [], "q4_k", ""),
-    ],
-)
-def test_ways_of_formats_with_avx512(cpu: str, features: list[str], in_quarters: str, row_by_row: str) -> None:
+@pytest.mark.parametrize(("cpu", "features"), [("znver4", ["gfni"]), ("sapphirerapids", ["gfni"]), ("cascadelake", [])])
+def test_no_other_way_with_avx512(cpu: str, features: list[str]) -> None:
     skip_without()
     ways = python("-c", CODE, **pretended(cpu, [*LOWERINGS["AVX-512 VNNI"], *features]))
-    assert ways.splitlines() == ["", "", in_quarters, "", row_by_row, row_by_row]
+    assert ways.splitlines() == [""] * 2
 
 
 def test_no_other_way_without() -> None:
     skip_without("sse4.2")
     ways = python("-c", CODE, **pretended("x86-64", ["ssse3", "sse4.2"]))
-    assert ways.splitlines() == [""] * 6
+    assert ways.splitlines() == [""] * 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16, start_dot4_via_int16
-from support.byte_products import POINTER, written
+from support.byte_dots import POINTER, written
 from support.kernels import compiled
 
 Array = NDArray[Any]

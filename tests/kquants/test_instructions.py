@@ -47,11 +47,6 @@ def vpmaddubsw(u: Array, s: Array) -> Array:
     return dot(np.zeros(len(u) // 2, np.int64), u, s.view(np.int8)).clip(-(2**15), 2**15 - 1).astype(np.int16)
 
 
-def vpackssdw(x: Array, y: Array) -> Array:
-    both = np.stack([v.view(np.int32).reshape(4, 4) for v in (x, y)], axis=1)
-    return both.ravel().clip(-(2**15), 2**15 - 1).astype(np.int16)
-
-
 def vpshufb(table: Array, index: Array) -> Array:
     lanes = np.arange(len(index)) // 16 * 16
     return np.where(index & 128, 0, table[lanes + index % 16])
@@ -97,7 +92,6 @@ ORACLES: dict[str, Callable[..., Array]] = {
     "vpdpwssd": vpdpwssd,
     "pmaddubs": vpmaddubsw,
     "pmaddw": vpmaddwd,
-    "packssdw": vpackssdw,
     "pshuf": vpshufb,
     "pmultishift": vpmultishiftqb,
     "vgf2p8affineqb": vgf2p8affineqb,

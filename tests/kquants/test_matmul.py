@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from kquants import BLOCK_FORMATS, QUANTIZED_FORMATS
 from kquants.layout import MOST_ROWS
-from support.documented_products import expression, extremes, largest_weights, some_weights
+from support.documented_matmul import expression, extremes, largest_weights, some_weights
 from support.kernels import KINDS, same_bits
-from support.products import product
+from support.matmul import matmul
 from support.quantized_rows import Rows, SuperRows, buffer_of, rows_for
 
 F32 = np.float32
@@ -24,10 +24,10 @@ def check(name: str, w: Array, x: Rows, batches: Iterable[int], accumulated: Ite
     with np.errstate(all="ignore"):
         wanted = expression(name, w, x)
     for tokens in batches:
-        assert same_bits(product(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
+        assert same_bits(matmul(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, None), wanted[:tokens])
     for tokens in accumulated:
         before = np.linspace(-9, 9, tokens * len(w), dtype=F32).reshape(tokens, len(w))
-        y = product(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, before)
+        y = matmul(name, w, x.q.shape[1], buffer_of(x, tokens), 0, tokens, before)
         with np.errstate(all="ignore"):
             assert same_bits(y, before + wanted[:tokens])
 
@@ -58,7 +58,7 @@ def test_the_largest_batch(name: str) -> None:
     narrow = (32, 288) if name in BLOCK_FORMATS else (256, 512)  # the first has least scratch to spare
     for columns in (*narrow, 4096):
         w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MOST_ROWS, columns)
-        check(name, w, x, (MOST_ROWS, 131))  # all, and some beyond the 128 that may pass by a tile together
+        check(name, w, x, (MOST_ROWS, 131))
 
 
 @pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, in parts on some CPUs

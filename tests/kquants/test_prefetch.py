@@ -1,6 +1,7 @@
-"""What products ask the memory for: all of what comes next, where it is, and the next product's share after a share."""
+"""What matmuls prefetch: all that comes next, where it is, and after a share of W the share of the next matmul."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,30 +15,30 @@ from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from kquants.compiler import cpu
-from kquants.compiler.cpu import Level
 from kquants.compiler.decorators import inline
 from kquants.formats import bf16, f16, f32
-from kquants.formats.pieces import Format
-from kquants.formats.quantized import QUANTIZED
+from kquants.formats.unpacking import Format
 from kquants.layout import TILE_ROWS
-from kquants.matmul import floats, requests, tiled, tiled_decode, tiled_prefill
-from kquants.matmul.float_products import float_product
-from kquants.matmul.multiply import multiply_tile, sums_of
-from kquants.matmul.unpacked import store_tile
+from kquants.matmul import decode, float_decode, prefetch, prefill, prefill_rows, quantized
+from kquants.matmul.decode_tile import multiply_tile, sums_of
+from kquants.matmul.float_ops import float_ops
+from kquants.matmul.strategy import strategy_of
+from kquants.matmul.unpack import store_tile
 from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, MatmulOp, OpHeader, record_of_op
 from kquants.simd import define, emit_prefetch, memory, store_i64
+from kquants.tuning import PrefetchLevel, tuning
 from support.kernels import compile_kernel
 from support.model_file import ModelFile
 
 
 @compile_kernel
 def reading(op: int, scratch: int, result: int) -> None:
-    end, onward = tiled_decode.reads_on(op, scratch)
+    end, onward = decode.share_of_next(op, scratch)
     store_i64(result, end)
     store_i64(result + 8, onward)
 
 
-def reads_on(op: int, scratch: int) -> tuple[int, int]:
+def share_of_next(op: int, scratch: int) -> tuple[int, int]:
     """Where a thread's share of an op ends, and how far from there it reads on."""
     result = np.zeros(2, np.int64)
     reading(op, scratch, result.ctypes.data)
@@ -55,29 +56,31 @@ class Sums:
         """Nothing."""
 
 
-@pytest.mark.parametrize(("size", "turns"), [(144, 64), (210, 64), (272, 64), (34, 8), (144, 16)])
-def test_every_line_is_asked_for_once_from_each_address(size: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    turned: list[list[tuple[int, Level]]] = []
-    monkeypatch.setattr(requests, "emit_prefetch", lambda b, address, level: turned[-1].append((address, level)))
+@pytest.mark.parametrize(("size", "steps"), [(144, 64), (210, 64), (272, 64), (34, 8), (144, 16)])
+def test_every_line_is_prefetched_once_from_each_address(
+    size: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turned: list[list[tuple[int, PrefetchLevel]]] = []
+    monkeypatch.setattr(prefetch, "emit_prefetch", lambda b, address, level: turned[-1].append((address, level)))
     starts, rows, builder = [3_000_000, 5_000_032], [7_000_000, 9_000_002], Sums()
-    given: Any = requests.Requests(builder, size, starts, Level.SECOND, turns, rows)  # type: ignore[arg-type]
-    for _ in range(turns):
+    given: Any = prefetch.Prefetcher(builder, size, starts, PrefetchLevel.SECOND, steps, rows)  # type: ignore[arg-type]
+    for _ in range(steps):
         with pytest.raises(AssertionError):
-            given.end()
+            given.finish()
         turned.append([])
-        given.turn()
-    given.end()
+        given.step()
+    given.finish()
     lines = range(0, TILE_ROWS * size, 64)
     for address in starts:
-        found = [asked for turn in turned for asked in turn if 0 <= asked[0] - address < 1_000_000]
-        assert found == [(address + at, Level.SECOND) for at in lines]
+        found = [line for turn in turned for line in turn if 0 <= line[0] - address < 1_000_000]
+        assert found == [(address + at, PrefetchLevel.SECOND) for at in lines]
     for row in rows:
-        near = [asked for turn in turned for asked in turn if 0 <= asked[0] - row < 1_000_000]
-        asked_lines, first = {address // 64 for address, _ in near}, (row + size + 63) // 64
-        needed = {*range(first, (row + 2 * size - 1) // 64 + 1)}  # that before was asked for beside the one before
-        assert needed <= asked_lines <= needed | {max(needed) + 1} and len(near) == len(asked_lines)
-        assert {level for _, level in near} == {Level.FIRST}
-    for level in (Level.FIRST, Level.SECOND):
+        near = [line for turn in turned for line in turn if 0 <= line[0] - row < 1_000_000]
+        found_lines, first = {address // 64 for address, _ in near}, (row + size + 63) // 64
+        needed = {*range(first, (row + 2 * size - 1) // 64 + 1)}  # the line before came with the one before
+        assert needed <= found_lines <= needed | {max(needed) + 1} and len(near) == len(found_lines)
+        assert {level for _, level in near} == {PrefetchLevel.FIRST}
+    for level in (PrefetchLevel.FIRST, PrefetchLevel.SECOND):
         counts = [sum(near == level for _, near in turn) for turn in turned]
         assert max(counts) - min(counts) <= 1
 
@@ -104,32 +107,24 @@ def test_intels_are_known_by_their_names(
         assert cpu.is_intel() == is_intel, name
 
 
-@pytest.mark.parametrize(
-    ("name", "read_soon", "read_once"),
-    [("znver5", 3, 0), ("znver4", 2, 2), ("x86-64-v3", 2, 2), ("sapphirerapids", 2, 2), ("alderlake", 2, 2)],
-)
-def test_lines_are_asked_for_into_the_cache_that_serves_a_cpu(
-    name: str, read_soon: int, read_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CPU_NAME", name)
-    monkeypatch.setattr(cpu, "is_x86", lambda: True)
+@pytest.mark.parametrize(("level", "number"), [("NON_TEMPORAL", 0), ("SECOND", 2), ("FIRST", 3)])
+def test_a_prefetch_names_its_level_as_llvm_does(level: str, number: int) -> None:
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
-    for level in (cpu.level_soon(), cpu.level_once()):
-        emit_prefetch(builder, function.args[0], level)
-    emit_prefetch(builder, function.args[0], Level.FIRST, to_write=True)
+    emit_prefetch(builder, function.args[0], PrefetchLevel[level])
+    emit_prefetch(builder, function.args[0], PrefetchLevel[level], to_write=True)
     asked = re.findall(r"i32 (\d), i32 (\d), i32 1\)", str(function))  # LLVM: to write, how near (3 is nearest), data
-    assert asked == [("0", str(read_soon)), ("0", str(read_once)), ("1", "3")]
+    assert asked == [("0", str(number)), ("1", str(number))]
 
 
-class Asked:
-    """What compiled code asks for: addresses of lines, each and how near it is asked for added up."""
+class PrefetchLog:
+    """The prefetches of compiled code: addresses of lines, each plus its level."""
 
     def __init__(self) -> None:
         self._log = np.zeros(10_000, np.int64)  # how many there are, then they
 
-    def note(self, b: ir.IRBuilder, address: Any, level: Level) -> None:
-        """Compile that it is noted, in place of a request."""
+    def note(self, b: ir.IRBuilder, address: Any, level: PrefetchLevel) -> None:
+        """Compile that it is noted, in place of a prefetch."""
         long, log_address = ir.IntType(64), ir.IntType(64)(self._log.ctypes.data)
         count = b.add(b.load(b.inttoptr(log_address, long.as_pointer())), long(1))
         b.store(count, b.inttoptr(log_address, long.as_pointer()))
@@ -138,7 +133,7 @@ class Asked:
 
     def in_place_of_prefetch(self) -> Any:
         """An operation that notes its address."""
-        return define(types.none, types.int64)(lambda b, address: self.note(b, address, Level(0)))
+        return define(types.none, types.int64)(lambda b, address: self.note(b, address, PrefetchLevel(0)))
 
     def lines(self) -> list[int]:
         """Those since the last call."""
@@ -148,27 +143,31 @@ class Asked:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """Notes all requests."""
-    found = Asked()
-    monkeypatch.setattr(requests, "emit_prefetch", found.note)
+def log(monkeypatch: pytest.MonkeyPatch) -> PrefetchLog:
+    """Notes all prefetches."""
+    found = PrefetchLog()
+    monkeypatch.setattr(prefetch, "emit_prefetch", found.note)
     return found
 
 
-def lines(fmt: Format, *starts: tuple[int, Level]) -> list[int]:
-    """What `Asked` notes of the cache lines, `super-block × 16 rows` long, from addresses on."""
+def lines(fmt: Format, *starts: tuple[int, PrefetchLevel]) -> list[int]:
+    """What `PrefetchLog` has for the cache lines of 16 rows of a super-block, from addresses on."""
     return sorted(start + at + level for start, level in starts for at in range(0, TILE_ROWS * fmt.BLOCK_BYTES, 64))
 
 
-@pytest.mark.parametrize("is_intel", [True, False])
+SPLIT = {5: (8192, 0, 8192, 0), 6: (8192, 4096, 0)}
+
+
+@pytest.mark.parametrize("each_row", [True, False])
 @pytest.mark.parametrize(("name", "parts"), [("Q4_K", 1), ("Q6_K", 1), ("Q6_K", 4), ("Q6_K", 16), ("Q8_0", 8)])
-def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
-    name: str, parts: int, is_intel: bool, asked: Asked, monkeypatch: pytest.MonkeyPatch
+def test_decode_prefetches_the_next_tile_and_beyond_a_share_in_the_next_product(
+    name: str, parts: int, each_row: bool, log: PrefetchLog
 ) -> None:
-    """And on Intel's CPUs for the next super-block of each row, into the first-level cache."""
-    monkeypatch.setattr(requests, "is_intel", lambda: is_intel)
-    fmt: Any = QUANTIZED[name.lower()]
-    multiply, (zeros, store) = multiply_tile(fmt, 1, parts), sums_of(1)
+    """And, where the tuning says so, the next super-block of each row, into the first-level cache."""
+    tuned = replace(tuning(), decode_prefetch_next_super_block=each_row, decode_prefetch_split=SPLIT)
+    strategy = strategy_of(name.lower(), tuned)
+    fmt = strategy.fmt
+    multiply, (zeros, store) = multiply_tile(strategy, fmt, 1, parts), sums_of(1)
     w, x = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, 1024 * parts)
     y = aligned(1, 64)  # sums are stored as whole cache lines
 
@@ -176,78 +175,44 @@ def test_decode_asks_for_the_next_tile_and_beyond_a_share_in_the_next_product(
     def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
         store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
 
-    end, onward, distances = 1_000_000, 7_000_000, requests.decode_ahead(fmt, 1, parts)
-    following = [w.ctypes.data + fmt.BLOCK_BYTES * (row + 1) for row in range(TILE_ROWS)] if is_intel else []
-    soon = [start + 63 + line + Level.FIRST for start in following for line in range(0, fmt.BLOCK_BYTES, 64)]
-    assert min(distances) == 0, "the next tile is asked for where it is"
-    assert all(distance % 64 == 0 for distance in distances), "what is asked for again is the same lines"
+    end, onward, distances = 1_000_000, 7_000_000, strategy.decode_prefetch(parts)
+    assert distances == SPLIT[6] or name != "Q6_K" or parts == 1
+    following = [w.ctypes.data + fmt.BLOCK_BYTES * (row + 1) for row in range(TILE_ROWS)] if each_row else []
+    soon = [start + 63 + line + PrefetchLevel.FIRST for start in following for line in range(0, fmt.BLOCK_BYTES, 64)]
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
         run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, y.ctypes.data)
         starts = [at + (onward if at >= end else 0) for at in (near + distance for distance in distances)]
-        assert asked.lines() == sorted(lines(fmt, *((start, cpu.level_once()) for start in starts)) + soon)
+        level = tuned.decode_prefetch_level
+        assert log.lines() == sorted(lines(fmt, *((start, level) for start in starts)) + soon)
 
 
-@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0"])
-def test_where_vectors_are_short_decode_asks_less_often(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for is_it in ("is_intel", "is_wide_zen_4"):
-        monkeypatch.setattr(requests, is_it, lambda: False)
-    fmt: Any = QUANTIZED[name.lower()]
-    counts = []
-    for is_long in (False, True):
-        monkeypatch.setattr(requests, "has", lambda feature, is_long=is_long: is_long)
-        counts.append(len(requests.decode_ahead(fmt, 1, 1)))
-    assert counts == [2, 4]
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "distances"),
-    [("q4_k", 1, [0, 2048, 4096] * 2), ("q4_k", 2, [0, 4096] * 2), ("q4_0", 1, [0, 4096] * 2)],
-)
-def test_a_zen_4_asks_more_often_beside_a_row_of_q4_k(
-    name: str, rows: int, distances: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for is_it, answer in {"is_intel": False, "is_wide_zen_4": True, "has": True}.items():
-        monkeypatch.setattr(requests, is_it, lambda *_, answer=answer: answer)
-    assert [*requests.decode_ahead(QUANTIZED[name], rows, 1)] == distances
-
-
-@pytest.mark.parametrize("name", ["q4_k", "q6_k", "q8_0"])
-def test_an_intel_cpu_asks_twice_for_what_is_far_whatever_vectors_it_has(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(requests, "is_intel", lambda: True)
-    for has_avx512 in (False, True):
-        monkeypatch.setattr(requests, "has", lambda feature, has_avx512=has_avx512: has_avx512)
-        assert requests.decode_ahead(QUANTIZED[name], 1, 1) == (0, 4096)
-
-
-def test_prefill_asks_for_the_next_tiles(asked: Asked) -> None:
-    fmt: Any = QUANTIZED["q4_k"]
-    store = store_tile(fmt)
-    w, unpacked = np.zeros(TILE_ROWS * fmt.BLOCK_BYTES, np.uint8), aligned(1, tiled_prefill.UNPACKED)
+def test_prefill_prefetches_the_next_tiles(log: PrefetchLog) -> None:
+    strategy = strategy_of("q4_k", tuning())
+    layout = strategy.layout(strategy.fmt, tuning())
+    store = store_tile(layout)
+    w, unpacked = np.zeros(TILE_ROWS * layout.fmt.BLOCK_BYTES, np.uint8), aligned(1, layout.tile_bytes)
     weights = unpacked.ctypes.data
 
     @compile_kernel
     def run(w: int, stride: int, near: int, weights: int, scales: int) -> None:
         store(w, stride, near, weights, scales)
 
-    run(w.ctypes.data, fmt.BLOCK_BYTES, 1_000_000, weights, weights + tiled_prefill.SCALES)
-    starts = [(1_000_000 + distance, cpu.level_soon()) for distance in requests.PREFILL_AHEAD]
-    assert asked.lines() == lines(fmt, *starts), "eight sequences decode faster so than with decode's level"
+    run(w.ctypes.data, layout.fmt.BLOCK_BYTES, 1_000_000, weights, weights + layout.scales_at)
+    starts = [(1_000_000 + distance, tuning().prefetch_level) for distance in tuning().prefill_prefetch]
+    assert log.lines() == lines(layout.fmt, *starts), "eight sequences decode faster so than with decode's level"
 
 
 @compile_kernel
 def rows_beside(t: int, some: int, rows: int, w_rows: int, result: int) -> None:
-    first, stop = tiled_prefill.rows_beside(t, some, rows, w_rows)
+    first, stop = prefill.rows_beside(t, some, rows, w_rows)
     store_i64(result, first)
     store_i64(result + 8, stop)
 
 
 @pytest.mark.parametrize("rows", [17, 100, 255, 256])
 @pytest.mark.parametrize("tiles", [1, 3, 4])
-@pytest.mark.parametrize("at_once", [16, 128])
-def test_prefill_asks_for_each_row_of_the_next_columns_once(rows: int, tiles: int, at_once: int) -> None:
-    found, shares = [], []
+def test_prefill_prefetches_each_row_of_the_next_columns_once(rows: int, tiles: int) -> None:
+    found, shares, at_once = [], [], prefill_rows.ROWS_AT_ONCE
     for t in range(0, rows, at_once):
         result = np.zeros(2, np.int64)
         rows_beside(t, min(at_once, rows - t), rows, TILE_ROWS * tiles, result.ctypes.data)
@@ -267,26 +232,25 @@ def product_record(units: int = 0, **arguments: int) -> NDArray[np.int64]:
 
 @pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67), (8, 0, 2)])
 def test_decode_claims_each_line_of_y_that_its_tiles_write(
-    rows: int, first: int, last: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
+    rows: int, first: int, last: int, log: PrefetchLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiled, "prefetch_to_write", asked.in_place_of_prefetch())
-    claim_y = compile_kernel(tiled.claim_y.py_func)
+    monkeypatch.setattr(quantized, "prefetch_to_write", log.in_place_of_prefetch())
+    claim_y = compile_kernel(quantized.claim_y.py_func)
     op = product_record(y=10_000_000, y_bytes=300_032)
     claim_y(op.ctypes.data, rows, first, last)
-    assert asked.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
+    assert log.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
 
 
-@pytest.mark.parametrize("intel", [False, True])
+@pytest.mark.parametrize("repeats", [0, 3])
 @pytest.mark.parametrize("fmt", [f16, bf16, f32])
-def test_decode_of_floats_asks_for_the_same_columns_of_rows_to_come(
-    fmt: Any, intel: bool, asked: Asked, monkeypatch: pytest.MonkeyPatch
+def test_decode_of_floats_prefetches_the_same_columns_of_rows_to_come(
+    fmt: Any, repeats: int, log: PrefetchLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(floats, "is_intel", lambda: intel)
-    monkeypatch.setattr(memory, "prefetch", asked.in_place_of_prefetch())
-    prefetch_lines = inline(memory.prefetch_lines.py_func)
-    monkeypatch.setattr(floats, "prefetch_lines", prefetch_lines)
-    product = float_product(fmt)
-    multiply = floats._multiply_four(fmt, product)
+    monkeypatch.setattr(memory, "prefetch", log.in_place_of_prefetch())
+    monkeypatch.setattr(float_decode, "prefetch_lines", inline(memory.prefetch_lines.py_func))
+    tuned = replace(tuning(), float_prefetch_row=8, float_prefetch_rows=4, float_prefetch_repeats=repeats)
+    ops = float_ops(fmt, tuned.float_packed_bytes)
+    multiply = float_decode.multiply_four_of(fmt, ops, float_decode.prefetch_ahead(tuned, ops.step))
 
     @compile_kernel
     def multiply_four(op: int, row: int, last: int, x: int, sums: int) -> None:
@@ -296,21 +260,21 @@ def test_decode_of_floats_asks_for_the_same_columns_of_rows_to_come(
     w, x, sums = np.zeros((4, row_bytes), np.uint8), np.zeros(columns, np.float32), aligned(4, 64)
     op = product_record(columns=columns, row_bytes=row_bytes)
     multiply_four(op.ctypes.data, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
-    each, rows, times = range(0, row_bytes, product.step * fmt.WEIGHT_BYTES), range(8, 12), 3 * product.step // 16
-    if intel:
-        each, rows, times = range(0, row_bytes, 64), range(4, 12), 1
-    wanted = [w.ctypes.data + row * row_bytes + k for k in each for row in rows] * times
-    assert asked.lines() == sorted(wanted)
+    each, times = range(0, row_bytes, ops.step * fmt.WEIGHT_BYTES), repeats * ops.step // 16
+    if not repeats:
+        each, times = range(0, row_bytes, 64), 1
+    wanted = [w.ctypes.data + row * row_bytes + k for k in each for row in range(8, 12)] * times
+    assert log.lines() == sorted(wanted)
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
     then = product_record(units=70, w=50_000_000, row_bytes=1152)
     op = product_record(units=100, w=10_000_000, row_bytes=144, next_matmul=then.ctypes.data)
     header = np.array([66, 2, 3], np.int64)  # a chunk of the second of three shares, taken by the third thread
-    end, onward = reads_on(op.ctypes.data, header.ctypes.data)
+    end, onward = share_of_next(op.ctypes.data, header.ctypes.data)
     assert end == 10_000_000 + 66 * 16 * 144
     assert end + onward == 50_000_000 + 70 * 2 // 3 * 16 * 1152
-    assert reads_on(then.ctypes.data, header.ctypes.data) == (50_000_000 + 66 * 16 * 1152, 0)
+    assert share_of_next(then.ctypes.data, header.ctypes.data) == (50_000_000 + 66 * 16 * 1152, 0)
 
 
 def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:

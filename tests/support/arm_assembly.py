@@ -25,7 +25,7 @@ def pretend(features: str) -> Any:
 
 def product(machine: Any) -> Any:
     """LLVM's code of one product of unsigned bytes."""
-    from support.byte_products import written
+    from support.byte_dots import written
 
     module = llvm.parse_assembly(str(written(8, False, 1)))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)

@@ -62,12 +62,6 @@ def _vpmaddubsw(b: ir.IRBuilder, u: Value, s: Value) -> Value:
     return _saturated(b, _adjacent_sums(b, _products(b, u, s, _BYTE, unsigned=True), 2))
 
 
-def _vpackssdw(b: ir.IRBuilder, x: Value, y: Value) -> Value:
-    """Of each 16 bytes, those of x and then those of y."""
-    of_both = [4 * quarter + lane + 16 * of_y for quarter in range(4) for of_y in (0, 1) for lane in range(4)]
-    return _saturated(b, pick(b, x, y, of_both))
-
-
 def _vpshufb(b: ir.IRBuilder, table: Value, index: Value) -> Value:
     halves = zip(split(b, table, 2), split(b, index, 2), strict=True)
     return joined(b, [call(b, "llvm.x86.avx2.pshuf.b", _B256, *half) for half in halves])
@@ -144,7 +138,6 @@ INSTRUCTIONS: dict[str, tuple[Callable[..., Value], ir.Type, list[ir.Type]]] = {
     "x86.avx512.vpdpwssd.512": (_vpdpwssd, _I512, [_I512] * 3),
     "x86.avx512.pmaddubs.w.512": (_vpmaddubsw, _S512, [_B512] * 2),
     "x86.avx512.pmaddw.d.512": (_vpmaddwd, _I512, [_S512] * 2),
-    "x86.avx512.packssdw.512": (_vpackssdw, _S512, [_I512] * 2),
     "x86.avx512.pshuf.b.512": (_vpshufb, _B512, [_B512] * 2),
     "x86.avx512.pmultishift.qb.512": (_vpmultishiftqb, _B512, [_B512] * 2),
     "x86.avx512bf16.dpbf16ps.512": (_vdpbf16ps, F32.vector, [F32.vector, BF16_PAIRS, BF16_PAIRS]),

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants import SUPER_FORMATS
-from kquants.formats import shorts
-from kquants.formats.winograd import STEPS, WINOGRAD
-from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, LARGEST_X, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
+from kquants.formats.winograd import STEPS
+from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
 from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16
+from kquants.tuning import tuning
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -83,7 +83,7 @@ class SuperRows:
         halves = np.abs(x.astype(F32)).reshape(len(x), -1, 8, 2, 16)
         with np.errstate(all="ignore"):
             sums = _pairwise(halves)
-            needed = np.maximum(np.fmax.reduce(halves, 4) * F32(1 / LARGEST_X), sums * F32(1 / 1014)).max(3)
+            needed = np.maximum(np.fmax.reduce(halves, 4) * F32(1 / tuning().largest_x), sums * F32(1 / 1014)).max(3)
             most = np.fmax.reduce(needed, 2)
             d = most * F32(0.125)
             exponents = sum((needed > d[..., None] * F32(2**e)).astype(np.int64) for e in range(3))
@@ -98,7 +98,7 @@ class SuperRows:
     @classmethod
     def random(cls, rng: np.random.Generator, rows: int, n: int, scale: float = 0.05) -> Self:
         """Some, with scales up to about `scale`, some of them 0 or denormal; sums of magnitudes up to LARGEST_SUM."""
-        q = rng.integers(-LARGEST_X, LARGEST_X + 1, (rows, n // 16, 16))
+        q = rng.integers(-tuning().largest_x, tuning().largest_x + 1, (rows, n // 16, 16))
         sums = np.abs(q).sum(2, keepdims=True)
         q = (q * np.minimum(1, LARGEST_SUM / sums)).astype(np.int64)
         d = rng.uniform(0, scale, (rows, n // 256)) * rng.choice([1, 1, 1, 0, 1e-38], (rows, n // 256))
@@ -139,7 +139,7 @@ class SuperRows:
             (twice, np.int16),
             (-32 * self.sums_of_words, np.int16) if VIA_INT16 else (-32 * self.sums, np.int32),
         ]
-        if WINOGRAD:
+        if tuning().winograd:
             fields.append((self.minus_x, np.int16))
         parts = [_bytes(v, kind).reshape(len(self.q), self.d.shape[1], -1) for v, kind in fields]
         rest = SUPER_GROUP_BYTES - sum(part.shape[2] for part in parts)
@@ -147,14 +147,14 @@ class SuperRows:
         out = np.concatenate(parts, axis=2)
         return out.swapaxes(0, 1)
 
-    def shorts(self) -> Array:
+    def int16(self) -> Array:
         """What follows all groups for matrix tiles: 2^e · q in two bytes, uint8 [groups, rows, bytes]."""
         v = (self.q << self.exponents.repeat(32, axis=1)).reshape(len(self.q), -1, 256)
         return np.concatenate([v & 0xFF, v >> 8 & 0xFF], axis=2).astype(np.uint8).swapaxes(0, 1)
 
     def arrays(self) -> list[Array]:
         """All that products with many rows are given."""
-        return [self.groups(), self.shorts()] if shorts.AMX else [self.groups()]
+        return [self.groups(), self.int16()] if tuning().amx else [self.groups()]
 
 
 Rows = BlockRows | SuperRows

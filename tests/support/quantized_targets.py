@@ -5,17 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kquants.formats.shorts import NARROW
 from kquants.layout import (
+    INT16_GROUP_BYTES,
     PIECE,
-    SHORTS_BYTES,
     SUPER_GROUP_BYTES,
     X_BLOCK_BYTES,
+    int16_bytes,
     quantized_bytes,
-    shorts_bytes,
     super_quantized_bytes,
 )
 from kquants.records import QuantizeOp
+from kquants.tuning import tuning
 from support.kernels import batch_record, guarded, op_record, run_op
 from support.quantized_rows import BlockRows, Rows, SuperRows
 
@@ -29,7 +29,7 @@ class Targets:
     def __init__(self, rows: int, n: int) -> None:
         self.shape = rows, n
         self.q8 = self._room(quantized_bytes(n)) if n % 32 == 0 else 0
-        self.super_q8 = self._room(super_quantized_bytes(n) + shorts_bytes(n)) if n % 256 == 0 else 0
+        self.super_q8 = self._room(super_quantized_bytes(n) + int16_bytes(n)) if n % 256 == 0 else 0
 
     def _room(self, row_bytes: int) -> Array:
         return guarded((self.shape[0] * row_bytes + 12,), np.uint8)
@@ -40,9 +40,10 @@ class Targets:
             if isinstance(buffer, int):
                 continue
             rows, rest = kind.of(x), buffer
-            for wanted in rows.arrays() if len(x) > NARROW else [rows.groups()]:
+            for wanted in rows.arrays() if len(x) > tuning().decode_rows else [rows.groups()]:
                 found, rest = rest[: wanted.size].reshape(wanted.shape), rest[wanted.size :]
-                unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8)) & (wanted.shape[2] != SHORTS_BYTES)
+                unwritten = (wanted == 0xFF) & (found == guarded((1,), np.uint8))
+                unwritten &= wanted.shape[2] != INT16_GROUP_BYTES
                 assert ((wanted == found) | unwritten | self._broken(rows, wanted)).all()
             assert (rest == guarded((1,), np.uint8)).all(), "wrote past the rows"
 

@@ -1,9 +1,9 @@
-"""What products with float weights are made of, for each of their formats.
+"""The operations that matmuls with float weights are made of, for each format.
 
 Weights and x meet as float32, a column in each lane, in fused steps. But where the CPU multiplies pairs of bfloat16
 (AVX-512 BF16), so do BF16 weights: x is rounded to bfloat16, as llama.cpp rounds it for such weights on any CPU, and
-lane i takes columns 32j + 2i + 1 and 32j + 2i, one after the other. A Zen 4 reads prompts at 1.1 times llama.cpp's
-speed so, by way of float32 at 0.63.
+lane i takes columns 32j + 2i + 1 and 32j + 2i, one after the other. (Measured on Zen 4: prompts at 1.1
+times llama.cpp's speed, by way of float32 at 0.63.)
 """
 
 from collections.abc import Callable
@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba import types
 
-from kquants.compiler.cpu import has
 from kquants.compiler.decorators import Vector, inline
 from kquants.formats import bf16, f16
-from kquants.layout import MOST_PACKED_BYTES
 from kquants.matmul.sums import REGISTER_LANES, W_ROWS, X_ROWS, Register, Registers
 from kquants.simd import (
     BF16_PAIRS,
@@ -38,15 +36,9 @@ from kquants.simd import (
 
 Value = Any
 
-PACKED_BYTES = MOST_PACKED_BYTES if has("avx512f") else MOST_PACKED_BYTES // 2
-"""Bytes of a row of W that are packed at once, and from one packed row to the next: 16 rows, and of as many columns the
-few rows of x that share registers, stay in the first-level cache or nearly. With 2 KB a Zen 4 multiplies BF16 4 to 6 %
-faster than with 1 KB, F16 2, but with AVX2 alone 6 and 1 to 4 % slower; others without AVX-512 are taken to be like it.
-"""
 
-
-class FloatProduct(NamedTuple):
-    """The ways in which many rows of x are multiplied by packed weights, and a few by weights where they lie."""
+class FloatOps(NamedTuple):
+    """How many rows of x are multiplied by packed weights, and a few rows by weights where they lie."""
 
     step: int
     """Columns that pass at once: those of 16 lanes. Packed rows are filled up to that with zeros."""
@@ -65,15 +57,17 @@ class FloatProduct(NamedTuple):
     """`(sums, w, x, count)`: the same of the first columns of W. x goes on with zeros."""
 
 
-def float_product(fmt: Any) -> FloatProduct:
-    """The one of a float format."""
+def float_ops(fmt: Any, packed_bytes: int) -> FloatOps:
+    """The operations of a float format; packed rows are `packed_bytes` apart."""
     if fmt is bf16 and HAS_BF16_PAIRS:
-        add_registers = _add_registers(BF16_PAIRS, BF16_PAIRS, lambda b, w: w, dot_bf16)
-        return FloatProduct(32, 2, 2, add_registers, add_bf16_products, add_bf16_products_part)
+        add_registers = _add_registers(packed_bytes, BF16_PAIRS, BF16_PAIRS, lambda b, w: w, dot_bf16)
+        return FloatOps(32, 2, 2, add_registers, add_bf16_products, add_bf16_products_part)
     element, widen = (ir.IntType(16), half_to_float) if fmt is f16 else (ir.FloatType(), float_to_float)
     packed = ir.VectorType(element, REGISTER_LANES)
-    add_registers = _add_registers(packed, Register.vector, widen, lambda b, sums, w, x: fma(b, w, x, sums))
-    return FloatProduct(16, 2 if fmt is f16 else 4, 4, add_registers, _add(fmt.lanes), _add(fmt.lanes_part))
+    add_registers = _add_registers(
+        packed_bytes, packed, Register.vector, widen, lambda b, sums, w, x: fma(b, w, x, sums)
+    )
+    return FloatOps(16, 2 if fmt is f16 else 4, 4, add_registers, _add(fmt.lanes), _add(fmt.lanes_part))
 
 
 def _add(load_w: Any) -> Any:
@@ -85,14 +79,18 @@ def _add(load_w: Any) -> Any:
 
 
 def _add_registers(
-    w_kind: ir.VectorType, x_kind: ir.VectorType, widen: Callable[..., Value], multiply: Callable[..., Value]
+    packed_bytes: int,
+    w_kind: ir.VectorType,
+    x_kind: ir.VectorType,
+    widen: Callable[..., Value],
+    multiply: Callable[..., Value],
 ) -> Any:
     @define(Registers, Registers, *[types.int64] * 3)
     def add(b: ir.IRBuilder, registers: Value, w: Value, x: Value, x_bytes: Value) -> Value:
         of_x = [load(b, row, x_kind) for row in at_strides(b, x, x_bytes, X_ROWS)]
         old, new = of_tuple(b, registers), list[Value]()
         for r in range(W_ROWS):
-            of_w = widen(b, load(b, at(b, w, PACKED_BYTES * r), w_kind))
+            of_w = widen(b, load(b, at(b, w, packed_bytes * r), w_kind))
             new += [multiply(b, old[X_ROWS * r + t], of_w, v) for t, v in enumerate(of_x)]
         return as_tuple(b, new)
 

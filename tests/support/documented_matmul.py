@@ -9,9 +9,8 @@ from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
 from kquants import BLOCK_FORMATS
-from kquants.compiler.cpu import is_wide_zen_4
-from kquants.layout import LARGEST_SUM, LARGEST_X
-from kquants.matmul.parts import LARGE, WHOLE  # `test_cpus` tells how large tiles stay whole on each CPU
+from kquants.layout import LARGEST_SUM
+from kquants.tuning import tuning  # `test_cpus` tells which tiles are split on each CPU
 from support.kernels import KINDS, random_blocks
 from support.quantized_rows import BlockRows, Rows, SuperRows
 
@@ -117,16 +116,18 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     return y
 
 
-MANY_PARTS = {"Q8_0": 8, "IQ4_NL": 8, "IQ4_XS": 8} | dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4"), 16)
-MANY_PARTS["Q6_K"] = 4 if is_wide_zen_4() else 16
+BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3, "Q2_K": 2}
+BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
     """The documented sum; where tiles are large, that of several sums, each over as many columns."""
     columns, tile_bytes = x.q.shape[1], 16 * w.shape[1]
-    many = MANY_PARTS.get(name, 4)
-    parts = many if tile_bytes > 80 * 1024 and columns % (256 * many) == 0 else 4
-    if WHOLE or (is_wide_zen_4() and name != "Q6_K") or tile_bytes <= LARGE or columns % (256 * parts):
+    split, parts = tuning().split_k.get(BITS[name], ()), 1
+    for count, limit in zip(split, (20 * 1024, 80 * 1024), strict=False):
+        if tile_bytes > limit and columns % (256 * count) == 0:
+            parts = count
+    if parts == 1:
         return expression_of_part(name, w, x)
     width, size = columns // parts, w.shape[1] // parts
     of_w = [np.ascontiguousarray(w[:, i * size : (i + 1) * size]) for i in range(parts)]
@@ -164,12 +165,12 @@ def extremes(name: str) -> Rows:
     if name in BLOCK_FORMATS:
         signs = np.array([[127] * 512, [-127] * 512, [127, -127] * 256, [127] * 16 + [-127] * 496])
         return BlockRows(signs, np.ones((4, 16), F32))
-    half = np.array([LARGEST_X] * 8 + [63] + [0] * 7)
-    assert half.sum() == LARGEST_SUM
+    largest = tuning().largest_x
+    half = np.array([largest] * 8 + [LARGEST_SUM - 8 * largest] + [0] * 7)
     # All words that `kquants.formats.winograd` adds.
     two_by_two = np.hstack([half, half, np.roll(half, 8), np.roll(half, 4)])
     even = np.array([64] * 15 + [63])
-    words = np.array([LARGEST_X, LARGEST_X, 0, 0] * 8)  # bytes of words that share an int16
+    words = np.array([largest, largest, 0, 0] * 8)  # bytes of words that share an int16
     mixed = [np.hstack([half, -even] * 2), np.hstack([words, -words[::-1]])]
     q = np.array([np.tile(two_by_two, 8), -np.tile(two_by_two, 8), *(np.tile(both, 8) for both in mixed)])
     return SuperRows(q, np.ones((4, 2), F32), np.full((4, 16), 3))

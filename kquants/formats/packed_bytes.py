@@ -9,13 +9,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.simd import F32, I8_64, I32, arrange_bits, half_to_float, look_up, move_bits, pick, spread_bits
+from kquants.simd import F32, I8_64, I32, half_to_float, look_up, move_bits, pick, spread_bits
 
 Value = Any
 """A value of the compiler."""
 
-_SHORT = ir.IntType(16)
-_SHORTS = ir.VectorType(_SHORT, 32)
+_INT16 = ir.IntType(16)
+_INT16S = ir.VectorType(_INT16, 32)
 _V8, _V32, _VF = I8_64.vector, I32.vector, F32.vector
 
 
@@ -53,19 +53,19 @@ class Words:
     def __lshift__(self, n: int) -> "Words":
         return Words(self.b, self.b.shl(self.value, ir.Constant(_V32, [n] * 16)))
 
-    def shorts(self, i: int) -> "Words":
+    def int16(self, i: int) -> "Words":
         """Bytes i and i + 1, unsigned, as two int16."""
         return self._bytes(i, None, i + 1, None)
 
-    def signed_shorts(self, i: int) -> "Words":
+    def signed_int16(self, i: int) -> "Words":
         """Bytes i and i + 1, signed, as two int16."""
-        eight = ir.Constant(_SHORTS, [8] * 32)
-        top = self._as_shorts(self._bytes(None, i, None, i + 1))
+        eight = ir.Constant(_INT16S, [8] * 32)
+        top = self._as_int16(self._bytes(None, i, None, i + 1))
         return Words(self.b, self.b.bitcast(self.b.ashr(top, eight), _V32))
 
     def less(self, n: int) -> "Words":
         """n taken off both int16."""
-        value = self.b.sub(self._as_shorts(self), ir.Constant(_SHORTS, [n] * 32))
+        value = self.b.sub(self._as_int16(self), ir.Constant(_INT16S, [n] * 32))
         return Words(self.b, self.b.bitcast(value, _V32))
 
     def _bytes(self, *chosen: int | None) -> "Words":
@@ -74,12 +74,12 @@ class Words:
         found = pick(self.b, self.b.bitcast(self.value, _V8), ir.Constant(_V8, None), lanes)
         return Words(self.b, self.b.bitcast(found, _V32))
 
-    def _as_shorts(self, words: "Words") -> Value:
-        return self.b.bitcast(words.value, _SHORTS)
+    def _as_int16(self, words: "Words") -> Value:
+        return self.b.bitcast(words.value, _INT16S)
 
     def half(self, i: int) -> Floats:
         """The float16 in half i."""
-        bits = self.b.trunc((self >> 16 * i).value, ir.VectorType(_SHORT, 16))
+        bits = self.b.trunc((self >> 16 * i).value, ir.VectorType(_INT16, 16))
         return Floats(self.b, half_to_float(self.b, bits))
 
     def half_power(self) -> Floats:
@@ -91,46 +91,41 @@ class Words:
         normal = self.b.shl(self.b.sub(e.value, ir.Constant(_V32, [1] * 16)), ir.Constant(_V32, [23] * 16))
         return Floats(self.b, self.b.bitcast(self.b.select(is_normal, normal, denormal), _VF))
 
-    def spread(self, half: int, to: int) -> "Quads":
+    def spread(self, half: int, to: int) -> "PackedBytes":
         """Bits 16 · half … 16 · half + 15, each in a byte of its own, as bit `to`."""
         v = self.b.bitcast(self.value, _V8)
-        return Quads(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
+        return PackedBytes(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
 
 
 @dataclass(frozen=True)
-class Quads:
+class PackedBytes:
     """16 bytes of each row, as four vectors: vector k holds bytes 4k … 4k + 3 of row i in lane i.
 
-    Or one vector: 16 bytes of two rows (`kquants.matmul.pairs`), or 32 or 64 of a single one
-    (`kquants.matmul.row_by_row`). Or 64 bytes of four rows, as `kquants.formats.tiles.Tile.quarters` has them.
+    Or one vector: 16 bytes of two rows (`kquants.matmul.row_pairs`), or 32 of one (`kquants.matmul.row_by_row`).
     """
 
     b: ir.IRBuilder
     vectors: list[Value]
 
-    def __and__(self, bits: int) -> "Quads":
-        return Quads(self.b, [self.b.and_(v, _all(v, bits)) for v in self.vectors])
+    def __and__(self, bits: int) -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.and_(v, _all(v, bits)) for v in self.vectors])
 
-    def __or__(self, other: "Quads") -> "Quads":
-        return Quads(self.b, [self.b.or_(v, w) for v, w in zip(self.vectors, other.vectors, strict=True)])
+    def __or__(self, other: "PackedBytes") -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.or_(v, w) for v, w in zip(self.vectors, other.vectors, strict=True)])
 
-    def __xor__(self, bits: int) -> "Quads":
-        return Quads(self.b, [self.b.xor(v, _all(v, bits)) for v in self.vectors])
+    def __xor__(self, bits: int) -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.xor(v, _all(v, bits)) for v in self.vectors])
 
-    def __sub__(self, n: int) -> "Quads":
-        return Quads(self.b, [self.b.sub(v, _all(v, n)) for v in self.vectors])
+    def __sub__(self, n: int) -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.sub(v, _all(v, n)) for v in self.vectors])
 
-    def bits(self, first: int, count: int, to: int = 0) -> "Quads":
+    def bits(self, first: int, count: int, to: int = 0) -> "PackedBytes":
         """Bits first … first + count - 1 of each byte, moved to bit `to`."""
-        return Quads(self.b, [move_bits(self.b, v, first, count, to) for v in self.vectors])
+        return PackedBytes(self.b, [move_bits(self.b, v, first, count, to) for v in self.vectors])
 
-    def arranged(self, *orders: tuple[int | None, ...]) -> "Quads":
-        """Bytes whose bit i is bit `order[i]` of these, or 0; see `kquants.simd.bytes.arrange_bits`."""
-        return Quads(self.b, [arrange_bits(self.b, v, *orders) for v in self.vectors])
-
-    def lookup(self, table: tuple[int, ...]) -> "Quads":
+    def lookup(self, table: tuple[int, ...]) -> "PackedBytes":
         """What a table of 16 has for each byte, 0 … 15."""
-        return Quads(self.b, [look_up(self.b, table, v) for v in self.vectors])
+        return PackedBytes(self.b, [look_up(self.b, table, v) for v in self.vectors])
 
     def word(self, k: int) -> Words:
         """Bytes 4k … 4k + 3."""
@@ -138,4 +133,4 @@ class Quads:
 
     def widened(self) -> list[Value]:
         """The bytes, signed, as int16: vector k holds those of bytes 2k and 2k + 1."""
-        return [self.word(k).signed_shorts(i).value for k in range(len(self.vectors)) for i in (0, 2)]
+        return [self.word(k).signed_int16(i).value for k in range(len(self.vectors)) for i in (0, 2)]

@@ -19,7 +19,7 @@ def beyond(x: Array) -> Array:
     return np.vstack([x, np.full((MOST_TOKENS, x.shape[1]), 0xFF if x.dtype == np.uint8 else np.nan, x.dtype)])
 
 
-def product(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: int, before: Array | None) -> Array:
+def matmul(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: int, before: Array | None) -> Array:
     """The kernel's y [tokens, rows of w], accumulated on `before`; checks that it wrote nothing else.
 
     Tiles of W, which are its units, give the same alone and in a chunk, where several share the way to the rows of x.

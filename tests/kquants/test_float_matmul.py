@@ -13,7 +13,7 @@ from kquants.layout import FLOAT_ROWS, MOST_ROWS, matmul_scratch
 from kquants.records import MatmulOp
 from kquants.simd import HAS_BF16_PAIRS
 from support.kernels import batch_record, guarded, op_record, padded_rows, run_op, same_bits
-from support.products import EXTRA, beyond, product
+from support.matmul import EXTRA, beyond, matmul
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -25,9 +25,9 @@ def float_weights(name: str, values: Array) -> tuple[Array, Array]:
     return data, gguf.quants.dequantize(data, Type[name]).reshape(values.shape).astype(np.float64)
 
 
-def float_product(name: str, w: Array, x: Array, tokens: int, before: Array | None = None) -> Array:
+def float_ops(name: str, w: Array, x: Array, tokens: int, before: Array | None = None) -> Array:
     padded = beyond(np.hstack([padded_rows(x), np.full((len(x), EXTRA), np.nan, F32)]))
-    return product(name, w, x.shape[1], padded, padded[0].nbytes, tokens, before)
+    return matmul(name, w, x.shape[1], padded, padded[0].nbytes, tokens, before)
 
 
 FLOAT_CASES = [(1, 1), (16, 17), (40, 64), (17, 172), (33, 256), (5, 15), (3, 16), (70, 1040)]
@@ -35,20 +35,20 @@ FLOAT_CASES = [(1, 1), (16, 17), (40, 64), (17, 172), (33, 256), (5, 15), (3, 16
 
 @pytest.mark.parametrize(("rows", "columns"), FLOAT_CASES)
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
-def test_float_products_of_small_integers_are_exact(name: str, rows: int, columns: int) -> None:
+def test_float_matmul_of_small_integers_are_exact(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(columns)
     w, values = float_weights(name, rng.integers(-50, 51, (rows, columns)))
     x = rng.integers(-50, 51, (17, columns))
     before = rng.integers(-99, 99, (17, rows)).astype(F32)
     for tokens in (1, 2, 3, 4, 5, 17):
         exact = (x[:tokens] @ values.T).astype(F32)
-        assert np.array_equal(float_product(name, w, x, tokens), exact)
-        assert np.array_equal(float_product(name, w, x, tokens, before[:tokens]), exact + before[:tokens])
+        assert np.array_equal(float_ops(name, w, x, tokens), exact)
+        assert np.array_equal(float_ops(name, w, x, tokens, before[:tokens]), exact + before[:tokens])
 
 
 @pytest.mark.parametrize(("rows", "columns"), FLOAT_CASES)
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
-def test_float_products_round_once_a_step(name: str, rows: int, columns: int) -> None:
+def test_float_matmul_round_once_a_step(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(columns)
     w, values = float_weights(name, rng.standard_normal((rows, columns)))
     tokens = MOST_ROWS  # the last register tile is not whole
@@ -56,22 +56,22 @@ def test_float_products_round_once_a_step(name: str, rows: int, columns: int) ->
     # A lane takes columns / 16 fused steps, and four more add up the 16 lanes; each rounds by 2^-24 at most.
     steps = -(-columns // 16) + 4
     bound = 1.01 * steps * 2.0**-24 * (np.abs(x) @ np.abs(values).T)
-    many, before = float_product(name, w, x, tokens), rng.standard_normal((tokens, rows)).astype(F32)
-    assert same_bits(float_product(name, w, x, tokens, before), before + many)
+    many, before = float_ops(name, w, x, tokens), rng.standard_normal((tokens, rows)).astype(F32)
+    assert same_bits(float_ops(name, w, x, tokens, before), before + many)
     meant = float_weights("BF16", x)[1] if name == "BF16" and HAS_BF16_PAIRS else x.astype(np.float64)
     assert (np.abs(many - meant @ values.T) <= bound).all()
     for fewer in (1, 2, 3, 4, 43, FLOAT_ROWS + 1, 2 * FLOAT_ROWS + 8):
-        assert same_bits(float_product(name, w, x, fewer), many[:fewer]), "depends on the number of rows"
+        assert same_bits(float_ops(name, w, x, fewer), many[:fewer]), "depends on the number of rows"
 
 
 @pytest.mark.parametrize("columns", [40, 1029])  # few, and a few more than are packed at once
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
-def test_float_products_keep_inf_and_nan(name: str, columns: int) -> None:
+def test_float_matmul_keep_inf_and_nan(name: str, columns: int) -> None:
     w, _ = float_weights(name, np.ones((16, columns)))
     x = np.ones((5, columns), F32)
     x[1, -1], x[2, 3], x[3, 0], x[3, 1] = np.inf, np.nan, np.inf, -np.inf
     for tokens in (1, 3, 4, 5):
-        y = float_product(name, w, x, tokens)
+        y = float_ops(name, w, x, tokens)
         assert np.array_equal(y[:, 0], [columns, np.inf, np.nan, np.nan, columns][:tokens], equal_nan=True)
 
 
@@ -84,7 +84,7 @@ def test_what_lies_behind_the_last_packed_column_does_not_count(name: str) -> No
     w, _ = float_weights(name, values)
     x = np.ones((43, 1029), F32)
     for tokens in (1, 5, 43):
-        assert (float_product(name, w, x, tokens) == np.inf).all()
+        assert (float_ops(name, w, x, tokens) == np.inf).all()
 
 
 def test_only_the_rows_of_the_outputs_are_computed() -> None:

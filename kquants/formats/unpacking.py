@@ -1,0 +1,138 @@
+"""What the formats unpack from a super-block of a tile.
+
+`unpack(tile)` of a format yields the weights half block by half block and, after those of a unit, the scales of that
+unit. Weights are unsigned bytes u with one offset for the format. They form sub-blocks of 32 or of 16, each with a
+scale of its own; how sub-blocks are scaled is in `kquants.matmul.blocks` for formats whose blocks of 32 each have float
+scales, and in `kquants.matmul.super_blocks` for those of eight blocks with small integers.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from llvmlite import ir
+
+from kquants.formats.packed_bytes import Floats, PackedBytes, Value, Words
+from kquants.formats.tiles import Tile
+from kquants.simd.dot4 import SIGNED_OFFSET
+
+SIGNED = 128
+"""The OFFSET of formats whose weights are signed bytes, whatever their `offset_of` is on this CPU."""
+
+SHIFTED_BITS = 4
+"""Bits by which a high nibble is too high."""
+
+BLOCK_WEIGHTS = 8 * 64
+"""Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""
+
+
+@dataclass(frozen=True)
+class HalfBlock:
+    """u of one half of a block: 16 weights of each row.
+
+    `shifted` is the same where it lies, SHIFTED_BITS bits too high: that saves a shift where products take all eight
+    bits. Formats with an offset have none.
+    """
+
+    block: int
+    half: int
+    u: PackedBytes
+    shifted: PackedBytes | None = None
+
+
+Values = tuple[Value, Value | None]
+"""Values of the compiler: scales and minima; no minima in formats with an offset."""
+
+NOTHING: Values = (None, None)
+"""The super-block's own scales where there are none."""
+
+
+@dataclass(frozen=True)
+class UnitScales:
+    """Scales of a unit, and minima where there are some.
+
+    Without super-blocks a unit is a block, with float32 d and m. With them it is a pair of sub-blocks, whose scales and
+    minima are int16: those of sub-block 2 · unit in the low half of each lane, those of the next in the high one.
+    """
+
+    unit: int
+    scales: Floats | Words
+    minima: Floats | Words | None = None
+
+    @property
+    def values(self) -> Values:
+        """Both."""
+        return self.scales.value, self.minima and self.minima.value
+
+
+@dataclass(frozen=True)
+class SuperBlockScales:
+    """The factor d of all scales of a super-block, and -1 times that of its minima; the last item."""
+
+    d: Floats
+    minus_dmin: Floats | None = None
+
+    @property
+    def values(self) -> Values:
+        """Both."""
+        return self.d.value, self.minus_dmin and self.minus_dmin.value
+
+
+Unpacked = HalfBlock | UnitScales | SuperBlockScales
+
+
+class Format(Protocol):
+    """The names that a module of `kquants.formats` defines for its format."""
+
+    BLOCK_BYTES: int
+    BLOCKS: int
+    """Blocks of 32 in a super-block: 8, or 1 where there is none."""
+    SUB_BLOCKS: int
+    """Sub-blocks in a block of 32: 1 or 2."""
+    BITS: int
+    """u is below 2**BITS; of signed weights, their magnitudes are."""
+    OFFSET: int
+    """u minus the weight; 0 where sub-blocks have a minimum, SIGNED where weights are signed bytes."""
+
+    @property
+    def unpack(self) -> Callable[[Tile], Iterator[Unpacked]]:
+        """What a super-block of a tile holds, item by item."""
+
+
+class GroupedBlocks:
+    """Some blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
+
+    def __init__(self, one: Format, count: int) -> None:
+        self.BLOCK_BYTES, self.BLOCKS = count * one.BLOCK_BYTES, count
+        self.SUB_BLOCKS, self.BITS, self.OFFSET = one.SUB_BLOCKS, one.BITS, one.OFFSET
+        self.one = one
+
+    def unpack(self, tile: Tile) -> Iterator[Unpacked]:
+        """The items of each block."""
+        for i in range(self.BLOCKS):
+            for item in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
+                if isinstance(item, HalfBlock):
+                    yield replace(item, block=i)
+                elif isinstance(item, UnitScales):
+                    yield replace(item, unit=i)
+
+
+def has_integer_scales(fmt: Format) -> bool:
+    """Whether sub-blocks are scaled by integers, and the super-block as a whole by floats."""
+    return fmt.BLOCKS > 1 and not isinstance(fmt, GroupedBlocks)
+
+
+def is_signed(fmt: Format) -> bool:
+    """Whether weights are signed bytes, to which `unpack` adds what `kquants.simd.dot4` wants."""
+    return fmt.OFFSET == SIGNED
+
+
+def offset_of(fmt: Format) -> int:
+    """u minus the weight."""
+    return SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
+
+
+def shifted_back(b: ir.IRBuilder, shifted: Value) -> Value:
+    """The sums of products whose weights were SHIFTED_BITS bits too high, shifted back."""
+    # Exact, so that LLVM makes one shift of this and one up that follows.
+    return b.ashr(shifted, ir.Constant(shifted.type, [SHIFTED_BITS] * shifted.type.count), flags=("exact",))

@@ -1,0 +1,161 @@
+"""A few rows of x times a tile of W, which is multiplied straight from W: they wait for the memory, or nearly.
+
+Lanes are 16 rows of W or, with split-K, the parts of a few rows, which lie behind each other in the file. These meet
+different parts of x: once for each op, a thread interleaves the words of the parts of x in its scratch.
+
+A thread at the end of its share of W prefetches its share of the next matmul's weights: they come while it waits for
+others, and while it works on the ops between.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kquants.compiler.decorators import inline
+from kquants.layout import SHARE_END, THREAD, THREADS, TILE_ROWS, X_GROUP
+from kquants.matmul.decode_tile import multiply_tile, sums_of
+from kquants.matmul.groups import matmul_op, of_x, tile_address
+from kquants.matmul.layouts import GROUP
+from kquants.matmul.split_k import add_parts, interleave
+from kquants.matmul.strategy import Strategy
+from kquants.simd import load_i64
+from kquants.threadpool.interpreter import header_of, share_start
+
+
+@inline
+def share_of_next(op: int, scratch: int) -> tuple[int, int]:
+    """Where the share of W ends, and bytes from there to what this thread reads next: its share of the next W."""
+    end, then = tile_address(op, load_i64(scratch + SHARE_END)), matmul_op(op).next_matmul
+    if then == 0:
+        return end, 0
+    start = share_start(header_of(then).units, load_i64(scratch + THREAD), load_i64(scratch + THREADS))
+    return end, tile_address(then, start) - end
+
+
+def decode_of(strategy: Strategy) -> Any:
+    """`decode(parts, rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums of a tile with some rows of x.
+
+    Rows of x are at most the strategy's `decode_rows`: three are multiplied as four, five as eight, with what lies
+    behind them. With split-K, `x` is where they are interleaved. `place` is the address of the tile in the file, w or
+    what it was copied from. `end` and `onward` are those of `share_of_next`. Behind the sums are those of the parts,
+    [parts][rows multiplied][16].
+    """
+    whole = _by_rows(strategy.decode_rows, partial(_decode_whole, strategy))
+
+    @inline
+    def decode(parts: int, *arguments: int) -> None:
+        whole(*arguments)
+
+    for parts in sorted(strategy.split_k, reverse=True):
+        decode = _if_parts(parts, _by_rows(strategy.decode_rows, partial(_decode_parts, strategy, parts)), decode)
+    return decode
+
+
+def interleave_x_of(strategy: Strategy) -> Any:
+    """`interleave_x(parts, op, rows, to)`: store x with the words of its parts interleaved, where rows are split."""
+
+    @inline
+    def interleave_x(parts: int, op: int, rows: int, to: int) -> None:
+        pass
+
+    for parts in sorted(strategy.split_k, reverse=True):
+        interleave_x = _if_parts(parts, _interleave_x(strategy, parts), interleave_x)
+    return interleave_x
+
+
+def _if_parts(parts: int, split: Any, otherwise: Any) -> Any:
+    """`call(n, …)`: `split(…)` if n is `parts`, else `otherwise(n, …)`."""
+
+    @inline
+    def call(n: int, *arguments: int) -> None:
+        if n == parts:
+            split(*arguments)
+        else:
+            otherwise(n, *arguments)
+
+    return call
+
+
+def _by_rows(most: int, decode_of_most: Callable[[int], Any]) -> Any:
+    """`decode(rows, …)` for up to `most` rows: by what multiplies one, or else two at once, or four, …"""
+    decode = decode_of_most(most)
+    while most > 1:
+        most //= 2
+        decode = _or_more(most, decode_of_most(most), decode)
+    return decode
+
+
+def _or_more(most: int, few: Any, more: Any) -> Any:
+    """`decode(rows, …)`: `few` for up to `most` rows, else `more`."""
+
+    @inline
+    def decode(rows: int, *arguments: int) -> None:
+        if rows <= most:
+            few(rows, *arguments)
+        else:
+            more(rows, *arguments)
+
+    return decode
+
+
+def _decode_whole(strategy: Strategy, most: int) -> Any:
+    """`decode(rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums with whole rows of W, by x of the op."""
+    fmt, group, has_rest = strategy.fmt, strategy.group, strategy.has_rest
+    group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
+    multiply_group, multiply_rest = (multiply_tile(strategy, each, most, 1) for each in (group, fmt))
+    (zeros, store_sums), x_at = sums_of(most), of_x(strategy.scaling)
+
+    @inline
+    def decode(
+        rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
+    ) -> None:
+        n, y, next_tile = matmul_op(op).columns, zeros(), place + TILE_ROWS * row_bytes
+        groups = n // (32 * GROUP)
+        for i in range(groups):
+            done, (of_group, scales) = i * group_bytes, x_at(op, rows, 0, i * GROUP)
+            y = multiply_group(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, onward, of_group, scales)
+        if has_rest:
+            for b in range(groups * GROUP, n // 32):
+                done, (of_block, scales) = b * block_bytes, x_at(op, rows, 0, b)
+                y = multiply_rest(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, onward, of_block, scales)
+        store_sums(sums, y)
+
+    return decode
+
+
+def _interleave_x(strategy: Strategy, parts: int) -> Any:
+    """`interleave_x(op, rows, to)` for a number of parts."""
+    store, x_bytes = interleave(parts), strategy.scaling.X_GROUP_BYTES
+
+    @inline
+    def interleave_x(op: int, rows: int, to: int) -> None:
+        x, part_bytes = matmul_op(op).x, matmul_op(op).columns // X_GROUP // parts * rows * x_bytes
+        for k in range(0, part_bytes, 64):
+            store(to + parts * k, x + k, part_bytes)
+
+    return interleave_x
+
+
+def _decode_parts(strategy: Strategy, parts: int, most: int) -> Any:
+    """`decode(rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums with rows of W in some parts."""
+    group_bytes, x_bytes = strategy.group.BLOCK_BYTES, parts * strategy.scaling.X_GROUP_BYTES
+    multiply, add = multiply_tile(strategy, strategy.group, most, parts), add_parts(parts)
+    zeros, store_sums = sums_of(most)
+
+    @inline
+    def decode(
+        rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
+    ) -> None:
+        groups, part_bytes, of_parts = matmul_op(op).columns // X_GROUP // parts, row_bytes // parts, sums + 64 * most
+        for k in range(parts):
+            tile, y = w + k * TILE_ROWS * part_bytes, zeros()
+            next_tile = place + (k + 1) * TILE_ROWS * part_bytes
+            for i in range(groups):
+                done, to_x = i * group_bytes, x + i * rows * x_bytes
+                ahead = next_tile + TILE_ROWS * done
+                y = multiply(y, tile + done, part_bytes, ahead, end, onward, to_x, to_x + X_GROUP * parts)
+            store_sums(of_parts + 64 * most * k, y)
+        for t in range(rows):
+            add(sums + 64 * t, of_parts + 64 * t, 64 * most)
+
+    return decode
