@@ -23,21 +23,26 @@ from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, 
 
 
 def part_count(split_k: tuple[int, ...], tile_bytes: tuple[int, int]) -> Any:
-    """`parts(columns, row_bytes)`: into how many parts rows are split, 1 for none.
+    """`parts_of(columns, row_bytes)`: into how many parts rows are split, 1 for none.
 
     `split_k` has the parts of large rows, then of very large ones, whose tiles are beyond `tile_bytes`.
     """
-    large, very_large = tile_bytes
-    limits = tuple((parts, large if parts == split_k[0] else very_large) for parts in sorted(split_k, reverse=True))
+    parts_of = _one
+    for parts, limit in zip(split_k, tile_bytes, strict=False):
+        parts_of = _split_beyond(limit, parts, parts_of)
+    return parts_of
+
+
+def _split_beyond(limit: int, parts: int, otherwise: Any) -> Any:
+    """`parts_of(columns, row_bytes)`: `parts` for tiles of more than `limit` bytes if the columns allow it."""
 
     @inline
     def parts_of(columns: int, row_bytes: int) -> int:
-        for parts, limit in limits:
-            if TILE_ROWS * row_bytes > limit and columns % (parts * X_GROUP) == 0:
-                return parts
-        return 1
+        if TILE_ROWS * row_bytes > limit and columns % (parts * X_GROUP) == 0:
+            return parts
+        return otherwise(columns, row_bytes)
 
-    return parts_of if split_k else _one  # Numba has no loop over nothing
+    return parts_of
 
 
 @inline
