@@ -19,7 +19,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from kquants import jit
-from kquants.compiler import compile_workers
+from kquants.compiler import compile_workers, host
 from kquants.compiler.cache import KernelCache
 from kquants.compiler.fingerprint import kernel_fingerprint
 from support import arm_assembly
@@ -100,5 +100,6 @@ def begin(arm: str = "") -> None:
     assert "kquants.simd" not in sys.modules, "kernels were already made for this CPU"
     if arm:
         arm_assembly.pretend(arm)
-    jit.kernel_fingerprint, jit.target_machine, compile_workers.compile_missing = _fingerprint, _this_cpu, _compile
+    jit.kernel_fingerprint, compile_workers.compile_missing = _fingerprint, _compile
+    jit.target_machine = host.target_machine = _this_cpu  # the compiler is imported later, and finds it there
     llvm.parse_assembly = _parsed
