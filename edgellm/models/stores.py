@@ -17,7 +17,7 @@ BUILT_IN = "built-in"
 SYSTEM_OLLAMA = Path("/usr/share/ollama/.ollama/models")
 """The store of ollama when it runs as a system service on Linux."""
 
-_LONGEST_PATH = 4096
+_MAX_PATH_LENGTH = 4096
 
 
 @dataclass
@@ -120,7 +120,7 @@ def _lm_studio_homes() -> list[Path]:
         if not pointer.is_file():  # a FIFO would block
             return usual
         with pointer.open(encoding="utf-8") as file:
-            chosen = Path(file.read(_LONGEST_PATH).strip())
+            chosen = Path(file.read(_MAX_PATH_LENGTH).strip())
     except (OSError, ValueError):
         return usual
     return [chosen, *usual] if chosen.is_absolute() else usual

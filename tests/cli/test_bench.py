@@ -176,7 +176,7 @@ def test_both_programs_take_turns_between_measurements_of_the_machine(
     def noted(what: str, found: Any) -> Callable[..., Any]:
         return lambda *args, **options: [found, order.append(what)][0]
 
-    def start_cold(self: rounds.Bench, name: str, begin: rounds.Say) -> float:
+    def start_cold(self: rounds.Bench, name: str, begin: rounds.OnStatus) -> float:
         order.append(f"{name} starts")
         return 1.0
 

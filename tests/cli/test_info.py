@@ -183,7 +183,7 @@ def test_the_wrong_kind_of_value_is_an_error(tmp_path: Path) -> None:
     assert str(result.exception).startswith(f"{path}: key llama.context_length must be an integer")
 
 
-@pytest.mark.parametrize(("window", "more"), [(1024, ", through a window of 1,024"), (0, "")])
+@pytest.mark.parametrize(("window", "more"), [(1024, ", attention window 1,024"), (0, "")])
 def test_the_attention_window_is_shown_with_the_context(tmp_path: Path, window: int, more: str) -> None:
     path = str(write(tmp_path / "m.gguf", raw.u32_pair("llama.attention.sliding_window", window)))
     assert rows(output(path))["context"] == f"2,048 tokens{more}"

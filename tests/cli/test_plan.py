@@ -182,7 +182,7 @@ def test_the_text(path: Path) -> None:
     assert "tokens/s at first" in lines[7]
     assert "after 64 tokens" in lines[7]
     assert lines[8] == "memory bandwidth  10 GB/s with 1 thread"
-    assert lines[9] == "arithmetic        20 GB/s of these weights, where memory is not waited for"
+    assert lines[9] == "arithmetic        20 GB/s of these weights, if they are in the cache"
 
 
 def test_a_file_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,5 +169,5 @@ def test_no_answer_is_wrong_usage(machine: Machine) -> None:
     command = [sys.executable, "-m", "edgellm", "rm", "m"]
     told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.splitlines()[-1].endswith("stdin has no answer; give --yes")
+    assert told.stderr.splitlines()[-1].endswith("stdin gives no answer; give --yes")
     assert resolve("m") == path

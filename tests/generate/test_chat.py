@@ -199,13 +199,13 @@ def test_a_reply_to_any_conversation(model: Model) -> None:
     assert answer.text == model.generate(rendered(*by_tool), **GREEDY).text
 
 
-def test_conversations_that_nobody_can_reply_to(model: Model) -> None:
+def test_conversations_without_a_possible_reply(model: Model) -> None:
     chat = model.chat(**GREEDY)
     running = chat.stream("he was")
     next(running)
     user = {"role": "user", "content": "the"}
     wrong: list[tuple[Any, str]] = [
-        ([], "from nobody"),
+        ([], "there are no messages"),
         ([user, {"role": "assistant", "content": "x"}], "from assistant: end with one from user"),
         ([{"role": "system", "content": "x"}], "from system"),
         ([user, {"role": "us\ner", "content": ""}], r"from us\\ner"),

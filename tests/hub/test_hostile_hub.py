@@ -119,7 +119,7 @@ def shorten_the_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_listing_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.lists = SLOW[slow]
     shorten_the_minute(monkeypatch)
-    with pytest.raises(EdgeLLMError, match=r"less than 60 kB came in 0 s.*; check the network"):
+    with pytest.raises(EdgeLLMError, match=r"less than 60 kB arrived in 0 s.*; check the network"):
         ours.Hub().repository("a/b")
     assert 1 <= len(hub.asked) <= 3  # on a busy machine a connection may be shut down before the hub has read of it
 
@@ -131,7 +131,7 @@ def test_a_file_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypat
     client = ours.Hub()
     repository = client.repository(NAME)
     shorten_the_minute(monkeypatch)
-    with pytest.raises(EdgeLLMError, match="less than 60 kB came in 0 s"):
+    with pytest.raises(EdgeLLMError, match="less than 60 kB arrived in 0 s"):
         ours.pull(client, repository, ours.gguf_choices(repository)[0])
     assert 1 <= len(hub.files_asked) <= 6
 

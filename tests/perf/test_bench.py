@@ -123,7 +123,9 @@ def result(**options: Any) -> BenchResult:
         Round(2000.0, 5000.0, False, second, slices[1]),
         Round(500.0, 100.0, True, third, slices[2]),
     ]
-    return BenchResult(chosen, 2, Roofline(weight_bytes=80, cell_bytes=1, matrix_bytes={}), 50, "0.3", False, rounds)
+    return BenchResult(
+        chosen, 2, Roofline(weight_bytes=80, kv_bytes_per_token=1, matrix_bytes={}), 50, "0.3", False, rounds
+    )
 
 
 def test_products_of_a_token_that_nobody_asks_about(model_file: ModelFile) -> None:

@@ -57,9 +57,9 @@ def test_matrices_are_told_by_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kv_type", "size"), [("f16", 2), ("f32", 4)])
 def test_a_token_reads_the_cells_of_those_before_it_and_its_own(model_file: ModelFile, kv_type: str, size: int) -> None:
     found = roofline(model_file(**SIZES, types="F32"), kv_type)
-    assert found.cell_bytes == 2 * 1 * (32 + 32) * size  # layers, KV heads, key and value
-    assert found.bytes_per_token(0) == found.weight_bytes + found.cell_bytes
-    assert found.bytes_per_token(100) == found.weight_bytes + 101 * found.cell_bytes
+    assert found.kv_bytes_per_token == 2 * 1 * (32 + 32) * size  # layers, KV heads, key and value
+    assert found.bytes_per_token(0) == found.weight_bytes + found.kv_bytes_per_token
+    assert found.bytes_per_token(100) == found.weight_bytes + 101 * found.kv_bytes_per_token
 
 
 @given(
