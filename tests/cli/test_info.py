@@ -191,7 +191,7 @@ def test_the_attention_window_is_shown_with_the_context(tmp_path: Path, window: 
 
 
 def test_an_optional_value_of_another_type_is_ignored(tmp_path: Path) -> None:
-    """A name or a licence that is a number keeps nobody from using the model, and `list` and `info` from telling."""
+    """A name or licence that is a number does not stop `list`, `info` or the use of the model."""
     arch = raw.string_pair("general.architecture", "llama")
     hints = ("name", "author", "license", "file_type")
     odd = (raw.pair(f"general.{key}", 7, bytes([1])) for key in hints)  # true

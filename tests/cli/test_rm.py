@@ -38,7 +38,7 @@ def everything(machine: Machine) -> set[Path]:
     return {path for path in root.rglob("*") if not path.is_dir()}
 
 
-def test_it_asks_and_says_what_is_freed(machine: Machine) -> None:
+def test_it_asks_and_shows_the_freed_bytes(machine: Machine) -> None:
     (path,) = pulled(machine, "m-Q8_0.gguf")
     no = run("m-Q8_0", answer="n\n")
     assert (no.exit_code, no.stdout) == (0, "")

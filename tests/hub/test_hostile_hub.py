@@ -21,7 +21,7 @@ ZEROS = bytes(MB)
 
 PACKER = zlib.compressobj(level=1, wbits=31)
 PACKED = b"".join([*(PACKER.compress(b" " * MB) for _ in range(100)), PACKER.flush()])
-"""A hundred megabytes of spaces, which JSON may have, in half a one."""
+"""A hundred megabytes of spaces, which JSON allows, compressed to half a megabyte."""
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def test_a_file_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypat
 
 
 def test_a_file_of_which_each_attempt_brings_a_few_bytes(machine: Machine, hub: Hub) -> None:
-    """Each attempt brings some bytes, so that none is in vain; but it would be thousands."""
+    """Each attempt receives some bytes, but thousands of attempts would be needed."""
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(10)] * 1000
     with pytest.raises(EdgeLLMError, match="the connection to"):
