@@ -259,7 +259,7 @@ WRONG: list[tuple[dict[str, Any], type[EdgeLLMError], str]] = [
     ({"threads": 0}, OptionError, "threads cannot be 0"),
     ({"threads": "2"}, OptionError, "threads cannot be '2'"),
     ({"ctx": 40000}, OptionError, "ctx cannot be 40000.* made for up to 32768 tokens"),
-    ({"kv_type": "q8"}, OptionError, "kv_type cannot be 'q8': give f16 or f32 or q8_0"),
+    ({"kv_type": "q8"}, OptionError, "kv_type cannot be 'q8': give f16, f32 or q8_0"),
     ({"engine": "fast"}, OptionError, "engine cannot be 'fast'"),
     ({"gpu_memory": 1e300}, OptionError, "gpu_memory cannot be 1e.300: give a finite number, from 0.001 to 1000000"),
     ({"gpu_layers": "all", "engine": "llama.cpp"}, EdgeLLMError, "CPU alone"),

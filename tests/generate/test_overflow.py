@@ -152,7 +152,7 @@ def test_the_error_of_stop_names_the_other_policies(model: Model) -> None:
     with pytest.raises(ContextOverflowError, match="no older turns are left to leave out; shorten the last message"):
         chat.reply([{"role": "user", "content": "Z" * 200}], overflow="drop")
     for wrong in ("forget", 1):
-        with pytest.raises(OptionError, match=r"overflow cannot be .*give stop or drop or window"):
+        with pytest.raises(OptionError, match=r"overflow cannot be .*give stop, drop or window"):
             model.chat(overflow=wrong)
 
 

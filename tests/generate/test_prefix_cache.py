@@ -37,7 +37,7 @@ def common(one: list[int], other: list[int]) -> int:
 
 
 class Reader:
-    """Reads prompts as a generation does, on an engine that computes nothing; `held`: all tokens that were in memory."""
+    """Reads prompts as a generation does, on an engine that computes nothing; `held`: all tokens that were stored."""
 
     def __init__(self, most: int = MAX_SEQUENCES) -> None:
         engine: Any = SimpleNamespace(ctx=CTX, new_sequence=Sequence)
