@@ -80,12 +80,12 @@ class Chat:
         """
         check_text("text", text)
         self._end_running()
-        asked, messages = {"role": "user", "content": text}, self.messages
+        user_message, messages = {"role": "user", "content": text}, self.messages
 
         def keep(reply: str) -> None:
-            messages.extend([asked, {"role": "assistant", "content": reply}])
+            messages.extend([user_message, {"role": "assistant", "content": reply}])
 
-        return self._start([*messages, asked], progress, keep, **options)
+        return self._start([*messages, user_message], progress, keep, **options)
 
     def reply(
         self,

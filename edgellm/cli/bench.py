@@ -91,7 +91,7 @@ def _bench(name: str, options: BenchOptions, chosen: set[str], threads: list[int
     path, interrupted = resolve(name), False
     try:
         with GGUFFile.open(path) as file:
-            options = options.fitted(describe(file).context_length, chosen)
+            options = options.fit_to_context(describe(file).context_length, chosen)
             threads = threads or [default_threads(file.nbytes)]
         _measure(path, options, threads, results)
     except KeyboardInterrupt:

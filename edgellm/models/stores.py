@@ -43,7 +43,7 @@ def stored_models() -> list[StoredModel]:
 
 def _all() -> Iterator[StoredModel]:
     yield from _folder("./models", Path("models"))
-    yield from _own(models_folder())
+    yield from _edgellm(models_folder())
     yield from _hugging_face(hugging_face_cache())
     for store in _ollama_stores():
         for name, path in ollama_models(store):
@@ -63,7 +63,7 @@ def _folder(source: str, folder: Path) -> Iterator[StoredModel]:
         yield StoredModel([name.rpartition("/")[2], name], source, path)
 
 
-def _own(folder: Path) -> Iterator[StoredModel]:
+def _edgellm(folder: Path) -> Iterator[StoredModel]:
     """Pulled models, which can also be named ORG/NAME:QUANT."""
     for model in _folder("edgellm", folder):
         *repository, name = model.names[-1].split("/", 2)

@@ -109,5 +109,5 @@ def check_messages(messages: Sequence[Message]) -> None:
 
 
 def _refused(how: str, problem: str) -> EdgeLLMError:
-    told = printable(problem if problem.endswith("..") else problem.removesuffix("."), 300)
-    return EdgeLLMError(f"the chat template {how}: {told}; choose another as --template NAME|FILE")
+    reason = printable(problem if problem.endswith("..") else problem.removesuffix("."), 300)
+    return EdgeLLMError(f"the chat template {how}: {reason}; choose another as --template NAME|FILE")

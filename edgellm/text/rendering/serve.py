@@ -56,7 +56,7 @@ def main() -> None:
         except EOFError:
             break
         limits = RenderLimits.of(len(request))
-        with limits.kept(idle):
+        with limits.enforced(idle):
             code, reply = _reply(request, limits)
         send(replies, code, reply)
     os._exit(0)
