@@ -23,8 +23,8 @@ _SPAN_BYTES = 512 << 20
 _MIN_TOKENS = 16
 _MEASUREMENT_S = 0.06
 _MAX_PLAUSIBLE = 1.1
-"""An MBU above this means that the bandwidth is wrong. The profile has the sustained bandwidth, of which a reply
-may get a little more for a moment."""
+"""An MBU above this means that the bandwidth is wrong. It may be a little above 1: the profile has the sustained
+bandwidth, and shared memory gives more for moments."""
 
 
 class MBUEstimator:
