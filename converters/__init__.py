@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from converters.from_gguf import prepare_quantize, quantize
     from converters.report import ConversionPlan, Report
 
-_HOME_OF = {
+_MODULE_OF = {
     "Conversion": "converters.conversion",
     "ConversionPlan": "converters.report",
     "Report": "converters.report",
@@ -45,6 +45,6 @@ __all__ = ["Conversion", "ConversionPlan", "Report", "convert", "prepare_convert
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'converters' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME_OF = {
+_MODULE_OF = {
     "Chat": "edgellm.chat",
     "ContextOverflowError": "edgellm.errors",
     "EdgeLLMError": "edgellm.errors",
@@ -42,7 +42,7 @@ _HOME_OF = {
     "convert": "converters",
     "quantize": "converters",
 }
-_BESIDE = {"Model": ("kquants",), "convert": ("converters", "kquants"), "quantize": ("converters", "kquants")}
+_NEEDED_PACKAGES = {"Model": ("kquants",), "convert": ("converters", "kquants"), "quantize": ("converters", "kquants")}
 
 __all__ = [
     "Chat",
@@ -61,14 +61,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'edgellm' has no attribute {name!r}")
-    if name in _BESIDE:
+    if name in _NEEDED_PACKAGES:
         from edgellm.system.shadowing import check_not_shadowed
 
-        check_not_shadowed(*_BESIDE[name])
-    return getattr(import_module(_HOME_OF[name]), name)
+        check_not_shadowed(*_NEEDED_PACKAGES[name])
+    return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+    return sorted({*globals(), *_MODULE_OF})

@@ -36,7 +36,7 @@ class Chat:
     ) -> None:
         """`template` replaces the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
 
-        `template_args` are further names for the template, with values that JSON can represent.
+        `template_args` are further variables for the template, with values that JSON can represent.
 
         `overflow` is the policy for a conversation that is longer than the context (`edgellm.options.ChatOptions`).
 
@@ -80,12 +80,12 @@ class Chat:
         """
         check_text("text", text)
         self._end_running()
-        asked, messages = {"role": "user", "content": text}, self.messages
+        user_message, messages = {"role": "user", "content": text}, self.messages
 
         def keep(reply: str) -> None:
-            messages.extend([asked, {"role": "assistant", "content": reply}])
+            messages.extend([user_message, {"role": "assistant", "content": reply}])
 
-        return self._start([*messages, asked], progress, keep, **options)
+        return self._start([*messages, user_message], progress, keep, **options)
 
     def reply(
         self,
@@ -103,8 +103,9 @@ class Chat:
         errors of `Model.stream`, and EdgeLLMError for messages that have no reply.
         """
         check_messages(messages)
-        last = messages[-1]["role"] if messages else "nobody"
-        if last not in ("user", "tool"):
+        if not messages:
+            raise EdgeLLMError("there are no messages: give at least one, the last from user or tool")
+        if (last := messages[-1]["role"]) not in ("user", "tool"):
             raise EdgeLLMError(f"the last message is from {printable(last)}: end with one from user or tool")
         self._end_running()
         return self._start(messages, progress, begun=begun, **options)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-_WIDEST_CELL = 400
+_MAX_CELL_WIDTH = 400
 
 
 def printable(text: str, limit: int = 80) -> str:
@@ -46,7 +46,7 @@ def duration(seconds: float) -> str:
 
 def table(head: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     """The lines of a table: columns as wide as their widest cell, two spaces between them. Cells are `printable`."""
-    lines = [tuple(printable(cell, _WIDEST_CELL) for cell in row) for row in (head, *rows)]
+    lines = [tuple(printable(cell, _MAX_CELL_WIDTH) for cell in row) for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         yield "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()

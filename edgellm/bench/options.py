@@ -33,7 +33,7 @@ class BenchOptions:
         """The most tokens that a sequence holds: prompt and decode steps begin at the same depth."""
         return self.depth + max(self.prompt_tokens, self.tokens)
 
-    def fitted(self, context: int, chosen: Set[str]) -> "BenchOptions":
+    def fit_to_context(self, context: int, chosen: Set[str]) -> "BenchOptions":
         """These options for a model with this context length: defaults are reduced if need be, `chosen` values not.
 
         Raises OptionError if a chosen value does not fit.

@@ -31,7 +31,7 @@ _BUSY_S = 2.0
 """Seconds for which a GPU works before it is timed. An idle GPU runs at a fraction of its clock and needs up to two
 seconds to reach all of it (measured on an H200: 345 to 1980 MHz)."""
 
-Say = Callable[[str], None]
+OnStatus = Callable[[str], None]
 """Shows a line that says what is measured now."""
 
 
@@ -50,13 +50,13 @@ class Bench:
         self._path, self.result, self._sides, self._prompt = path, result, sides, prompt
         self._devices, self._max_rows, self._limits = DeviceCounters(engine), engine.max_rows, limits
 
-    def round(self, say: Say) -> None:
+    def round(self, on_status: OnStatus) -> None:
         """Measure the machine and each side; the side that was first in the last round is second now."""
         result, options, done = self.result, self.result.options, len(self.result.rounds)
         order = list(self._sides)[:: -1 if done % 2 else 1]
 
         def begin(what: str) -> None:
-            say(f"{counted(result.threads, 'thread')}, round {done + 1} of {options.rounds}: {what}")
+            on_status(f"{counted(result.threads, 'thread')}, round {done + 1} of {options.rounds}: {what}")
             sleep(_REST_S)
 
         begin("the machine")
@@ -69,18 +69,18 @@ class Bench:
         times = {name: SideTimes(prefill.get(name), decode[name], cold.get(name)) for name in order}
         result.rounds.append(Round(bandwidth, peak, self._limits.end_round(), times, slices))
 
-    def _read_memory(self, begin: Say) -> list[float]:
+    def _read_memory(self, begin: OnStatus) -> list[float]:
         begin("the machine")
         return self._limits.read_memory()
 
-    def _prefill(self, order: list[str], begin: Say) -> dict[str, float]:
+    def _prefill(self, order: list[str], begin: OnStatus) -> dict[str, float]:
         """Seconds of each side."""
         n = self.result.options.prompt_tokens
         seconds = self._time_sides("prefill", (n,), order, begin)
         self.result.devices["prefill"] = self._devices.end(n, -(-n // self._max_rows))
         return seconds
 
-    def _decode(self, order: list[str], begin: Say) -> list[DecodeSlice]:
+    def _decode(self, order: list[str], begin: OnStatus) -> list[DecodeSlice]:
         options, slices = self.result.options, list[DecodeSlice]()
         longest = max(SLICE_STEPS, SLICE_BYTES // self.result.roofline.weight_bytes)
         reads_before = self._read_memory(begin)
@@ -93,7 +93,7 @@ class Bench:
         self.result.devices["decode"] = self._devices.end(passes * options.parallel, passes)
         return slices
 
-    def _time_sides(self, phase: str, amounts: tuple[int, ...], order: list[str], begin: Say) -> dict[str, float]:
+    def _time_sides(self, phase: str, amounts: tuple[int, ...], order: list[str], begin: OnStatus) -> dict[str, float]:
         seconds = {}
         for name in order:
             side = self._sides[name]
@@ -104,7 +104,7 @@ class Bench:
             seconds[name] = getattr(side, phase)(*amounts)
         return seconds
 
-    def _cold_start(self, name: str, begin: Say) -> float:
+    def _cold_start(self, name: str, begin: OnStatus) -> float:
         side, options, threads = self._sides[name], self.result.options, self.result.threads
         begin(name)
         if isinstance(side, Baseline):

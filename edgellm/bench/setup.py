@@ -12,7 +12,7 @@ from edgellm.bench.cold_start import PROMPT_TOKENS, prompt_of
 from edgellm.bench.machine_limits import MachineLimits
 from edgellm.bench.options import OURS, BenchOptions
 from edgellm.bench.results import BenchResult
-from edgellm.bench.rounds import Bench, Say
+from edgellm.bench.rounds import Bench, OnStatus
 from edgellm.bench.workload import Workload, warm_up
 from edgellm.fmt import counted
 from edgellm.model import Model
@@ -23,7 +23,9 @@ from kquants.jit import Progress
 
 
 @contextmanager
-def open_bench(path: Path, options: BenchOptions, threads: int, compiling: Progress, say: Say) -> Iterator[Bench]:
+def open_bench(
+    path: Path, options: BenchOptions, threads: int, compiling: Progress, on_status: OnStatus
+) -> Iterator[Bench]:
     """A benchmark that is ready for its rounds. Raises EdgeLLMError and its subclasses."""
     with ExitStack() as stack:
         load: dict[str, Any] = {"threads": threads, "kv_type": options.kv_type, "gpu_layers": options.gpu_layers}
@@ -32,12 +34,12 @@ def open_bench(path: Path, options: BenchOptions, threads: int, compiling: Progr
         description = describe(model.file)
         roofline = Roofline.of(description, options.kv_type)
         result = BenchResult(options, threads, roofline, int8_products(description))
-        say(f"{counted(threads, 'thread')}: warming up")
+        on_status(f"{counted(threads, 'thread')}: warming up")
         ours = Workload(model.engine, options.depth, options.parallel)
         warm_up(ours, options)
         sides: dict[str, Workload | Baseline] = {OURS: ours}
         if options.against:
-            say(f"{counted(threads, 'thread')}: opening {options.against}")
+            on_status(f"{counted(threads, 'thread')}: opening {options.against}")
             baseline = sides[options.against] = stack.enter_context(open_baseline(path, options, threads))
             result.baseline_version, result.repacked = baseline.version, baseline.repacked
         prompt = prompt_of(model.tokenizer, min(PROMPT_TOKENS, model.ctx - 1))

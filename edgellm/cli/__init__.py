@@ -25,7 +25,7 @@ from edgellm.fmt import printable
 from edgellm.options.aliases import closest_match
 from edgellm.system.os_errors import explain_error
 
-_LONGEST = 4000
+_MAX_LENGTH = 4000
 """The maximum characters of an error: a message with a path or two."""
 
 _WORDS = {"ctx": "--ctx", "overflow": "--overflow drop or window", "prompt": "some text with -p"}
@@ -105,7 +105,7 @@ def _as_flag(message: str) -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"edgellm: {printable(message, _LONGEST)}", err=True)
+    click.echo(f"edgellm: {printable(message, _MAX_LENGTH)}", err=True)
     return code
 
 

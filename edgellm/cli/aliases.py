@@ -49,7 +49,7 @@ _OPTIONS = {
     "--system-prompt-file": "--system-file",
 } | {f"--{theirs.replace('_', '-')}": f"--{ours.replace('_', '-')}" for theirs, ours in OPTION_ALIASES.items()}
 
-_PLACES = {"model": ("-m", "--model"), "file": ("-f", "--file"), "out": ("-o", "--out", "--output")}
+_ARGUMENT_OPTIONS = {"model": ("-m", "--model"), "file": ("-f", "--file"), "out": ("-o", "--out", "--output")}
 """From names of our arguments to options of other programs of the same meaning."""
 
 
@@ -61,30 +61,30 @@ def translate_arguments(command: click.Command, args: list[str]) -> list[str]:
     """
     options = _options(command)
     arguments = {param.name or "" for param in command.params if isinstance(param, click.Argument)}
-    placed: dict[str, list[str]] = {place: [] for place in _PLACES}
+    values: dict[str, list[str]] = {argument: [] for argument in _ARGUMENT_OPTIONS}
     others = list[str]()
     words = iter(args)
     for word in words:
         name, equals, value = word.partition("=")
         if word == "--":
             others += [word, *words]
-        elif (place := _place(name, arguments)) and name not in options:
+        elif (argument := _argument_of(name, arguments)) and name not in options:
             following = [value] if equals else _next(words)
-            placed[place] += following
+            values[argument] += following
             others += [] if following else [word]
         else:
-            own = _own(name, options) if word.startswith("-") else name
+            own = _canonical_option(name, options) if word.startswith("-") else name
             _check_known(command, options, own)
             others.append(own + equals + value)
-            option = _last(own, options)
+            option = _option_with_value(own, options)
             if option and not equals and _takes_value(option):
                 others += _next(words)
-    return placed["model"] + others + placed["file"] + placed["out"]
+    return values["model"] + others + values["file"] + values["out"]
 
 
 def check_group(group: click.Group, word: str) -> None:
     """Raise click.UsageError for an option of another program before the command."""
-    if word in _PLACES["model"]:
+    if word in _ARGUMENT_OPTIONS["model"]:
         raise click.UsageError("the command comes before the model: edgellm chat MODEL")
     _check_known(group, _options(group), word)
 
@@ -116,7 +116,7 @@ def _are_letters(letters: str, options: dict[str, click.Parameter]) -> bool:
     return True
 
 
-def _last(word: str, options: dict[str, click.Parameter]) -> click.Parameter | None:
+def _option_with_value(word: str, options: dict[str, click.Parameter]) -> click.Parameter | None:
     """The option that takes the following word as its value: `-n` for `-qn`."""
     if word in options or not word.startswith("-") or word.startswith("--"):
         return options.get(word)
@@ -125,12 +125,14 @@ def _last(word: str, options: dict[str, click.Parameter]) -> click.Parameter | N
     return options.get(f"-{word[-1]}") if are_flags else None
 
 
-def _place(name: str, arguments: set[str]) -> str:
+def _argument_of(name: str, arguments: set[str]) -> str:
     """The argument of the same meaning as an option of another program; empty for any other word."""
-    return next((place for place, names in _PLACES.items() if place in arguments and name in names), "")
+    return next(
+        (argument for argument, names in _ARGUMENT_OPTIONS.items() if argument in arguments and name in names), ""
+    )
 
 
-def _own(name: str, options: dict[str, click.Parameter]) -> str:
+def _canonical_option(name: str, options: dict[str, click.Parameter]) -> str:
     """The command's own name for an option; `name` itself if there is none."""
     dashed = _dashed(name)
     return next((own for own in (name, _OPTIONS.get(dashed, ""), dashed) if own in options), name)

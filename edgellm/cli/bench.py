@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgellm.bench.results import BenchResult
 
 _DEFAULT = BenchOptions()
-_MOST_THREADS, _MOST_AT_ONCE = 512, 64
+_MAX_THREADS, _MAX_PARALLEL = 512, 64
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -30,8 +30,8 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, given: st
     if given is None:
         return None
     counts = [int(part) if part.isascii() and part.isdigit() else 0 for part in given.split(",")]
-    if not all(1 <= n <= _MOST_THREADS for n in counts):
-        raise click.BadParameter(f"give a number from 1 to {_MOST_THREADS}, or several: 1,2.")
+    if not all(1 <= n <= _MAX_THREADS for n in counts):
+        raise click.BadParameter(f"give a number from 1 to {_MAX_THREADS}, or several: 1,2.")
     return list(dict.fromkeys(counts))
 
 
@@ -55,7 +55,7 @@ def _number(name: str, *short: str, help: str, least: int, most: float = math.in
 @_number("tokens", "-n", least=0, help="Tokens to decode; 0 skips decode")
 @_number("depth", "-d", least=0, help="Tokens in the context before prompt and decode")
 @click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Compute threads, or several numbers to try.")
-@_number("parallel", least=1, most=_MOST_AT_ONCE, help=f"Sequences to decode at once, up to {_MOST_AT_ONCE}")
+@_number("parallel", least=1, most=_MAX_PARALLEL, help=f"Sequences to decode at once, up to {_MAX_PARALLEL}")
 @_number("rounds", least=1, help="Rounds of measuring; the start is measured three times")
 @option_of(LoadOptions, "kv_type")
 @option_of(LoadOptions, "kv_memory")
@@ -91,7 +91,7 @@ def _bench(name: str, options: BenchOptions, chosen: set[str], threads: list[int
     path, interrupted = resolve(name), False
     try:
         with GGUFFile.open(path) as file:
-            options = options.fitted(describe(file).context_length, chosen)
+            options = options.fit_to_context(describe(file).context_length, chosen)
             threads = threads or [default_threads(file.nbytes)]
         _measure(path, options, threads, results)
     except KeyboardInterrupt:

@@ -68,10 +68,10 @@ def _run(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     if disturbed := run["rounds"]["undisturbed"].count(False):
         yield f"another program took the CPU in {disturbed} of {counted(rounds, 'round')}; measure again without it"
     sides = {_OURS: run} | ({baseline["engine"]: baseline} if baseline else {})
-    for half in ("prefill", "decode"):
-        if half in run:
+    for phase in ("prefill", "decode"):
+        if phase in run:
             yield ""
-            yield from _bars(half, sides, glyphs)
+            yield from _bars(phase, sides, glyphs)
     if devices := run.get("devices"):
         yield ""
         yield from _devices(devices)
@@ -99,13 +99,13 @@ def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         yield "  ".join([f"{label.strip():{widths[0]}}", *pairs]).rstrip()
 
 
-def _devices(halves: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+def _devices(phases: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """The time, bandwidth and work of each device per token, in the last round."""
-    for half, devices in halves.items():
+    for phase, devices in phases.items():
         for device in devices:
             name = printable(device["name"], 22)
             speed = f", {size(device['bandwidth'])}/s" if device["bandwidth"] else ""
-            yield f"{half}: {name}, {device['blocks']} blocks, {_number(device['ms'])} ms a token{speed}"
+            yield f"{phase}: {name}, {device['blocks']} blocks, {_number(device['ms'])} ms a token{speed}"
             if "dispatches" in device:
                 yield f"  {_number(device['dispatches'])} dispatches in {_number(device['submissions'])} submissions"
                 there, back = (size(device[name]) for name in ("sent", "received"))
@@ -126,19 +126,19 @@ def _span(values: Sequence[float], glyphs: Glyphs) -> str:
     return f"{_number(min(values))}{glyphs.dash}{_number(max(values))}" if len(values) > 1 else ""
 
 
-def _bars(half: str, sides: dict[str, dict[str, Any]], glyphs: Glyphs) -> Iterator[str]:
+def _bars(phase: str, sides: dict[str, dict[str, Any]], glyphs: Glyphs) -> Iterator[str]:
     """A bar for each program, on a scale that ends at the machine's peak or the fastest round."""
-    peak = sides[_OURS][half]["peak_tps"]
-    what = {"prefill": "the int8 peak", "decode": "the memory's bandwidth"}[half]
-    several = len(sides[_OURS]["rounds"][half]) > 1
+    peak = sides[_OURS][phase]["peak_tps"]
+    what = {"prefill": "the int8 peak", "decode": "the memory's bandwidth"}[phase]
+    several = len(sides[_OURS]["rounds"][phase]) > 1
     legend = [f"{glyphs.round} each round, {glyphs.median} their median" if several else f"{glyphs.median} the round"]
     legend += [f"{glyphs.peak} {what}: {_number(peak)} t/s"] if peak else []
-    yield f"{half}: {', '.join(legend)}"
-    end = max([peak or 0, *(side[half]["max"] for side in sides.values())])
+    yield f"{phase}: {', '.join(legend)}"
+    end = max([peak or 0, *(side[phase]["max"] for side in sides.values())])
     for name, side in sides.items():
-        line = bar(side["rounds"][half], end, peak, _WIDTH - _NAME - _SHARE, glyphs)
+        line = bar(side["rounds"][phase], end, peak, _WIDTH - _NAME - _SHARE, glyphs)
         colour = "cyan" if name == _OURS else "yellow"
-        yield f"  {name:{_NAME - 2}}{click.style(line, fg=colour)}{_share(half, side[half])}".rstrip()
+        yield f"  {name:{_NAME - 2}}{click.style(line, fg=colour)}{_share(phase, side[phase])}".rstrip()
 
 
 def bar(values: Sequence[float], end: float, peak: float | None, width: int, glyphs: Glyphs) -> str:
@@ -157,8 +157,8 @@ def bar(values: Sequence[float], end: float, peak: float | None, width: int, gly
     return "".join(line)
 
 
-def _share(half: str, figures: dict[str, Any]) -> str:
-    if half == "decode":
+def _share(phase: str, figures: dict[str, Any]) -> str:
+    if phase == "decode":
         return f"  MBU {figures['mbu']:.2f}" if figures["mbu"] is not None else ""
     if not figures["int8_share"]:
         return ""

@@ -98,20 +98,20 @@ def _generate(
         Model.open(resolve(name), progress=progress.compiling, uploading=progress.uploading, **load) as model,
     ):
 
-        def reading(done: int, total: int) -> None:
+        def on_prefill(done: int, total: int) -> None:
             if not generation.tokens:  # when a full context is read again, a progress line would be amid the text
                 progress.prefilling(done, total)
 
         if model.tokenizer.chat_template is None:
             check_template(name, chat or {})
         with _suggest_raw(implicit=chat == {}):
-            talk = _talk(model, chat)
-            generation = talk.stream(text, progress=reading, **given)
-        if chat == {} and talk is not model:
+            responder = _chat_or_model(model, chat)
+            generation = responder.stream(text, progress=on_prefill, **given)
+        if chat == {} and responder is not model:
             output.say(*template_notes(model, text))
         interrupted = _stream(generation, output, progress)
-        output.end(generation, talk is not model)
-        output.say(*notes(generation, model.ctx, given["max_tokens"], talk is not model), generation.stats)
+        output.end(generation, responder is not model)
+        output.say(*notes(generation, model.ctx, given["max_tokens"], responder is not model), generation.stats)
         return 130 if interrupted else 0
 
 
@@ -125,7 +125,7 @@ def _stream(generation: "Generation", output: GenerateOutput, progress: Progress
     return bool(signals)
 
 
-def _talk(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
+def _chat_or_model(model: "Model", chat: dict[str, Any] | None) -> "Model | Chat":
     """The chat or model that gets the prompt. Without options of chats (see `conversation`), the template decides."""
     return model.chat(**chat) if chat or (chat is not None and model.tokenizer.chat_template) else model
 

@@ -68,7 +68,7 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "architecture", info.architecture
     yield "parameters", count(info.parameters) if info.parameters else "none in this file"
     yield "layers", str(info.layers or "")
-    window = f", through a window of {info.window:,}" if info.window else ""
+    window = f", attention window {info.window:,}" if info.window else ""
     yield "context", f"{info.context_length:,} tokens{window}" if info.context_length else ""
     yield "KV cache", f"{size(info.kv_bytes_per_token)} per token (f16)" if info.kv_bytes_per_token else ""
     yield "tokenizer", _tokenizer(info.tokenizer) if info.tokenizer else "none"

@@ -12,7 +12,7 @@ from edgellm.fmt import printable, size, table
 from edgellm.models import BUILT_IN, LocalModel, find_models
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
-_SPARE = ("path", "architecture", "from", "context", "type")
+_OPTIONAL_COLUMNS = ("path", "architecture", "from", "context", "type")
 """The columns that are left out on a narrow screen, in this order."""
 
 
@@ -36,7 +36,7 @@ def command(as_json: bool) -> None:
         click.echo("\n".join(_problems(broken, columns)))
     if all(model.source == BUILT_IN for model in models):
         advice = "`edgellm pull` lists some to download, or put a .gguf file into ./models"
-        click.echo(f"no models of yours; {advice}", err=True)
+        click.echo(f"there is only the built-in model; {advice}", err=True)
 
 
 def _rows(models: Iterable[LocalModel]) -> Iterator[tuple[str, ...]]:
@@ -49,8 +49,8 @@ def _rows(models: Iterable[LocalModel]) -> Iterator[tuple[str, ...]]:
 def _fitting(rows: Sequence[tuple[str, ...]], columns: int) -> list[str]:
     """A table of the columns that fit; name and size are always shown."""
     shown = list(_HEAD)
-    for spare in ("", *_SPARE):
-        shown = [name for name in shown if name != spare]
+    for dropped in ("", *_OPTIONAL_COLUMNS):
+        shown = [name for name in shown if name != dropped]
         lines = list(table(shown, (tuple(row[_HEAD.index(name)] for name in shown) for row in rows)))
         if max(map(len, lines)) <= columns:
             break

@@ -1,4 +1,4 @@
-"""Click options made of the fields of `edgellm.options`: help, default, choices and type are those of the field."""
+"""Click options made from the fields of `edgellm.options`, which give help, default, choices and type."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from edgellm.system.text_input import decode_input
 F = TypeVar("F", bound=Callable[..., Any])
 
 TOO_LONG = "give a text that fits the context"
-"""What to do about a text that is longer than any context."""
+"""Advice in the error about a text that is longer than any context."""
 
 _METAVARS = {int: "N", float: "X", str: "NAME"}
 _ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -103,7 +103,7 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         full = f"{expected['tps_full']:,.1f} after {counted(plan.ctx, 'token')}"
         yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {full}"
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(plan.threads, 'thread')}"
-        yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, where memory is not waited for"
+        yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, if they are in the cache"
     elif plan.gpu and not plan.from_disk:
         yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
 

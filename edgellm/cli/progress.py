@@ -16,7 +16,7 @@ from edgellm.terminal.streams import write_control
 _CLEARED = "\r\x1b[K"
 _SHOW_PREFILL_AFTER_S = 0.5
 _LONG_PROMPT = 256
-_LONGEST = 4000
+_MAX_LENGTH = 4000
 """The maximum characters of a line."""
 
 
@@ -67,7 +67,7 @@ class ProgressLine:
     def _line(self, text: str) -> None:
         self._shown = True
         write_control(_CLEARED)
-        click.echo(printable(text, _LONGEST), nl=False, err=True)
+        click.echo(printable(text, _MAX_LENGTH), nl=False, err=True)
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +86,7 @@ def show_warnings(quiet: bool = False) -> Iterator[None]:
             shown.add(note)
             if sys.stderr and sys.stderr.isatty():  # there may be a progress line
                 write_control(_CLEARED)
-            click.echo(f"edgellm: note: {printable(note, _LONGEST)}", err=True)
+            click.echo(f"edgellm: note: {printable(note, _MAX_LENGTH)}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

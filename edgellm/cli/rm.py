@@ -38,5 +38,5 @@ def _agreed(question: str) -> bool:
     answer = sys.stdin.readline() if sys.stdin else ""
     if not answer:
         click.echo(err=True)
-        raise OptionError("rm asks before it removes anything, but stdin has no answer; give --yes")
+        raise OptionError("rm asks before it removes anything, but stdin gives no answer; give --yes")
     return answer.strip().casefold() in ("y", "yes")

@@ -59,60 +59,60 @@ def shell_class(shell: str) -> type[ShellComplete]:
 
 def answer(cli: click.Group, instruction: str) -> int:
     """Print the completions for an instruction of a shell, such as `bash_complete`. Returns the exit code."""
-    shell, _, asked = instruction.partition("_")
-    if asked != "complete" or shell not in SHELLS:
+    shell, _, action = instruction.partition("_")
+    if action != "complete" or shell not in SHELLS:
         return 1
     click.echo(shell_class(shell)(cli, {}, "edgellm", VARIABLE).complete())
     return 0
 
 
-def model_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def model_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes names of models, and files if no name matches."""
     from edgellm.models.names import unique_names
     from edgellm.models.stores import stored_models
 
-    return [*files(context, parameter, begun), *_items(unique_names(stored_models()), begun)]
+    return [*files(context, parameter, incomplete), *_items(unique_names(stored_models()), incomplete)]
 
 
-def removable_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def removable_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes names that `edgellm rm` accepts."""
     from edgellm.models.removal import removable_names
 
-    return _items(removable_names(), begun)
+    return _items(removable_names(), incomplete)
 
 
-def templates(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def templates(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes names of built-in chat templates, and files if no name matches."""
     from edgellm.text.template import built_in_names
 
-    return [*files(context, parameter, begun), *_items(built_in_names(), begun)]
+    return [*files(context, parameter, incomplete), *_items(built_in_names(), incomplete)]
 
 
-def pre_tokenizers(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def pre_tokenizers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes names of pre-tokenizers."""
     from edgellm.text.pretokenizers import PRE_TOKENIZERS
 
-    return _items(PRE_TOKENIZERS, begun)
+    return _items(PRE_TOKENIZERS, incomplete)
 
 
-def files(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Lets the shell complete files, if nothing else matches."""
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem(begun, type="file")]
+    return [CompletionItem(incomplete, type="file")]
 
 
 def one_of(*words: str) -> Completer:
     """A completer for an option whose value is one of `words`."""
 
-    def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-        return _items(words, begun, str.casefold)
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _items(words, incomplete, str.casefold)
 
     return complete
 
 
-def _items(words: Iterable[str], begun: str, folded: Callable[[str], Any] = str) -> list[CompletionItem]:
-    """The words that begin with `begun`, without those that have control characters or line ends."""
+def _items(words: Iterable[str], incomplete: str, folded: Callable[[str], Any] = str) -> list[CompletionItem]:
+    """The words that begin with `incomplete`, without those that have control characters or line ends."""
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem(w) for w in words if folded(w).startswith(folded(begun)) and w.isprintable()]
+    return [CompletionItem(w) for w in words if folded(w).startswith(folded(incomplete)) and w.isprintable()]

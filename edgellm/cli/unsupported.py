@@ -10,7 +10,7 @@ _NO_GRAMMAR = "the format of a reply cannot be forced; ask for it in the prompt"
 _EXPERTS = "mixtures of experts are not supported; --cpu-ffn keeps the feed-forwards on the CPU"
 _TOKENIZE = "the text comes on stdin: echo TEXT | edgellm tokenize MODEL"
 
-_OF_ALL: dict[str, str | tuple[str, ...]] = {
+_FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
     "-b -ub -fa -dt -kvu -no-kvu -dio -ndio -nr -lm -lzm -gan -gaw -fit -fitt -fitc -cb -nocb -lv -co": _NO_SWITCH,
     "--batch-size --ubatch-size --flash-attn --mlock --mmap --no-mmap --color --no-warmup --numa": _NO_SWITCH,
     "-ctk -ctv --cache-type-k --cache-type-v": "--kv-type TYPE is for keys and values together",
@@ -42,7 +42,7 @@ _OF_ALL: dict[str, str | tuple[str, ...]] = {
 }
 """From names of options to texts. The first text applies whose own options (those not in backticks) the command has."""
 
-_OF_COMMANDS: dict[str, dict[str, str | tuple[str, ...]]] = {
+_FOR_COMMAND: dict[str, dict[str, str | tuple[str, ...]]] = {
     "bench": {"-r --repetitions": "--rounds N is the number of rounds"},
     "cli": {"-v": "-V shows the version"},
     "tokenize": {"-p -f --prompt --file --stdin": _TOKENIZE},
@@ -55,11 +55,11 @@ def _by_name(table: dict[str, str | tuple[str, ...]]) -> dict[str, tuple[str, ..
     return {name: text for names, text in texts.items() for name in names.split()}
 
 
-UNSUPPORTED_OPTIONS = _by_name(_OF_ALL)
-_ADVICE_OF = {command: _by_name(table) for command, table in _OF_COMMANDS.items()}
+UNSUPPORTED_OPTIONS = _by_name(_FOR_ALL_COMMANDS)
+_COMMAND_ADVICE = {command: _by_name(table) for command, table in _FOR_COMMAND.items()}
 
 
 def unsupported_advice(command: str, name: str, options: Container[str]) -> str:
     """What to do instead of the option `name` in a command that has `options`; empty without advice."""
-    texts = _ADVICE_OF.get(command, {}).get(name) or UNSUPPORTED_OPTIONS.get(name, ())
+    texts = _COMMAND_ADVICE.get(command, {}).get(name) or UNSUPPORTED_OPTIONS.get(name, ())
     return next((text for text in texts if all(own in options for own in _AN_OPTION.findall(text))), "")

@@ -4,7 +4,7 @@ from typing import NamedTuple, NoReturn
 
 from edgellm.errors import NoMemoryError
 from edgellm.fmt import counted, size
-from edgellm.system.machine import obtainable_memory, spare_memory
+from edgellm.system.machine import allocatable_memory, unreserved_memory
 
 _UNCHECKED = 16 << 20
 """Bytes that are taken without a check, which takes half a millisecond."""
@@ -12,7 +12,7 @@ _UNCHECKED = 16 << 20
 
 def check_memory(nbytes: int, what: str, advice: str) -> None:
     """Raise NoMemoryError if `nbytes` bytes are not free; the message says what for, and what to do."""
-    if nbytes > _UNCHECKED and nbytes > (free := obtainable_memory()):
+    if nbytes > _UNCHECKED and nbytes > (free := allocatable_memory()):
         raise NoMemoryError(f"no memory for {size(nbytes)} of {what}, as {size(free)} are free; {advice}")
 
 
@@ -28,14 +28,14 @@ class KVBudget(NamedTuple):
 
     def room(self, held: int) -> int:
         """Bytes that may be taken, with `held` bytes of pages already there."""
-        return spare_memory() if self.limit is None else max(0, self.limit - held)
+        return unreserved_memory() if self.limit is None else max(0, self.limit - held)
 
     def refuse(self, nbytes: int, tokens: int) -> NoReturn:
         """Raise NoMemoryError: there are pages for `tokens` tokens, and no room for `nbytes` more bytes."""
         ways = "shorten the conversation, or choose a smaller --ctx or --kv-type q8_0"
         after = f"after {counted(tokens, 'token')}"
         if self.limit is None:
-            spare = f"{size(spare_memory())} are free"
+            spare = f"{size(unreserved_memory())} are free"
             what = f"no memory for another {size(nbytes)} of KV cache {after}, as {spare}"
             raise NoMemoryError(f"{what}; close other programs, allow it all the same with --kv-memory, {ways}")
         what = f"the KV cache may not grow beyond {size(self.limit)} (--kv-memory), which are full {after}"

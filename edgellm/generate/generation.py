@@ -110,11 +110,9 @@ class Generation:
     def _measure_bandwidth(self) -> None:
         """Measure the memory's bandwidth, once: after a reply no token waits for it, nor does another request."""
         estimator = self._timer.mbu_estimator
-        if (
-            estimator
-            and self.finish_reason != "cancelled"
-            and estimator.should_measure(len(self.tokens), self.stats.mbu)
-        ):
+        if estimator is None or self.finish_reason == "cancelled":
+            return
+        if estimator.should_measure(len(self.tokens), self.stats.mbu):
             self._session.run_if_idle(estimator.measure)
 
     @property

@@ -1,4 +1,4 @@
-"""What every request to an open model needs, and where a generation starts."""
+"""Starts the generations of an open model, with its options, timer and prefix cache."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

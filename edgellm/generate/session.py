@@ -57,8 +57,8 @@ class Session:
         """Raises ContextOverflowError if a prompt is longer than the context, PromptError if it is empty."""
         over = len(ids) - self.engine.ctx
         if over > 0:
-            told = f"the prompt of {len(ids):,} tokens is {over:,} too long for the context of {self.engine.ctx:,}"
-            raise ContextOverflowError(told, advice)
+            problem = f"the prompt of {len(ids):,} tokens is {over:,} too long for the context of {self.engine.ctx:,}"
+            raise ContextOverflowError(problem, advice)
         if not ids:
             raise PromptError("the prompt is empty, without even a BOS token to begin with", "give {prompt}")
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from edgellm.gguf.tensors import Tensor
     from edgellm.gguf.values import StringArray
 
-_HOME_OF = {"GGUFFile": "edgellm.gguf.file", "StringArray": "edgellm.gguf.values", "Tensor": "edgellm.gguf.tensors"}
+_MODULE_OF = {"GGUFFile": "edgellm.gguf.file", "StringArray": "edgellm.gguf.values", "Tensor": "edgellm.gguf.tensors"}
 
 __all__ = ["GGUFFile", "StringArray", "Tensor"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'edgellm.gguf' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)

@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
 
 
 def find_problems(file: GGUFFile) -> Iterator[str]:
-    """Yield each problem of an open file as a line of text. Weights are read in slabs of 1 MiB.
+    """Yield each problem of an open file as a line of text. Weights are read in chunks of 1 MiB.
 
     Raises ModelFileError if the file is cut short meanwhile.
     """

@@ -44,7 +44,7 @@ class MappedFile(mmap.mmap):
             )
 
     def _fail(self, problem: str) -> NoReturn:
-        raise ModelFileError(f"{printable(str(self._path), 400)}: {problem}, then open it anew")
+        raise ModelFileError(f"{printable(str(self._path), 400)}: {problem}, then reopen it")
 
     def close(self) -> None:
         """Unmap the file. Raises BufferError while views exist."""

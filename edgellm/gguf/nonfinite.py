@@ -21,8 +21,8 @@ FLOATS = {
 A float is NaN or Inf if all bits of its exponent are set.
 """
 
-_SLAB = 1 << 20
-"""Bytes of a tensor that are checked at once; the slab and its flags stay in the cache."""
+_CHUNK_BYTES = 1 << 20
+"""Bytes of a tensor that are checked at once; the chunk and its flags stay in the cache."""
 
 
 class NonFinite(NamedTuple):
@@ -39,7 +39,7 @@ def find_nonfinite(tensor: Tensor) -> NonFinite | None:
     Types with other scales (Q8_K, IQ1_M, MXFP4, NVFP4) and integer types are not checked.
     """
     bad, first = 0, -1
-    for start, flags in _slabs(tensor):
+    for start, flags in _chunks(tensor):
         if flags.any():
             first = start + int(flags.argmax()) if first < 0 else first
             bad += int(np.count_nonzero(flags))
@@ -49,14 +49,14 @@ def find_nonfinite(tensor: Tensor) -> NonFinite | None:
     return NonFinite(bad, first // blocks_per_row, tensor.offset + first * tensor.type.nbytes)
 
 
-def _slabs(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """For each slab of the tensor: the number of its first block, and for each block whether it is bad."""
+def _chunks(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """For each chunk of the tensor: the number of its first block, and for each block whether it is bad."""
     mask, layout = _exponents(tensor.type)
-    blocks_per_slab = max(1, _SLAB // tensor.type.nbytes)
+    blocks_per_chunk = max(1, _CHUNK_BYTES // tensor.type.nbytes)
     blocks = tensor.data.view(layout)
-    for start in range(0, len(blocks), blocks_per_slab):
-        slab = blocks[start : start + blocks_per_slab]
-        flags = [slab[field] & mask == mask for field in layout.names or ()]
+    for start in range(0, len(blocks), blocks_per_chunk):
+        chunk = blocks[start : start + blocks_per_chunk]
+        flags = [chunk[field] & mask == mask for field in layout.names or ()]
         if flags:
             yield start, np.logical_or.reduce(flags)
 

@@ -21,7 +21,7 @@ from edgellm.gguf.values import read_value
 _MAX_KEYS = _MAX_TENSORS = 1 << 16
 """Far above any real file. They bound memory: the Python objects of a header take about twenty times its bytes."""
 
-_LEAST_KEY, _LEAST_TENSOR = 8 + 1 + 4 + 1, 8 + 1 + 4 + 8 + 4 + 8
+_MIN_KEY_BYTES, _MIN_TENSOR_BYTES = 8 + 1 + 4 + 1, 8 + 1 + 4 + 8 + 4 + 8
 """The fewest bytes that a metadata key with its value and an entry of the tensor table take."""
 
 
@@ -53,8 +53,8 @@ def _read_part(mapped: MappedFile, path: Path) -> GGUFPart:
 def read_header(reader: HeaderReader, data: NDArray[np.uint8]) -> tuple[int, dict[str, Any], dict[str, Tensor]]:
     """Read version, metadata and tensors; `reader` is at the first byte of the file, `data` is the whole file."""
     version = _read_version(reader)
-    n_tensors = reader.count(_LEAST_TENSOR, "tensors", _MAX_TENSORS)
-    metadata = _read_metadata(reader, reader.count(_LEAST_KEY, "keys", _MAX_KEYS))
+    n_tensors = reader.count(_MIN_TENSOR_BYTES, "tensors", _MAX_TENSORS)
+    metadata = _read_metadata(reader, reader.count(_MIN_KEY_BYTES, "keys", _MAX_KEYS))
     return version, metadata, _read_tensors(reader, n_tensors, _alignment(reader, metadata), data)
 
 

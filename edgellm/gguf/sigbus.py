@@ -46,7 +46,7 @@ _SYSTEM = _SYSTEMS.get(sys.platform) if platform.machine() in _MACHINES else Non
 
 _START, _END, _FAULTS, _WORDS = range(4)
 _SLOTS = 1024
-_MOST_FAULTS = 1 << 16
+_MAX_FAULTS = 1 << 16
 """After this number of faults of one map, the signal goes to the previous handler. Each thread has few faults, unless
 mapping zeros does not work."""
 
@@ -112,7 +112,7 @@ def _word(action: Any) -> int:
 def _put_before(libc: Any, system: _System, previous: Any) -> None:
     """Install a new handler that passes signals for other addresses to `previous`."""
     functions = {name: _address(libc[name]) for name in FUNCTIONS}
-    table = MapTable(ctypes.addressof(_TABLE), _WORDS, len(_TABLE), _MOST_FAULTS)
+    table = MapTable(ctypes.addressof(_TABLE), _WORDS, len(_TABLE), _MAX_FAULTS)
     address, code = compiled(system.address_at, table, ctypes.addressof(previous), functions)
     action = ctypes.create_string_buffer(system.nbytes)
     struct.pack_into("=Q", action, 0, address)

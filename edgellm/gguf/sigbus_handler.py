@@ -12,13 +12,13 @@ class MapTable(NamedTuple):
     """The table of registered maps: slots of `words` int64 each from `address` on, `all_words` int64 in total.
 
     The first three words of a slot are the start and the end address of the map, and its number of faults. The handler
-    handles `most_faults` of them.
+    handles `max_faults` of them.
     """
 
     address: int
     words: int
     all_words: int
-    most_faults: int
+    max_faults: int
 
 
 _MAP_FIXED = 0x10
@@ -49,7 +49,7 @@ other:
 found:
   %faults_at = getelementptr i64, ptr %start_at, i64 2
   %faults = atomicrmw add ptr %faults_at, i64 1 seq_cst, align 8
-  %few = icmp ult i64 %faults, {table.most_faults}
+  %few = icmp ult i64 %faults, {table.max_faults}
   br i1 %few, label %replace, label %pass
 replace:
   %page = and i64 %address, -{page}

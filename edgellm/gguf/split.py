@@ -8,7 +8,7 @@ from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
 from edgellm.gguf.part import GGUFPart, open_part
 
-_MAGIC, _FURTHEST = b"GGUF", 4096
+_MAGIC, _SEARCHED_BYTES = b"GGUF", 4096
 _NAME = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 
 
@@ -40,7 +40,7 @@ def open_parts(path: Path) -> list[GGUFPart]:
 def _is_followed(part: GGUFPart) -> bool:
     """Whether another GGUF file follows in the same file, as after `cat`; padding may lie between them."""
     end = max((tensor.offset + tensor.nbytes for tensor in part.tensors.values()), default=None)
-    return end is not None and _MAGIC in bytes(memoryview(part.map)[end : end + _FURTHEST])
+    return end is not None and _MAGIC in bytes(memoryview(part.map)[end : end + _SEARCHED_BYTES])
 
 
 def _open_sibling(path: Path, given: Path) -> GGUFPart:

@@ -21,7 +21,7 @@ _MAX_REDIRECTS = 10
 
 
 class UnreadableResponseError(Exception):
-    """A body with too many bytes, or one that is compressed although the request did not allow it."""
+    """A body that is too long, or compressed although the request did not allow it."""
 
 
 class HTTPResponse:
@@ -89,7 +89,7 @@ class HTTPClient:
                 return response
             response.close()
             request = response.next_request
-        raise TooManyRedirects(f"it leads on by more than {_MAX_REDIRECTS} redirects", request=request)
+        raise TooManyRedirects(f"more than {_MAX_REDIRECTS} redirects", request=request)
 
 
 def _client() -> "Client":

@@ -58,8 +58,8 @@ class Repository:
     unsafe: tuple[str, ...] = ()
 
 
-def parse_listing(body: bytes, asked: str) -> Repository:
-    """Parse the JSON that a hub returns for the repository `asked`, without trusting it.
+def parse_listing(body: bytes, requested: str) -> Repository:
+    """Parse the JSON that a hub returns for the repository `requested`, without trusting it.
 
     Files with damaged entries are left out, and files whose names are not safe (`Repository.unsafe`). Raises
     EdgeLLMError if the JSON does not describe a repository.
@@ -70,9 +70,9 @@ def parse_listing(body: bytes, asked: str) -> Repository:
         about = None
     name, commit = _get(about, "id"), _get(about, "sha")
     if not isinstance(name, str) or not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
-        raise EdgeLLMError(f"the hub's answer about {printable(asked)} names no repository and commit; try again")
+        raise EdgeLLMError(f"the hub's answer about {printable(requested)} names no repository and commit; try again")
     if not is_repository(name):
-        raise EdgeLLMError(f"{printable(asked)} is {printable(name)} on the hub, {NO_REPOSITORY}; choose another")
+        raise EdgeLLMError(f"{printable(requested)} is {printable(name)} on the hub, {NO_REPOSITORY}; choose another")
     siblings = _get(about, "siblings")
     read = map(_read_file, siblings if isinstance(siblings, list) else ())
     files = {file.name: file for file in read if file}

@@ -12,9 +12,9 @@ from edgellm.models.quant import quant_in_name
 from edgellm.models.split_names import part_name, split_name
 
 _DEFAULT = "Q4_K_M"
-_COMPUTED = re.compile(r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|Q8_0|IQ4_NL|IQ4_XS|MXFP4(_MOE)?)")
-_SIXTEEN = re.compile(r"BF16|FP?16")
-_NO_MODEL = re.compile(r"mmproj|imatrix", re.IGNORECASE)
+_SUPPORTED_QUANT = re.compile(r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|Q8_0|IQ4_NL|IQ4_XS|MXFP4(_MOE)?)")
+_SIXTEEN_BIT = re.compile(r"BF16|FP?16")
+_NOT_A_MODEL = re.compile(r"mmproj|imatrix", re.IGNORECASE)
 _SHOWN = 12
 
 
@@ -59,7 +59,7 @@ def gguf_choices(repository: Repository) -> list[GGUFChoice]:
     """
     parts: dict[tuple[str, str], list[RemoteFile]] = {}
     for file in sorted(repository.files, key=lambda file: file.name):
-        if is_gguf(file.name) and not _NO_MODEL.search(file.name):
+        if is_gguf(file.name) and not _NOT_A_MODEL.search(file.name):
             parts.setdefault(split_name(file.name.rpartition(".")[0]), []).append(file)
     found: dict[str, GGUFChoice] = {}
     for (stem, count), files in sorted(parts.items()):
@@ -121,8 +121,8 @@ def _default(found: Sequence[GGUFChoice], fits: Callable[[int], bool]) -> list[G
         return list(found)
     if usual := [c for c in found if c.quant == _DEFAULT]:
         return usual
-    small = [c for c in found if _COMPUTED.fullmatch(c.quant)]
-    known = small or [c for c in found if _SIXTEEN.fullmatch(c.quant)]
+    small = [c for c in found if _SUPPORTED_QUANT.fullmatch(c.quant)]
+    known = small or [c for c in found if _SIXTEEN_BIT.fullmatch(c.quant)]
     if not known:
         return list(found)
     best = [c for c in known if fits(c.bytes)][-1:] or known[:1]

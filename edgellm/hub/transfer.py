@@ -12,7 +12,7 @@ from edgellm.hub.client import Hub, RangeNotSatisfiableError
 from edgellm.hub.listing import RemoteFile, Repository
 from edgellm.hub.retry import RetryPolicy, TransientError
 
-_SLAB = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _MAX_SMALL_BYTES = 1 << 26
 
 Progressed = Callable[[int, int], None]
@@ -26,12 +26,12 @@ class PartialFile:
         self._file, self._digest, self.received = file, file.digest(), 0
         self._out = path.open("r+b" if path.exists() else "w+b", buffering=0)
 
-    def resume(self, reading: Callable[[], None]) -> None:
-        """Hash the bytes that an earlier run left; drop them if they are too many. Calls `reading` before each slab."""
-        while slab := self._out.read(_SLAB):
-            reading()
-            self._digest.update(slab)
-            self.received += len(slab)
+    def resume(self, on_chunk: Callable[[], None]) -> None:
+        """Hash the bytes that an earlier run left, in chunks, and drop them if they are too many."""
+        while chunk := self._out.read(_CHUNK_BYTES):
+            on_chunk()
+            self._digest.update(chunk)
+            self.received += len(chunk)
         if self.received > self._file.bytes:
             self.restart()
 
@@ -122,5 +122,5 @@ def _checked(chunk: bytes, part: PartialFile, file: RemoteFile) -> bytes:
     if part.received + len(chunk) > file.bytes:
         part.restart()
         problem = f"has {size(file.bytes)} in the listing, but the server sends more"
-        raise EdgeLLMError(f"{printable(file.name)}: {problem}; they were removed, try again later")
+        raise EdgeLLMError(f"{printable(file.name)}: {problem}; the downloaded bytes were removed, try again later")
     return chunk

@@ -40,7 +40,7 @@ class Watchdog:
     @property
     def reason(self) -> str:
         """Why the connection was shut down."""
-        return f"less than {size(MIN_BYTES)} came in {WINDOW_S:.0f} s"
+        return f"less than {size(MIN_BYTES)} arrived in {WINDOW_S:.0f} s"
 
     def __enter__(self) -> Self:
         Thread(target=self._watch, name="watchdog", daemon=True).start()

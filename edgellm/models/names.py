@@ -86,10 +86,10 @@ def _refuse(model: str) -> NoReturn:
     raise ModelFileError(f"there is no file and no model named {_shown([model])}; {_advice(model, names)}")
 
 
-def _rules(asked: str) -> Iterator[Callable[[str], bool]]:
-    """The rules by which a name matches what was asked for, the strictest first."""
-    folded = asked.casefold()
-    yield lambda name: name == asked
+def _rules(typed: str) -> Iterator[Callable[[str], bool]]:
+    """The rules by which a name matches the typed text, the strictest first."""
+    folded = typed.casefold()
+    yield lambda name: name == typed
     yield lambda name: name.casefold() == folded
     stem = split_name(folded)[0]  # the name of a part means the whole model
     yield lambda name: name.casefold() == stem
@@ -109,10 +109,10 @@ def _advice(model: str, names: list[str]) -> str:
     return f"{nearest}`edgellm list` shows all, `edgellm pull` gets more"
 
 
-def _nearest(asked: str, names: list[str]) -> Iterator[str]:
-    yield from (name for name in names if asked in name.casefold())
+def _nearest(typed: str, names: list[str]) -> Iterator[str]:
+    yield from (name for name in names if typed in name.casefold())
     folded = {name.casefold(): name for name in names}
-    yield from (folded[name] for name in get_close_matches(asked, folded, n=3, cutoff=0.6))
+    yield from (folded[name] for name in get_close_matches(typed, folded, n=3, cutoff=0.6))
 
 
 def _shown(names: Iterable[str]) -> str:

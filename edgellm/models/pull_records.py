@@ -22,7 +22,8 @@ from edgellm.system.folders import models_folder
 
 _RECORD = ".pulled.json"
 _MAX_RECORD = 1 << 24
-_PLAIN = frozenset('\\:*?"<>|')
+_FORBIDDEN = frozenset('\\:*?"<>|')
+"""Characters that are special in paths of some system."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class PulledRepository:
 def is_safe_path(name: str) -> bool:
     """Whether an untrusted path, with `/` between folders, stays below the folder it is put in, and is not hidden."""
     parts = name.split("/")
-    return len(name) < 500 and name.isprintable() and not _PLAIN & set(name) and all(map(_is_plain_part, parts))
+    return len(name) < 500 and name.isprintable() and not _FORBIDDEN & set(name) and all(map(_is_plain_part, parts))
 
 
 def _is_plain_part(part: str) -> bool:

@@ -17,7 +17,7 @@ BUILT_IN = "built-in"
 SYSTEM_OLLAMA = Path("/usr/share/ollama/.ollama/models")
 """The store of ollama when it runs as a system service on Linux."""
 
-_LONGEST_PATH = 4096
+_MAX_PATH_LENGTH = 4096
 
 
 @dataclass
@@ -43,7 +43,7 @@ def stored_models() -> list[StoredModel]:
 
 def _all() -> Iterator[StoredModel]:
     yield from _folder("./models", Path("models"))
-    yield from _own(models_folder())
+    yield from _edgellm(models_folder())
     yield from _hugging_face(hugging_face_cache())
     for store in _ollama_stores():
         for name, path in ollama_models(store):
@@ -63,7 +63,7 @@ def _folder(source: str, folder: Path) -> Iterator[StoredModel]:
         yield StoredModel([name.rpartition("/")[2], name], source, path)
 
 
-def _own(folder: Path) -> Iterator[StoredModel]:
+def _edgellm(folder: Path) -> Iterator[StoredModel]:
     """Pulled models, which can also be named ORG/NAME:QUANT."""
     for model in _folder("edgellm", folder):
         *repository, name = model.names[-1].split("/", 2)
@@ -120,7 +120,7 @@ def _lm_studio_homes() -> list[Path]:
         if not pointer.is_file():  # a FIFO would block
             return usual
         with pointer.open(encoding="utf-8") as file:
-            chosen = Path(file.read(_LONGEST_PATH).strip())
+            chosen = Path(file.read(_MAX_PATH_LENGTH).strip())
     except (OSError, ValueError):
         return usual
     return [chosen, *usual] if chosen.is_absolute() else usual

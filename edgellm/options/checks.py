@@ -58,7 +58,8 @@ class OneOf:
     def __call__(self, value: object) -> str:
         """The value. Raises ValueError if it is none of the names."""
         if not isinstance(value, str) or value not in self.names:
-            raise ValueError(" or ".join(self.names))
+            *others, last = self.names
+            raise ValueError(f"{', '.join(others)} or {last}")
         return value
 
 

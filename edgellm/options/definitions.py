@@ -13,7 +13,7 @@ from edgellm.options.base import Options, documented, option
 @documented
 @dataclass(frozen=True, slots=True)
 class LoadOptions(Options):
-    """How a model is opened. An option that is None is found out from the machine or the file.
+    """How a model is opened. An option that is None is determined from the machine or the file.
 
     The context holds prompt and reply together. A model below 8 MiB runs on one thread by default. `gpu_layers` "all"
     puts the output head on the GPU as well as all layers. `kv_memory` limits the part of the KV cache on the CPU.
@@ -28,7 +28,9 @@ class LoadOptions(Options):
         None, checks.nonempty_text, "GPU to use: its number or a part of its name in `edgellm devices`"
     )
     gpu_memory: float | None = option(None, checks.number(0.001, 1_000_000), "GPU memory that may be used, in GB")
-    gpu_strict: bool = option(False, checks.boolean, "Fail where the GPU cannot do what is asked; do not use the CPU")
+    gpu_strict: bool = option(
+        False, checks.boolean, "Fail if the GPU cannot do what is asked, instead of using the CPU"
+    )
     cpu_ffn: bool = option(False, checks.boolean, "Keep the feed-forward blocks of the GPU's layers on the CPU")
     kv_type: str = option(
         "f16",
@@ -107,7 +109,7 @@ class ChatOptions(Options):
     overflow: str = option(
         "stop",
         checks.one_of("stop", "drop", "window"),
-        "When the context is full: stop, drop the oldest turns, or a sliding window",
+        "When the context is full: stop, drop (old turns), or window (sliding)",
     )
 
 

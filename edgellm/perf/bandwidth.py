@@ -27,14 +27,14 @@ from edgellm.perf.microbenchmark import Microbenchmark
 from edgellm.system.machine import available_memory
 from kquants.jit import Progress
 
-_READING_S = 4.0
+_READ_S = 4.0
 """Seconds for which the memory is read. Two seconds at twice the speed are two thirds of the reads, which is less than
 the three quarters that `sustained_bandwidth` asks for."""
 
 _MIN_READS = 5
 """Reads of a slow memory: fewer have no lower quartile."""
 
-_MULTIPLYING_S = 0.2
+_MATMUL_S = 0.2
 """Seconds for which weights of one format are multiplied, in runs of up to a millisecond."""
 
 _TOUCHED_BYTES = 64 << 20
@@ -73,7 +73,7 @@ def matmul_benchmark(
 
 
 def _best(run: Callable[[], float]) -> float:
-    end, best = perf_counter() + _MULTIPLYING_S, run()
+    end, best = perf_counter() + _MATMUL_S, run()
     while perf_counter() < end:
         best = max(best, run())
     return best
@@ -103,7 +103,7 @@ def measure(threads: int, names: Collection[str], progress: Progress | None = No
 
 
 def _sustained_reads(read: Callable[[], float]) -> float:
-    end, found = perf_counter() + _READING_S, [read() for _ in range(_MIN_READS)]
+    end, found = perf_counter() + _READ_S, [read() for _ in range(_MIN_READS)]
     while perf_counter() < end:
         found.append(read())
     return sustained_bandwidth(found)

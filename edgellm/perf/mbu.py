@@ -21,10 +21,10 @@ from edgellm.system.machine import available_memory
 
 _SPAN_BYTES = 512 << 20
 _MIN_TOKENS = 16
-_MEASURING_S = 0.06
+_MEASUREMENT_S = 0.06
 _MAX_PLAUSIBLE = 1.1
-"""An MBU above this means that the bandwidth is wrong. The profile has the sustained bandwidth, and a reply may meet a
-little more."""
+"""An MBU above this means that the bandwidth is wrong. It may be a little above 1: the profile has the sustained
+bandwidth, and shared memory gives more for moments."""
 
 
 class MBUEstimator:
@@ -64,7 +64,7 @@ class MBUEstimator:
         with Microbenchmark(self._threads, ["read_sum"]) as benchmark:
             benchmark.read_bandwidth(self._address, _SPAN_BYTES)  # the embeddings may still be on the disk
             started, found = perf_counter(), [benchmark.read_bandwidth(self._address, _SPAN_BYTES)]
-            while perf_counter() - started < _MEASURING_S:
+            while perf_counter() - started < _MEASUREMENT_S:
                 found.append(benchmark.read_bandwidth(self._address, _SPAN_BYTES))
         return sorted(found)[len(found) // 2]
 

@@ -162,15 +162,15 @@ def _offload(
     model: Description, rows: int, ctx: int, options: LoadOptions
 ) -> tuple[Placement, GPUPlan | None, list[str]]:
     """The placement of the blocks, the memory of the GPU, and notes for the user."""
-    nothing, offload = on_cpu(len(model.layers)), OffloadRequest.of(options)
+    all_on_cpu, offload = on_cpu(len(model.layers)), OffloadRequest.of(options)
     if not (name := find_backend(offload)):
-        return nothing, None, []
+        return all_on_cpu, None, []
     try:
         plan = load_backend(name).plan_offload(model, BatchLimits(rows, ctx, options.kv_type), offload)
     except DeviceFault as fault:
         if offload.strict:
             raise EdgeLLMError(f"{fault}") from None
-        return nothing, None, [f"{fault}: the CPU computes"]
+        return all_on_cpu, None, [f"{fault}: the CPU computes"]
     if plan is None or GPU not in plan.placement:
-        return nothing, None, plan.notes if plan else []
+        return all_on_cpu, None, plan.notes if plan else []
     return plan.placement, GPUPlan(plan.name, **plan.memory, available=plan.available), plan.notes

@@ -20,12 +20,12 @@ TOKEN_S = 100e-6
 class Roofline:
     """The memory traffic of decoding one token, in bytes.
 
-    `weight_bytes` are read once for each token, `cell_bytes` (keys and values of one token) for each token in the
-    context. `matrix_bytes` are the bytes of the multiplied weights, by their format.
+    `weight_bytes` are read once for each decoded token, `kv_bytes_per_token` (the keys and values of one token in all
+    layers) once for each token in the context. `matrix_bytes` are the bytes of the multiplied weights, by their format.
     """
 
     weight_bytes: int
-    cell_bytes: int
+    kv_bytes_per_token: int
     matrix_bytes: Mapping[str, int]
 
     @classmethod
@@ -45,7 +45,7 @@ class Roofline:
 
     def bytes_per_token(self, depth: float) -> float:
         """Bytes read to decode one token after `depth` tokens."""
-        return self.weight_bytes + self.cell_bytes * (depth + 1)
+        return self.weight_bytes + self.kv_bytes_per_token * (depth + 1)
 
     @property
     def profile_names(self) -> list[str]:
@@ -65,7 +65,7 @@ def decode_tps(
 ) -> float | None:
     """The tokens per second to expect after `depth` tokens; None if a speed is unknown.
 
-    Reading weights and KV cells overlaps with multiplying them: the slower of the two decides and hides most of the
+    Reading weights and the KV cache overlaps with multiplying them: the slower of the two decides and hides most of the
     other. The exponent 2.5 with which the two times are added is a fit. Measured tokens per second divided by the
     expected ones, with speeds of the same hour, one thread and two:
 

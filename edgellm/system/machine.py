@@ -27,7 +27,7 @@ SMALL_MODEL_BYTES = 8 << 20
 Measured on 2 cores with a model of 1 MB: 3,000 tokens/s with one thread, 1,600 with two.
 """
 
-_KEPT_FREE = 256 << 20
+_RESERVE_BYTES = 256 << 20
 
 
 def default_threads(model_bytes: int = SMALL_MODEL_BYTES) -> int:
@@ -61,7 +61,7 @@ def available_memory() -> int:
     return min([psutil.virtual_memory().available, *cgroup.free_memory(Path("/"))])
 
 
-def obtainable_memory() -> int:
+def allocatable_memory() -> int:
     """Bytes that can be allocated before Linux swaps, or kills a process.
 
     Other systems fail the allocation instead; for them there is no limit here.
@@ -69,8 +69,8 @@ def obtainable_memory() -> int:
     return available_memory() if sys.platform == "linux" else sys.maxsize
 
 
-def spare_memory() -> int:
-    """Bytes of `obtainable_memory` for allocations that grow step by step.
+def unreserved_memory() -> int:
+    """Bytes of `allocatable_memory` for allocations that grow step by step.
 
     A sixteenth of all memory, at most 256 MiB, is left free: other programs allocate meanwhile, and the free memory is
     an estimate.
@@ -78,7 +78,7 @@ def spare_memory() -> int:
     if sys.platform != "linux":
         return sys.maxsize
     total = min([psutil.virtual_memory().total, *cgroup.memory_limits(Path("/"))])
-    return max(0, available_memory() - min(total // 16, _KEPT_FREE))
+    return max(0, available_memory() - min(total // 16, _RESERVE_BYTES))
 
 
 def linux_threads(root: Path, allowed: set[int]) -> int:

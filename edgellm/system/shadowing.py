@@ -14,7 +14,7 @@ def check_not_shadowed(*names: str) -> None:
     for name in names:
         found = _origin(name)
         if found is None:
-            raise EdgeLLMError(f"the package {name} of edgellm is missing: install edgellm anew")
+            raise EdgeLLMError(f"the package {name} of edgellm is missing: install edgellm again")
         if found.resolve() != _ROOT / name / "__init__.py":
             where = f"{printable(str(found), 400)} hides the package {name} of edgellm"
             raise EdgeLLMError(f"{where}: rename it, or keep its folder out of Python's path")

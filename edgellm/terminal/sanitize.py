@@ -8,13 +8,13 @@ _FORMAT = (
     "\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U0001f3fb-\U0001f3ff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f"
-_UNSHOWN = "\x80-\x9f\ud800-\udfff\ufffe\uffff"
-_TURNS = "\u202a-\u202e\u2066-\u2069"
-_HARMFUL = re.compile(f"[{_FORMAT}{_CONTROLS}{_UNSHOWN}\u2028\u2029]|[{_COMBINING}]{{4}}")
-_ACTING = re.compile(f"[{_CONTROLS}\x80-\x9f{_TURNS}]")
-_HIDDEN = re.compile(f"[{_FORMAT}]+|\r(?=\n)")
-_PILED = re.compile(f"([{_COMBINING}]{{3}})[{_COMBINING}]+")
-_SHOWN = (
+_UNPRINTABLE = "\x80-\x9f\ud800-\udfff\ufffe\uffff"
+_BIDI = "\u202a-\u202e\u2066-\u2069"
+_HARMFUL = re.compile(f"[{_FORMAT}{_CONTROLS}{_UNPRINTABLE}\u2028\u2029]|[{_COMBINING}]{{4}}")
+_CONTROL_OR_BIDI = re.compile(f"[{_CONTROLS}\x80-\x9f{_BIDI}]")
+_INVISIBLE = re.compile(f"[{_FORMAT}]+|\r(?=\n)")
+_EXCESS_MARKS = re.compile(f"([{_COMBINING}]{{3}})[{_COMBINING}]+")
+_REPLACEMENTS = (
     {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
     | {0x7F: "\u2421", 0x2028: " ", 0x2029: " "}
     | dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")
@@ -30,7 +30,7 @@ def sanitize(text: str) -> str:
     """
     if _HARMFUL.search(text) is None:
         return text
-    return _PILED.sub(r"\1", _HIDDEN.sub("", text)).translate(_SHOWN)
+    return _EXCESS_MARKS.sub(r"\1", _INVISIBLE.sub("", text)).translate(_REPLACEMENTS)
 
 
 def sanitize_for_file(text: str) -> str:
@@ -39,9 +39,9 @@ def sanitize_for_file(text: str) -> str:
     Symbols replace control characters, and characters that change the direction of the text are removed. Joiners,
     combining marks and other parts of words and emoji stay.
     """
-    return _ACTING.sub(lambda found: _SHOWN.get(ord(found[0]), ""), text.replace("\r\n", "\n"))
+    return _CONTROL_OR_BIDI.sub(lambda found: _REPLACEMENTS.get(ord(found[0]), ""), text.replace("\r\n", "\n"))
 
 
 def escape_json(document: str) -> str:
     """An equal JSON document, with escapes for the characters that `sanitize_for_file` replaces."""
-    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+    return _CONTROL_OR_BIDI.sub(lambda found: f"\\u{ord(found[0]):04x}", document)

@@ -13,7 +13,7 @@ SPACE = "\u2581"
 _BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 # A run of spaces and the word after it. Unless a token has a space inside, no pair merges across these boundaries.
 _WORDS = re.compile(f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+")
-_LONGEST_CACHED = 64
+_MAX_CACHED_LENGTH = 64
 
 
 class SentencePiece:
@@ -38,7 +38,7 @@ class SentencePiece:
         text = text.replace(" ", SPACE)
         ids: list[int] = []
         for word in self._words.findall(text) if self._words else [text]:
-            ids += self._cached(word) if len(word) <= _LONGEST_CACHED else self._merge(word)
+            ids += self._cached(word) if len(word) <= _MAX_CACHED_LENGTH else self._merge(word)
         return ids
 
     def piece(self, token: int) -> bytes:

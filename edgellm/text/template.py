@@ -16,7 +16,7 @@ from edgellm.text.utf8 import replace_surrogates
 T = TypeVar("T")
 Message = Mapping[str, Any]
 _FOLDER = Path(__file__).with_name("templates")
-_LONGEST_SOURCE = 1 << 18
+_MAX_SOURCE_LENGTH = 1 << 18
 
 
 def _built_in() -> dict[str, Path]:
@@ -67,7 +67,7 @@ class ChatTemplate:
     def __init__(self, source: str, bos: str, eos: str) -> None:
         self._own = {"bos_token": bos, "eos_token": eos, "tools": None, "documents": None}
         self._stopped = Event()
-        if len(source) > _LONGEST_SOURCE:
+        if len(source) > _MAX_SOURCE_LENGTH:
             raise EdgeLLMError("the chat template is too long; give another as --template NAME|FILE")
         self._source = replace_surrogates(source)
         self.names: frozenset[str] = self._ask(lambda reply: frozenset(map(str, reply["names"])))
@@ -109,5 +109,5 @@ def check_messages(messages: Sequence[Message]) -> None:
 
 
 def _refused(how: str, problem: str) -> EdgeLLMError:
-    told = printable(problem if problem.endswith("..") else problem.removesuffix("."), 300)
-    return EdgeLLMError(f"the chat template {how}: {told}; choose another as --template NAME|FILE")
+    reason = printable(problem if problem.endswith("..") else problem.removesuffix("."), 300)
+    return EdgeLLMError(f"the chat template {how}: {reason}; choose another as --template NAME|FILE")

@@ -28,13 +28,13 @@ Bench = Callable[..., Result]
 
 @pytest.fixture
 def saved() -> list[tuple[int, dict[str, float]]]:
-    """What was saved of the machine's speeds."""
+    """The saved speeds of the machine."""
     return []
 
 
 @pytest.fixture
 def undisturbed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each round to come, whether what measures the machine has the CPU for itself; that is so at the end."""
+    """A list to fill: for each next round, whether it is undisturbed; by default it is."""
     told = list[bool]()
 
     class Share:
@@ -52,7 +52,7 @@ def bench(
     saved: list[tuple[int, dict[str, float]]],
     undisturbed: list[bool],
 ) -> Bench:
-    """Run `edgellm bench` on a tiny model, on a machine that reads 3e9, 1e9, 4e9 bytes a second around its turns."""
+    """Run `edgellm bench` on a tiny model, on a machine that reads 3e9, 1e9, 4e9 bytes per second around its slices."""
     measured = cycle([2e9] * 5 + [6e9] * 5 + [1e9] * 10 + [3e9] * 5 + [6e9] * 5)
     monkeypatch.setattr(setup, "memory_benchmark", lambda threads, progress: nullcontext(lambda: next(measured)))
     monkeypatch.setattr(machine_limits, "int8_peak", lambda threads: 7e9)
@@ -146,7 +146,7 @@ def test_against_the_baseline(bench: Bench) -> None:
 
 
 class Recorder:
-    """A side that takes a second for each token, and writes down what it is asked for."""
+    """A side that takes a second for each token, and records its calls."""
 
     version, repacked = "0", True
 
@@ -176,7 +176,7 @@ def test_both_programs_take_turns_between_measurements_of_the_machine(
     def noted(what: str, found: Any) -> Callable[..., Any]:
         return lambda *args, **options: [found, order.append(what)][0]
 
-    def start_cold(self: rounds.Bench, name: str, begin: rounds.Say) -> float:
+    def start_cold(self: rounds.Bench, name: str, begin: rounds.OnStatus) -> float:
         order.append(f"{name} starts")
         return 1.0
 

@@ -34,7 +34,7 @@ def test_each_shell_has_a_script(shell: str) -> None:
 
 @pytest.fixture
 def complete(tmp_path: Path) -> Complete:
-    """What bash offers for a line in a folder with one model, under its name and as a file."""
+    """The completions of bash for a line, in a folder with one model."""
     if not (bash := shutil.which("bash")):
         pytest.skip("needs bash")
     program = tmp_path / "bin" / "edgellm"
@@ -83,7 +83,7 @@ def test_bash_completes_the_values_of_options(complete: Complete) -> None:
 
 
 def test_bash_completes_removable_names_for_rm(complete: Complete, tmp_path: Path) -> None:
-    """What was pulled, by the names of models and of repositories; neither files nor models that lie elsewhere."""
+    """Pulled models and repositories by name; no files, and no models of other programs."""
     folder = tmp_path / "home" / "models" / "org" / "name-GGUF"
     folder.mkdir(parents=True)
     for name in ("got-Q8_0", "put-Q8_0"):
@@ -96,7 +96,7 @@ def test_bash_completes_removable_names_for_rm(complete: Complete, tmp_path: Pat
 
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 def test_a_completed_name_is_one_word_and_runs_no_command(complete: Complete, tmp_path: Path, quote: str) -> None:
-    """What is completed is run as bash would: quoted as it was begun. What would break lines is not offered."""
+    """Bash runs the completed line, with the quotes it began with. Names with line ends are not offered."""
     begun = quote.replace('"', r"\"")
     run = f"""for word in "${{COMPREPLY[@]}}"; do eval "set -- {begun}$word{begun}"; done"""
     assert len(complete("edgellm", "info", "zz")) == len(EVIL)

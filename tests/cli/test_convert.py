@@ -42,8 +42,8 @@ def test_every_family_computes_alike_here_and_in_llama_cpp(family: str, tmp_path
     assert np.linalg.norm(ours - theirs) < 0.05 * np.linalg.norm(theirs)
 
 
-def test_one_pass_gives_what_two_give(tmp_path: Path) -> None:
-    """As llama.cpp does it: first to F16, from there to Q4_K_M. F16 checkpoints lose nothing on that way."""
+def test_one_pass_gives_the_same_file_as_two(tmp_path: Path) -> None:
+    """llama.cpp converts to F16 first, and then to Q4_K_M. F16 checkpoints lose nothing by that."""
     folder = write_checkpoint(tmp_path / "in", dtype="F16")
     convert(folder, tmp_path / "one.gguf", "Q4_K_M")
     convert(folder, tmp_path / "f16.gguf", "F16")
@@ -110,7 +110,7 @@ def test_a_file_that_may_not_be_so_long_is_the_one_that_is_written(
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_nothing_is_written_for_a_dry_run_or_what_is_wrong(
+def test_nothing_is_written_for_a_dry_run_or_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     folder, out = write_checkpoint(tmp_path / "in", shards=2), tmp_path / "out.gguf"
@@ -163,7 +163,7 @@ def test_without_a_name_the_file_is_called_by_its_model_and_type(
     assert sorted(path.name for path in here.iterdir()) == ["Tale-1B-Q8_0.gguf", "Tale-2B-Q4_K_M.gguf", "b.gguf"]
 
 
-def test_a_place_that_is_taken_is_told_before_anything_is_fetched(
+def test_an_existing_output_is_an_error_before_any_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`edgellm devices`: what the CPU multiplies with."""
+"""`edgellm devices`: the instruction sets of the CPU."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def test_the_cpu_features_that_kernels_use(features: str, told: list[str]) -> No
 
 
 def _amx() -> bool:
-    """Whether the process may use tiles, which `host` asks the system, whatever is pretended."""
+    """Whether this process may use AMX tiles on the real CPU."""
     from kquants.compiler.host import cpu_features
 
     return sys.platform == "linux" and "+amx-tile" in cpu_features()

@@ -37,7 +37,7 @@ def test_ctrl_c_among_imports_leaves_no_traceback(module: str, error: str) -> No
 
 
 def of_the_user(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Python in a folder where a user has files with names of ours."""
+    """Python in a folder where a user has files with the names of our packages."""
     for name in ("tui", "converters", "kquants", "json"):
         (folder / f"{name}.py").write_text("print('of the user')")
     command, env = [sys.executable, *arguments], {**os.environ, "EDGELLM_HOME": str(folder), **environment}
@@ -60,7 +60,7 @@ def test_files_in_the_current_folder_shadow_no_package(tmp_path: Path, arguments
 
 
 def test_a_file_that_shadows_a_package_is_named(tmp_path: Path) -> None:
-    """Where a user may want it, on Python's path: nothing of it runs."""
+    """A file on PYTHONPATH: it is not run."""
     (tmp_path / "path").mkdir()
     mine = tmp_path / "path/converters.py"
     mine.write_text("print('of the user')")
@@ -81,7 +81,7 @@ def test_an_error_that_is_no_interrupt_is_reported() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_an_error_of_stdout_is_reported(tmp_path: Path, unbuffered: str) -> None:
-    """Unbuffered, Python itself would leave out what does not fit, without a word."""
+    """Without buffers, Python itself would silently drop text that does not fit."""
     limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (1000, 1000)); from edgellm.entry import main; main()"
     command = [sys.executable, "-c", limit, "info", "builtin", "--tokens"]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}

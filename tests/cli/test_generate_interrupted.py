@@ -24,7 +24,7 @@ Child = subprocess.Popen[bytes]
 
 @posix
 def test_a_closed_pipe_is_silent(path: Path) -> None:
-    """As `| head -c 5` does: the reader goes away after five bytes."""
+    """As with `| head -c 5`: the reader closes the pipe after five bytes."""
     endless = [*EDGELLM, "generate", path, "-p", "the", "--temp", "0", "--logit-bias", "2=-inf"]
     with subprocess.Popen(endless, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout and child.stderr
@@ -93,7 +93,7 @@ def test_ctrl_c_while_writing_json(model_file: ModelFile) -> None:
 
 @posix
 def test_ctrl_c_while_writing_json_lines(model_file: ModelFile) -> None:
-    """Every line is whole, and the stats count them all."""
+    """Every line is complete, and the stats count all tokens."""
     read: list[bytes] = []
 
     def after(child: Child) -> None:

@@ -56,7 +56,7 @@ def test_chat_uses_the_template(path: Path, tmp_path: Path, text_of: Callable[[s
 def test_a_template_is_used_unless_text_is_to_be_completed(
     model_file: ModelFile, text_of: Callable[[str], str]
 ) -> None:
-    """The weights are those of the other model, so that its Python says what a prompt becomes."""
+    """The weights are those of the other model, so that its Python API gives the expected text."""
     assert text_of("<<the time>>") != text_of("the time")
     templated = model_file(**TINY, chat_template="{{ bos_token }}<<{{ messages[-1].content }}>>")
     for args, prompt, chat in (

@@ -1,4 +1,4 @@
-"""What goes on a GPU, decided and told: auto, the plan, the list of devices, the benchmark."""
+"""Layers on a GPU: the choice of auto, the plan, the list of devices, the benchmark."""
 
 import ctypes
 import json
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.gpu
 
 SIZES = BatchLimits(rows=64, ctx=512, kv_type="f16")
 MIXED = {"": "F16", "ffn_down": "BF16", "attn_v": "Q4_1"}
-"""A model whose token mixers have a type that there is no shader for."""
+"""A model whose token mixers have a type without a shader."""
 
 
 def some_adapter(kind: str = "discrete GPU") -> Adapter:
@@ -105,7 +105,7 @@ def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypa
         assert [device["name"] for device in model.engine.devices] == ["CPU"]
 
 
-def test_what_a_gpu_cannot_compute_stays_on_the_cpu(model_file: ModelFile, tmp_path: Path) -> None:
+def test_layers_that_a_gpu_cannot_compute_stay_on_the_cpu(model_file: ModelFile, tmp_path: Path) -> None:
     adapter()
     path = write_model(tmp_path / "mixed.gguf", **(TINY | {"types": MIXED}))
     planned = CliRunner().invoke(plan, [str(path), "--gpu-layers", "all"]).stdout
@@ -149,7 +149,7 @@ def test_the_plan(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_memory_that_may_be_used_is_a_limit(model_file: ModelFile) -> None:
-    """Also where so many layers are asked for; a line tells how many fit, or nothing goes there."""
+    """Also if a number of layers is given: a note has the number that fits, or none is placed there."""
     name, path = adapter().name, model_file(**(TINY | {"ffn": 40_000}))
     planned = json.loads(CliRunner().invoke(plan, [str(path), "--gpu-layers", "1", "--json"]).stdout)
     needed = planned["gpu"]["total"]
@@ -240,7 +240,7 @@ def test_free_memory_where_a_driver_tells(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert memory._amd(tmp_path / "none", "AMD Radeon RX") is None
 
 
-def test_where_there_is_no_discrete_gpu_nobody_looks_for_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_discrete_gpus_are_found_in_sysfs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def on(platform: str, *devices: str) -> bool:
         monkeypatch.setattr(sys, "platform", platform)
         for i, name in enumerate(devices):

@@ -19,6 +19,13 @@ def test_a_lower_layer_never_imports_a_higher_one() -> None:
     assert "0 broken" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["'--help'", "'--version'"])
+def test_the_list_of_commands_needs_no_option_set(command: str) -> None:
+    modules = loaded(f"sys.argv = ['edgellm', {command}]; from edgellm.entry import main; main()")
+    assert "edgellm.cli" in modules
+    assert not modules & {"edgellm.options.definitions", "dataclasses"}
+
+
 @pytest.mark.parametrize("command", ["'--help'", "'--version'", "'generate', '--help'"])
 def test_help_loads_nothing_heavy(command: str) -> None:
     modules = loaded(f"sys.argv = ['edgellm', {command}]; from edgellm.entry import main; main()")

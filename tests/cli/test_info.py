@@ -183,7 +183,7 @@ def test_the_wrong_kind_of_value_is_an_error(tmp_path: Path) -> None:
     assert str(result.exception).startswith(f"{path}: key llama.context_length must be an integer")
 
 
-@pytest.mark.parametrize(("window", "more"), [(1024, ", through a window of 1,024"), (0, "")])
+@pytest.mark.parametrize(("window", "more"), [(1024, ", attention window 1,024"), (0, "")])
 def test_the_attention_window_is_shown_with_the_context(tmp_path: Path, window: int, more: str) -> None:
     path = str(write(tmp_path / "m.gguf", raw.u32_pair("llama.attention.sliding_window", window)))
     assert rows(output(path))["context"] == f"2,048 tokens{more}"
@@ -191,7 +191,7 @@ def test_the_attention_window_is_shown_with_the_context(tmp_path: Path, window: 
 
 
 def test_an_optional_value_of_another_type_is_ignored(tmp_path: Path) -> None:
-    """A name or a licence that is a number keeps nobody from using the model, and `list` and `info` from telling."""
+    """A name or licence that is a number does not stop `list`, `info` or the use of the model."""
     arch = raw.string_pair("general.architecture", "llama")
     hints = ("name", "author", "license", "file_type")
     odd = (raw.pair(f"general.{key}", 7, bytes([1])) for key in hints)  # true

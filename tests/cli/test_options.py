@@ -183,7 +183,7 @@ def test_a_broken_array_for_top_k_is_left_out_too() -> None:
 
 @pytest.mark.parametrize("options", [LoadOptions, GenerationOptions, ChatOptions, TemplateOptions])
 def test_every_option_has_a_help_text_of_one_sentence(options: type[Options]) -> None:
-    """It names each choice, and `help()` shows it with the default."""
+    """The help text names each choice, and `help()` shows it with the default."""
     for name in options.names():
         help = options.help(name)
         assert help[0].isupper() and not help.endswith(".") and len(help) <= 100, name

@@ -54,7 +54,7 @@ def complaint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     return run
 
 
-def test_json_is_what_python_gives(score: Score, model_file: ModelFile, text_file: Path) -> None:
+def test_json_has_the_figures_of_python(score: Score, model_file: ModelFile, text_file: Path) -> None:
     path, reference = model_file(**TINY), model_file(**TINY, seed=1)
     with Model.open(path, threads=1) as model, Model.open(reference, threads=1) as other:
         alone, both = perplexity(model, TEXT, ctx=40), compare(model, other, TEXT, ctx=40)
@@ -143,7 +143,7 @@ def test_ctrl_c_shows_the_figures_so_far(score: Score, monkeypatch: pytest.Monke
 
 
 def test_a_file_that_is_no_text(complaint: Complain, tmp_path: Path) -> None:
-    """What is wrong with it is told before a model is looked for."""
+    """Errors of the text are reported before a model is opened."""
     path = tmp_path / "text"
     assert complaint(1, "no-model", path) == f"edgellm: {path}: No such file or directory; give a text file"
     assert complaint(1, "no-model", tmp_path) == f"edgellm: {tmp_path}: Is a directory; give a text file"

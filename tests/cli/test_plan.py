@@ -1,4 +1,4 @@
-"""`edgellm plan`: memory counted by hand, and a speed out of those of this machine, known or measured."""
+"""`edgellm plan`: memory counted by hand, and a speed predicted from saved or measured speeds of this machine."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from support.model_file import ModelFile
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 NO_SUCH_GPU = "lists no GPU none of these|no GPU was found|wgpu is not installed|wgpu does not work here"
-"""What is said of one depends on the machine."""
+"""Notes about a GPU depend on the machine."""
 
 CELL = 2 * 1 * (32 + 32) * 2
 """Bytes of a token's keys and values: 2 layers, 1 KV head, f16."""
@@ -44,7 +44,7 @@ def path(model_file: ModelFile) -> Path:
 
 
 SPEEDS = {MEMORY: 1e10, "F32": 2e10}
-"""Of a machine that multiplies twice as fast as it reads."""
+"""Speeds of a machine that multiplies twice as fast as it reads."""
 
 
 def no_measuring(*_: object) -> dict[str, float]:
@@ -78,7 +78,7 @@ def test_memory_by_part(path: Path) -> None:
     assert plan.scratch >= 4 * 320  # the logits of one token
 
 
-def test_what_options_change(path: Path) -> None:
+def test_options_change_the_plan(path: Path) -> None:
     with GGUFFile.open(path) as file:
         small, large, f32, threads = (
             make_plan(file, LoadOptions.from_kwargs(**options))
@@ -182,7 +182,7 @@ def test_the_text(path: Path) -> None:
     assert "tokens/s at first" in lines[7]
     assert "after 64 tokens" in lines[7]
     assert lines[8] == "memory bandwidth  10 GB/s with 1 thread"
-    assert lines[9] == "arithmetic        20 GB/s of these weights, where memory is not waited for"
+    assert lines[9] == "arithmetic        20 GB/s of these weights, if they are in the cache"
 
 
 def test_a_file_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def edgellm(*args: str) -> tuple[int, str, str]:
 
 
 def wait_for_a_part(machine: Machine, nbytes: int) -> Path:
-    """The part of a file that is on its way, once it has so many bytes."""
+    """The partial file of a download, once it has this many bytes."""
     end = monotonic() + 30
     while monotonic() < end:
         for part in machine.own.glob("models/.incoming/*/*/*/*.part"):
@@ -201,7 +201,7 @@ def test_unsafe_file_names_are_explained(machine: Machine, hub: Hub) -> None:
         run(f"{NAME}:Q6_K")
 
 
-def test_no_argument_shows_what_fits(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_argument_lists_models_that_fit(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.system.machine.available_memory", lambda: 2_000_000_000)
     head, *rows, empty, foot = run().stdout.splitlines()
     assert "good at" in head

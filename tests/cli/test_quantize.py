@@ -1,4 +1,4 @@
-"""`edgellm quantize`: what a person sees, exit codes, and that nothing is written when it should not be."""
+"""`edgellm quantize`: its output and exit codes, and that nothing is written after an error."""
 
 import re
 from pathlib import Path

@@ -38,7 +38,7 @@ def everything(machine: Machine) -> set[Path]:
     return {path for path in root.rglob("*") if not path.is_dir()}
 
 
-def test_it_asks_and_says_what_is_freed(machine: Machine) -> None:
+def test_it_asks_and_shows_the_freed_bytes(machine: Machine) -> None:
     (path,) = pulled(machine, "m-Q8_0.gguf")
     no = run("m-Q8_0", answer="n\n")
     assert (no.exit_code, no.stdout) == (0, "")
@@ -169,5 +169,5 @@ def test_no_answer_is_wrong_usage(machine: Machine) -> None:
     command = [sys.executable, "-m", "edgellm", "rm", "m"]
     told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.splitlines()[-1].endswith("stdin has no answer; give --yes")
+    assert told.stderr.splitlines()[-1].endswith("stdin gives no answer; give --yes")
     assert resolve("m") == path

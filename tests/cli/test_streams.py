@@ -40,7 +40,7 @@ HOSTILE = [
 
 
 def harmless(shown: str) -> bool:
-    """Whether a terminal only shows it: no character controls, hides or turns, but for the ends of lines and tabs."""
+    """Whether text has no control, invisible or bidi characters, except line ends and tabs."""
     piled = max(map(len, "".join("x" if unicodedata.combining(c) else " " for c in shown).split()), default=0)
     kinds = {unicodedata.category(c) for c in shown if c not in "\t\r\n"}
     return piled <= 3 and not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -48,7 +48,7 @@ def harmless(shown: str) -> bool:
 
 @contextmanager
 def opened() -> Iterator[tuple[streams.TerminalStream, Callable[[], str]]]:
-    """A stream to a terminal, and what has come there."""
+    """A stream to a terminal, and a function that returns what was written to it."""
     master, slave = os.openpty()
     stream = streams.TerminalStream(BufferedWriter(FileIO(slave, "w")), "utf-8", "replace")
 
@@ -91,7 +91,7 @@ def test_control_sequences_of_our_own_are_written() -> None:
 
 
 def on_terminal(shell: str, encoding: str = "utf-8", **env: str) -> str:
-    """What a terminal gets of a command."""
+    """The bytes that a command writes to a terminal."""
     terminal = Terminal(["sh", "-c", shell], env)
     try:
         terminal.wait()
@@ -151,7 +151,7 @@ def test_arguments_in_errors(words: str, encoding: str, tmp_path: Path) -> None:
 
 
 def test_metadata_is_sanitized(tmp_path: Path) -> None:
-    """In a table no cell breaks its line."""
+    """No cell of a table contains a line end."""
     models = tmp_path / "models"
     models.mkdir()
     write_model(models / "evil\x1b[2J\nlines\u202e.gguf", types="F32")

@@ -31,7 +31,7 @@ def test_ids_on_one_line_or_as_json(spm: Path) -> None:
     assert run("a<|im_end|>", spm, "--special") == (0, b"261 262\n", "")
 
 
-def test_text_comes_back_byte_for_byte(spm: Path) -> None:
+def test_text_round_trips_byte_for_byte(spm: Path) -> None:
     text = "  a\r\nö<|im_end|>\t\n"
     for special in ([], ["--special"]):
         _, ids, _ = run(text, spm, *special)

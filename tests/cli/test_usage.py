@@ -25,7 +25,7 @@ _OF_LLAMA_CPP = """
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refused:
-    """What the command line says to words that it refuses with exit code 2."""
+    """The error of the command line for words that it refuses with exit code 2."""
 
     def refuse(*words: str) -> str:
         monkeypatch.setattr(sys, "argv", ["edgellm", *words])
@@ -177,7 +177,7 @@ def test_advice_names_existing_options() -> None:
             assert {word.strip(".,;`") for word in said.split() if word.startswith("--")} <= known
 
 
-def test_every_alias_means_an_option_of_ours() -> None:
+def test_every_alias_means_an_existing_option() -> None:
     known = {option.name for kind in (LoadOptions, GenerationOptions) for option in fields(kind)}
     assert set(OPTION_ALIASES.values()) <= known | {"system", "template"}
     assert not known & set(OPTION_ALIASES)

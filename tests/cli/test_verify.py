@@ -29,7 +29,7 @@ def i32_array(key: str, values: list[int]) -> bytes:
 def model(
     *pairs: bytes, rows: int = 6, columns: int = 4, blocks: tuple[str, ...] = ("0", "1"), count: int = 2
 ) -> raw.RawGGUF:
-    """A small whole model, or one that contradicts itself in one place."""
+    """A small valid model, or one that contradicts itself in one place."""
     tensors = [raw.f32_tensor("token_embd.weight", (rows, columns), 0, [0.5] * rows * columns)]
     tensors += [raw.f32_tensor(f"blk.{b}.w", (1,), 4096 + 32 * i, [1]) for i, b in enumerate(blocks)]
     head = (

@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 def free(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes that are free, as tests say."""
     bytes_free = [1 << 40]
-    for name in ("spare_memory", "obtainable_memory"):
+    for name in ("unreserved_memory", "allocatable_memory"):
         monkeypatch.setattr(f"edgellm.engine.budget.{name}", lambda: bytes_free[0])
     return bytes_free
 
@@ -172,13 +172,13 @@ def test_some_memory_stays_free(monkeypatch: pytest.MonkeyPatch) -> None:
     total = psutil.virtual_memory().total
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 40)
     monkeypatch.setattr(machine.cgroup, "memory_limits", lambda root: [1 << 50])
-    assert (1 << 40) - machine.spare_memory() == min(total // 16, 256 << 20)
+    assert (1 << 40) - machine.unreserved_memory() == min(total // 16, 256 << 20)
     monkeypatch.setattr(machine.cgroup, "memory_limits", lambda root: [1 << 50, 320 << 20])
-    assert (1 << 40) - machine.spare_memory() == 20 << 20
+    assert (1 << 40) - machine.unreserved_memory() == 20 << 20
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
-    assert (machine.spare_memory(), machine.obtainable_memory()) == (0, 1 << 20)
+    assert (machine.unreserved_memory(), machine.allocatable_memory()) == (0, 1 << 20)
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert machine.spare_memory() == machine.obtainable_memory() == sys.maxsize
+    assert machine.unreserved_memory() == machine.allocatable_memory() == sys.maxsize
 
 
 @pytest.mark.gpu

@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def cut_message(path: Path, left: str) -> str:
-    return rf"{path}: was cut short while it was in use: {left} of .*; get it again, then open it anew"
+    return rf"{path}: was cut short while it was in use: {left} of .*; get it again, then reopen it"
 
 
 def test_what_is_lost_reads_as_zeros_and_is_told(path: Path) -> None:

@@ -239,7 +239,7 @@ def test_a_model_that_takes_more_memory_than_there_is(
 ) -> None:
     """Linux would give it, and end the process when it is used: 8 MB of a file ask for 1.5 GB of activations."""
     wide = {**TINY, "width": 1, "heads": 1024, "head_dim": 1024, "ffn": 1}
-    monkeypatch.setattr(budget, "obtainable_memory", lambda: free)
+    monkeypatch.setattr(budget, "allocatable_memory", lambda: free)
     with GGUFFile.open(model_file(**wide)) as file:
         planned = make_plan(file, LoadOptions(threads=1))
         assert planned.activations + planned.scratch > 1 << 30

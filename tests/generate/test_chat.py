@@ -1,4 +1,4 @@
-"""Conversations: what is kept of them, what a turn costs, and that text stays text."""
+"""Conversations: their messages, the tokens that a turn computes, and that message text stays plain text."""
 
 from collections.abc import Iterator
 from threading import Event, Thread
@@ -44,7 +44,7 @@ def test_messages_are_kept_and_rendered(model: Model) -> None:
     assert second.text == model.generate(rendered(*history, ("user", "and in")), **GREEDY).text
 
 
-def test_a_reply_goes_on_from_what_it_has_begun_with(model: Model) -> None:
+def test_a_reply_continues_its_given_beginning(model: Model) -> None:
     asked = [{"role": "user", "content": "he was"}]
     begun = "in the time"
     reply = model.chat(**GREEDY).reply(asked, begun=begun).completion()
@@ -53,15 +53,15 @@ def test_a_reply_goes_on_from_what_it_has_begun_with(model: Model) -> None:
     assert model.chat(**GREEDY).reply(asked, begun="").completion().tokens == whole.tokens
 
 
-def test_what_a_reply_has_begun_with_is_text(model: Model) -> None:
-    """As with what messages say: no control token comes of it."""
+def test_the_given_beginning_of_a_reply_is_plain_text(model: Model) -> None:
+    """As in messages, no text becomes a control token."""
     prompts = model.chat(**GREEDY)._prompts._prompts
     asked = [{"role": "user", "content": "he was"}]
     begun = prompts.ids(asked, "in</s> the<s>")[len(prompts.ids(asked)) :]
     assert begun and not {1, 2} & set(begun)
 
 
-def test_a_turn_costs_only_what_is_new_in_it(model: Model) -> None:
+def test_a_turn_computes_only_its_new_tokens(model: Model) -> None:
     chat = model.chat(**GREEDY)
     first = chat.send("he was in the time and on")
     assert first.stats.cached_tokens == 0
@@ -80,7 +80,7 @@ def test_chats_of_one_model_are_apart(model: Model) -> None:
     assert [said(chat)[1][1] for chat in (one, two)] == alone
 
 
-def test_the_part_that_has_come_is_kept_after_cancel(model: Model) -> None:
+def test_the_text_so_far_is_kept_after_cancel(model: Model) -> None:
     chat = model.chat(**GREEDY)
     tokens = []
     for token in chat.stream("he was"):
@@ -115,7 +115,7 @@ def test_a_reply_is_kept_by_a_reader_who_stops_at_its_last_token(model: Model) -
     assert len(said(chat)) == 2
 
 
-def test_the_part_that_has_come_is_kept_when_the_engine_fails(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_so_far_is_kept_when_the_engine_fails(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = model.chat(**GREEDY)
     stream = chat.stream("he was")
     part = "".join(next(stream).text for _ in range(4))
@@ -146,7 +146,7 @@ def test_cancel_stops_a_template_too(model: Model) -> None:
     assert chat.count([{"role": "user", "content": "the"}]) == chat.send("the").stats.prompt_tokens
 
 
-def test_what_was_cancelled_before_its_first_token_is_forgotten(model: Model) -> None:
+def test_a_reply_cancelled_before_its_first_token_leaves_no_message(model: Model) -> None:
     chat = model.chat(**GREEDY)
     chat.cancel()  # nothing to cancel yet
     chat.stream("never read")
@@ -170,7 +170,7 @@ def test_a_message_that_does_not_fit_leaves_the_chat_as_it_was(model: Model) -> 
 
 
 def test_control_tokens_in_a_message_stay_text(model: Model) -> None:
-    """The template's own BOS becomes the token; one in what a person writes does not."""
+    """The template's own BOS becomes the token; one in a message does not."""
     chat = model.chat(**GREEDY)
     reply = chat.send("</s><s>")
     ids = model.tokenizer.encode(rendered(("user", "</s><s>")), add_special=True)
@@ -199,13 +199,13 @@ def test_a_reply_to_any_conversation(model: Model) -> None:
     assert answer.text == model.generate(rendered(*by_tool), **GREEDY).text
 
 
-def test_conversations_that_nobody_can_reply_to(model: Model) -> None:
+def test_conversations_without_a_possible_reply(model: Model) -> None:
     chat = model.chat(**GREEDY)
     running = chat.stream("he was")
     next(running)
     user = {"role": "user", "content": "the"}
     wrong: list[tuple[Any, str]] = [
-        ([], "from nobody"),
+        ([], "there are no messages"),
         ([user, {"role": "assistant", "content": "x"}], "from assistant: end with one from user"),
         ([{"role": "system", "content": "x"}], "from system"),
         ([user, {"role": "us\ner", "content": ""}], r"from us\\ner"),

@@ -73,7 +73,7 @@ def test_logprobs_are_those_of_the_models_own_distribution(model: Model) -> None
     assert [t.logprob for t in tokens] == pytest.approx(expected[range(20), ids].tolist(), abs=1e-5)
 
 
-def test_the_likeliest_tokens_come_with_their_logprobs(model: Model) -> None:
+def test_the_most_likely_tokens_have_their_logprobs(model: Model) -> None:
     options: dict[str, Any] = {"temp": 1.3, "seed": 4, "top_k": 2, "logit_bias": {9: 5.0} | NO_END, "max_tokens": 12}
     reply = model.generate(PROMPT, logprobs=4, **options)
     prompt, told = model.tokenizer.encode(PROMPT, add_special=True), reply.logprobs
@@ -93,7 +93,7 @@ def test_the_likeliest_tokens_come_with_their_logprobs(model: Model) -> None:
     assert model.generate(PROMPT, **options).logprobs is None
 
 
-def test_a_token_that_cannot_come_is_none_of_the_likeliest(model: Model) -> None:
+def test_an_impossible_token_is_not_among_the_most_likely(model: Model) -> None:
     some = model.generate(PROMPT, logprobs=1000, max_tokens=1).logprobs
     assert some and len(some[0].top_logprobs) == model.tokenizer.n_vocab
     assert sum(math.exp(each.logprob) for each in some[0].top_logprobs) == pytest.approx(1)
@@ -144,7 +144,7 @@ def test_a_prompt_that_does_not_fit_is_refused_at_once(model_file: ModelFile, mo
         fits = prompt[: 16 - n]
         assert len(model.tokenizer.encode(fits, add_special=True)) == 16
         assert len(model.generate(fits, logit_bias=NO_END).tokens) == 1
-        monkeypatch.setattr("edgellm.generate.session.Session.forward", None)  # whoever computes now fails otherwise
+        monkeypatch.setattr("edgellm.generate.session.Session.forward", None)  # any computation fails now
         words = f"prompt of {n} tokens is {n - 16} too long for the context of 16"
         for call in (lambda: model.stream(prompt), lambda: model.generate(prompt), lambda: model.logits([3] * n)):
             with pytest.raises(ContextOverflowError, match=words):
@@ -162,7 +162,7 @@ def test_an_empty_prompt(model: Model, model_file: ModelFile) -> None:
 @given(spelled=st.text(alphabet="é€😀", min_size=1, max_size=3), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_no_half_character_ever_appears(model_path: Path, spelled: str, seed: int) -> None:
-    """Only the bytes of a few characters may come, in any order: valid ones appear whole, others as U+FFFD."""
+    """Only bytes of a few characters are sampled, in any order: valid characters are complete, others U+FFFD."""
     allowed = {BYTES[byte] for byte in spelled.encode()}
     bias = {i: NEVER for i in range(320) if i not in allowed}
     with Model.open(model_path, threads=1) as model:
@@ -205,7 +205,7 @@ def test_a_stop_string_over_several_tokens(model: Model) -> None:
 
 
 def test_a_control_token_is_a_stop_string(model: Model) -> None:
-    """Alone, and with the letters of the token before it."""
+    """The stop string alone, and after letters of the token before."""
     wanted: dict[str, Any] = {"temp": 1, "seed": 5, "max_tokens": 60, "logit_bias": NO_END | {BOS: 4}}
     tokens = list(model.stream(PROMPT, **wanted))
     ends = [i for i, token in enumerate(tokens) if token.id == BOS]
@@ -218,13 +218,13 @@ def test_a_control_token_is_a_stop_string(model: Model) -> None:
     assert (seen.finish_reason, len(seen.tokens)) == ("stop", ends[0] + 1)
 
 
-def test_what_might_have_become_a_stop_string_comes_in_the_end(model: Model) -> None:
+def test_a_held_back_beginning_of_a_stop_string_is_released_at_the_end(model: Model) -> None:
     text = model.generate(PROMPT, **GREEDY).text
     reply = model.generate(PROMPT, stop=text[-3:] + "and what never came", **GREEDY)
     assert (reply.text, reply.finish_reason) == (text, "length")
 
 
-def test_what_might_have_become_a_stop_string_is_kept_after_cancel(model: Model) -> None:
+def test_a_held_back_beginning_of_a_stop_string_is_kept_after_cancel(model: Model) -> None:
     generation = model.stream(PROMPT, **GREEDY)
     texts = [next(generation).text for _ in range(8)]
     assert all(texts[6:])
@@ -304,12 +304,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "words"), WRONG, ids=[words for _, words in WRONG])
-def test_wrong_options_are_told_at_the_call(model: Model, options: dict[str, Any], words: str) -> None:
+def test_wrong_options_raise_at_the_call(model: Model, options: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         model.stream(PROMPT, **options)
 
 
-def test_the_files_own_sampling_lies_under_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_options_override_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import gguf
 
     class Writer(gguf.GGUFWriter):
@@ -334,7 +334,7 @@ def test_a_model_that_computes_nan_says_so(tmp_path: Path) -> None:
 
 
 class Clock:
-    """A second passes whenever somebody looks."""
+    """A clock that advances by a second at each reading."""
 
     now = 0.0
 
@@ -343,7 +343,7 @@ class Clock:
         return self.now
 
 
-def test_what_a_generation_is_doing(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_live_state_of_a_generation(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Model.open(model_path, threads=1) as model:
         monkeypatch.setattr(model._generator, "start_timer", lambda: RequestTimer(list, clock=Clock()))
         n = len(model.tokenizer.encode("z" * 400, add_special=True))
@@ -365,12 +365,12 @@ def test_what_a_generation_is_doing(model_path: Path, monkeypatch: pytest.Monkey
         assert generation.live() == generation.live()
 
 
-def test_where_a_prompt_left_what_was_cached(model_path: Path) -> None:
+def test_where_a_prompt_diverges_from_the_cache(model_path: Path) -> None:
     with Model.open(model_path, threads=1) as model:
 
         def read(prompt: str) -> Live:
             generation = model.stream(prompt, **GREEDY)
-            assert generation.live().diverged_at is None  # nobody has looked yet
+            assert generation.live().diverged_at is None  # not compared yet
             generation.completion()
             return generation.live()
 

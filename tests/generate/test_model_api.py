@@ -1,4 +1,4 @@
-"""A model under use by impatient people: cancelled, interrupted, shared by threads, closed too early."""
+"""A model that is cancelled, interrupted, shared by threads, closed while it computes."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def slow(model_file: ModelFile) -> Iterator[Model]:
 
 @pytest.fixture(scope="module")
 def expected(model_file: ModelFile) -> str:
-    """What a fresh model says to PROMPT."""
+    """The reply of a fresh model to PROMPT."""
     with Model.open(model_file(**SLOW), threads=2) as model:
         return model.generate(PROMPT, **GREEDY).text
 
@@ -148,7 +148,7 @@ def test_ctrl_c_amid_logits(slow: Model) -> None:
     assert np.array_equal(slow.logits(ids[:100]), whole)
 
 
-def test_an_exception_from_progress_comes_through(slow: Model, expected: str) -> None:
+def test_an_exception_from_progress_is_raised(slow: Model, expected: str) -> None:
     def progress(done: int, total: int) -> None:
         raise ZeroDivisionError
 
@@ -159,7 +159,7 @@ def test_an_exception_from_progress_comes_through(slow: Model, expected: str) ->
     assert slow.generate(PROMPT, **GREEDY).text == expected
 
 
-def test_threads_that_share_a_model_get_what_they_get_alone(slow: Model) -> None:
+def test_threads_that_share_a_model_get_the_same_replies(slow: Model) -> None:
     prompts = ["the time", "he was in", "thing and", "on the"]
     alone = [slow.generate(prompt, **GREEDY).text for prompt in prompts]
     assert len(set(alone)) == 4
@@ -196,7 +196,7 @@ def compute_logits(model: Model, running: threading.Event) -> None:
 
 @pytest.mark.parametrize("work", [decode, prefill, compute_logits])
 def test_closed_while_another_thread_computes(model_file: ModelFile, work: Callable[..., object]) -> None:
-    """The file is unmapped then: what goes on computing would crash the process."""
+    """The file is unmapped then: a computation that continued would crash the process."""
     for _ in range(3):
         error = closed_meanwhile(model_file(**SLOW), work)
         assert isinstance(error, EdgeLLMError)
@@ -245,7 +245,7 @@ def test_logits(slow: Model) -> None:
             slow.logits(ids)
 
 
-def test_what_should_be_text(slow: Model) -> None:
+def test_arguments_that_must_be_text(slow: Model) -> None:
     for prompt in (None, 5, b"x", [1, 5]):
         with pytest.raises(OptionError, match=r"prompt cannot be .*: give text"):
             slow.stream(prompt)  # type: ignore[arg-type]
@@ -259,7 +259,7 @@ WRONG: list[tuple[dict[str, Any], type[EdgeLLMError], str]] = [
     ({"threads": 0}, OptionError, "threads cannot be 0"),
     ({"threads": "2"}, OptionError, "threads cannot be '2'"),
     ({"ctx": 40000}, OptionError, "ctx cannot be 40000.* made for up to 32768 tokens"),
-    ({"kv_type": "q8"}, OptionError, "kv_type cannot be 'q8': give f16 or f32 or q8_0"),
+    ({"kv_type": "q8"}, OptionError, "kv_type cannot be 'q8': give f16, f32 or q8_0"),
     ({"engine": "fast"}, OptionError, "engine cannot be 'fast'"),
     ({"gpu_memory": 1e300}, OptionError, "gpu_memory cannot be 1e.300: give a finite number, from 0.001 to 1000000"),
     ({"gpu_layers": "all", "engine": "llama.cpp"}, EdgeLLMError, "CPU alone"),

@@ -1,4 +1,4 @@
-"""Conversations that outgrow the context: what is left out, that it is told, and that it is not more than needed."""
+"""Conversations longer than the context: which messages are dropped, and that the figures tell how many."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
@@ -26,13 +26,13 @@ ROLES = {"system": 1, "user": 2, "assistant": 3, "tool": 4}
 
 
 def tokens(messages: Sequence[Message]) -> list[int]:
-    """One id for a role, one for each character, and what the reply begins with."""
+    """One id for a role, one for each character, and the beginning of the reply."""
     written = [[ROLES[message["role"]], *map(ord, message["content"])] for message in messages]
     return [*chain.from_iterable(written), ROLES["assistant"]]
 
 
 def talk(lengths: Sequence[int], system: int | None = None) -> list[Message]:
-    """A system prompt and turns by their lengths: what the user says, the reply, and so on, each in other letters."""
+    """A system prompt and turns by their lengths: the user's message, the reply, and so on, each in other letters."""
     said = [
         {"role": ["user", "assistant"][i % 2], "content": chr(200 + i) * length} for i, length in enumerate(lengths)
     ]
@@ -62,7 +62,7 @@ def test_whole_turns_are_left_out_as_far_as_needed(lengths: list[int], system: i
 
 
 def test_the_next_turns_leave_out_the_same() -> None:
-    """So that they find what was read in the cache: each prompt goes on from the one before it, but for a few."""
+    """Most prompts continue the one before, so that the prefix cache has them."""
     lengths, before, anew = [20], [0], 0
     for _ in range(200):
         prompt = PromptFitter(talk(lengths, 30), tokens, SESSION, None).prompt("drop").ids
@@ -73,7 +73,7 @@ def test_the_next_turns_leave_out_the_same() -> None:
     assert anew <= 200 * 32 / 100 + 1
 
 
-def test_tools_stay_with_what_they_answer() -> None:
+def test_tool_results_stay_with_their_turn() -> None:
     asked = {"role": "user", "content": "q" * 100}
     call, result = {"role": "assistant", "content": "c" * 90}, {"role": "tool", "content": "r" * 90}
     messages = [*talk([50, 50] * 4), asked, call, result]
@@ -82,7 +82,7 @@ def test_tools_stay_with_what_they_answer() -> None:
 
 
 def test_odd_beginnings() -> None:
-    """An assistant who speaks first goes with no turn; several system prompts stay; a last turn always stays."""
+    """A first message from the assistant belongs to no turn; all system prompts and the last turn stay."""
     hello = {"role": "assistant", "content": "h" * 120}
     assert PromptFitter([hello, *talk([200, 50, 50])], tokens, SESSION, 10).prompt("drop").ids == tokens(
         talk([200, 50, 50])
@@ -98,7 +98,7 @@ def test_odd_beginnings() -> None:
 
 @given(turns, st.integers(0, 150), st.integers(0, 2000))
 @settings(deadline=None)
-def test_what_a_reply_goes_on_with(lengths: list[int], system: int, n: int) -> None:
+def test_the_prompt_after_a_context_shift(lengths: list[int], system: int, n: int) -> None:
     messages = talk(lengths, system)
     prompt = PromptFitter(messages, tokens, SESSION, None).prompt("window")
     written = [1000 + i for i in range(n)]
@@ -143,7 +143,7 @@ def model(path: Path) -> Iterator[Model]:
         yield model
 
 
-def test_stop_says_what_else_there_is(model: Model) -> None:
+def test_the_error_of_stop_names_the_other_policies(model: Model) -> None:
     chat = model.chat(**GREEDY)
     for policy in (None, "stop"):
         told = r'too long for the context of 160: .*\(ctx=\).*\(overflow="drop" or "window"\)'
@@ -152,12 +152,12 @@ def test_stop_says_what_else_there_is(model: Model) -> None:
     with pytest.raises(ContextOverflowError, match="no older turns are left to leave out; shorten the last message"):
         chat.reply([{"role": "user", "content": "Z" * 200}], overflow="drop")
     for wrong in ("forget", 1):
-        with pytest.raises(OptionError, match=r"overflow cannot be .*give stop or drop or window"):
+        with pytest.raises(OptionError, match=r"overflow cannot be .*give stop, drop or window"):
             model.chat(overflow=wrong)
 
 
 def test_a_long_conversation(path: Path) -> None:
-    """30 turns in a context for ten: each reply is what it would be had the rest never been said, and told so."""
+    """30 turns in a context for ten: each reply is the one to a conversation of only the kept messages."""
     read = prompts = 0
     with Model.open(path, threads=1, ctx=400) as model:
         chat = model.chat(system="S" * 10, overflow="drop", **GREEDY)
@@ -179,14 +179,14 @@ def test_a_long_conversation(path: Path) -> None:
 
 
 def endless(chat: Chat, messages: list[Message], n: int) -> tuple[Generation, list[tuple[int, int]]]:
-    """A reply of `n` tokens, and the progress of what was read for it."""
+    """A reply of `n` tokens, and the progress of its prefills."""
     seen: list[tuple[int, int]] = []
     generation = chat.reply(messages, max_tokens=n, overflow="window", progress=lambda *at: seen.append(at))
     generation.completion()
     return generation, seen
 
 
-def test_a_reply_that_goes_on_beyond_the_context(model: Model) -> None:
+def test_a_reply_continues_beyond_the_context(model: Model) -> None:
     chat = model.chat(**GREEDY)
     messages = [{"role": "system", "content": "S" * 20}, {"role": "user", "content": "Q" * 20}]
     plain = chat.reply(messages, max_tokens=None).completion()
@@ -240,7 +240,7 @@ def test_the_sampled_text_does_not_depend_on_the_policy_before_the_context_is_fu
 
 
 def test_no_random_number_is_drawn_twice(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also not where the text is as far from the beginning as it was before."""
+    """Not even if a context shift gives a token the position of an earlier one."""
     drawn = []
 
     def draw(distribution: Any, seed: int, sequence: int, position: int) -> int:

@@ -1,4 +1,4 @@
-"""Perplexity and the distance from a reference: against plain formulas, llama.cpp's logits, and by bootstrap."""
+"""Perplexity and KL divergence from a reference: against plain formulas, llama.cpp's logits, and by bootstrap."""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def log_softmax(logits: NDArray[Any]) -> Array:
 
 
 def window_scores(logits: NDArray[np.float32], window: Sequence[int]) -> tuple[Array, Array]:
-    """The scored rows' log probabilities of a window, and those of the tokens that came: of its second half."""
+    """The scored rows' log probabilities of a window, and those of its targets, in the second half."""
     half = len(window) // 2
     rows = log_softmax(logits[half : len(window) - 1])
     return rows, np.array([row[token] for row, token in zip(rows, window[half + 1 :], strict=True)])
@@ -43,7 +43,7 @@ def windows_of(ids: Sequence[int], ctx: int, bos: int | None) -> list[list[int]]
 
 
 def standard_error(values: Array) -> float:
-    """That of the mean, as llama.cpp computes it: from the sums of values and squares."""
+    """The standard error of the mean, as llama.cpp computes it from the sums of values and squares."""
     n = len(values)
     return math.sqrt(((values**2).sum() / n - (values.sum() / n) ** 2) / (n - 1))
 
@@ -237,7 +237,7 @@ def test_logits_that_are_no_numbers_are_an_error(bad: float) -> None:
 
 
 def test_a_token_that_the_model_has_not_is_an_error() -> None:
-    """The last token of a window is only compared with, and never read by the engine, which would find out."""
+    """The last token of a window is only a target; the engine, which would raise, never computes it."""
     with pytest.raises(EdgeLLMError, match=r"^token id 5 is not in the vocabulary of 5$"):
         perplexity(canned(np.zeros((20, 5)), 10), " ".join("1" * 19 + "5"))
 
@@ -254,7 +254,7 @@ def test_progress_has_the_figures_so_far(model_file: ModelFile) -> None:
     assert (so_far.perplexity, so_far.tokens) == (short.perplexity, short.tokens)
 
 
-def test_the_window_is_512_or_what_the_model_can(model_file: ModelFile) -> None:
+def test_the_window_is_512_or_the_context_of_the_model(model_file: ModelFile) -> None:
     with Model.open(model_file(**TINY, context_length=2048), threads=1) as model:
         assert perplexity(model, TEXT * 3).ctx == 512
     with Model.open(model_file(**TINY), threads=1, ctx=30) as model:

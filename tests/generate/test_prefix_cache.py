@@ -1,4 +1,4 @@
-"""Going back to earlier branches of a conversation: it costs what is new, and no memory without end."""
+"""Earlier versions of a conversation: only new tokens are computed, and the memory is bounded."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -37,7 +37,7 @@ def common(one: list[int], other: list[int]) -> int:
 
 
 class Reader:
-    """Reads prompts as a generation does, on an engine that computes nothing; `held` is all it ever had in memory."""
+    """Reads prompts as a generation does, on an engine that computes nothing; `held`: all tokens that were stored."""
 
     def __init__(self, most: int = MAX_SEQUENCES) -> None:
         engine: Any = SimpleNamespace(ctx=CTX, new_sequence=Sequence)
@@ -46,7 +46,7 @@ class Reader:
         self.held: list[list[int]] = []
 
     def read(self, prompt: list[int], reply: list[int] | None = None) -> int:
-        """How many tokens of a prompt were there already."""
+        """The number of cached tokens of a prompt."""
         cancel = CancelFlag(self.session.engine)
         with self.cache.acquire(prompt, cancel) as sequence:
             cached = self.session.rewind(sequence, prompt, cancel)
@@ -62,7 +62,7 @@ def text(n: int, length: int) -> list[int]:
 
 
 def distinct(texts: Iterable[list[int]]) -> int:
-    """How many tokens are not the same with the same ones before them: the nodes of a tree."""
+    """The number of distinct tokens, shared prefixes counted once: the nodes of a tree."""
     root: dict[int, Any] = {}
     count = 0
     for tokens in texts:
@@ -79,7 +79,7 @@ lengths = st.integers(MIN_FORK_TOKENS, 40)
 @given(st.lists(st.tuples(st.integers(0, 30), lengths, lengths), max_size=MAX_SEQUENCES - 1))
 @settings(deadline=None)
 def test_everything_read_before_is_there(steps: list[tuple[int, int, int]]) -> None:
-    """Each step goes on from anywhere in the tree, with a message and a reply of their own."""
+    """Each step continues from any node of the tree, with a new message and reply."""
     reader, nodes = Reader(), [[0]]
     for number, (parent, asked, replied) in enumerate(steps, 1):
         prompt = nodes[parent % len(nodes)] + text(2 * number, asked)
@@ -113,7 +113,7 @@ def test_a_linear_conversation_needs_one_sequence() -> None:
     assert len(reader.cache._free) == 1
 
 
-def test_what_was_used_last_is_kept() -> None:
+def test_the_most_recently_used_sequences_are_kept() -> None:
     reader = Reader()
     for number in range(1, MAX_SEQUENCES + 3):
         reader.read(text(number, 50))
@@ -128,7 +128,7 @@ def test_one_sequence_serves_all() -> None:
     assert len(reader.cache._free) == 1
 
 
-def test_a_long_conversation_may_keep_as_much_again_of_what_was() -> None:
+def test_a_long_conversation_may_keep_twice_its_tokens() -> None:
     reader = Reader()
     reader.session.engine.ctx = 100_000
     trunk = text(1, 6000)
@@ -151,7 +151,7 @@ def user(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_walk_over_a_tree_of_conversations(path: Path, seed: int) -> None:
-    """The same tokens as in a chat that has read nothing yet, and nothing is read twice."""
+    """The same tokens as in a new chat, and none is computed twice."""
     rng = random.Random(seed)
     with Model.open(path, threads=1) as model:
         chat, held = model.chat(**GREEDY), list[list[int]]()
@@ -202,7 +202,7 @@ def test_the_same_with_llama_cpp(path: Path) -> None:
 
 
 def test_llama_cpp_lets_go_of_old_branches_by_itself(path: Path) -> None:
-    """Its cache has room for one context alone, so that eight prompts of a third of it push each other out."""
+    """Its cache has room for one context, so that eight prompts of a third of it evict each other."""
     pytest.importorskip("llama_cpp", reason="needs llama-cpp-python")
     with Model.open(path, threads=1, engine="llama.cpp", ctx=256) as model:
         chat = model.chat(**GREEDY)
@@ -213,8 +213,8 @@ def test_llama_cpp_lets_go_of_old_branches_by_itself(path: Path) -> None:
         assert last.cached_tokens == last.prompt_tokens - 1
 
 
-def test_what_llama_cpp_let_go_of_is_not_counted_on(path: Path) -> None:
-    """Of two branches with a common trunk the one that would serve best has lost its state: the other one serves."""
+def test_sequences_that_llama_cpp_evicted_are_not_used(path: Path) -> None:
+    """Of two sequences with a common prefix, the better one has lost its state: the other one is used."""
     pytest.importorskip("llama_cpp", reason="needs llama-cpp-python")
     with Model.open(path, threads=1, engine="llama.cpp") as model:
         chat = model.chat(**GREEDY)

@@ -1,4 +1,4 @@
-"""Drafts from the text itself: by hand, and as one who compares token by token finds them."""
+"""Drafts from the text itself: by hand, and against a comparison token by token."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ def test_by_hand() -> None:
 
 
 @given(TOKENS, TOKENS, st.integers(1, 9))
-def test_it_is_what_followed_last(text: list[int], more: list[int], most: int) -> None:
+def test_the_draft_is_the_last_continuation(text: list[int], more: list[int], most: int) -> None:
     lookup = PromptLookup(text)
     assert lookup.draft(most) == searched(text, most)
     for token in [*more, *text]:

@@ -1,4 +1,4 @@
-"""What Python says of the package: its names, the types of its options, how its objects look."""
+"""The package in Python: its names, the types of its options, the reprs of its objects."""
 
 import types
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def test_public_names_are_listed_before_they_are_loaded() -> None:
 
 
 @pytest.mark.parametrize("package", [edgellm, kquants, tui, converters])
-def test_type_checkers_are_told_that_there_are_types(package: types.ModuleType) -> None:
+def test_the_package_has_a_type_marker(package: types.ModuleType) -> None:
     assert package.__file__
     assert Path(package.__file__).with_name("py.typed").read_bytes() == b""
 
@@ -50,7 +50,7 @@ def test_type_checkers_are_told_that_there_are_types(package: types.ModuleType) 
     [(LoadArguments, LoadOptions), (GenerationArguments, GenerationOptions), (ReplyArguments, ChatOptions)],
 )
 def test_the_types_of_arguments_are_those_of_the_options(arguments: Any, options: Any) -> None:
-    """Or narrower ones, where few values are possible; each may be None, which means not given."""
+    """The types may be narrower; each may be None, which means not given."""
     given, own = get_type_hints(arguments), {field.name: field for field in fields(options)}
     added = {"template_args", *GenerationArguments.__annotations__} if arguments is ReplyArguments else set()
     assert set(given) - added == set(own)
@@ -70,7 +70,7 @@ def test_the_literal_types_of_arguments_are_the_choices_of_the_options() -> None
             assert literals == options.choices(name), name
 
 
-def test_objects_say_what_they_are(model: Model, path: Path) -> None:
+def test_reprs_of_objects(model: Model, path: Path) -> None:
     chat = model.chat()
     chat.send("the", max_tokens=1)
     running = model.stream("the", max_tokens=2, logit_bias={2: -float("inf")})

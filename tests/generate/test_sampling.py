@@ -32,7 +32,7 @@ def log(*shares: float) -> Logits:
 
 
 def sample(logits: Logits, history: tuple[int, ...] = (), **options: object) -> dict[int, float]:
-    """Token to probability, in the order of the distribution; stages not named are off."""
+    """Token to probability, in the order of the distribution; stages that are not named are off."""
     sampler = Sampler(GenerationOptions.from_kwargs(**{**ALL_OFF, **options}), len(logits))
     for token in history:
         sampler.accept(token)
@@ -77,7 +77,7 @@ def test_min_p_keeps_those_with_a_part_of_the_best(min_p: float, kept: int) -> N
     assert list(sample(log(*SHARES), min_p=min_p)) == [1, 3, 0, 4, 2][:kept]
 
 
-def test_the_repeat_penalty_divides_what_is_above_zero_and_multiplies_what_is_below() -> None:
+def test_the_repeat_penalty_divides_positive_logits_and_multiplies_negative_ones() -> None:
     found = sample(scores(2, -1, 0, 0.5), history=(0, 1, 1, 2), repeat_penalty=2.0)
     weights = {0: math.e, 3: math.exp(0.5), 2: 1.0, 1: math.exp(-2)}
     assert is_close(found, {i: w / sum(weights.values()) for i, w in weights.items()})
@@ -106,7 +106,7 @@ def test_a_bias_for_a_token_beyond_the_vocabulary_is_refused() -> None:
         Sampler(GenerationOptions(logit_bias={4: 1.0, 5: 1.0}), 5)
 
 
-def test_the_stages_come_in_their_order() -> None:
+def test_the_order_of_the_stages() -> None:
     # bias takes 4 from 0.06 to 0.6, the penalty takes 1 from 0.5 to 0.2;
     # top-k leaves 4, 3, 1 with 0.6, 0.3, 0.2; top-p 0.8 asks for 0.88 of these 1.1, so 4 and 3 do with 0.9
     # (of the 1.24 before top-k it would ask for 0.99, and keep three);
@@ -143,7 +143,7 @@ def test_infinite_logits_share_all_the_probability_unless_forbidden() -> None:
     assert logprob(logits, 2) == math.log(0.5) and logprob(logits, 1) < -1e38
 
 
-def test_a_tiny_temperature_comes_to_the_most_likely_token() -> None:
+def test_a_tiny_temperature_takes_the_most_likely_token() -> None:
     assert sample(log(*SHARES), temp=5e-324) == {1: 1.0}
 
 
@@ -240,9 +240,7 @@ TOKENS = st.lists(st.integers(0, 5), max_size=8)
 
 @settings(deadline=None, derandomize=True)  # a sum within rounding of top_p may go either way
 @given(st.data(), st.sampled_from([6, 50, 5000]), OPTIONS, TOKENS)
-def test_it_does_what_the_naive_chain_does(
-    data: st.DataObject, n: int, options: GenerationOptions, history: list[int]
-) -> None:
+def test_it_equals_the_naive_chain(data: st.DataObject, n: int, options: GenerationOptions, history: list[int]) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     logits = (random.standard_normal(n) * 3).astype(np.float32)
     allowed = random.random(n) < data.draw(st.sampled_from([0.3, 1.0]))

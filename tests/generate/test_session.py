@@ -1,4 +1,4 @@
-"""Requests that share an engine: whose turn it is, and that the wish of one is not the end of another.
+"""Requests that share an engine: their order, and that cancelling one does not stop another.
 
 The engine computes nothing: it waits until the test lets it go on, or until it is stopped.
 """
@@ -21,7 +21,7 @@ from support.stateless import Sequence
 
 
 class Engine:
-    """Notes the tokens of each part that it begins; `go` lets one part end."""
+    """Records the tokens of each batch that it begins; `go` lets one batch end."""
 
     ctx, vocab, max_rows, threads = 100, 10, 2, 1
     devices: list[dict[str, Any]] = []  # noqa: RUF012
@@ -72,7 +72,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def waiting(session: Session) -> int:
-    """How many have a turn or wait for one."""
+    """The number of requests that hold the lock or wait for it."""
     return len(session._lock._tickets)
 
 
@@ -84,7 +84,7 @@ def test_parts_take_turns(pool: ThreadPoolExecutor) -> None:
         futures.append(pool.submit(session.prefill, Sequence(), [token] * 6, CancelFlag(engine)))
         eventually(lambda n=i + 1: waiting(session) == n)  # type: ignore[misc]
     for n in range(1, 10):
-        # Whoever had a turn asks for the next one before anybody else's ends.
+        # A request asks for the lock again before the next request releases it.
         eventually(lambda n=n: len(engine.begun) == n and waiting(session) == min(3, 10 - n))  # type: ignore[misc]
         engine.go.release()
     for future in futures:
@@ -126,7 +126,7 @@ def test_cancel_of_the_request_that_computes(pool: ThreadPoolExecutor) -> None:
     assert (engine.begun, engine.stops) == ([1, 2], 1)
 
 
-def test_close_stops_who_computes_and_who_waits(pool: ThreadPoolExecutor) -> None:
+def test_close_stops_running_and_waiting_requests(pool: ThreadPoolExecutor) -> None:
     engine = Engine()
     session = Session(engine, "m")
     futures = [pool.submit(session.decode, Sequence(), [token], CancelFlag(engine)) for token in (1, 2)]
@@ -152,7 +152,9 @@ def test_an_interrupted_close_can_be_finished() -> None:
 
 
 @pytest.mark.parametrize("error", [WaitCancelled, KeyboardInterrupt])
-def test_who_goes_while_waiting_blocks_nobody(pool: ThreadPoolExecutor, error: type[BaseException]) -> None:
+def test_a_request_that_leaves_while_waiting_blocks_no_other(
+    pool: ThreadPoolExecutor, error: type[BaseException]
+) -> None:
     lock, held = FairLock(), threading.Event()
 
     def go_away() -> bool:

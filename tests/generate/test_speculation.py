@@ -1,4 +1,4 @@
-"""Speculative decoding: the same text to the bit, in fewer steps, and nothing uncertain is left behind."""
+"""Speculative decoding: the same text to the bit, in fewer steps, and no rejected token stays in a sequence."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ NO_END = {2: -float("inf")}
 
 
 class Always(DraftPolicy):
-    """Computes all of every draft."""
+    """A policy that computes every draft completely."""
 
     def draft_length(self, available: int, matched: int) -> int:
         return available
@@ -36,7 +36,7 @@ class Always(DraftPolicy):
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long steps take on this machine decides nothing here."""
+    """The time of steps on this machine has no effect here."""
     monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Always)
 
 
@@ -53,7 +53,7 @@ def model(path: Path) -> Iterator[Model]:
 
 @contextmanager
 def counted(model: Model) -> Iterator[list[Any]]:
-    """What the model's engine computes meanwhile, step by step."""
+    """The rows of each step that the model's engine computes."""
     forward, steps = model.engine.forward, list[Any]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model.engine, "forward", lambda segments: steps.append(segments) or forward(segments))
@@ -61,7 +61,7 @@ def counted(model: Model) -> Iterator[list[Any]]:
 
 
 def written(model: Model, prompt: str, speculates: bool, **options: Any) -> tuple[list[Any], int]:
-    """Ids and log-probabilities of a reply, those of the likeliest too, and how many steps were computed for it."""
+    """Ids and log-probabilities of a reply, with the most likely tokens, and its number of steps."""
     with pytest.MonkeyPatch.context() as patch, counted(model) as steps:
         patch.setattr(NativeEngine, "batch_invariant", speculates)
         tokens = list(model.stream(prompt, logprobs=3, **options))
@@ -79,7 +79,7 @@ def written(model: Model, prompt: str, speculates: bool, **options: Any) -> tupl
 def test_the_text_is_the_same_to_the_bit(
     model: Model, prompt: str, temp: float, seed: int, penalty: float, few: bool
 ) -> None:
-    """Of few tokens, drafts are often right, of many seldom; with penalties they depend on all that came before."""
+    """With a small vocabulary drafts are often right, with a large one seldom; penalties depend on all tokens."""
     bias = {i: NO_END[2] for i in range(320) if i not in range(100, 104)} if few else NO_END
     options = {"temp": temp, "seed": seed, "repeat_penalty": penalty, "logit_bias": bias, "max_tokens": 30}
     plain, steps = written(model, prompt, False, **options)
@@ -89,9 +89,7 @@ def test_the_text_is_the_same_to_the_bit(
     assert fewer <= steps, "a draft that was wrong costs no step"
 
 
-def test_what_repeats_itself_takes_few_steps_and_each_counts_once(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repetitive_text_takes_few_steps_and_each_counts_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "edgellm.perf.mbu.MBUEstimator.mbu", lambda estimator, steps_per_second, depth: steps_per_second
     )
@@ -112,8 +110,8 @@ def test_drafts_end_where_the_context_does(path: Path, ctx: int) -> None:
     assert reply.tokens == [70] * (ctx - n + 1)
 
 
-def test_a_conversation_goes_on_from_what_is_certain(model: Model) -> None:
-    """A reply that is left in the midst of a draft leaves the sequence as if nothing had been drafted."""
+def test_a_conversation_continues_from_accepted_tokens(model: Model) -> None:
+    """A reply that ends inside a draft leaves the sequence without drafted tokens."""
     ids = model.tokenizer.encode("the time", add_special=True)
     for taken in range(1, 12):
         sequence, session = model.engine.new_sequence(), Session(model.engine, "m")
@@ -133,7 +131,7 @@ def test_a_conversation_goes_on_from_what_is_certain(model: Model) -> None:
 
 
 class Counting:
-    """An engine that computes nothing: it notes how many rows each step has."""
+    """An engine that computes nothing and records the rows of each step."""
 
     ctx, vocab = 1000, 10
 
@@ -158,7 +156,7 @@ def decoding(engine: Any) -> tuple[SpeculativeDecoder, PromptLookup, CancelFlag]
 
 
 def test_drafts_need_no_page_of_their_own() -> None:
-    """Where memory is full a reply ends no earlier with them, and no cached sequence is evicted for a draft."""
+    """With full memory a reply ends no earlier because of drafts, and no sequence is evicted for one."""
     engine = Counting(True)
     steps, lookup, _ = decoding(engine)
     for _ in range(3 * PAGE):
@@ -219,7 +217,7 @@ def test_the_policy_is_told_what_was_accepted(monkeypatch: pytest.MonkeyPatch) -
     assert told == [("0 drafted", True), ("7 drafted", True), (1, True), (1, True), (1, False), ("0 drafted", True)]
 
 
-def test_a_token_that_nobody_bet_on_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draft_that_was_not_computed_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[tuple[int, bool]]()
 
     class Never(DraftPolicy):
@@ -240,7 +238,7 @@ def test_a_token_that_nobody_bet_on_is_judged_too(monkeypatch: pytest.MonkeyPatc
 
 def test_the_policy_follows_the_acceptance_rate() -> None:
     policy, never = DraftPolicy(), DraftPolicy()
-    assert policy.draft_length(MAX_DRAFT, 4) == 0, "nobody knows yet what a step takes"
+    assert policy.draft_length(MAX_DRAFT, 4) == 0, "the time of a step is not known yet"
     for each in policy, never:
         each.record_step(0, 0.02)
     for _ in range(50):
@@ -257,7 +255,7 @@ def test_the_policy_follows_the_acceptance_rate() -> None:
 
 
 def test_the_policy_follows_the_time_of_steps() -> None:
-    """With a third of the drafts right, a token more is worth up to a third more time; and what it takes may change."""
+    """If a third of the drafts is right, a further row may cost up to a third of a step; costs may change."""
 
     def after(one: float, two: float, four: float, eight: float) -> DraftPolicy:
         policy = DraftPolicy()
@@ -288,7 +286,7 @@ def test_the_policy_follows_the_time_of_steps() -> None:
 
 
 def test_the_policy_is_not_misled_by_disturbed_steps() -> None:
-    """The first of a kind is believed; what takes much longer than those before it is not, for a while."""
+    """The first step of a class is believed; one that takes much longer than those before is not, at first."""
 
     def after(*seconds: float) -> int:
         policy = DraftPolicy()

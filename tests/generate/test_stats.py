@@ -59,7 +59,7 @@ def test_percentiles_are_numpys(clock: Clock) -> None:
     assert stats.itl_ms == {"p50": pytest.approx(p50), "p95": pytest.approx(p95)}
 
 
-def test_nothing_is_divided_by_what_has_not_happened(clock: Clock) -> None:
+def test_no_speed_without_a_duration(clock: Clock) -> None:
     none, one, two = (run(clock, gaps).stats() for gaps in ([], [0.1], [0.1, 0.2]))
     assert (none.ttft_s, none.decode_tps, none.itl_ms) == (None, None, None)
     assert none.prefill_tps == pytest.approx(15)
@@ -81,7 +81,7 @@ def test_stats_of_a_token_stay_those_of_its_time(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(("computed", "speed"), [(0, None), (12, 6)])
-def test_an_interrupted_prefill_counts_what_was_computed(clock: Clock, computed: int, speed: float | None) -> None:
+def test_an_interrupted_prefill_counts_computed_tokens(clock: Clock, computed: int, speed: float | None) -> None:
     timer = RequestTimer(lambda: DEVICES, clock=clock)
     with pytest.raises(KeyboardInterrupt), timer.prefill(10) as progress:
         clock.now += 1

@@ -44,7 +44,7 @@ def generate(*args: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_it_is_what_convert_makes_of_the_checkpoint(tmp_path: Path) -> None:
+def test_convert_makes_it_from_the_checkpoint(tmp_path: Path) -> None:
     convert(CHECKPOINT, tmp_path / "made.gguf", "Q8_0")
     made = (tmp_path / "made.gguf").read_bytes()
     assert builtin.PATH.read_bytes() == made

@@ -31,7 +31,7 @@ CARD = "---\nlicense: apache-2.0\nbase_model: someone/Tiny-Base\n---\nA model.\n
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """A checkpoint with all that a publisher may put beside the weights, and shards of odd names."""
+    """A checkpoint with all files that publishers put beside the weights, and shards of unusual names."""
     folder = write_checkpoint(tmp_path / "made", layers=1, width=64, heads=1, kv_heads=1, ffn=64, shards=2)
     index = json.loads((folder / INDEX).read_text())
     odd = "extra_weights.v2.safetensors"
@@ -119,7 +119,7 @@ def test_the_needed_files_are_those_that_the_converter_reads(made: Path, monkeyp
 
 
 def test_a_file_that_the_converter_names_is_downloaded() -> None:
-    """Of those that are looked up under few conditions, too."""
+    """Also the files that are read only under certain conditions."""
     named: set[str] = set()
     for path in (ROOT / "converters").rglob("*.py"):
         constants = (n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant))

@@ -21,7 +21,7 @@ ZEROS = bytes(MB)
 
 PACKER = zlib.compressobj(level=1, wbits=31)
 PACKED = b"".join([*(PACKER.compress(b" " * MB) for _ in range(100)), PACKER.flush()])
-"""A hundred megabytes of spaces, which JSON may have, in half a one."""
+"""A hundred megabytes of spaces, which JSON allows, compressed to half a megabyte."""
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def shorten_the_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_listing_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.lists = SLOW[slow]
     shorten_the_minute(monkeypatch)
-    with pytest.raises(EdgeLLMError, match=r"less than 60 kB came in 0 s.*; check the network"):
+    with pytest.raises(EdgeLLMError, match=r"less than 60 kB arrived in 0 s.*; check the network"):
         ours.Hub().repository("a/b")
     assert 1 <= len(hub.asked) <= 3  # on a busy machine a connection may be shut down before the hub has read of it
 
@@ -131,13 +131,13 @@ def test_a_file_that_never_ends(slow: str, machine: Machine, hub: Hub, monkeypat
     client = ours.Hub()
     repository = client.repository(NAME)
     shorten_the_minute(monkeypatch)
-    with pytest.raises(EdgeLLMError, match="less than 60 kB came in 0 s"):
+    with pytest.raises(EdgeLLMError, match="less than 60 kB arrived in 0 s"):
         ours.pull(client, repository, ours.gguf_choices(repository)[0])
     assert 1 <= len(hub.files_asked) <= 6
 
 
 def test_a_file_of_which_each_attempt_brings_a_few_bytes(machine: Machine, hub: Hub) -> None:
-    """Each attempt brings some bytes, so that none is in vain; but it would be thousands."""
+    """Each attempt receives some bytes, but thousands of attempts would be needed."""
     hub.add(NAME, m__gguf=FILE)
     hub.faults = [breaks_off(10)] * 1000
     with pytest.raises(EdgeLLMError, match="the connection to"):

@@ -130,7 +130,7 @@ def test_a_folder_through_a_link(machine: Machine) -> None:
     assert resolve("m").samefile(elsewhere)
 
 
-def test_deep_and_large_trees_come_to_an_end(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scans_of_deep_and_large_trees_end(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.write("models/" + "d/" * 60 + "deep.gguf", model(1))
     machine.write("models/top.gguf", model(2))
     assert names() == ["top"]
@@ -152,7 +152,7 @@ def test_folders_that_may_not_be_read(machine: Machine) -> None:
 
 
 def test_folders_that_fail(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What root sees too: scanning a folder raises."""
+    """For root too: scanning a folder raises."""
     machine.write("models/secret/a.gguf")
     machine.write("models/b.gguf", model(2))
     machine.hugging_face("org/repo", "abc", "c.gguf", model(3))

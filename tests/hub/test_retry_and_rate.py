@@ -73,7 +73,7 @@ def test_a_few_bytes_or_the_same_ones_do_not_end_a_row_of_failures(monkeypatch: 
 
 
 def test_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Bytes that were here before are no part of the rate."""
+    """Bytes of an earlier run do not count for the rate."""
     now = 1000.0
     for module in (rate, pull_progress):
         monkeypatch.setattr(module, "monotonic", lambda: now)

@@ -1,4 +1,4 @@
-"""What is measured of a machine: that it is read for long enough, with every product, and leaves nothing behind."""
+"""Measurements of the machine: long enough, of every format, and all memory is freed."""
 
 import weakref
 from contextlib import nullcontext, suppress
@@ -81,7 +81,7 @@ def test_the_best_of_each_format_counts(monkeypatch: pytest.MonkeyPatch) -> None
 def test_another_program_that_takes_the_cpu_is_noticed(
     had: float, undisturbed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two threads had so many of 8 seconds."""
+    """Two threads used this many of 8 seconds."""
     wall, used = iter([100.0, 104.0]), iter([50.0, 50.0 + had])
     monkeypatch.setattr(bandwidth, "memory_benchmark", lambda threads, progress: nullcontext(lambda: 1.0))
     monkeypatch.setattr(bandwidth, "_sustained_reads", lambda read: read())
@@ -95,7 +95,7 @@ def test_another_program_that_takes_the_cpu_is_noticed(
 def test_the_share_of_the_cpu_is_that_of_all_spans(
     had: float, undisturbed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 4 threads on 2 CPUs, which could have 6 s in the two spans that do not fail, and had so many."""
+    """Four threads on 2 CPUs used this many of 6 s, in the two spans that do not fail."""
     wall, used = iter([0.0, 1.0, 10.0, 12.0, 20.0]), iter([0.0, 1.0, 7.0, 6.0 + had, 99.0])
     monkeypatch.setattr(cpu_share, "usable_cpus", lambda: 2)
     monkeypatch.setattr(cpu_share, "perf_counter", lambda: next(wall))
@@ -148,7 +148,7 @@ def test_the_memory_is_given_back_at_the_end(monkeypatch: pytest.MonkeyPatch) ->
     assert memory[0]() is None
 
 
-def test_what_three_of_four_reads_reach_lasts() -> None:
+def test_the_sustained_bandwidth_is_reached_by_three_of_four_reads() -> None:
     assert sustained_bandwidth([7.0]) == 7
     assert sustained_bandwidth([9.0, 3, 8, 9]) == 3
     assert sustained_bandwidth([9.0, 3, 8, 9, 4]) == 4

@@ -1,4 +1,4 @@
-"""What is timed, and what is made of the times: hand-computed, with a clock that counts rows."""
+"""What is timed, and the figures made of it, computed by hand, with a clock that counts rows."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, 
 
 
 class Fake(protocol.Sequence):
-    """A sequence that may forget everything when it is asked to forget a part."""
+    """A sequence that may lose all tokens when it is trimmed."""
 
     forgetful = False
 
@@ -42,7 +42,7 @@ class Fake(protocol.Sequence):
 
 
 class Counting:
-    """An engine whose clock goes on by a second for each row; `calls` are (length before, tokens, wanted)."""
+    """An engine whose clock advances by a second for each row; `calls` are (length before, tokens, wanted)."""
 
     vocab, max_rows = 50, 4
 
@@ -123,10 +123,12 @@ def result(**options: Any) -> BenchResult:
         Round(2000.0, 5000.0, False, second, slices[1]),
         Round(500.0, 100.0, True, third, slices[2]),
     ]
-    return BenchResult(chosen, 2, Roofline(weight_bytes=80, cell_bytes=1, matrix_bytes={}), 50, "0.3", False, rounds)
+    return BenchResult(
+        chosen, 2, Roofline(weight_bytes=80, kv_bytes_per_token=1, matrix_bytes={}), 50, "0.3", False, rounds
+    )
 
 
-def test_products_of_a_token_that_nobody_asks_about(model_file: ModelFile) -> None:
+def test_products_of_a_token_without_logits(model_file: ModelFile) -> None:
     shape = {"width": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "ffn": 512, "layers": 2, "types": "Q4_K"}
     with Model.open(model_file(**shape), threads=1) as model:
         layer = 256 * (256 + 128 + 128) + 256 * 256 + 3 * 256 * 512
@@ -156,7 +158,7 @@ def test_figures_by_hand() -> None:
     assert found["cold_start_s"] == 0.5
 
 
-def test_what_is_left_out_is_not_there() -> None:
+def test_a_phase_that_was_skipped_has_no_figures() -> None:
     one = result(prompt_tokens=0, against=None)
     found = bench_report("m.gguf", [one])
     assert "prefill" not in found
@@ -183,7 +185,7 @@ def test_the_last_run_is_on_top_and_those_without_a_round_are_left_out() -> None
 
 
 def test_a_round_is_disturbed_while_it_multiplies_or_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one thread gets half of the CPU while it does either; what it gets at other times does not count."""
+    """One thread gets half of the CPU during one of the two; its share at other times does not count."""
     now = {"wall": 0.0, "used": 0.0}
     kept: list[object] = []
 
@@ -217,7 +219,7 @@ def test_a_round_is_disturbed_while_it_multiplies_or_reads(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("tokens", [2, 32, 100])
-def test_the_prompt_of_a_cold_start_has_just_so_many_tokens(model_file: ModelFile, tokens: int) -> None:
+def test_the_prompt_of_a_cold_start_has_the_given_number_of_tokens(model_file: ModelFile, tokens: int) -> None:
     with Model.open(model_file(**TINY), threads=1) as model:
         text = cold_start.prompt_of(model.tokenizer, tokens)
         ids = model.tokenizer.encode(text, add_special=True)
@@ -244,7 +246,7 @@ def direct(model_file: ModelFile) -> Iterator[Any]:
 
 
 @llama_cpp
-def test_the_baseline_computes_what_we_do(model_file: ModelFile, direct: Any) -> None:
+def test_the_baseline_computes_the_same_logits(model_file: ModelFile, direct: Any) -> None:
     """The rows of two sequences at once, prompt and decoded: llama.cpp's logits are those of our engine."""
     texts = [[1, *range(10, 19)], [1, *range(30, 39)]]
     pair = [direct.new_sequence(), direct.new_sequence()]

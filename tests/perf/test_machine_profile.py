@@ -1,4 +1,4 @@
-"""What is kept of a machine's speeds, and for whom."""
+"""The machine profile: which speeds are saved, and when they are used."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_what_is_kept_is_kept_for_each_number_of_threads(home: Path) -> None:
+def test_each_number_of_threads_has_its_own_speeds(home: Path) -> None:
     assert load_profile(1) == {}
     save_profile(1, {MEMORY: 2e10, "Q4_K": 3e10})
     save_profile(4, {MEMORY: 5e10})
@@ -54,7 +54,7 @@ DAMAGED += [b'{"CPU 1": {"memory": %s}}' % value for value in NO_SPEEDS]
 
 
 @pytest.mark.parametrize("found", DAMAGED)
-def test_what_is_damaged_counts_as_nothing(home: Path, monkeypatch: pytest.MonkeyPatch, found: bytes) -> None:
+def test_a_damaged_profile_counts_as_empty(home: Path, monkeypatch: pytest.MonkeyPatch, found: bytes) -> None:
     monkeypatch.setattr(speeds, "cpu_name", lambda: "CPU")
     machine_profile_file().parent.mkdir(parents=True)
     machine_profile_file().write_bytes(found)
@@ -63,7 +63,7 @@ def test_what_is_damaged_counts_as_nothing(home: Path, monkeypatch: pytest.Monke
     assert load_profile(1) == {MEMORY: 2e10}
 
 
-def test_what_is_sound_beside_what_is_damaged_counts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_entries_beside_damaged_ones_count(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speeds, "cpu_name", lambda: "CPU")
     machine_profile_file().parent.mkdir(parents=True)
     entry = {"memory": 20_000_000_000, "Q4_K": -1, "Q6_K": 1.5e10, "kernels": jit.fingerprint()}
@@ -72,7 +72,7 @@ def test_what_is_sound_beside_what_is_damaged_counts(home: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_what_is_no_file_is_not_waited_for(home: Path) -> None:
+def test_a_fifo_does_not_block(home: Path) -> None:
     machine_profile_file().parent.mkdir(parents=True)
     os.mkfifo(machine_profile_file())
     assert load_profile(1) == {}

@@ -1,4 +1,4 @@
-"""MBU: the share of the memory's bandwidth that decoding used, and when that bandwidth is looked for."""
+"""MBU: the share of the memory's bandwidth that decoding used, and when that bandwidth is measured."""
 
 import threading
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ ENDLESS: dict[str, Any] = {"temp": 0, "logit_bias": {2: -float("inf")}}
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is known, and a few MiB of weights are enough to measure."""
+    """No bandwidth is known, and a few MiB of weights are enough to measure one."""
     monkeypatch.setenv("EDGELLM_HOME", str(tmp_path))
     monkeypatch.setattr(mbu, "_SPAN_BYTES", 8 * MIB)
 
@@ -38,7 +38,7 @@ def path(model_file: ModelFile) -> Path:
 
 @pytest.fixture
 def measurements(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """The speeds that were found, each at once."""
+    """A list of speeds, one for each measurement."""
     found: list[float] = []
 
     def measured(self: MBUEstimator) -> float:
@@ -57,7 +57,7 @@ def generate(model: Model, n: int = 16, **options: Any) -> Generation:
 
 
 def begun(model: Model, taken: int, max_tokens: int) -> Generation:
-    """A generation of which so many tokens have been taken."""
+    """A generation from which this many tokens were read."""
     generation = model.stream("the time", max_tokens=max_tokens, **ENDLESS)
     for _ in range(taken):
         next(generation)
@@ -82,14 +82,14 @@ def test_after_the_first_reply_the_share_is_known(
     assert load_profile(2) == {}, "a moment is not what lasts"
 
 
-def test_the_share_is_of_what_was_read(path: Path) -> None:
+def test_the_mbu_is_of_the_bytes_read(path: Path) -> None:
     with Model.open(path, threads=2) as model:
         mbu = generate(model).stats.mbu
     assert mbu is not None
     assert 0 < mbu < 1000
 
 
-def test_what_is_known_is_not_looked_for(path: Path, measurements: list[float]) -> None:
+def test_a_known_bandwidth_is_not_measured(path: Path, measurements: list[float]) -> None:
     save_profile(1, {MEMORY: 1e15})
     with Model.open(path, threads=1) as model:
         stats = generate(model).stats
@@ -161,7 +161,7 @@ def test_a_file_larger_than_memory_would_measure_the_disk(
     assert not measurements
 
 
-def test_a_probe_that_fails_is_nobodys_problem(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_measurement_is_ignored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise EdgeLLMError("no threads")
 

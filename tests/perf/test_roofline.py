@@ -40,7 +40,7 @@ def test_a_token_reads_every_weight_once(model_file: ModelFile) -> None:
     assert biased.matrix_bytes == {"F32": tied.weight_bytes - norms}
 
 
-def test_matrices_are_told_by_format(tmp_path: Path) -> None:
+def test_matrix_bytes_are_counted_by_format(tmp_path: Path) -> None:
     types = {"": "F32", "token_embd": "Q8_0", "ffn_up": "F16"}
     found = roofline(write_model(tmp_path / "m.gguf", **SIZES, types=types))
     others = LAYER - 4 * (64 + 64 + 64 * 96)  # without norms and ffn_up
@@ -57,16 +57,16 @@ def test_matrices_are_told_by_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kv_type", "size"), [("f16", 2), ("f32", 4)])
 def test_a_token_reads_the_cells_of_those_before_it_and_its_own(model_file: ModelFile, kv_type: str, size: int) -> None:
     found = roofline(model_file(**SIZES, types="F32"), kv_type)
-    assert found.cell_bytes == 2 * 1 * (32 + 32) * size  # layers, KV heads, key and value
-    assert found.bytes_per_token(0) == found.weight_bytes + found.cell_bytes
-    assert found.bytes_per_token(100) == found.weight_bytes + 101 * found.cell_bytes
+    assert found.kv_bytes_per_token == 2 * 1 * (32 + 32) * size  # layers, KV heads, key and value
+    assert found.bytes_per_token(0) == found.weight_bytes + found.kv_bytes_per_token
+    assert found.bytes_per_token(100) == found.weight_bytes + 101 * found.kv_bytes_per_token
 
 
 @given(
     *(st.integers(10**5, 10**11), st.integers(0, 10**6), st.integers(1, 200)),
     *(st.floats(1e9, 5e11), st.floats(1e9, 5e11)),
 )
-def test_a_prediction_stays_below_what_memory_and_arithmetic_give(
+def test_a_prediction_stays_below_both_limits(
     weights: int, cell: int, layers: int, memory: float, arithmetic: float
 ) -> None:
     def expected(
@@ -82,7 +82,7 @@ def test_a_prediction_stays_below_what_memory_and_arithmetic_give(
     assert expected(depth=200) <= tps
     assert expected(layers=layers + 1) < tps
     assert min(expected(memory=2 * memory), expected(more=2)) >= tps < expected(memory=2 * memory, more=2)
-    assert expected(threads=1) > tps, "nobody is waited for"
+    assert expected(threads=1) > tps, "one thread waits at no barrier"
 
 
 @pytest.mark.parametrize("missing", [MEMORY, "Q4_K", "Q6_K"])
@@ -115,7 +115,7 @@ GRANITE_RAPIDS = [
 
 
 @pytest.mark.parametrize(("roofline", "threads", "speeds", "tps"), ZEN_4 + ZEN_5 + GRANITE_RAPIDS)
-def test_what_was_measured_is_expected(roofline: Roofline, threads: int, speeds: dict[str, float], tps: float) -> None:
+def test_predictions_match_measurements(roofline: Roofline, threads: int, speeds: dict[str, float], tps: float) -> None:
     # The median of bench, of models with 16 layers. The Zen 4 has AVX2 alone; of the others what one thread multiplies
     # was measured.
     assert decode_tps(roofline, 16, speeds, threads) == pytest.approx(tps, rel=0.1)

@@ -1,4 +1,4 @@
-"""Streaming: whole characters only, and in the end all of the bytes."""
+"""Streaming: only complete characters, and all bytes by the end."""
 
 from pathlib import Path
 
@@ -19,21 +19,21 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 
 @given(st.binary(max_size=60))
-def test_arbitrary_bytes_come_out_as_if_decoded_at_once(tokenizer: Tokenizer, data: bytes) -> None:
+def test_arbitrary_bytes_are_decoded_as_if_at_once(tokenizer: Tokenizer, data: bytes) -> None:
     stream = IncrementalDetokenizer(tokenizer)
     pieces = [stream.push(byte) for byte in data]
     assert "".join(pieces) + stream.flush() == data.decode(errors="replace")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_a_character_comes_with_its_last_byte(tokenizer: Tokenizer, text: str) -> None:
+def test_a_character_is_complete_with_its_last_byte(tokenizer: Tokenizer, text: str) -> None:
     stream = IncrementalDetokenizer(tokenizer)
     expected = [piece for char in text for piece in [""] * (len(char.encode()) - 1) + [char]]
     assert [stream.push(byte) for byte in text.encode()] == expected
     assert stream.flush() == ""
 
 
-def test_flush_ends_an_unfinished_character_and_starts_anew(tokenizer: Tokenizer) -> None:
+def test_flush_ends_an_incomplete_character_and_starts_over(tokenizer: Tokenizer) -> None:
     stream = IncrementalDetokenizer(tokenizer)
     assert (stream.push(0xE2), stream.push(0x82), stream.flush(), stream.flush()) == ("", "", "\ufffd", "")
     assert stream.push(0x41) == "A"

@@ -1,4 +1,4 @@
-"""What a person is shown of a prompt: exactly what the model gets, and honestly whose words they are."""
+"""The inspection of a prompt: exactly the tokens of the model, with the role of each."""
 
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ def look(tokenizer: Tokenizer, template: str, messages: Sequence[Message], **arg
 
 
 def runs(tokenizer: Tokenizer, found: Inspection) -> list[tuple[str, str]]:
-    """Roles with the text of theirs, from one change to the next."""
+    """Runs of text of one role, with the role."""
     assert found.roles
     assert len(found.roles) == len(found.ids) == len(found.pieces)
     grouped = groupby(zip(found.roles, found.ids, strict=True), key=lambda pair: pair[0])
@@ -126,7 +126,7 @@ def test_every_word_is_whose_it_is(tokenizer: Tokenizer, contents: list[str]) ->
 
 @given(contents)
 @settings(deadline=None)
-def test_what_is_left_of_a_message_is_whose_it_is(tokenizer: Tokenizer, contents: list[str]) -> None:
+def test_the_rest_of_a_trimmed_message_keeps_its_role(tokenizer: Tokenizer, contents: list[str]) -> None:
     found = look(tokenizer, THINKING, user(*contents))
     said = [text for role, text in runs(tokenizer, found) if role == "user"]
     left = [content.split("</think>")[-1].lstrip("\n") for content in contents]
@@ -156,7 +156,7 @@ def test_a_thought_that_was_left_out(tokenizer: Tokenizer) -> None:
     ],
 )
 def test_templates_that_do_things_to_messages(tokenizer: Tokenizer, template: str, told: list[str] | None) -> None:
-    """What is told is true; where it cannot be known, nothing is."""
+    """Reported roles are right; an unknown origin gives no roles."""
     found = look(tokenizer, template, user("Hi, he."))
     assert found.ids
     if told is None:
@@ -195,7 +195,7 @@ def test_a_template_that_fails(tokenizer: Tokenizer) -> None:
         ("a", False, [261], ""),
     ],
 )
-def test_what_is_said_of_bos(tmp_path: Path, template: str, add_bos: bool, ids: list[int], words: str) -> None:
+def test_warnings_about_bos(tmp_path: Path, template: str, add_bos: bool, ids: list[int], words: str) -> None:
     vocabulary = {"▁": -2.0, "a": -1.0, "▁a": -0.5}
     tokenizer = Tokenizer.open(write_spm(tmp_path / "v.gguf", vocabulary, {}, add_bos_token=add_bos))
     found = look(tokenizer, template, user("a"))
@@ -210,7 +210,7 @@ def test_a_template_that_asks_for_a_bos_that_is_not_there(tokenizer: Tokenizer) 
     assert found.warnings == ["missing BOS: the template asks for one, and the model has none"]
 
 
-def test_the_space_before_text_is_nobodys(tmp_path: Path) -> None:
+def test_the_space_before_text_has_no_role(tmp_path: Path) -> None:
     tokenizer = Tokenizer.open(write_spm(tmp_path / "v.gguf", {"▁": -2.0, "a": -1.0, "▁a": -0.5}, {}))
     found = look(tokenizer, "{{ bos_token }}{{ messages[0].content }}</s>{{ messages[1].content }}é", user("a", "aa"))
     assert found.pieces[:4] == ["<s>", " a", "</s>", " a"]
@@ -227,7 +227,7 @@ def model(model_file: ModelFile) -> Iterator[Model]:
         yield model
 
 
-def test_what_a_chat_gives_to_its_model(model: Model) -> None:
+def test_the_prompt_of_a_chat(model: Model) -> None:
     chat, messages = model.chat(template_args={"x": "-"}), user("he was", "and")
     found = chat.inspect(messages)
     assert found.text == "<s>-user: he was\n-user: and\n"
@@ -239,7 +239,7 @@ def test_what_a_chat_gives_to_its_model(model: Model) -> None:
         chat.inspect([{"role": "user"}])
 
 
-def test_what_is_left_out_is_not_shown_but_told(model: Model) -> None:
+def test_dropped_messages_are_a_warning(model: Model) -> None:
     chat, messages = model.chat("S", max_tokens=10), [{"role": "system", "content": "S"}, *user("Q" * 40, "R" * 50)]
     long = chat.inspect(messages)
     assert "Q" * 40 in long.text
@@ -256,7 +256,7 @@ def test_what_is_left_out_is_not_shown_but_told(model: Model) -> None:
     assert failing.warnings == ["the chat template failed: no; choose another as --template NAME|FILE"]
 
 
-def test_the_chat_shows_what_its_settings_make_of_a_prompt(model: Model) -> None:
+def test_inspect_uses_the_settings_of_the_chat(model: Model) -> None:
     opened, messages = EdgeModel("tiny", "/tiny.gguf", model, None), user("Q" * 40, "R" * 30)
     short = {"overflow": "drop", "max_tokens": 10, "temp": 0.5, "template_args": {"x": "-"}}
     for options in (short, {**short, "max_tokens": None}):

@@ -1,4 +1,4 @@
-"""The process that renders chat templates: it ends when it is to, starts again, and knows nothing it need not know."""
+"""The process that renders chat templates: it ends, is restarted, and gets no data that it does not need."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def child() -> Iterator[psutil.Process]:
 
 
 def run(code: str, cwd: Path | None = None) -> str:
-    """What a Python prints that runs `code` in a folder."""
+    """The output of a Python that runs `code` in a folder."""
     paths = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, cwd=cwd, env=paths, check=False
@@ -96,7 +96,7 @@ time.sleep(60)
     ("cpu_s", "memory", "verdict"), [(-1.0, 1 << 40, TOO_LONG), (float("inf"), -(1 << 30), TOO_LARGE)]
 )
 def test_the_parent_looks_at_it_too(cpu_s: float, memory: int, verdict: str) -> None:
-    """Not every system keeps the limits: here nothing else does."""
+    """Here only the parent enforces the limits, as on some systems."""
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     verdicts = SimpleQueue[str]()
     watcher = RenderWatchdog(process.pid, verdicts.put)
@@ -115,7 +115,7 @@ def test_one_that_was_killed_is_replaced(child: psutil.Process) -> None:
     assert ChatTemplate("a{{ messages[0].content }}", "", "").render(USER).text == "aHi"
 
 
-def test_what_is_rendered_can_be_stopped() -> None:
+def test_a_rendering_can_be_stopped() -> None:
     template, failed = ChatTemplate("{% if endless %}" + ENDLESS + "{% endif %}ok", "", ""), list[str]()
 
     def render() -> None:
@@ -135,7 +135,7 @@ def test_what_is_rendered_can_be_stopped() -> None:
     assert template.render(USER).text == "ok"
 
 
-def test_a_stop_reaches_what_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch, child: psutil.Process) -> None:
+def test_a_stop_reaches_a_waiting_request(monkeypatch: pytest.MonkeyPatch, child: psutil.Process) -> None:
     template, running = ChatTemplate("x", "", ""), renderer._running
 
     def stopped_before() -> RenderingChild:
@@ -168,7 +168,7 @@ def test_a_program_that_ends_waits_for_no_template(child: psutil.Process) -> Non
     assert "it was closed" in failed[0]
 
 
-def test_a_stop_reaches_nobody_else() -> None:
+def test_a_stop_reaches_no_other_request() -> None:
     one, other = ChatTemplate("1", "", ""), ChatTemplate("2", "", "")
     one.stop()
     assert other.render(USER).text == "2"
@@ -212,7 +212,7 @@ print("both")
 
 @pytest.mark.parametrize("first", ["", "."])
 def test_the_folder_it_is_started_in_changes_nothing(tmp_path: Path, first: str) -> None:
-    """Be it where the parent looks for modules first, and full of modules, and not to be written to."""
+    """Even if that folder is first on sys.path, full of modules, and read-only."""
     for name in ("jinja2", "markupsafe", "json", "signal", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')")
     tmp_path.chmod(0o500)
@@ -258,7 +258,7 @@ def test_ctrl_c_in_the_terminal_is_none_of_its_business(child: psutil.Process) -
         {"text": "a\ud800", "origins": [[0, 2]]},
     ],
 )
-def test_what_comes_back_is_checked(monkeypatch: pytest.MonkeyPatch, reply: Any) -> None:
+def test_replies_of_the_process_are_checked(monkeypatch: pytest.MonkeyPatch, reply: Any) -> None:
     template = ChatTemplate("a", "", "")
     monkeypatch.setattr(RenderingChild, "ask", lambda self, request: (ANSWER, json.dumps(reply).encode()))
     with pytest.raises(EdgeLLMError, match="template failed: the process that renders it answers with something else"):

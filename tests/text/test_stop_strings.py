@@ -1,4 +1,4 @@
-"""Stop strings against a search in the whole text."""
+"""Stop strings against a search in the complete text."""
 
 import re
 
@@ -13,7 +13,7 @@ STRINGS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=4
 
 
 def cut(pieces: list[str], strings: list[str]) -> tuple[str, bool]:
-    """What should come through: all before the first stop string that a piece completes."""
+    """The expected text: all before the first stop string that a piece completes."""
     text = ""
     for piece in pieces:
         text += piece
@@ -24,7 +24,7 @@ def cut(pieces: list[str], strings: list[str]) -> tuple[str, bool]:
 
 
 @given(PIECES, STRINGS)
-def test_text_comes_through_up_to_the_first_stop_string(pieces: list[str], strings: list[str]) -> None:
+def test_text_is_passed_on_up_to_the_first_stop_string(pieces: list[str], strings: list[str]) -> None:
     stops, passed = StopStrings(strings), ""
     for piece in pieces:
         passed += stops.push(piece)
@@ -38,7 +38,7 @@ def test_text_comes_through_up_to_the_first_stop_string(pieces: list[str], strin
 
 @given(PIECES, STRINGS)
 def test_no_more_is_held_back_than_must_be(pieces: list[str], strings: list[str]) -> None:
-    """What is held is the beginning of a stop string, the longest that the text ends with."""
+    """The text held back is the longest beginning of a stop string that the text ends with."""
     stops, text, passed = StopStrings(strings), "", ""
     for piece in pieces:
         text, passed = text + piece, passed + stops.push(piece)
@@ -56,7 +56,7 @@ NAMING = st.lists(st.one_of(st.text("ab", min_size=1, max_size=2), st.sampled_fr
 
 
 def cut_hidden(pieces: list[str | int], strings: list[str]) -> tuple[str, bool]:
-    """As `cut`, looking in the text with the tokens that a string names, each of them written as it is."""
+    """As `cut`, in the text with the tokens that a stop string names."""
     text: list[str] = []
     for piece in pieces:
         text += list(piece) if isinstance(piece, str) else [NAMES[piece]]

@@ -34,7 +34,7 @@ def test_chatml_by_hand() -> None:
     assert template.render(CHAT[:2], add_generation_prompt=False).text == start
 
 
-def test_what_hugging_face_gives_to_templates() -> None:
+def test_templates_get_the_names_of_hugging_face() -> None:
     assert render("{{ bos_token }}{{ eos_token }}") == "<s></s>"
     assert render("{{ tools is none }}{{ documents is none }}") == "TrueTrue"
     assert render("{{ x | tojson }}", x={"b": "<é>'", "a": [1, None]}) == '{"b": "<é>\'", "a": [1, null]}'
@@ -70,7 +70,7 @@ def test_bad_templates_give_one_line(source: str, said: str) -> None:
     assert said in refusal(source)
 
 
-def test_arguments_are_what_json_can_hold() -> None:
+def test_arguments_must_be_json_values() -> None:
     itself: list[Any] = []
     itself.append(itself)
     for value, said in (

@@ -1,4 +1,4 @@
-"""Templates that drop what earlier turns thought: the turn after it still reuses all that stayed the same."""
+"""Templates that drop the thoughts of earlier turns: the next turn still reuses the unchanged prefix."""
 
 from itertools import takewhile
 from typing import Any
@@ -28,7 +28,7 @@ GREEDY: dict[str, Any] = {"max_tokens": 8, "temp": 0, "logit_bias": {2: -float("
 
 
 def common(left: list[int], right: list[int]) -> int:
-    """How many ids the two begin with alike."""
+    """The length of the common prefix."""
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False))))
 
 

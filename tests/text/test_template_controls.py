@@ -1,4 +1,4 @@
-"""Control tokens are the template's alone: no message forges one, whatever a template does to it."""
+"""Only the template makes control tokens: no message forges one, whatever a template does with it."""
 
 from pathlib import Path
 
@@ -111,7 +111,7 @@ def test_no_control_token_has_a_character_of_a_message(tmp_path: Path, expressio
         ("'<|' ~ mode ~ '|>' if mode == 'fast' else ''", "user"),
     ],
 )
-def test_what_a_template_puts_together_is_a_control_token(tmp_path: Path, expression: str, role: str) -> None:
+def test_a_control_text_that_the_template_joins_is_a_control_token(tmp_path: Path, expression: str, role: str) -> None:
     special = dict.fromkeys(["<|im_end|>", "<|user|>", "<|critic-1|>", "<|fast|>"], 3)
     tokenizer = Tokenizer.open(write_bpe(tmp_path / "v.gguf", ["h e"], special))
     template = ChatTemplate(EVERY.format(expression), "", "<|im_end|>")

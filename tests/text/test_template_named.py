@@ -78,7 +78,7 @@ def test_a_file_is_read_as_it_is_but_for_a_byte_order_mark(tmp_path: Path, mark:
     assert template_source(str(path)) == "{{ 'ü' }}\r\n"
 
 
-def test_what_is_neither_name_nor_text_file_lists_the_names(tmp_path: Path) -> None:
+def test_an_unknown_template_lists_the_names(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"{{ '\xfc' }}")
     for given, problem in (
         ("no\nsuch", "no\\nsuch is no built-in template and cannot be read: No such file"),

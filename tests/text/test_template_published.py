@@ -89,7 +89,7 @@ def test_published_templates_render_as_in_transformers(path: Path, chat: str) ->
 @pytest.mark.skipif(not TEMPLATES, reason="no shared data beside the project")
 @pytest.mark.parametrize("chat", CHATS)
 def test_ids_are_those_of_the_rendered_text(chat: str) -> None:
-    """No message here forges anything, so keeping forgeries out changes nothing."""
+    """No message here forges a control token, so masking changes nothing."""
     tokenizer = Tokenizer.open(SHARED / "vocab" / "qwen2.gguf")
     for name in ("Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B"):
         source = (SHARED / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def test_ids_are_those_of_the_rendered_text(chat: str) -> None:
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_no_message_forges_a_control_token_in_published_templates(path: Path, tmp_path: Path) -> None:
-    """Whatever they cut out of messages: the control tokens are those of as many harmless letters."""
+    """Whatever they cut from messages, the control tokens are those of harmless text of the same length."""
     source = path.read_text(encoding="utf-8")
     written = re.findall(r"<\|\w+\|>|</?\w+>|\[/?[A-Z_]+\]|<｜[^｜]+｜>", source)
     controls = ["</s>", *sorted(set(written) - {"</s>"})[:4]]

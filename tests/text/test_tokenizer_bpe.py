@@ -17,7 +17,7 @@ MADE = {merge.replace(" ", ""): 256 + i for i, merge in enumerate(MERGES)}
 
 
 def reference(word: str) -> list[int]:
-    """Of all neighbours, the leftmost pair that is first in MERGES merges, over and over."""
+    """The leftmost pair with the best rank in MERGES merges, again and again."""
     symbols = [LETTERS[byte] for byte in word.encode()]
     while pairs := {(m, i) for i in range(len(symbols) - 1) if (m := " ".join(symbols[i : i + 2])) in MERGES}:
         _, i = min((MERGES.index(merge), i) for merge, i in pairs)
@@ -65,7 +65,7 @@ def test_words_are_cut_as_gpt2_and_llama3_do(tmp_path: Path) -> None:
     assert words(gpt2, "xin he") == ["x", "in", " he"]
 
 
-def test_a_word_that_is_a_token_is_taken_whole_only_with_ignore_merges(tmp_path: Path) -> None:
+def test_a_word_that_is_a_token_skips_merges_only_with_ignore_merges(tmp_path: Path) -> None:
     path = write_bpe(tmp_path / "v.gguf", MERGES, {"wow": 1})
     assert words(Tokenizer.open(path), "wow") == ["w", "ow"]
     assert words(Tokenizer.open(path, pre="llama-bpe"), "wow") == ["wow"]

@@ -1,4 +1,4 @@
-"""Files that are damaged or ask for what is not there: one line that says what is wrong."""
+"""Damaged files and unsupported tokenizers: an error of one line."""
 
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def test_missing_keys(tmp_path: Path) -> None:
         assert f"has no key {key}" in message(path, ModelFileError)
 
 
-def test_what_is_not_supported_is_named(tmp_path: Path) -> None:
+def test_unsupported_features_are_named(tmp_path: Path) -> None:
     told = message(write(tmp_path / "b.gguf", "bert", ["a"]), UnsupportedModelError)
     assert "b.gguf" in told and '"bert"' in told and "gpt2, llama" in told
     told = message(write_bpe(tmp_path / "v.gguf", ["h e"], {}, pre="no\nsuch"), UnsupportedModelError)

@@ -60,7 +60,7 @@ WITHOUT_MARK = st.text(st.characters(exclude_characters="\u2581", exclude_catego
 
 @settings(max_examples=60)
 @given(st.lists(st.one_of(st.sampled_from(PARTS), WITHOUT_MARK)).map("".join))
-def test_texts_come_back(tokenizer: Tokenizer, text: str) -> None:
+def test_texts_round_trip(tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode(text, add_special=True)
     assert ids[:1] == [1]
     assert tokenizer.decode(ids) == text
@@ -68,7 +68,7 @@ def test_texts_come_back(tokenizer: Tokenizer, text: str) -> None:
 
 @settings(max_examples=60)
 @given(st.binary())
-def test_bytes_come_back_as_far_as_they_are_text(tokenizer: Tokenizer, data: bytes) -> None:
+def test_bytes_round_trip_if_they_are_utf8(tokenizer: Tokenizer, data: bytes) -> None:
     ids = [3 + byte for byte in data]
     text = data.decode(errors="replace")
     assert b"".join(map(tokenizer.token_bytes, ids)) == data

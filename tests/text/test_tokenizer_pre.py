@@ -147,14 +147,14 @@ def test_no_rule_loses_a_byte(tokenizer: Tokenizer, text: str) -> None:
 
 @settings(max_examples=40)
 @given(st.binary())
-def test_bytes_come_back_as_far_as_they_are_text(tokenizer: Tokenizer, data: bytes) -> None:
+def test_bytes_round_trip_if_they_are_utf8(tokenizer: Tokenizer, data: bytes) -> None:
     text = data.decode(errors="replace")
     assert tokenizer.decode(tokenizer.encode(text)) == composed(tokenizer, text)
     assert tokenizer.decode(data) == text  # ids below 256 are the bytes
 
 
 @pytest.mark.parametrize("pre", ["llama-bpe", "tekken"])
-def test_bos_comes_once_where_the_name_asks_for_it(tmp_path: Path, pre: str) -> None:
+def test_bos_is_added_once_if_the_name_asks_for_it(tmp_path: Path, pre: str) -> None:
     path = write_bpe(tmp_path / "v.gguf", ["h e"], {"<s>": 3, "</s>": 3}, pre=pre, bos_token_id=257, eos_token_id=258)
     tokenizer = Tokenizer.open(path)
     assert tokenizer.encode("h", add_special=True) == [257, 104]

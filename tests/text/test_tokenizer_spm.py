@@ -17,7 +17,7 @@ FIRST = 259  # the id of the first word
 
 
 def reference(text: str, words: dict[str, float]) -> list[int]:
-    """The best scored, leftmost pair merges, over and over; what is no word is bytes."""
+    """The leftmost pair with the best score merges, again and again; unknown text becomes bytes."""
     symbols = list(text.replace(" ", "▁"))
     ids = {word: FIRST + i for i, word in enumerate(words)}
     while pairs := [i for i in range(len(symbols) - 1) if symbols[i] + symbols[i + 1] in words]:
@@ -58,7 +58,7 @@ def test_decoding_gives_the_text_back(tokenizer: Tokenizer, text: str) -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from(["<s>", "<user>", "<user>x", "<|im_end|>", " ", "a", "é", "[ctl]"])))
-def test_special_tokens_come_back_too(tokenizer: Tokenizer, parts: list[str]) -> None:
+def test_special_tokens_round_trip_too(tokenizer: Tokenizer, parts: list[str]) -> None:
     text = "".join(parts)
     ids = tokenizer.encode(text, parse_special=True)
     assert tokenizer.decode(ids, special=True) == text

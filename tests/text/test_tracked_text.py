@@ -16,7 +16,7 @@ from edgellm.text.rendering.tracked_text import MESSAGE, TEMPLATE, UNKNOWN
 from edgellm.text.template import ChatTemplate
 
 LETTERS = "жЖШш", "λΛΩω"
-"""Of the first message and the second, in both cases."""
+"""Origins of the first and the second message."""
 
 OWN = TEMPLATE, *(chr(MESSAGE + i) for i in range(2))
 LITERALS = ["''", "' '", "'a'", "'Ab'", "'b a'", "'\\n'", "'a\\nb\\n'"]
@@ -39,7 +39,7 @@ KEEPING = [
     *("({0} if 'ж' in {1} else {2})", "(['b', {0}] | map('upper') | join)", "([{0}, {1}] | sort | join)"),
     *("{{'a': {0}}}.a", "([{0}, {1}] | unique | join({2}))", "f({0}, {1})", "({0} | batch(2) | map('join') | join)"),
 ]
-"""Operations of which it is known which character goes where."""
+"""Operations that keep the origin of each character."""
 
 LOSING = [
     *(
@@ -144,7 +144,7 @@ def test_nothing_of_a_message_is_ever_taken_for_the_templates(source: str, messa
 
 @given(templates(KEEPING, OUTPUTS), messages)
 @settings(deadline=None, max_examples=100)
-def test_what_is_the_templates_is_known(source: str, messages: list[dict[str, Any]]) -> None:
+def test_text_of_the_template_is_known_as_such(source: str, messages: list[dict[str, Any]]) -> None:
     for character, origin in characters(source, messages):
         if not character.isspace():
             whose = next((own for letters, own in zip(LETTERS, OWN[1:], strict=True) if character in letters), TEMPLATE)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from tui.instruments.panel import Panel
     from tui.instruments.status_line import StatusLine
 
-_HOME_OF = {"Panel": "tui.instruments.panel", "StatusLine": "tui.instruments.status_line"}
+_MODULE_OF = {"Panel": "tui.instruments.panel", "StatusLine": "tui.instruments.status_line"}
 
 __all__ = ["Panel", "StatusLine"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'tui.instruments' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)

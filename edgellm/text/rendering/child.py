@@ -82,9 +82,8 @@ def _start() -> subprocess.Popen[bytes]:
     executable = sys.executable or ""
     options: dict[str, Any] = {"start_new_session": True}
     if sys.platform == "win32":
-        executable = getattr(
-            sys, "_base_executable", executable
-        )  # the one of a virtual environment would start another process
+        # The executable of a virtual environment would start another process.
+        executable = getattr(sys, "_base_executable", executable)
         options = {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP}
     return subprocess.Popen(
         [executable, "-I", "-S", "-c", _MAIN, *_folders()],

@@ -45,7 +45,7 @@ class RenderLimits:
         return 6 * self.text + 24 * self.runs + MIB
 
     @contextmanager
-    def kept(self, idle_memory: int) -> Iterator[None]:
+    def enforced(self, idle_memory: int) -> Iterator[None]:
         """Have the operating system enforce the limits on this process, as far as it can."""
         if sys.platform == "win32":
             yield

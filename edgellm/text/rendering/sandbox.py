@@ -69,16 +69,16 @@ class _Literals(NodeTransformer):
         self._literals = literals
 
     def visit_Const(self, node: nodes.Const) -> nodes.Expr:  # noqa: N802
-        return self._kept(node.value) if isinstance(node.value, str) else node
+        return self._literal(node.value) if isinstance(node.value, str) else node
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Expr:  # noqa: N802
-        return nodes.MarkSafeIfAutoescape(self._kept(node.data))
+        return nodes.MarkSafeIfAutoescape(self._literal(node.data))
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802
         self.generic_visit(node)
         return nodes.Filter(nodes.List(node.nodes), "join", [], [], None, None)
 
-    def _kept(self, text: str) -> nodes.Expr:
+    def _literal(self, text: str) -> nodes.Expr:
         self._literals.append(TrackedText(replace_surrogates(text), TEMPLATE))  # an escape may have made one
         place = nodes.Const(len(self._literals) - 1)
         return nodes.Getitem(nodes.EnvironmentAttribute("literals"), place, "load")

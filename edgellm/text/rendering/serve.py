@@ -32,7 +32,7 @@ from edgellm.text.rendering.tracked_text import ARGUMENT, MESSAGE, SHARED_WORD, 
 
 _COMMON_ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
 _KEPT_TEMPLATES = 8
-_LONGEST_PROBLEM = 1000
+_MAX_PROBLEM_LENGTH = 1000
 
 
 class _Compiled(NamedTuple):
@@ -56,7 +56,7 @@ def main() -> None:
         except EOFError:
             break
         limits = RenderLimits.of(len(request))
-        with limits.kept(idle):
+        with limits.enforced(idle):
             code, reply = _reply(request, limits)
         send(replies, code, reply)
     os._exit(0)
@@ -136,4 +136,4 @@ def _marked(value: Any, origin: str) -> Any:
 
 
 def _refused(how: str, problem: str) -> dict[str, Any]:
-    return {"refused": [how, problem[:_LONGEST_PROBLEM]]}
+    return {"refused": [how, problem[:_MAX_PROBLEM_LENGTH]]}

@@ -10,9 +10,8 @@ from edgellm.text.rendering.limits import MIB, TOO_LARGE, TOO_LONG, RenderLimits
 
 _CHECK_S, _MAX_S = 0.02, 30.0
 _IDLE_MEMORY = 48 * MIB
-_CPU_SLACK_S = (
-    0.1 if sys.platform == "win32" else 1.0
-)  # elsewhere the kernel enforces the limit, and should do so first
+_CPU_SLACK_S = 0.1 if sys.platform == "win32" else 1.0
+"""Seconds of CPU time beyond the limit. All systems but Windows enforce the limit themselves, usually before that."""
 
 
 class RenderWatchdog:
@@ -21,7 +20,7 @@ class RenderWatchdog:
     def __init__(self, pid: int, kill: Callable[[str], None]) -> None:
         self._pid, self._kill = pid, kill
         self._requests: SimpleQueue[tuple[RenderLimits, threading.Event] | None] = SimpleQueue()
-        threading.Thread(target=self._work, name="rendering watcher", daemon=True).start()
+        threading.Thread(target=self._work, name="rendering watchdog", daemon=True).start()
 
     @contextmanager
     def watching(self, limits: RenderLimits) -> Iterator[None]:
