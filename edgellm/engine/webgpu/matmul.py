@@ -19,7 +19,7 @@ LANES = 64
 _TILE, _MATMUL_LANES = 4, 128
 """Rows of W of a tile of matrix × vector, and threads of a workgroup of matrix × matrix."""
 
-_ENOUGH, _MOST_TILES = 1024, 8
+_BUSY_WORKGROUPS, _MAX_TILES = 1024, 8
 """Workgroups that keep a GPU busy; if matrix × vector has more tiles, a workgroup has several, up to the latter."""
 
 
@@ -78,7 +78,7 @@ class MatmulLowering:
         steps = []
         for run in matmul_runs(matrices, gated=gated):
             tiles = _tiles(run.slices[:1] if gated else run.slices)
-            each = max(1, min(_MOST_TILES, tiles // _ENOUGH))
+            each = max(1, min(_MAX_TILES, tiles // _BUSY_WORKGROUPS))
             packs = all(self._uses_packed_dot(matrix) for matrix, _ in run.slices)
             steps.append(
                 self.dispatch(
