@@ -62,7 +62,7 @@ class _Window:
 
 
 class AdaptiveThreads:
-    """`threads`, up to `max_threads`, is the number of threads for the next step; call `record_step` after each step."""
+    """`threads`, up to `max_threads`, is the number for the next step; call `record_step` after each step."""
 
     def __init__(self, max_threads: int) -> None:
         self.threads = self._max_threads = max_threads

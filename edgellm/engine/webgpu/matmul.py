@@ -131,7 +131,7 @@ class MatmulLowering:
         s = self._scratch
         grid = (-(-x.width // (32 * LANES)), "rows", 1)
         buffers, files = [x.buffer, s.packed, s.scales], ["formats/bits", "rounding", "x_packed"]
-        return self.dispatch("quantize", {"X_QUADS": x.width // 4}, buffers, grid, files)
+        return self.dispatch("quantize", {"X_VEC4S": x.width // 4}, buffers, grid, files)
 
     def _uses_packed_dot(self, matrix: Matrix) -> bool:
         return PACKED_DOT in self._gpu.features and matrix.format in QUANTIZED_FORMATS
@@ -151,7 +151,7 @@ class MatmulLowering:
         s, model = self._scratch, self._model
         constants: dict[str, Constant] = {
             "COLUMNS": model.width,
-            "X_QUADS": s.x.width // 4,
+            "X_VEC4S": s.x.width // 4,
             "EPS": model.eps,
             "GATHERED": gathered,
         }
