@@ -14,7 +14,7 @@ KV_BLOCK_PAGES = 4
 """Pages of a KV block."""
 
 QUERY_TILE = 72
-"""The most queries that go through the pages together: a multiple of 4 and of 6, the queries of a micro-tile, and enough
+"""The most queries that go through the pages together: a multiple of 4 and 6, the queries of a micro-tile, and enough
 that converting a page to float32 takes a small part of the time."""
 
 MAX_KV_SPLITS, MAX_SPLIT_ROWS, MAX_PARTIALS = 8, 16, 256
