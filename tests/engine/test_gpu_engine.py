@@ -308,7 +308,7 @@ def test_several_tiles_of_rows_in_a_workgroup(model_file: ModelFile, monkeypatch
 def test_blocks_of_a_prompt_are_submitted_together_while_that_is_quick(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, seconds: float, together: list[int]
 ) -> None:
-    """So that a stop is seen soon: each block takes so many seconds here."""
+    """Submissions are short, so that a stop is seen soon; here each block takes this many seconds."""
     with on(model_file(**(TINY | {"layers": 8})), 8) as engine:
         gpu, blocks, clock, found = gpu_of(engine), [0], [0.0], list[int]()
         steps, wait = gpu._steps, gpu.gpu.wait

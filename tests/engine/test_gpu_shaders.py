@@ -1,4 +1,4 @@
-"""Every shader on its own, against NumPy: products of each format, and what lies between them."""
+"""Every shader on its own, against NumPy: matmuls of each format, and the shaders between them."""
 
 from collections.abc import Iterator
 from typing import Any
