@@ -83,7 +83,7 @@ def _put_row(op: int, t: int, unit: int, sums: int) -> None:
 
 def _define(name: str, fmt: Any, tuning: Tuning) -> None:
     """Register the kernel of a format."""
-    packed_bytes, few = tuning.float_packed_bytes, tuning.decode_rows
+    packed_bytes, few = tuning.float_packed_bytes, tuning.float_decode_rows
     assert packed_bytes <= MAX_PACKED_BYTES, "scratch has no room for packed rows"
     ops = float_ops(fmt, packed_bytes)
     multiply_four = multiply_four_of(fmt, ops, prefetch_ahead(tuning, ops.step))
