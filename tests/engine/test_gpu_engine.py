@@ -296,7 +296,7 @@ def test_a_token_is_one_submission_of_few_dispatches(model_file: ModelFile) -> N
 
 def test_several_tiles_of_rows_in_a_workgroup(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """As large matrices have them."""
-    monkeypatch.setattr(matmul, "_ENOUGH", 5)
+    monkeypatch.setattr(matmul, "_BUSY_WORKGROUPS", 5)
     path, ids = model_file(**(TINY | {"ffn": 100})), some_ids(6)
     with on(path, 0) as engine:
         wanted = logits(engine, ids)

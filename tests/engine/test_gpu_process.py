@@ -244,7 +244,7 @@ def test_a_mistake_of_ours_is_told_as_such() -> None:
     code, payload = GPUWorker().answer(CALL, packed(("ensure_pages", (3,))), lambda progress: None)
     error = unpacked(payload)
     assert (code, type(error)) == (RAISED, RuntimeError)
-    assert "AssertionError: it comes first" in str(error)
+    assert "AssertionError: the upload comes first" in str(error)
 
 
 def test_no_memory_in_its_process_is_a_fault_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
