@@ -26,6 +26,6 @@ def dequantize(kind: GGMLType, data: NDArray[np.uint8], folder: Path) -> NDArray
     kernel = _Kernel(jit.load([name], folder)[name])
     data = np.ascontiguousarray(data)
     weights = np.empty(len(data) // kind.nbytes * kind.block, np.float32)
-    spare = ctypes.c_int64()
-    kernel(ctypes.addressof(spare), None, data.ctypes.data, len(weights), weights.ctypes.data)
+    unused = ctypes.c_int64()
+    kernel(ctypes.addressof(unused), None, data.ctypes.data, len(weights), weights.ctypes.data)
     return weights

@@ -75,10 +75,10 @@ def encode_into(
     if not target.flags.writeable:
         raise ValueError("target cannot be written")
     weights = 0 if importance is None else _checked_importance(importance, values.shape[1]).ctypes.data
-    result, spare = _EncodeResult(), ctypes.c_int64()
+    result, unused = _EncodeResult(), ctypes.c_int64()
     addresses = (weights, target.ctypes.data, ctypes.addressof(result))
     kernel = _Kernel(jit.load([name], folder)[name])
-    kernel(ctypes.addressof(spare), None, values.ctypes.data, *values.shape, *addresses)
+    kernel(ctypes.addressof(unused), None, values.ctypes.data, *values.shape, *addresses)
     if result.first_bad >= 0:
         raise NotEncodableError(kind, result.first_bad, float(values.reshape(-1)[result.first_bad]))
     return result.error, result.squares

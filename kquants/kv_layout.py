@@ -14,8 +14,8 @@ KV_BLOCK_PAGES = 4
 """Pages of a KV block."""
 
 QUERY_TILE = 72
-"""Most queries that go through the pages together: a multiple of four and of six, the queries of a micro-tile, and so
-many that converting a page to float32 takes little of their time."""
+"""The most queries that go through the pages together: a multiple of 4 and 6, the queries of a micro-tile, and enough
+that converting a page to float32 takes a small part of the time."""
 
 MAX_KV_SPLITS, MAX_SPLIT_ROWS, MAX_PARTIALS = 8, 16, 256
 """Split-KV: batches of up to MAX_SPLIT_ROWS rows have their KV blocks distributed over up to MAX_KV_SPLITS units of

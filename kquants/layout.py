@@ -6,9 +6,9 @@ TILE_ROWS = 16
 STRIP = 4
 """Tiles of W that prefill works on together."""
 
-MOST_ROWS = 256
-"""Rows of a batch at most, for which scratch has room: enough to read each weight once for many tokens, few enough
-to stop soon and to stay in the second-level cache (512 were a tenth slower)."""
+MAX_BATCH_ROWS = 256
+"""The most rows of a batch, for which scratch has room: enough to read each weight once for many tokens, few enough
+to stop soon and to stay in the second-level cache (512 rows: a tenth slower)."""
 
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
@@ -16,11 +16,12 @@ FEW_ROWS = 16
 SPLIT_K_ROWS = 8
 """Rows of x, at most, whose parts decode interleaves for split-K (`kquants.matmul.decode`)."""
 
-MOST_TOKENS = 16
-"""Matmuls take rows of x in groups of up to 16, and read the last group whole: buffers have room for it."""
+PADDING_ROWS = 16
+"""Rows that buffers have behind those of the batch: matmuls take rows of x in groups of up to 16, and read the last
+group whole."""
 
 UNPACKED_BYTES = 8 * 8 * 64 + 9 * (2 + 8 + 2) * 64
-"""Scratch for an unpacked tile at most: eight blocks of bytes, and nine units with what Winograd's inner product needs
+"""The most scratch for an unpacked tile: eight blocks of bytes, and nine units with what Winograd's inner product needs
 (`kquants.matmul.winograd_layout`). Blocks of int16 come with fewer bytes for units."""
 
 DOTS_BYTES = 8 * 16 * 64
@@ -28,10 +29,12 @@ DOTS_BYTES = 8 * 16 * 64
 rows of x as int16."""
 
 FLOAT_ROWS = 66
-"""Rows of x that meet tiles of float weights together, whole register tiles of 3 and of 6. Their sums (270 KB) and the
-columns of x for one packed part of W (68 KB, or 135 beside float16; with AVX-512 twice that) stay in a second-level
-cache of 512 KB, with AVX-512 in one of 1 MB. (Measured on Zen 4: with AVX2 alone up to 2 % faster than 48, as fast as
-96; with AVX-512 BF16 2 % faster than 36, 1 % slower than 132.)"""
+"""Rows of x that are multiplied by tiles of float weights together: whole register tiles of 3 and of 6.
+
+Their sums (270 KB) and the columns of x for one packed part of W (68 KB, or 135 beside float16; with AVX-512 twice
+that) stay in a second-level cache of 512 KB, with AVX-512 in one of 1 MB. (Measured on Zen 4: with AVX2 alone up to 2 %
+faster than 48, as fast as 96; with AVX-512 BF16 2 % faster than 36, 1 % slower than 132.)
+"""
 
 MAX_PACKED_BYTES = 2048
 """Room for `kquants.tuning.Tuning.float_packed_bytes`."""
@@ -44,7 +47,7 @@ X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
 
 X_BLOCK_BYTES = 16
-"""What quantized activations have for every 32 int8: see `kquants.activations.quantized`."""
+"""Bytes of the scale and the sums of every 32 quantized activations: see `kquants.activations.quantized`."""
 
 BLOCK_GROUP_BYTES, SUPER_GROUP_BYTES = 384, 448
 """Bytes of a group of a row, for formats without and with super-blocks: whole cache lines."""
@@ -53,7 +56,7 @@ INT16_GROUP_BYTES = 2 * X_GROUP
 """Bytes of a group of super-blocks as int16, for AMX: see `kquants.activations.super_quantized`."""
 
 LARGEST_SUM = 1023
-"""Most that the magnitudes of 16 int8 of activations for super-blocks add up to: 32 times that is an int16."""
+"""The largest sum of the magnitudes of 16 int8 of activations for super-blocks: 32 times that is an int16."""
 
 PIECE = 256
 """Columns of one unit of the ops that split rows: enough work to be worth taking, and eight blocks of 32."""
@@ -95,8 +98,8 @@ def matmul_scratch(columns: int, name: str) -> int:
     With quantized weights, the last rows of W need 17 bytes a column, and interleaved rows of x the bytes of quantized
     x. BF16 needs x as bfloat16, of which the last register tile of rows is read whole; it is counted on any CPU.
     """
-    sums = 2 * 64 * MOST_ROWS
+    sums = 2 * 64 * MAX_BATCH_ROWS
     few = 17 * columns + SPLIT_K_ROWS * super_quantized_bytes(columns) + 2 * 64
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + few
-    x = (MOST_ROWS + MOST_TOKENS) * in_odd_lines(2 * columns) if name == "BF16" else 0
+    x = (MAX_BATCH_ROWS + PADDING_ROWS) * in_odd_lines(2 * columns) if name == "BF16" else 0
     return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)

@@ -9,7 +9,7 @@ order. An op's record has OP_WORDS words, and a program is an array of such reco
 A batch's record has the words of BatchRecord:
 
     word  0    1       2      3           4       5           6         7
-          rows outputs tokens page_tables visible output_rows rotations pages
+          rows outputs tokens page_tables visible output_rows cos_sin   pages
 
 Rows of activations (x, y, h, q, k, v) are float32, padded with zeros to whole vectors of 16; `x_bytes` is the number of
 bytes from a row of x to the next, and `y_bytes` and the others likewise. The layout of quantized rows is in
@@ -20,7 +20,7 @@ import struct
 from typing import Any, NamedTuple
 
 Word = Any
-"""An int64 in a kernel. In a program also what a device turns into an address, or None for null."""
+"""An int64 in a kernel. In a program also a Tensor or Buffer, which a device replaces by its address; None is null."""
 
 OP_WORDS = 16
 """Words of an op's record."""
@@ -54,11 +54,11 @@ class BatchRecord(NamedTuple):
     page_tables: Word = 0
     """int64[rows], address of the page table (int32 page ids) of the row's sequence."""
     visible: Word = 0
-    """int32[rows], how many cells of its sequence the row attends to, its own the last."""
+    """int32[rows], number of cells of its sequence that the row attends to; the last one is its own."""
     output_rows: Word = 0
     """int32[outputs], the rows whose logits are wanted."""
-    rotations: Word = 0
-    """float32[positions, rope_dim / 2, 2], cosine and sine of each pair's angle."""
+    cos_sin: Word = 0
+    """float32[positions, rope_dim / 2, 2], cosine and sine of each pair's angle: the RoPE table."""
     pages: Word = 0
     """int64[pages], address of each KV page, by page id."""
 

@@ -43,13 +43,13 @@ class Tuning:
 
     # --- matmul of a few rows of x: decode ---
     decode_rows: int = 2
-    """Rows of x, at most, that are multiplied straight from W; for more, W is unpacked first."""
+    """The most rows of x that are multiplied straight from W; for more rows, W is unpacked first."""
     decode_rows_winograd: int = 2
     """The same for formats that are multiplied by Winograd's inner product, which take longest to unpack."""
     decode_row_pairs: tuple[str, ...] = ()
-    """Formats of which one row of x meets two rows of W in a register: `kquants.matmul.row_pairs`."""
+    """Formats for which one row of x is multiplied by two rows of W in a register: `kquants.matmul.row_pairs`."""
     decode_row_by_row: tuple[str, ...] = ()
-    """Formats of which one row of x meets the rows of W one by one: `kquants.matmul.row_by_row`."""
+    """Formats for which one row of x is multiplied by the rows of W one by one: `kquants.matmul.row_by_row`."""
     decode_prefetch: Distances = (0, 4096)
     """Prefetches beside a super-block of a tile: bytes beyond the same super-block of the next tile, in this order."""
     decode_prefetch_by_bits: Mapping[int, Distances] = field(default_factory=dict)
@@ -89,13 +89,15 @@ class Tuning:
     winograd: bool = False
     """Whether formats of 4 bits with minima are multiplied by Winograd's inner product: `kquants.formats.winograd`."""
     amx: bool = False
-    """Whether many rows of x meet W in AMX tiles; beyond `decode_rows`."""
+    """Whether more than `decode_rows` rows of x are multiplied by AMX tiles."""
     largest_x: int = 127
     """Largest magnitude of an int8 of activations for formats with super-blocks."""
     column_bytes: int = 16
     """Bytes of each row of a tile that are loaded, and transposed, at once."""
 
     # --- matmul of float weights ---
+    float_decode_rows: int = 2
+    """The most rows of x that are multiplied straight from W, which is read for each of them."""
     float_x_rows: int = 3
     """Rows of x in a register tile, with four of W: the sums, a register of each x and one of W fill the registers."""
     float_packed_bytes: int = 1024
@@ -126,7 +128,7 @@ _SPLIT_K = {2: (4,), 3: (4,), 4: (4,), 5: (4, 16), 6: (4, 16), 7: (4, 8), 8: (4,
 #   it read them at 0.82 to 0.93 of the memory's bandwidth, and steps gained 3 to 5 % by split-K. Rows of 8,192 columns:
 #   Q8_0 4 parts 0.87, 8 parts 0.94; Q6_K 4 parts 0.86 to 0.92, 16 parts 0.91 to 1.0. Q6_K gains nothing by 8, Q8_0 no
 #   more by 16; four parts of Q4_K are small enough. (14,336 columns of Q4_K: 8 or 16 would gain 2 to 6 %, and take a
-#   third longer to compile.) MXFP4 (5 bits), IQ4_NL and IQ4_XS (7) are taken to be like their neighbours.
+#   third longer to compile.) MXFP4 (5 bits), IQ4_NL and IQ4_XS (7) are assumed to be alike.
 
 _AVX512_VNNI = Tuning(
     lowering="AVX-512 VNNI",
@@ -155,6 +157,8 @@ _AVX512_VNNI = Tuning(
     # measured on Zen 5: with the first alone, eight sequences decode 2 to 3 % slower (Granite Rapids: 4 to 7 %).
     column_bytes=32,
     # measured on Zen 5: half the loads; a row of x times weights in the caches takes 1 to 10 % fewer cycles, by format.
+    float_decode_rows=4,
+    # measured on Zen 4 with AVX-512: four rows of F16 as fast in both ways, three 1.3 times; of BF16 1.5 and 1.7 times.
     float_x_rows=6,
     # measured on Zen 4 with AVX-512: BF16 at 0.89 of the speed by 2 rows of W and 12 of x.
     float_packed_bytes=2048,
@@ -173,6 +177,7 @@ _AVX512 = replace(
     _AVX512_VNNI,
     lowering="AVX-512",
     decode_rows=2,
+    float_decode_rows=2,
     prefill_tiles=1,
     prefill_all_sub_blocks=False,
     prefill_via_int16=True,

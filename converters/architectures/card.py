@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", int, float)
 
-_LONGEST = 1 << 18  # characters of front matter, for which PyYAML takes two seconds
+_MAX_CHARACTERS = 1 << 18
+"""Characters of the longest front matter; PyYAML takes two seconds for it."""
 
 _WORDS = ("license", "tags", "pipeline_tag", "languages", "language")
 _SOURCES = ("base_model", "base_models", "base_model_sources", "datasets", "dataset", "dataset_sources")
@@ -65,12 +66,16 @@ def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters:
 def _sampling(checkpoint: Checkpoint) -> dict[str, int | float]:
     path, values = checkpoint.path / "generation_config.json", checkpoint.json("generation_config.json")
     given = Config(path, {} if values is None else values)
-    whole = {name: _hint(partial(given.integer, key, least=-1)) for key, name in _INTEGERS.items() if key in given}
-    found = whole | {name: _hint(partial(given.number, key)) for key, name in _NUMBERS.items() if key in given}
+    whole = {
+        name: _number_or_none(partial(given.integer, key, least=-1)) for key, name in _INTEGERS.items() if key in given
+    }
+    found = whole | {
+        name: _number_or_none(partial(given.number, key)) for key, name in _NUMBERS.items() if key in given
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _hint(read: Callable[[], N]) -> N | None:
+def _number_or_none(read: Callable[[], N]) -> N | None:
     """The number that `read` returns; None with an EdgeLLMWarning if it is no number, as the model can do without."""
     try:
         return read()
@@ -106,8 +111,8 @@ def _load_yaml(text: str) -> Any:
                 raise ValueError("it has aliases")
             return super().compose_node(parent, index)
 
-    if len(text) > _LONGEST:
-        raise ValueError(f"it has more than {_LONGEST} characters")
+    if len(text) > _MAX_CHARACTERS:
+        raise ValueError(f"it has more than {_MAX_CHARACTERS} characters")
     return yaml.load(text, Loader)
 
 

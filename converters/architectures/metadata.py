@@ -62,5 +62,5 @@ def _write_sizes(writer: "gguf.GGUFWriter", sizes: ModelSizes) -> None:
 
 
 def _value(value: Any) -> MetadataValue:
-    """A value of `gguf.GGUFWriter` as a Value; all arrays here are of strings."""
+    """A value of `gguf.GGUFWriter` as a MetadataValue; all arrays here are of strings."""
     return MetadataValue(_KINDS.get(value.type.name, "str"), value.value)

@@ -4,7 +4,7 @@ from converters.architectures.config import Config
 from edgellm.arch.description import ModelSizes
 from edgellm.arch.facts import CheckpointClass
 
-_MOST_LAYERS = 1024
+_MAX_LAYERS = 1024
 
 _WINDOW = 4096
 """The default of transformers where config.json has a sliding window without its length."""
@@ -23,7 +23,7 @@ def read_sizes(config: Config, checkpoint_class: CheckpointClass) -> ModelSizes:
     if head_dim % 2 or ("head_dim" not in config and checkpoint_class.head_dim is None and width % heads):
         config.fail(f"heads of {head_dim} dimensions in a model of width {width} are impossible; correct it")
     return ModelSizes(
-        layer_count=config.integer("num_hidden_layers", most=_MOST_LAYERS),
+        layer_count=config.integer("num_hidden_layers", most=_MAX_LAYERS),
         width=width,
         ffn=config.integer("intermediate_size", most=1 << 22),
         heads=heads,
@@ -50,7 +50,7 @@ def sliding_window(config: Config, checkpoint_class: CheckpointClass) -> int | N
 
 
 def _some_layer_is_windowed(config: Config) -> bool:
-    layers = config.integer("num_hidden_layers", most=_MOST_LAYERS)
+    layers = config.integer("num_hidden_layers", most=_MAX_LAYERS)
     layer_types = config.names("layer_types")
     first = config.integer("max_window_layers", 28, least=0)  # the default of transformers
     return "sliding_attention" in layer_types[:layers] if layer_types else first < layers

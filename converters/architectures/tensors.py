@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from converters.architectures.config import Config
 from converters.architectures.layouts import CheckpointLayout, find_layout, layouts_of
-from converters.architectures.spare import without_spare
+from converters.architectures.unneeded import without_unneeded
 from converters.checkpoint import Checkpoint
 from converters.tensors import Source
 from edgellm.arch.description import ModelSizes, RopeType
@@ -69,7 +69,7 @@ def _match(
     """The checkpoint's name of each tensor by its GGUF name; all shapes are as wanted."""
     found: dict[str, str] = {}
     in_order = sorted(checkpoint.tensors, key=lambda name: (checkpoint.tensors[name].file.name, name))
-    for name in without_spare(in_order, checkpoint.path):
+    for name in without_unneeded(in_order, checkpoint.path):
         gguf_name, shape = layout.gguf_name(name), checkpoint.tensors[name].shape
         if gguf_name is None or gguf_name not in wanted or gguf_name in found:
             what = f"tensor {printable(name)} has no place in this {facts.name} model"

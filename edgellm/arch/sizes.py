@@ -11,7 +11,7 @@ _LIMITS = {
     "context_length": 1 << 31,
 }
 
-_MOST_VALUES = 1 << 20
+_MAX_Q_WIDTH = 1 << 20
 """The largest heads · head_dim: sixty times that of a model of 405B parameters."""
 
 
@@ -26,7 +26,7 @@ def read_sizes(file: GGUFFile) -> ModelSizes:
     if not 0 < head_dim <= 1024 or file.get_int(prefix + "value_length", head_dim) != head_dim:
         model = f"a {file.architecture} model's"
         file.fail(f"heads whose keys and values differ in size, or are empty, or above 1024, are not {model}")
-    if heads * head_dim > _MOST_VALUES:
+    if heads * head_dim > _MAX_Q_WIDTH:
         file.fail(f"{heads} heads of {head_dim} values are more than a model has; get another conversion of it")
     return ModelSizes(
         width=width,

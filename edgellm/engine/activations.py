@@ -12,7 +12,7 @@ from kquants.layout import in_odd_lines, int16_bytes, quantized_bytes, super_qua
 
 
 def float_buffer(name: str, width: int) -> Buffer:
-    """A buffer of `width` float32 a row, padded_head_dim to whole vectors (the padding stays zero, but for logits)."""
+    """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero, but for logits)."""
     return Buffer(name, in_odd_lines(4 * width))
 
 
@@ -38,14 +38,14 @@ class MatmulInput:
             return self.super_q8
         return self.q8 if weight.type.name in BLOCK_FORMATS else self.f32
 
-    def targets(self, feeds: Sequence[Linear]) -> list[Buffer | None]:
+    def targets(self, projections: Sequence[Linear]) -> list[Buffer | None]:
         """[f32, q8, super_q8], with None for the buffers that none of these projections reads."""
-        read = [self.read_by(feed.weight) for feed in feeds]
+        read = [self.read_by(projection.weight) for projection in projections]
         return [buffer if buffer in read else None for buffer in (self.f32, self.q8, self.super_q8)]
 
-    def quantized_targets(self, feeds: Sequence[Linear]) -> list[Buffer | None]:
+    def quantized_targets(self, projections: Sequence[Linear]) -> list[Buffer | None]:
         """[q8, super_q8], with None for the buffers that none of these projections reads."""
-        return self.targets(feeds)[1:]
+        return self.targets(projections)[1:]
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class TimeSample(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """Fewer threads are tried for a kind of step until a moment; `threads` made `speed` of these steps a second."""
+    """A trial of fewer threads for steps of one kind, until a time; `threads` threads made `speed` steps a second."""
 
     kind: Hashable
     until: float
@@ -62,10 +62,10 @@ class _Window:
 
 
 class AdaptiveThreads:
-    """`threads`, of up to `most`, is the number of threads for the next step; call `record_step` after each step."""
+    """`threads`, up to `max_threads`, is the number for the next step; call `record_step` after each step."""
 
-    def __init__(self, most: int) -> None:
-        self.threads = self._most = most
+    def __init__(self, max_threads: int) -> None:
+        self.threads = self._max_threads = max_threads
         self._trial: _Trial | None = None
         self._keep_until, self._hold_s = 0.0, _MIN_HOLD_S
         self._windows: dict[Hashable, _Window] = {}
@@ -94,8 +94,8 @@ class AdaptiveThreads:
             self._keep(self.threads, now)
         elif not trial and now < self._keep_until:
             self._begin(self.threads)
-        elif not trial and self.threads < self._most:
-            self._begin(self._most)  # they may run undisturbed now
+        elif not trial and self.threads < self._max_threads:
+            self._begin(self._max_threads)  # they may run undisturbed now
         elif fewer < self.threads:
             self._begin(fewer, _Trial(kind, now + _MAX_HOLD_S, self.threads, speed))
         else:

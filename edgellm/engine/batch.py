@@ -80,7 +80,7 @@ class Batch:
             page_tables=table_of_row.buffer_info()[0],
             visible=visible,
             output_rows=wanted,
-            rotations=self._table.address,
+            cos_sin=self._table.address,
             pages=pages,
         )
         return BatchMemory(array("q", record), table_of_row, numbers)

@@ -40,7 +40,7 @@ class _ProgramBuilder:
         return program
 
     def _begin(self, block: int) -> bool:
-        """Record where a block begins; whether it is the CPU's."""
+        """Record where a block begins. Returns whether it is placed on the CPU."""
         self._program.starts.append(len(self._program.ops))
         self._block = block
         return self._placement[block] == CPU

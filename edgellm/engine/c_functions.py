@@ -34,7 +34,7 @@ def _address(function: object) -> int:
 def kernel_function(address: int, arguments: int) -> Callable[..., int]:
     """A kernel as a function of `arguments` integers."""
     # Numba's own calling convention: pointers to the result and to an error come first. All threads may share the
-    # first, as the results of these kernels are not read.
+    # result, as nothing reads it.
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[_Integer] * arguments)(address)
-    spare = _Integer()
-    return partial(function, ctypes.byref(spare), None)
+    result = _Integer()
+    return partial(function, ctypes.byref(result), None)

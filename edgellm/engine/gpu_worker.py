@@ -69,9 +69,8 @@ class GPUWorker:
         return plan and replace(plan, adapter=None)
 
     def _upload(self) -> None:
-        def progress(
-            done: int, total: int
-        ) -> None:  # the device calls it later, too, so that it does not count as hung
+        # The device calls this during long batches, too, so that it does not count as hung.
+        def progress(done: int, total: int) -> None:
             if self._stopped:
                 raise Stopped
             self._send_progress(packed((done, total)))
@@ -81,16 +80,16 @@ class GPUWorker:
 
     def _run(self, blocks: range, batch: Batch | None, hidden: Any) -> tuple[Logits | None, Any]:
         self._batch = batch or self._batch
-        assert self._device and self._batch, "they come first"
+        assert self._device and self._batch, "a batch comes with its first blocks, after the upload"
         logits = self._device.run(blocks, self._batch, hidden)
         return logits, hidden if logits is None else None
 
     def _ensure_pages(self, pages: int) -> None:
-        assert self._device, "it comes first"
+        assert self._device, "the upload comes first"
         self._device.ensure_pages(pages)
 
     def _copy_page(self, source: int, target: int) -> None:
-        assert self._device, "it comes first"
+        assert self._device, "the upload comes first"
         self._device.copy_page(source, target)
 
 

@@ -63,7 +63,7 @@ class PagePool:
         """Release pages before the next `acquire`. Any thread may call this at any time."""
         self._dropped.append(pages)
 
-    def shared(self, page: int) -> bool:
+    def is_shared(self, page: int) -> bool:
         """Whether a page has more than one reference."""
         return self._references[page] > 1
 
@@ -93,7 +93,7 @@ class PagedSequence(protocol.Sequence):
     def reserve(self, n: int) -> None:
         """Have room for `n` more tokens in pages that no other sequence shares. Raises NoMemoryError."""
         last = len(self.tokens) // PAGE
-        if n and len(self.tokens) % PAGE and self._pool.shared(self.pages[last]):
+        if n and len(self.tokens) % PAGE and self._pool.is_shared(self.pages[last]):
             # An interrupt between these lines may leak a page, but never leaves a shared page counted as owned.
             copy, page = self._pool.copy(self.pages[last]), self.pages[last]
             self.pages[last] = copy

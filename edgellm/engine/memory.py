@@ -1,4 +1,4 @@
-"""Memory for kernels, in huge pages where Linux has them, which spare the CPU the lookup of addresses."""
+"""Memory for kernels, in huge pages where Linux has them, which save the CPU address look-ups."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 HUGE = 2 << 20
 """Bytes of a huge page of x86, and of most Arm systems."""
 
-_ASKED_FOR = 4 << 20
+_NUMPY_HUGE = 4 << 20
 """Bytes from which on NumPy asks Linux for huge pages; memory that is not touched costs nothing."""
 
 LINE = 64
@@ -16,7 +16,7 @@ LINE = 64
 
 
 class AddressedArray(NamedTuple):
-    """An array and its address, which NumPy takes long to tell.
+    """An array and its address; `array.ctypes.data` is slow.
 
     One value holds both, so that no interrupt can leave the address of an array that was freed.
     """
@@ -42,6 +42,6 @@ def aligned(rows: int, row_bytes: int) -> NDArray[np.uint8]:
 
 def huge(n: int) -> NDArray[np.uint8]:
     """`n` zero bytes that begin at a huge page. Raises MemoryError."""
-    memory = np.zeros(max(n + HUGE, _ASKED_FOR), np.uint8)
+    memory = np.zeros(max(n + HUGE, _NUMPY_HUGE), np.uint8)
     start = -memory.ctypes.data % HUGE
     return memory[start : start + n]

@@ -1,4 +1,4 @@
-"""What is asked of a GPU: how many layers of a model, on which GPU, within how much memory."""
+"""A request for a GPU: how many layers of a model, on which GPU, within how much memory."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -28,13 +28,14 @@ class OpWriter:
         self._program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, barrier))
 
     def need_scratch(self, nbytes: int) -> None:
-        """Have at least this much scratch for each thread."""
+        """Have at least `nbytes` of scratch for each thread."""
         self._program.scratch_bytes = max(self._program.scratch_bytes, nbytes)
 
     def keep_outputs(self, x: Buffer) -> None:
-        """Go on with the rows of x whose logits are wanted, and with these alone."""
+        """Drop the rows of x whose logits are not wanted; later ops work on the others."""
         self.outputs = True
-        # No barrier: it comes first, after another device, or the norm before it read x, and a barrier came since.
+        # No barrier is needed: either the op is the first after another device, or there was a barrier after the norm,
+        # which is the last op that reads x.
         units = -(-x.row_bytes // (4 * PIECE))
         self.add("keep_outputs", records.KeepOutputsOp(x, x.row_bytes), units=units, barrier=False)
 
@@ -46,9 +47,9 @@ class OpWriter:
         )
         self.add(f"embed_{table.type.name.lower()}", arguments, per_row=1)
 
-    def norm(self, x: Buffer, weight: Tensor, h: MatmulInput, feeds: Sequence[Linear]) -> None:
-        """h = RMSNorm(x), in the forms that the projections `feeds` read."""
-        f32, q8, super_q8 = h.targets(feeds)
+    def norm(self, x: Buffer, weight: Tensor, h: MatmulInput, projections: Sequence[Linear]) -> None:
+        """h = RMSNorm(x), in the forms that the projections read."""
+        f32, q8, super_q8 = h.targets(projections)
         self.need_scratch(h.f32.row_bytes)  # h passes through scratch where no projection reads it as float32
         arguments = records.RmsNormOp(
             x=x,
@@ -71,16 +72,16 @@ class OpWriter:
         )
         self.add("norm_heads", arguments, per_row=1, barrier=barrier)
 
-    def quantize(self, x: MatmulInput, feeds: Sequence[Linear]) -> None:
-        """Quantize x in the ways that the projections `feeds` read, if any."""
-        q8, super_q8 = x.quantized_targets(feeds)
+    def quantize(self, x: MatmulInput, projections: Sequence[Linear]) -> None:
+        """Quantize x in the ways that the projections read, if any."""
+        q8, super_q8 = x.quantized_targets(projections)
         if q8 or super_q8:
             arguments = records.QuantizeOp(x=x.f32, x_bytes=x.f32.row_bytes, n=x.width, q8=q8, super_q8=super_q8)
             self.add("quantize", arguments, per_row=-(-x.width // PIECE))
 
-    def swiglu(self, gate: MatmulInput, up: Buffer, feeds: Sequence[Linear]) -> None:
-        """gate = silu(gate) · up, in the forms that the projections `feeds` read."""
-        q8, super_q8 = gate.quantized_targets(feeds)
+    def swiglu(self, gate: MatmulInput, up: Buffer, projections: Sequence[Linear]) -> None:
+        """gate = silu(gate) · up, in the forms that the projections read."""
+        q8, super_q8 = gate.quantized_targets(projections)
         self.need_scratch(4 * PIECE)
         arguments = records.SwiGLUOp(
             gate=gate.f32, up=up, row_bytes=up.row_bytes, n=gate.width, q8=q8, super_q8=super_q8

@@ -6,7 +6,7 @@ Ops name kernels, tensors and buffers, and hold no address: a device replaces th
 from dataclasses import dataclass, field
 
 from kquants import records
-from kquants.layout import MOST_TOKENS
+from kquants.layout import PADDING_ROWS
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Program:
 
     def activation_bytes(self, rows: int) -> int:
         """Bytes of all buffers but logits, for batches of up to `rows` rows."""
-        return sum((b.rows or rows + MOST_TOKENS) * b.row_bytes for b in self.buffers if b != self.logits)
+        return sum((b.rows or rows + PADDING_ROWS) * b.row_bytes for b in self.buffers if b != self.logits)
 
     @property
     def matmuls(self) -> list[int]:

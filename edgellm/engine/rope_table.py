@@ -22,7 +22,7 @@ class RopeTable:
     """Cosine and sine of each pair's angle at up to `ctx` positions, computed once, PAGE positions at a time."""
 
     def __init__(self, rope: Rope, ctx: int) -> None:
-        self._rope, self._most, self._computed = rope, _whole_pages(ctx), 0
+        self._rope, self._capacity, self._computed = rope, _whole_pages(ctx), 0
         self._table = self._allocate(PAGE)
 
     def up_to(self, count: int) -> AddressedArray:
@@ -35,19 +35,19 @@ class RopeTable:
                 self._compute(_whole_pages(count))
             except MemoryError:
                 raise EdgeLLMError(
-                    f"no memory for the rotations of {count} tokens; shorten the conversation or choose a smaller --ctx"
+                    f"no memory for a RoPE table of {count} rows; shorten the conversation or choose a smaller --ctx"
                 ) from None
         return self._table
 
     def _compute(self, count: int) -> None:
         table = self._table
         if count > len(table.array):
-            table = self._allocate(max(count, min(2 * len(table.array), self._most)))
+            table = self._allocate(max(count, min(2 * len(table.array), self._capacity)))
             table.array[: self._computed] = self._table.array[: self._computed]
         table.array[self._computed : count] = self._rope.cos_sin(np.arange(self._computed, count))
         self._table = table  # after an interrupt between these two lines, a page is computed again
         self._computed = count
 
     def _allocate(self, room: int) -> AddressedArray:
-        check_memory(8 * room * len(self._rope.frequencies), "rotations", "choose a smaller --ctx")
+        check_memory(8 * room * len(self._rope.frequencies), "RoPE table", "choose a smaller --ctx")
         return AddressedArray.of(np.empty((room, len(self._rope.frequencies), 2), np.float32))

@@ -83,7 +83,7 @@ class LlamaCppEngine:
     def _restore(self, sequence: SlotSequence, busy: Ids[SlotSequence]) -> None:
         """Give a sequence a slot with the state of exactly its tokens; lost state is computed again."""
         self._slots.place(sequence, busy)
-        self._slots.cut(sequence, sequence.held)
+        self._slots.trim(sequence, sequence.held)
         while sequence.held < len(sequence.tokens):
             lost = sequence.tokens[sequence.held : sequence.held + self.max_rows]
             self._decode([Segment(sequence, lost)], busy)
@@ -92,7 +92,7 @@ class LlamaCppEngine:
         """Compute tokens that follow those in the slots, which then hold them."""
         rows = np.concatenate([_rows(segment) for segment in segments])
         for segment in segments:
-            segment.sequence.torn = True
+            segment.sequence.dirty = True
         while True:
             reply, payload = self._child.call(RequestCode.DECODE, rows.tobytes())
             if reply == ReplyCode.FULL and self._slots.make_room(busy):
@@ -101,7 +101,7 @@ class LlamaCppEngine:
                 raise self._refusal(reply, payload)
             for segment in segments:
                 segment.sequence.held += len(segment.tokens)
-                segment.sequence.torn = False
+                segment.sequence.dirty = False
             return np.frombuffer(payload, np.float32).reshape(-1, self.vocab).copy()
 
     def _refusal(self, reply: int, payload: bytes) -> Exception:

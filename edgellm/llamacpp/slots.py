@@ -17,13 +17,13 @@ from edgellm.llamacpp.wire import NUMBER, PAIR, ReplyCode, RequestCode
 
 
 class SlotSequence(protocol.Sequence):
-    """A sequence whose first `held` tokens have their state in `slot`; `torn`: the slot may hold more tokens."""
+    """A sequence whose first `held` tokens have their state in `slot`; `dirty`: the slot may hold more tokens."""
 
     def __init__(self, slots: "Slots") -> None:
         super().__init__()
         self._slots = slots
         self.slot: int | None = None
-        self.held, self.torn, self.used = 0, False, 0
+        self.held, self.dirty, self.used = 0, False, 0
 
     def fork(self) -> "SlotSequence":
         """Another sequence with the same tokens, sharing their state."""
@@ -38,7 +38,7 @@ class SlotSequence(protocol.Sequence):
 
     def trim(self, n: int) -> int:
         """Keep the first `n` tokens, or as many of them as have their state; return how many are left."""
-        self._slots.cut(self, min(n, self.held))
+        self._slots.trim(self, min(n, self.held))
         del self.tokens[self.held :]
         return self.held
 
@@ -60,44 +60,43 @@ class Slots:
                 raise EdgeLLMError(f"llama.cpp computes at most {len(self._owners)} sequences at once; use fewer")
             slot = self._owners.index(None)
             self._owners[slot] = weakref.ref(sequence)
-            sequence.held, sequence.torn, sequence.slot = 0, False, slot
+            sequence.held, sequence.dirty, sequence.slot = 0, False, slot
         return sequence.slot
 
     def make_room(self, busy: Collection[SlotSequence]) -> bool:
         """Empty a slot without an owner, or else the least recently used one; return False if all are busy."""
-        holders = [(slot, self._holder(slot)) for slot, owner in enumerate(self._owners) if owner]
-        ages = [(0 if holder is None else holder.used, slot) for slot, holder in holders if holder not in busy]
+        owners = [(slot, self._owner(slot)) for slot, last in enumerate(self._owners) if last]
+        ages = [(0 if owner is None else owner.used, slot) for slot, owner in owners if owner not in busy]
         if not ages:
             return False
         slot = min(ages)[1]
-        holder = self._holder(slot)
-        if holder is not None:
-            holder.slot, holder.held = None, 0
+        if (owner := self._owner(slot)) is not None:
+            owner.slot, owner.held = None, 0
         self._ask(RequestCode.TRIM, slot, 0)
         self._owners[slot] = None
         return True
 
-    def cut(self, sequence: SlotSequence, n: int) -> None:
+    def trim(self, sequence: SlotSequence, n: int) -> None:
         """Keep the state of the first `n` tokens of a sequence, or of none if llama.cpp cannot go back."""
         n = min(n, len(sequence.tokens))
-        if sequence.slot is not None and (sequence.torn or n < sequence.held):
-            sequence.torn = True
+        if sequence.slot is not None and (sequence.dirty or n < sequence.held):
+            sequence.dirty = True
             sequence.held = n
             sequence.held = NUMBER.unpack(self._ask(RequestCode.TRIM, sequence.slot, n))[0]
-            sequence.torn = False
+            sequence.dirty = False
 
     def share(self, sequence: SlotSequence, child: SlotSequence) -> None:
         """Let a new sequence share the state of another."""
-        self.cut(sequence, sequence.held)
+        self.trim(sequence, sequence.held)
         if sequence.slot is not None and sequence.held:
             slot = self.place(child, [sequence, child])
-            child.torn = True
+            child.dirty = True
             self._ask(RequestCode.COPY, sequence.slot, slot)
-            child.held, child.torn = sequence.held, False
+            child.held, child.dirty = sequence.held, False
 
-    def _holder(self, slot: int) -> SlotSequence | None:
-        owner = self._owners[slot]
-        sequence = owner() if owner else None
+    def _owner(self, slot: int) -> SlotSequence | None:
+        last = self._owners[slot]
+        sequence = last() if last else None
         return sequence if sequence is not None and sequence.slot == slot else None
 
     def _ask(self, request: RequestCode, first: int, second: int) -> bytes:

@@ -159,12 +159,12 @@ def _define_store(name: str) -> None:
         for unit in range(first, last):
             t, g = unit // kv_heads, unit % kv_heads
             cell = own_cell(batch, t)
-            rotations = batch_of(batch).rotations + cell * rope_dim * 4
+            cos_sin = batch_of(batch).cos_sin + cell * rope_dim * 4
             for h in range(g * group, (g + 1) * group):
-                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, rotations, rope_dim, rope_type)
+                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, cos_sin, rope_dim, rope_type)
             at = t * given.kv_bytes + 4 * g * head_dim
             key, value = given.k + at, given.v + at
-            rotate(key, rotations, rope_dim, rope_type)
+            rotate(key, cos_sin, rope_dim, rope_type)
             write_key(key, cell % PAGE, head_dim, keys_at(op, batch, t, g, cell), scratch)
             write_value(value, cell % PAGE, head_dim, values_at(op, batch, t, g, cell), scratch)
 

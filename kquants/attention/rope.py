@@ -1,4 +1,4 @@
-"""RoPE (rotary position embedding): rotates the pairs of a head by angles whose cosine and sine are given."""
+"""RoPE (rotary position embedding): rotates the pairs of a head."""
 
 from typing import Any
 
@@ -19,10 +19,10 @@ _even_of_x_odd_of_y = _shuffle(*(i + 16 * (i % 2) for i in range(16)))
 
 
 @inline
-def _rotate_neox(head: int, rotations: int, half: int) -> None:
+def _rotate_neox(head: int, cos_sin: int, half: int) -> None:
     for i in range(0, half, 16):
-        low = load_f32x16_part(rotations + 8 * i, 2 * (half - i))
-        high = load_f32x16_part(rotations + 8 * i + 64, 2 * (half - i) - 16)
+        low = load_f32x16_part(cos_sin + 8 * i, 2 * (half - i))
+        high = load_f32x16_part(cos_sin + 8 * i + 64, 2 * (half - i) - 16)
         cosine, sine = _even(low, high), _odd(low, high)
         first, second = head + 4 * i, head + 4 * (half + i)
         a, b = load_f32x16_part(first, half - i), load_f32x16_part(second, half - i)
@@ -31,9 +31,9 @@ def _rotate_neox(head: int, rotations: int, half: int) -> None:
 
 
 @inline
-def _rotate_norm(head: int, rotations: int, rope_dim: int) -> None:
+def _rotate_norm(head: int, cos_sin: int, rope_dim: int) -> None:
     for i in range(0, rope_dim, 16):
-        x, r = load_f32x16_part(head + 4 * i, rope_dim - i), load_f32x16_part(rotations + 4 * i, rope_dim - i)
+        x, r = load_f32x16_part(head + 4 * i, rope_dim - i), load_f32x16_part(cos_sin + 4 * i, rope_dim - i)
         by_cosine = mul_f32(x, _each_even_twice(r, r))
         by_sine = mul_f32(_swap_pairs(x, x), _each_odd_twice(r, r))
         rotated = _even_of_x_odd_of_y(sub_f32(by_cosine, by_sine), add_f32(by_cosine, by_sine))
@@ -41,12 +41,12 @@ def _rotate_norm(head: int, rotations: int, rope_dim: int) -> None:
 
 
 @inline
-def rotate(head: int, rotations: int, rope_dim: int, rope_type: int) -> None:
+def rotate(head: int, cos_sin: int, rope_dim: int, rope_type: int) -> None:
     """Rotate the pairs of a head in place; `rope_type` (see `kquants.records`) tells which values are a pair.
 
-    `rotations`: float32[rope_dim / 2, 2], cosine and sine of each pair's angle.
+    `cos_sin`: float32[rope_dim / 2, 2], cosine and sine of each pair's angle.
     """
     if rope_type != ROPE_NORM:
-        _rotate_neox(head, rotations, rope_dim // 2)
+        _rotate_neox(head, cos_sin, rope_dim // 2)
     else:
-        _rotate_norm(head, rotations, rope_dim)
+        _rotate_norm(head, cos_sin, rope_dim)

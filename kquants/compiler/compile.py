@@ -64,11 +64,8 @@ def _align_stack(module: Any, function: str, name: str, arguments: int) -> None:
     outer.attributes.alignstack = _STACK
     b = ir.IRBuilder(outer.append_basic_block())
     b.ret(b.call(inner, outer.args, tail="notail"))  # a jump in place of the call would leave the stack unaligned
-    flag = [
-        ir.IntType(32)(1),
-        "override-stack-alignment",
-        ir.IntType(32)(_STACK),
-    ]  # 1: modules with another value cannot be linked
+    # 1: linking a module with another value is an error.
+    flag = [ir.IntType(32)(1), "override-stack-alignment", ir.IntType(32)(_STACK)]
     entry.add_named_metadata("llvm.module.flags", flag)
     module.link_in(llvm.parse_assembly(str(entry)))
     aligned = module.get_function(function)

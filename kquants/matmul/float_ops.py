@@ -1,9 +1,9 @@
 """The operations that matmuls with float weights are made of, for each format.
 
-Weights and x meet as float32, a column in each lane, in fused steps. But where the CPU multiplies pairs of bfloat16
-(AVX-512 BF16), so do BF16 weights: x is rounded to bfloat16, as llama.cpp rounds it for such weights on any CPU, and
-lane i takes columns 32j + 2i + 1 and 32j + 2i, one after the other. (Measured on Zen 4: prompts at 1.1
-times llama.cpp's speed, by way of float32 at 0.63.)
+Weights and x are multiplied as float32, a column in each lane, by fused multiply-adds. Where the CPU multiplies pairs
+of bfloat16 (AVX-512 BF16), BF16 weights use that: x is rounded to bfloat16, as llama.cpp does
+for BF16 weights on any CPU, and lane i takes columns 32j + 2i + 1 and 32j + 2i, one after the other. (Measured on
+Zen 4: prompts at 1.1 times llama.cpp's speed, by way of float32 at 0.63.)
 """
 
 from collections.abc import Callable

@@ -25,7 +25,7 @@ def multiply_packed_of(ops: FloatOps, packed_bytes: int) -> Any:
     """`multiply(rows, w_rows, columns, w, x, x_bytes, sums, more)`: the sums of products of packed columns.
 
     They are added to what is there where `more`. W has whole register tiles of rows. Of x the last register tile is
-    read whole, too: MOST_TOKENS tells that there is room for it.
+    read whole, too: there is room for PADDING_ROWS.
     """
     add, step, w_size, x_size = ops.add_registers, ops.step, ops.w_bytes, ops.x_bytes
 

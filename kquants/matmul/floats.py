@@ -48,7 +48,7 @@ def _x_of(ops: FloatOps) -> Any:
     """`x_of(op, rows, scratch, to)`: where the rows of x are that are multiplied, and bytes from one to the next.
 
     Each thread makes bfloat16 of all of them, once for an op: of 256 rows of 8,192 columns in 0.2 ms. (Of 66 rows and
-    1,024 columns, each time that a strip meets them, prompts took 7 % longer with two threads.)
+    1,024 columns, for each strip, prompts took 7 % longer with two threads.)
     """
     if ops.x_bytes == 4:
         return _x_as_it_is
@@ -83,7 +83,7 @@ def _put_row(op: int, t: int, unit: int, sums: int) -> None:
 
 def _define(name: str, fmt: Any, tuning: Tuning) -> None:
     """Register the kernel of a format."""
-    packed_bytes, few = tuning.float_packed_bytes, tuning.decode_rows
+    packed_bytes, few = tuning.float_packed_bytes, tuning.float_decode_rows
     assert packed_bytes <= MAX_PACKED_BYTES, "scratch has no room for packed rows"
     ops = float_ops(fmt, packed_bytes)
     multiply_four = multiply_four_of(fmt, ops, prefetch_ahead(tuning, ops.step))

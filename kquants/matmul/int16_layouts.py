@@ -22,7 +22,7 @@ class _WideningUnpacker(Unpacker):
 
 
 class Int16Layout(ByteLayout):
-    """Signed weights as int16, [blocks][16][64], which x meets as int16: no magnitudes, no signs to move."""
+    """Signed weights as int16, [blocks][16][64], multiplied by x as int16: no magnitudes, no signs to move."""
 
     WEIGHT_BYTES = 2
     WIDENS_X = True

@@ -27,7 +27,7 @@ GROUP = 8
 
 
 class UnitOperands(NamedTuple):
-    """A unit of some unpacked tiles, each `tile_bytes` behind the one before it, and the rows of x that it meets."""
+    """A unit of some unpacked tiles, each `tile_bytes` behind the one before it, and the rows of x for it."""
 
     tiles: int
     tile_bytes: int
@@ -74,7 +74,7 @@ class ByteLayout:
     """Weights as bytes; the sums of each sub-block are scaled when they are complete."""
 
     WEIGHT_BYTES = 1
-    """Bytes of an unpacked weight, and of a value of x that it meets."""
+    """Bytes of an unpacked weight, and of the value of x that it is multiplied by."""
     PLANES = 1
     """How often there is room for all weights: twice where high bytes follow the low ones."""
     WIDENS_X = False

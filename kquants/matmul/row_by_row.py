@@ -46,7 +46,7 @@ def multiply_row_by_row(
 
 
 class _XSuperBlock:
-    """A super-block of x for all rows that meet it, one by one, in vectors of 256 bits: block by block."""
+    """A super-block of x, multiplied by one row of W after the other, block by block, in vectors of 256 bits."""
 
     def __init__(self, b: ir.IRBuilder, x: Value, x_scales: Value) -> None:
         self._b, self._x = b, x
@@ -74,12 +74,12 @@ class _XSuperBlock:
 def _sums(b: ir.IRBuilder, totals: list[Value]) -> Value:
     """The sums of the lanes of 16 vectors."""
 
-    def neighbours(x: Value, y: Value) -> Value:
+    def pair_sums(x: Value, y: Value) -> Value:
         places = [4 * half + 8 * of_y + i for half in (0, 1) for of_y in (0, 1) for i in (0, 2)]
         return b.add(pick(b, x, y, places), pick(b, x, y, [place + 1 for place in places]))
 
     for _ in range(2):
-        totals = [neighbours(x, y) for x, y in zip(totals[::2], totals[1::2], strict=True)]
+        totals = [pair_sums(x, y) for x, y in zip(totals[::2], totals[1::2], strict=True)]
     halves = [[4 * half + 8 * of_y + i for of_y in (0, 1) for i in range(4)] for half in (0, 1)]
     pairs = zip(totals[::2], totals[1::2], strict=True)
     return joined(b, [b.add(*(pick(b, x, y, half) for half in halves)) for x, y in pairs])

@@ -22,7 +22,7 @@ from kquants.matmul.winograd_layout import WinogradLayout
 from kquants.tuning import Distances, Tuning
 
 DecodeWay = Callable[..., tuple[list[Values], Values]]
-"""`multiply_row_per_lane`, or what takes the same arguments."""
+"""`multiply_row_per_lane`, or a function of the same arguments."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Strategy:
     decode_rows: int
     """Rows of x, at most, that are multiplied straight from W."""
     one_row: DecodeWay
-    """How one row of x meets whole rows of W; rows in parts, and more rows of x, go by `multiply_row_per_lane`."""
+    """The way for one row of x by whole rows of W. Split rows, and more rows of x, use `multiply_row_per_lane`."""
     layout: type[ByteLayout]
     """How W is unpacked for more rows of x."""
     split_k: tuple[int, ...]
@@ -60,7 +60,7 @@ class Strategy:
         return self.fmt.BLOCKS != GROUP
 
     def decode_way(self, rows: int, parts: int) -> DecodeWay:
-        """How rows of x, at most `decode_rows`, meet rows of W in some parts."""
+        """The way for `rows` rows of x, at most `decode_rows`, by rows of W in `parts` parts."""
         return self.one_row if rows == parts == 1 else multiply_row_per_lane
 
     def decode_prefetch(self, parts: int) -> Distances:
@@ -71,7 +71,7 @@ class Strategy:
 
 
 def strategy_of(name: str, tuning: Tuning) -> Strategy:
-    """The one for a quantized format: a name of `QUANTIZED`."""
+    """The strategy for a quantized format, by its name in `QUANTIZED`."""
     fmt: Any = QUANTIZED[name]
     layout, one_row = _layout_of(fmt, tuning), multiply_row_per_lane
     if name in tuning.decode_row_pairs:

@@ -65,13 +65,13 @@ header_of, batch_of = record_at(OpHeader), record_at(BatchRecord)
 
 @inline
 def row_count(op: int, batch: int) -> int:
-    """How many rows of the batch an op works on."""
+    """The number of rows of the batch that an op works on."""
     return int(batch_of(batch).outputs if header_of(op).outputs else batch_of(batch).rows)
 
 
 @inline
 def batch_row(op: int, batch: int, t: int) -> int:
-    """Which row of the batch is row t of those that an op works on."""
+    """The row of the batch that is row t of an op."""
     return int(load_i32(batch_of(batch).output_rows + 4 * t)) if header_of(op).outputs else t
 
 
@@ -81,9 +81,9 @@ def _call_kernel(context: Any, address: Any, op: Any, batch: Any, first: Any, la
         pointer = ir.IntType(8).as_pointer()
         # Numba's calling convention: the first two arguments point to a result and an error. All calls share one
         # place for the result: an `alloca` here, inside the loop over chunks, would grow the stack with each call.
-        spare = cgutils.alloca_once(builder, _I64)
+        result = cgutils.alloca_once(builder, _I64)
         kind = ir.FunctionType(_I32, [pointer, pointer] + [_I64] * 5)
-        given = [builder.bitcast(spare, pointer), ir.Constant(pointer, None), *values[1:]]
+        given = [builder.bitcast(result, pointer), ir.Constant(pointer, None), *values[1:]]
         builder.call(builder.inttoptr(values[0], kind.as_pointer()), given)
         return context.get_dummy_value()
 

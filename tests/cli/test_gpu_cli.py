@@ -23,7 +23,7 @@ from edgellm.engine.offload import OffloadRequest
 from edgellm.engine.placement import GPU, last_layers
 from edgellm.engine.webgpu import detection, memory, offload_plan
 from edgellm.engine.webgpu.adapters import Adapter
-from edgellm.engine.webgpu.detection import discrete_may_be_there
+from edgellm.engine.webgpu.detection import may_have_discrete_gpu
 from edgellm.engine.webgpu.fit import gpu_memory, unsupported_reason
 from edgellm.engine.webgpu.offload_plan import MARGIN, plan_offload
 from edgellm.gguf import GGUFFile
@@ -46,7 +46,7 @@ def some_adapter(kind: str = "discrete GPU") -> Adapter:
 @pytest.fixture
 def discrete(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with a discrete GPU."""
-    monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(detection, "may_have_discrete_gpu", lambda: True)
     monkeypatch.setattr(offload_plan, "select_adapter", lambda gpu: some_adapter())
 
 
@@ -79,7 +79,7 @@ def test_auto_fills_the_memory_that_is_free(model_file: ModelFile, monkeypatch: 
 def test_auto_takes_only_a_gpu_with_its_own_memory(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(detection, "may_have_discrete_gpu", lambda: True)
     monkeypatch.setattr(offload_plan, "select_adapter", lambda gpu: some_adapter(kind))
     path = model_file(**TINY)
     assert blocks_there(path, OffloadRequest("auto", memory=1 << 40)) == 0
@@ -91,7 +91,7 @@ def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch
     def choose(gpu: str | None) -> Adapter:
         raise DeviceFault("wgpu does not work here")
 
-    monkeypatch.setattr(detection, "discrete_may_be_there", lambda: True)
+    monkeypatch.setattr(detection, "may_have_discrete_gpu", lambda: True)
     monkeypatch.setattr(offload_plan, "select_adapter", choose)
     assert blocks_there(model_file(**TINY), OffloadRequest("auto")) == 0
     with pytest.raises(DeviceFault):
@@ -99,7 +99,7 @@ def test_auto_says_nothing_where_no_gpu_works(model_file: ModelFile, monkeypatch
 
 
 def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detection, "discrete_may_be_there", lambda: False)
+    monkeypatch.setattr(detection, "may_have_discrete_gpu", lambda: False)
     monkeypatch.setattr(offload_plan, "select_adapter", lambda gpu: pytest.fail("looked for adapters"))
     with warnings.catch_warnings(), Model.open(model_file(**TINY), threads=1) as model:
         assert [device["name"] for device in model.engine.devices] == ["CPU"]
@@ -249,7 +249,7 @@ def test_discrete_gpus_are_found_in_sysfs(monkeypatch: pytest.MonkeyPatch, tmp_p
             card.mkdir(parents=True, exist_ok=True)
             if not (card / "device").exists():
                 (card / "device").symlink_to(tmp_path / "sys/devices" / name)
-        return discrete_may_be_there(tmp_path / platform)
+        return may_have_discrete_gpu(tmp_path / platform)
 
     assert not on("linux")
     assert not on("linux", "0000:00:02.0")

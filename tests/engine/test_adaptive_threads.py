@@ -69,7 +69,7 @@ def test_a_trial_that_was_slower_ends_and_is_repeated_less_and_less_often() -> N
 
 
 def test_the_best_of_many_threads_is_found_step_by_step() -> None:
-    # Three busy programs on eight cores: six threads or more meet one of them.
+    # Three busy programs on eight cores: with six threads or more, one shares its core with them.
     cores = Cores(8, lambda n: STEP if n > 5 else STEP / n, lambda n: 0.6 * max(0, n - 5) + 0.1)
     used = cores.run(3)
     assert [threads for threads, _ in used[:4]] == [8, 6, 5, 8]

@@ -1,4 +1,4 @@
-"""A token's logits are the same bits whatever it is computed with: chunks, neighbours, caches, forks, threads."""
+"""A token's logits have the same bits for any chunks, other rows in the batch, caches, forks and threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,7 +65,7 @@ def test_chunks_change_no_bit_with_f32_pages(model_file: ModelFile) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("recipe", "kv_type"), MODELS)
-def test_neighbours_in_a_batch_change_no_bit(model_file: ModelFile, recipe: str, kv_type: str, threads: int) -> None:
+def test_other_rows_of_a_batch_change_no_bit(model_file: ModelFile, recipe: str, kv_type: str, threads: int) -> None:
     """Three sequences, prefill and decode mixed, in batches of 2 (decode kernels) to 87 rows."""
     with opened(model_file(types=recipe), threads, kv_type) as engine:
         a, b, c = engine.new_sequence(), engine.new_sequence(), engine.new_sequence()

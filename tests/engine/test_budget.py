@@ -1,4 +1,4 @@
-"""The memory that KV pages, logits and rotations may take: one clear line comes before the system is out of it."""
+"""The memory that KV pages, logits and the RoPE table may take: one clear line comes before the system is out of it."""
 
 import sys
 from pathlib import Path
@@ -105,12 +105,12 @@ def test_a_model_that_has_no_room_is_not_opened(path: Path, monkeypatch: pytest.
         Model.open(path)
 
 
-def test_a_table_of_rotations_that_has_no_room_is_not_made(path: Path, free: list[int]) -> None:
+def test_a_rope_table_that_has_no_room_is_not_made(path: Path, free: list[int]) -> None:
     with GGUFFile.open(path) as file:
         table = RopeTable(describe(file).rope, 1 << 22)
     free[0] = 20 << 20
     table.up_to(1 << 17)
-    with pytest.raises(NoMemoryError, match=r"no memory for .* of rotations, .*; choose a smaller --ctx"):
+    with pytest.raises(NoMemoryError, match=r"no memory for .* of RoPE table, .*; choose a smaller --ctx"):
         table.up_to(1 << 20)
 
 

@@ -296,7 +296,7 @@ def test_a_token_is_one_submission_of_few_dispatches(model_file: ModelFile) -> N
 
 def test_several_tiles_of_rows_in_a_workgroup(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """As large matrices have them."""
-    monkeypatch.setattr(matmul, "_ENOUGH", 5)
+    monkeypatch.setattr(matmul, "_BUSY_WORKGROUPS", 5)
     path, ids = model_file(**(TINY | {"ffn": 100})), some_ids(6)
     with on(path, 0) as engine:
         wanted = logits(engine, ids)
@@ -308,7 +308,7 @@ def test_several_tiles_of_rows_in_a_workgroup(model_file: ModelFile, monkeypatch
 def test_blocks_of_a_prompt_are_submitted_together_while_that_is_quick(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, seconds: float, together: list[int]
 ) -> None:
-    """So that a stop is seen soon: each block takes so many seconds here."""
+    """Submissions are short, so that a stop is seen soon; here each block takes this many seconds."""
     with on(model_file(**(TINY | {"layers": 8})), 8) as engine:
         gpu, blocks, clock, found = gpu_of(engine), [0], [0.0], list[int]()
         steps, wait = gpu._steps, gpu.gpu.wait

@@ -75,13 +75,15 @@ LOST, FULL = "the device was lost: the CPU computes", r"its memory is full: tryi
 FAULTS = {
     "lost when something is submitted": ("vkQueueSubmit,4,-4", LOST),
     "lost while it computes": ("vkWaitSemaphores,4,-4", LOST),
-    "lost while nobody looks": ("vkGetSemaphoreCounterValue,4,-4", LOST),
+    "lost between calls": ("vkGetSemaphoreCounterValue,4,-4", LOST),
     "no memory to submit": ("vkQueueSubmit,4,-2", FULL),
     "no memory for commands": ("vkBeginCommandBuffer,4,-2", FULL),
     "no memory for pipelines": ("vkCreateComputePipelines,1,-2", FULL),
 }
-"""What the driver says, from which submission on; and what a person is told. The few tokens of SHORT are the first one,
-and each further token is another."""
+"""The error of the driver, the submission from which on it comes, and the warning.
+
+The few tokens of SHORT are the first submission, and each further token is another.
+"""
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -107,7 +109,7 @@ GONE = {
     "hung": "did not answer within 0.5 s and was killed",
     "closed": "was closed",
 }
-"""What may become of the process, and how that is told."""
+"""Ends of the process, and the warnings."""
 
 
 @pytest.mark.parametrize("how", GONE)
@@ -239,10 +241,10 @@ def test_another_file_in_its_place_is_not_used(model_file: ModelFile, tmp_path: 
 
 def test_a_mistake_of_ours_is_told_as_such() -> None:
     """It is no fault of the GPU, which the CPU would make up for."""
-    code, payload = GPUWorker().answer(CALL, packed(("ensure_pages", (3,))), lambda news: None)
+    code, payload = GPUWorker().answer(CALL, packed(("ensure_pages", (3,))), lambda progress: None)
     error = unpacked(payload)
     assert (code, type(error)) == (RAISED, RuntimeError)
-    assert "AssertionError: it comes first" in str(error)
+    assert "AssertionError: the upload comes first" in str(error)
 
 
 def test_no_memory_in_its_process_is_a_fault_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +255,7 @@ def test_no_memory_in_its_process_is_a_fault_of_the_gpu(monkeypatch: pytest.Monk
         raise MemoryError
 
     monkeypatch.setattr(server, "_ensure_pages", full)
-    code, payload = server.answer(CALL, packed(("ensure_pages", (3,))), lambda news: None)
+    code, payload = server.answer(CALL, packed(("ensure_pages", (3,))), lambda progress: None)
     assert (code, type(unpacked(payload))) == (RAISED, DeviceFault)
 
 

@@ -1,4 +1,4 @@
-"""Every shader on its own, against NumPy: products of each format, and what lies between them."""
+"""Every shader on its own, against NumPy: matmuls of each format, and the shaders between them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -163,7 +163,7 @@ def test_matrix_times_matrix_in_integers(gpu: GPUContext, name: str) -> None:
     x = whole_numbers(TOKENS, COLUMNS)
     packed, scales = put(gpu, np.zeros((TOKENS, COLUMNS // 4))), put(gpu, np.zeros((TOKENS, COLUMNS // 16)))
     parts = ["formats/bits", lanes(gpu), "rounding", "x_packed", "quantize"]
-    source = shader(parts, {"LANES": 64, "X_QUADS": COLUMNS // 4})
+    source = shader(parts, {"LANES": 64, "X_VEC4S": COLUMNS // 4})
     first = gpu.dispatch(source, [put(gpu, x), packed, scales], (1, TOKENS, 1))
     flags = {"LANES": 128, "BIASED": False, "ADDED": False, "COUNT": 1}
     source = shader(["batch", lanes(gpu), "matmul_tile", "matmul_packed"], flags, [name], 6)
@@ -201,7 +201,7 @@ def test_what_a_matrix_times_vector_takes_along(gpu: GPUContext) -> None:
 
 def test_rms_norm(gpu: GPUContext) -> None:
     x, norm, columns = random(3, 90), random(90, seed=1), 90
-    sizes = {"LANES": 64, "COLUMNS": columns, "X_QUADS": 24, "EPS": 1e-5, "GATHERED": True}
+    sizes = {"LANES": 64, "COLUMNS": columns, "X_VEC4S": 24, "EPS": 1e-5, "GATHERED": True}
     to = put(gpu, np.ones((2, 96), np.float32))
     buffers = [put(gpu, rows(3, [1, 2])), put(gpu, padded(x)), put(gpu, padded(norm[None])), to]
     gpu.submit([gpu.dispatch(shader(["batch", lanes(gpu), "rms_norm"], sizes), buffers, (2, 1, 1))])
@@ -211,6 +211,6 @@ def test_rms_norm(gpu: GPUContext) -> None:
 def test_swiglu(gpu: GPUContext) -> None:
     gate, up = 4 * random(3, 96), random(3, 96, seed=1)
     to = put(gpu, gate)
-    source = shader([lanes(gpu), "swiglu"], {"LANES": 64, "QUADS": 24})
+    source = shader([lanes(gpu), "swiglu"], {"LANES": 64, "VEC4S": 24})
     gpu.submit([gpu.dispatch(source, [to, put(gpu, up)], (1, 3, 1))])
     near(get(gpu, to, (3, 96)), gate / (1 + np.exp(-gate)) * up)

@@ -119,11 +119,11 @@ def test_ops_that_need_not_meet() -> None:
     x, y, z = rng.integers(-3, 4, 512).astype(F32), guarded((3, 512), F32), guarded((512,), F32)
     line = 2048
 
-    def op(i: int, given: NDArray[np.float32], to: NDArray[np.float32], meet: bool) -> NDArray[np.int64]:
+    def op(i: int, given: NDArray[np.float32], to: NDArray[np.float32], barrier: bool) -> NDArray[np.int64]:
         arguments = MatmulOp(
             w=w[i], rows=512, columns=512, row_bytes=line, x=given, x_bytes=line, y=to, y_bytes=line, accumulate=0
         )
-        return op_record("matmul_f32", arguments, units=32, barrier=meet)
+        return op_record("matmul_f32", arguments, units=32, barrier=barrier)
 
     ops = [op(0, x, y[0], True), op(1, x, y[1], False), op(2, x, y[2], False), op(3, y[2], z, True)]
     program, batch = np.stack(ops), batch_record(1)

@@ -1,4 +1,4 @@
-"""The ops between the products: quantization of activations, RMSNorm, SwiGLU, and the exponential function."""
+"""The ops between the matmuls: quantization of activations, RMSNorm, SwiGLU, and the exponential function."""
 
 from typing import Any
 
@@ -232,5 +232,5 @@ def test_exp_at_the_edges(exp: Any) -> None:
     assert same_bits(y[4:9], np.zeros(5, F32)), "no negative zero and no denormal below -87.69"
     assert np.isnan(y[9:11]).all()
     assert y[11] == y[12] == exp(np.full(16, 88, F32))[0]
-    # Beside other values as alone: a lane does not know its neighbours.
+    # The same beside other values: a lane does not depend on the others.
     assert same_bits(y, np.concatenate([exp(np.full(16, value, F32))[:1] for value in x]))

@@ -9,7 +9,7 @@ from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
 from kquants import FLOAT_FORMATS
-from kquants.layout import FLOAT_ROWS, MOST_ROWS, matmul_scratch
+from kquants.layout import FLOAT_ROWS, MAX_BATCH_ROWS, matmul_scratch
 from kquants.records import MatmulOp
 from kquants.simd import HAS_BF16_PAIRS
 from support.kernels import batch_record, guarded, op_record, padded_rows, run_op, same_bits
@@ -51,7 +51,7 @@ def test_float_matmul_of_small_integers_are_exact(name: str, rows: int, columns:
 def test_float_matmul_round_once_a_step(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(columns)
     w, values = float_weights(name, rng.standard_normal((rows, columns)))
-    tokens = MOST_ROWS  # the last register tile is not whole
+    tokens = MAX_BATCH_ROWS  # the last register tile is not whole
     x = rng.standard_normal((tokens, columns)).astype(F32)
     # A lane takes columns / 16 fused steps, and four more add up the 16 lanes; each rounds by 2^-24 at most.
     steps = -(-columns // 16) + 4

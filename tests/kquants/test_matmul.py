@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kquants import BLOCK_FORMATS, QUANTIZED_FORMATS
-from kquants.layout import MOST_ROWS
+from kquants.layout import MAX_BATCH_ROWS
 from support.documented_matmul import expression, extremes, largest_weights, some_weights
 from support.kernels import KINDS, same_bits
 from support.matmul import matmul
@@ -57,8 +57,8 @@ def test_the_largest_batch(name: str) -> None:
     rng = np.random.default_rng(2)
     narrow = (32, 288) if name in BLOCK_FORMATS else (256, 512)  # the first has least scratch to spare
     for columns in (*narrow, 4096):
-        w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MOST_ROWS, columns)
-        check(name, w, x, (MOST_ROWS, 131))
+        w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MAX_BATCH_ROWS, columns)
+        check(name, w, x, (MAX_BATCH_ROWS, 131))
 
 
 @pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, in parts on some CPUs

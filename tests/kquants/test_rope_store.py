@@ -36,12 +36,12 @@ class Stored:
 def rope_store(shape: Shape, rope_dim: int, rope_type: int, tables: list[list[int]], positions: list[int]) -> Stored:
     rng, n = np.random.default_rng(rope_dim), len(positions)
     table = np.arange(1 + max(positions))[:, None] * 100.0 ** (-2 * np.arange(rope_dim // 2) / rope_dim)
-    angles, rotations = table[positions], np.stack([np.cos(table), np.sin(table)], axis=-1).astype(F32)
+    angles, cos_sin = table[positions], np.stack([np.cos(table), np.sin(table)], axis=-1).astype(F32)
     q = rng.standard_normal((n, shape.heads * shape.head_dim + EXTRA)).astype(F32)
     k, v = (rng.standard_normal((n, shape.kv_heads * shape.head_dim + EXTRA)).astype(F32) for _ in range(2))
     before = [x.copy() for x in (q, k, v)]
     pages = Pages(shape, 1 + max(page for table in tables for page in table))
-    rows = Rows(pages, tables, [p + 1 for p in positions], rotations)
+    rows = Rows(pages, tables, [p + 1 for p in positions], cos_sin)
     op = store_record(shape, q, k, v, rope_dim, rope_type)
     run_op(op, rows.record, n * shape.kv_heads, attention_scratch(shape.head_dim))
     for x, was, heads in zip((q, k, v), before, (shape.heads, shape.kv_heads, 0), strict=True):

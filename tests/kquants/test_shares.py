@@ -1,4 +1,4 @@
-"""How the threads of a pool share an op's units: in what chunks, and what a kernel is told of them."""
+"""How the threads of a pool share an op's units: the chunks, and the words that a kernel finds in its scratch."""
 
 import ctypes
 import threading

@@ -57,7 +57,7 @@ def test_each_cpu_has_the_record_of_its_class(
 def test_amx_and_arm_have_records(pretend: pytest.MonkeyPatch) -> None:
     pretend.setattr(cpu, "has_amx", lambda: True)
     found = record(pretend, "sapphirerapids", VNNI)
-    assert found.amx and found.decode_rows == 8
+    assert (found.amx, found.decode_rows, found.float_decode_rows) == (True, 8, 4)
     for is_it, answer in {"has_amx": False, "is_x86": False, "is_arm": True}.items():
         pretend.setattr(cpu, is_it, lambda answer=answer: answer)
     assert record(pretend, "neoverse-v1", ("neon", "dotprod")).lowering == "Arm dot product"

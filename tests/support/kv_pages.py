@@ -107,14 +107,14 @@ class Rows:
         pages: Pages,
         tables: list[list[int]],
         visible: list[int],
-        rotations: Array | None = None,
+        cos_sin: Array | None = None,
         outputs: list[int] | None = None,
     ) -> None:
         self.kept = {id(table): np.array(table, np.int32) for table in tables}
         self.parts: dict[str, Array] = {
             "page_tables": np.array([self.kept[id(table)].ctypes.data for table in tables], np.int64),
             "visible": np.array(visible, np.int32),
-            "rotations": np.zeros(1, F32) if rotations is None else rotations,
+            "cos_sin": np.zeros(1, F32) if cos_sin is None else cos_sin,
             "pages": pages.addresses,
             "output_rows": np.array([*(outputs or []), 1 << 30], np.int32),
         }

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kquants.layout import MOST_TOKENS, TILE_ROWS, matmul_scratch
+from kquants.layout import PADDING_ROWS, TILE_ROWS, matmul_scratch
 from kquants.records import MatmulOp
 from support.kernels import batch_record, fenced, guarded, op_record, run_op, same_bits
 
@@ -16,7 +16,7 @@ EXTRA = 24
 
 def beyond(x: Array) -> Array:
     """Rows of x and those behind them that a kernel may read, full of NaN, but must not use."""
-    return np.vstack([x, np.full((MOST_TOKENS, x.shape[1]), 0xFF if x.dtype == np.uint8 else np.nan, x.dtype)])
+    return np.vstack([x, np.full((PADDING_ROWS, x.shape[1]), 0xFF if x.dtype == np.uint8 else np.nan, x.dtype)])
 
 
 def matmul(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: int, before: Array | None) -> Array:

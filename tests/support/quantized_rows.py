@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kquants import SUPER_FORMATS
 from kquants.formats.winograd import STEPS
-from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, MOST_TOKENS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
+from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, PADDING_ROWS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
 from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16
 from kquants.tuning import tuning
 
@@ -168,7 +168,7 @@ def rows_for(name: str) -> type[BlockRows] | type[SuperRows]:
 def buffer_of(x: Rows, tokens: int) -> Array:
     """What a product of the first `tokens` rows is given, and behind it rows that it may read but must not use."""
     arrays = [v[:, :tokens] for v in x.arrays()]
-    behind = np.full(MOST_TOKENS * sum(v.shape[2] for v in arrays), 0xFF, np.uint8)
+    behind = np.full(PADDING_ROWS * sum(v.shape[2] for v in arrays), 0xFF, np.uint8)
     return np.concatenate([*(v.reshape(-1) for v in arrays), behind])
 
 

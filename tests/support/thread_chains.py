@@ -3,7 +3,7 @@
 import numpy as np
 
 from edgellm.engine.threadpool import ThreadPool
-from kquants.layout import MOST_TOKENS, matmul_scratch
+from kquants.layout import PADDING_ROWS, matmul_scratch
 from kquants.records import MatmulOp
 from support.kernels import addresses, batch_record, op_record
 
@@ -26,7 +26,7 @@ class Chain:
         self.start = np.arange(1, rows * WIDTH + 1, dtype=F32).reshape(rows, WIDTH)
         self.results = [self.start.astype(np.float64)]
         # Products read rows behind the last.
-        self.buffers = list(np.zeros((2, rows + MOST_TOKENS, WIDTH), F32)[:, :rows])
+        self.buffers = list(np.zeros((2, rows + PADDING_ROWS, WIDTH), F32)[:, :rows])
         self.y = self.buffers[ops % 2]
         self.batch = batch_record(rows)
         self.kept, records = [], []

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.webgpu.detection import installed
+from edgellm.engine.webgpu.detection import is_installed
 from edgellm.engine.webgpu.faults import one_line
 from edgellm.fmt import printable
 from edgellm.system.optional_packages import install_command
@@ -48,7 +48,7 @@ class Adapter:
 
 def adapters() -> tuple[Adapter, ...]:
     """All adapters, real GPUs first. Raises DeviceFault where wgpu is missing or does not work."""
-    if not installed():
+    if not is_installed():
         raise DeviceFault(f"wgpu is not installed; run: {install_command('wgpu')}")
     return _found()
 

@@ -28,7 +28,7 @@ from edgellm.engine.webgpu.commands import (
 from edgellm.engine.webgpu.connection import Connection, largest_binding
 from edgellm.engine.webgpu.faults import fault
 
-_MOST_BINDING = 1 << 31
+_MAX_BINDING = 1 << 31
 """Bytes, so that 32 bits hold all sizes and offsets."""
 
 _STEP, _IN_FLIGHT = 8 << 20, 64 << 20
@@ -50,7 +50,7 @@ class GPUContext:
         self._uniforms: dict[tuple[int, ...], Buffer] = {}
         self._staging: Buffer | None = None
         self._ahead: EncodedAhead | None = None
-        self.binding = min(largest_binding(adapter), binding or _MOST_BINDING) & ~255
+        self.binding = min(largest_binding(adapter), binding or _MAX_BINDING) & ~255
         with self._faults():
             self._connection = Connection(adapter, self.features)
         self._device = self._connection.device

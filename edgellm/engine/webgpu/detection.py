@@ -8,13 +8,13 @@ from pathlib import Path
 from edgellm.engine.offload import OffloadRequest
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Whether wgpu is installed."""
     return find_spec("wgpu") is not None
 
 
-def discrete_may_be_there(root: Path = Path("/")) -> bool:
-    """Whether this machine may have a discrete GPU. To ask wgpu takes most of a second.
+def may_have_discrete_gpu(root: Path = Path("/")) -> bool:
+    """Whether this machine may have a discrete GPU. Asking wgpu would take most of a second.
 
     Macs with Apple silicon have none. On Linux the files of drivers show it. On other systems the answer is True.
     """
@@ -23,10 +23,10 @@ def discrete_may_be_there(root: Path = Path("/")) -> bool:
     if sys.platform != "linux":
         return True
     cards = [path.resolve() for path in root.glob("sys/class/drm/card*/device")]
-    return not all(map(_integrated, cards)) or (root / "dev/nvidiactl").exists()
+    return not all(map(_is_integrated, cards)) or (root / "dev/nvidiactl").exists()
 
 
-def _integrated(card: Path) -> bool:
+def _is_integrated(card: Path) -> bool:
     """Whether a GPU is part of a CPU. Intel's are on PCI bus 0; AMD's have another format of `gpu_metrics`.
 
     Byte 2 of `gpu_metrics` is the format: 1 for cards (see Linux, `drivers/gpu/drm/amd/include/kgd_pp_interface.h`).
@@ -40,5 +40,5 @@ def _integrated(card: Path) -> bool:
 def may_have_gpu(request: OffloadRequest) -> bool:
     """Whether this machine may have a GPU for a request."""
     if request.layers == "auto" and request.gpu is None:
-        return installed() and discrete_may_be_there()
+        return is_installed() and may_have_discrete_gpu()
     return True

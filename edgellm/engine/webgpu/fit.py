@@ -9,7 +9,7 @@ from edgellm.engine.webgpu.scratch import buffer_bytes
 from edgellm.engine.webgpu.shaders import FORMATS, KV_TYPES
 from kquants.kv_layout import PAGE
 
-_MOST_HEAD_DIM = 256
+_MAX_HEAD_DIM = 256
 """Four times the lanes of a workgroup: attention has a lane for every four values of a head."""
 
 _RESERVE = 64 << 20
@@ -25,7 +25,7 @@ def unsupported_reason(model: Description, block: int, kv_type: str) -> str | No
         return None
     if kv_type not in KV_TYPES:
         return f"KV pages of type {kv_type} stay on the CPU"
-    if model.head_dim % 4 or model.head_dim > _MOST_HEAD_DIM:
+    if model.head_dim % 4 or model.head_dim > _MAX_HEAD_DIM:
         return f"attention with {model.head_dim} values a head stays on the CPU"
     return None
 

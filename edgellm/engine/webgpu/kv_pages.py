@@ -12,7 +12,7 @@ from edgellm.errors import NoMemoryError
 from edgellm.fmt import counted, size
 from kquants.kv_layout import PAGE
 
-LEAST_PAGES = 8
+MIN_PAGES = 8
 """Pages that there is room for at first. Then the room doubles, up to full buffers or a full context."""
 
 
@@ -45,7 +45,7 @@ class GPUKVPages:
         self._buffer_pages = max(1, gpu.binding // self._page_bytes)
         self._ctx_pages = -(-limits.ctx // PAGE)
         self._limit, self._layers = limit, len(blocks)
-        self.pages = min(LEAST_PAGES, self._ctx_pages)
+        self.pages = min(MIN_PAGES, self._ctx_pages)
         self._staging = gpu.buffer(self._page_bytes, "a KV page")  # WebGPU cannot copy within a buffer
         self.buffers: dict[int, list[KVBuffer]] = {block: [] for block in blocks}
         self._grow(self.pages)

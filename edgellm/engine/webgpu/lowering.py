@@ -67,9 +67,9 @@ class BlockLowering:
     def _swiglu(self) -> Dispatch:
         """gate = silu(gate) · up."""
         s = self._scratch
-        quads = s.gate.width // 4
-        buffers, grid = [s.gate.buffer, s.up.buffer], (-(-quads // LANES), "rows", 1)
-        return self._matmuls.dispatch("swiglu", {"QUADS": quads}, buffers, grid)
+        vec4s = s.gate.width // 4
+        buffers, grid = [s.gate.buffer, s.up.buffer], (-(-vec4s // LANES), "rows", 1)
+        return self._matmuls.dispatch("swiglu", {"VEC4S": vec4s}, buffers, grid)
 
     def _attention(self, block: GPUAttention, kv: Sequence[KVBuffer], single: bool) -> list[Dispatch]:
         """Norms of heads, RoPE, and storing of keys and values; attention; the merge of spans.
@@ -118,7 +118,7 @@ class BlockLowering:
 
     def _attention_sizes(self, single: bool) -> dict[str, Constant]:
         model = self._model
-        group, quads = model.heads // model.kv_heads, model.head_dim // 4
-        subsets = next(n for n in (8, 4, 2, 1) if n * quads <= LANES)
+        group, vec4s = model.heads // model.kv_heads, model.head_dim // 4
+        subsets = next(n for n in (8, 4, 2, 1) if n * vec4s <= LANES)
         queries = 4 if single and group <= 4 else QUERIES
         return {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets, "QUERIES": queries}

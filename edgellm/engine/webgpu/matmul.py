@@ -19,7 +19,7 @@ LANES = 64
 _TILE, _MATMUL_LANES = 4, 128
 """Rows of W of a tile of matrix × vector, and threads of a workgroup of matrix × matrix."""
 
-_ENOUGH, _MOST_TILES = 1024, 8
+_BUSY_WORKGROUPS, _MAX_TILES = 1024, 8
 """Workgroups that keep a GPU busy; if matrix × vector has more tiles, a workgroup has several, up to the latter."""
 
 
@@ -78,7 +78,7 @@ class MatmulLowering:
         steps = []
         for run in matmul_runs(matrices, gated=gated):
             tiles = _tiles(run.slices[:1] if gated else run.slices)
-            each = max(1, min(_MOST_TILES, tiles // _ENOUGH))
+            each = max(1, min(_MAX_TILES, tiles // _BUSY_WORKGROUPS))
             packs = all(self._uses_packed_dot(matrix) for matrix, _ in run.slices)
             steps.append(
                 self.dispatch(
@@ -131,7 +131,7 @@ class MatmulLowering:
         s = self._scratch
         grid = (-(-x.width // (32 * LANES)), "rows", 1)
         buffers, files = [x.buffer, s.packed, s.scales], ["formats/bits", "rounding", "x_packed"]
-        return self.dispatch("quantize", {"X_QUADS": x.width // 4}, buffers, grid, files)
+        return self.dispatch("quantize", {"X_VEC4S": x.width // 4}, buffers, grid, files)
 
     def _uses_packed_dot(self, matrix: Matrix) -> bool:
         return PACKED_DOT in self._gpu.features and matrix.format in QUANTIZED_FORMATS
@@ -151,7 +151,7 @@ class MatmulLowering:
         s, model = self._scratch, self._model
         constants: dict[str, Constant] = {
             "COLUMNS": model.width,
-            "X_QUADS": s.x.width // 4,
+            "X_VEC4S": s.x.width // 4,
             "EPS": model.eps,
             "GATHERED": gathered,
         }

@@ -52,8 +52,8 @@ def _unpacking(name: str) -> list[str]:
     """The files that unpack a format; each uses the ones before it."""
     own = name.lower()
     if name not in QUANTIZED_FORMATS:
-        return ["quads", own, *(["sixteen_bit"] if name in _SIXTEEN_BIT else []), "floats"]
-    return ["quads", *([own, "minima"] if name in _MINIMA else ["bytes", own]), "blocks"]
+        return ["weights", own, *(["sixteen_bit"] if name in _SIXTEEN_BIT else []), "floats"]
+    return ["weights", *([own, "minima"] if name in _MINIMA else ["bytes", own]), "blocks"]
 
 
 def _multiplying(name: str) -> list[str]:

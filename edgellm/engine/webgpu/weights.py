@@ -15,7 +15,7 @@ from edgellm.gguf import Tensor
 GROUP = 32
 """Columns that shaders read together: rows of activations are padded with zeros to a multiple of it."""
 
-_MOST_ROWS = 65535
+_MAX_ROWS = 65535
 """The most rows of a slice, which is the most workgroups of a dispatch in one dimension."""
 
 
@@ -42,13 +42,13 @@ class Matrix:
 def slice_rows(tensor: Tensor, binding: int) -> int:
     """The number of rows of a matrix that fit a binding of `binding` bytes. Raises DeviceFault if none does."""
     row_bytes = tensor.type.row_bytes(tensor.shape[1])
-    rows = min(_MOST_ROWS, binding // row_bytes)
+    rows = min(_MAX_ROWS, binding // row_bytes)
     if rows < 1:
         raise DeviceFault(f"a row of {row_bytes} bytes does not fit a binding of {binding}")
     return rows
 
 
-def upload_matrix(gpu: GPUContext, tensor: Tensor, progress: Callable[[int], None], most: int = _MOST_ROWS) -> Matrix:
+def upload_matrix(gpu: GPUContext, tensor: Tensor, progress: Callable[[int], None], most: int = _MAX_ROWS) -> Matrix:
     """Upload a matrix in slices of up to `most` rows; `progress` gets the bytes of each step."""
     rows, columns = tensor.shape
     row_bytes, most = tensor.type.row_bytes(columns), min(most, slice_rows(tensor, gpu.binding))

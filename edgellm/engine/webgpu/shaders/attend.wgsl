@@ -6,21 +6,21 @@
 // before the first is used, as memory latency takes most of the time.
 //
 //     mixed  [rows][MIXED_STRIDE]: the result, where the sequence is one span
-//     partials [rows][spans][HEADS][QUADS + 1] of vec4: else the sums of a span, then its top score and its total
+//     partials [rows][spans][HEADS][VEC4S + 1] of vec4: else the sums of a span, then its top score and its total
 //
 // If a layer's pages are in several buffers, a dispatch for each continues the sums of the one before.
 //
-// TOGETHER: heads of a tile; CHUNKS: how many of these a group has. SUBSETS · QUADS lanes add up values; SUBSETS is a
+// TOGETHER: heads of a tile; CHUNKS: how many of these a group has. SUBSETS · VEC4S lanes add up values; SUBSETS is a
 // power of two up to 8.
 
-const QUADS: u32 = HEAD_DIM / 4u;
+const VEC4S: u32 = HEAD_DIM / 4u;
 const GROUP: u32 = HEADS / KV_HEADS;
 const TOGETHER: u32 = min(GROUP, QUERIES);
 const CHUNKS: u32 = (GROUP + TOGETHER - 1u) / TOGETHER;
 const SHARE: u32 = LANES / QUERIES;         // lanes for the softmax of a query
 const MASKED: f32 = -1e30;
 
-var<workgroup> queries: array<vec4<f32>, QUERIES * QUADS>;      // at the end sums for another lane
+var<workgroup> queries: array<vec4<f32>, QUERIES * VEC4S>;      // at the end sums for another lane
 var<workgroup> visible: array<u32, QUERIES>;                    // cells that a query sees; 0: no query
 var<workgroup> scores: array<f32, PAGE * QUERIES>;              // [key][query]; then the weights
 var<workgroup> reduced: array<f32, LANES>;
@@ -35,7 +35,7 @@ struct Tile {
     chunk: u32,
 }
 
-// A quad of the head for each of eight queries.
+// A vec4 of the head for each of eight queries.
 struct Sums {
     first: mat4x4<f32>,
     last: mat4x4<f32>,
@@ -55,18 +55,18 @@ fn is_query(tile: Tile, i: u32) -> bool {
 }
 
 // The products of a vec4 of a key with those of four queries from i on.
-fn add_quad(i: u32, d4: u32, key: vec4<f32>) -> vec4<f32> {
-    let at = i * QUADS + d4;
+fn dot_vec4(i: u32, d4: u32, key: vec4<f32>) -> vec4<f32> {
+    let at = i * VEC4S + d4;
     let a = dot(queries[at], key);
-    let b = dot(queries[at + QUADS], key);
-    let c = dot(queries[at + 2u * QUADS], key);
-    let d = dot(queries[at + 3u * QUADS], key);
+    let b = dot(queries[at + VEC4S], key);
+    let c = dot(queries[at + 2u * VEC4S], key);
+    let d = dot(queries[at + 3u * VEC4S], key);
     return vec4<f32>(a, b, c, d);
 }
 
-fn add_quads(i: u32, d4: u32, keys: mat4x4<f32>) -> vec4<f32> {
-    let half = add_quad(i, d4, keys[0]) + add_quad(i, d4 + 1u, keys[1]);
-    return half + add_quad(i, d4 + 2u, keys[2]) + add_quad(i, d4 + 3u, keys[3]);
+fn dot_vec4s(i: u32, d4: u32, keys: mat4x4<f32>) -> vec4<f32> {
+    let half = dot_vec4(i, d4, keys[0]) + dot_vec4(i, d4 + 1u, keys[1]);
+    return half + dot_vec4(i, d4 + 2u, keys[2]) + dot_vec4(i, d4 + 3u, keys[3]);
 }
 
 fn put_score(i: u32, cell: u32, made: f32) {
@@ -85,23 +85,23 @@ fn score(tile: Tile, page: u32, cell: u32) {
     var first = vec4<f32>();
     var last = vec4<f32>();
     var d4 = 0u;
-    for (; d4 + 4u <= QUADS; d4 += 4u) {
+    for (; d4 + 4u <= VEC4S; d4 += 4u) {
         let keys = mat4x4<f32>(
-            load_quad(page, tile.g, false, d4, lane),
-            load_quad(page, tile.g, false, d4 + 1u, lane),
-            load_quad(page, tile.g, false, d4 + 2u, lane),
-            load_quad(page, tile.g, false, d4 + 3u, lane),
+            load_vec4(page, tile.g, false, d4, lane),
+            load_vec4(page, tile.g, false, d4 + 1u, lane),
+            load_vec4(page, tile.g, false, d4 + 2u, lane),
+            load_vec4(page, tile.g, false, d4 + 3u, lane),
         );
-        first += add_quads(0u, d4, keys);
+        first += dot_vec4s(0u, d4, keys);
         if (QUERIES == 8u) {
-            last += add_quads(4u, d4, keys);
+            last += dot_vec4s(4u, d4, keys);
         }
     }
-    for (; d4 < QUADS; d4++) {
-        let key = load_quad(page, tile.g, false, d4, lane);
-        first += add_quad(0u, d4, key);
+    for (; d4 < VEC4S; d4++) {
+        let key = load_vec4(page, tile.g, false, d4, lane);
+        first += dot_vec4(0u, d4, key);
         if (QUERIES == 8u) {
-            last += add_quad(4u, d4, key);
+            last += dot_vec4(4u, d4, key);
         }
     }
     put_scores(0u, cell, first);
@@ -170,10 +170,10 @@ fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, token
         let j1 = j + SUBSETS;
         let j2 = j1 + SUBSETS;
         let j3 = j2 + SUBSETS;
-        let a = load_quad(page, tile.g, true, d4, j);
-        let b = load_quad(page, tile.g, true, d4, min(j1, tokens - 1u));
-        let c = load_quad(page, tile.g, true, d4, min(j2, tokens - 1u));
-        let d = load_quad(page, tile.g, true, d4, min(j3, tokens - 1u));
+        let a = load_vec4(page, tile.g, true, d4, j);
+        let b = load_vec4(page, tile.g, true, d4, min(j1, tokens - 1u));
+        let c = load_vec4(page, tile.g, true, d4, min(j2, tokens - 1u));
+        let d = load_vec4(page, tile.g, true, d4, min(j3, tokens - 1u));
         made.first += weighted(0u, j, a) + weighted(0u, j1, b) + weighted(0u, j2, c) + weighted(0u, j3, d);
         if (QUERIES == 8u) {
             made.last += weighted(4u, j, a) + weighted(4u, j1, b) + weighted(4u, j2, c) + weighted(4u, j3, d);
@@ -184,7 +184,7 @@ fn add_values(sums: Sums, tile: Tile, page: u32, d4: u32, from_token: u32, token
 
 // The index in `partials` of the sums of span s for query i.
 fn partial_at(tile: Tile, s: u32, i: u32) -> u32 {
-    return ((row_of(tile, i) * batch.spans + s) * HEADS + head_of(tile, i)) * (QUADS + 1u);
+    return ((row_of(tile, i) * batch.spans + s) * HEADS + head_of(tile, i)) * (VEC4S + 1u);
 }
 
 // The sums of query i from an earlier buffer.
@@ -210,17 +210,17 @@ fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
         return;
     }
     if (batch.spans == 1u && kv_range.has_next == 0u) {
-        let quad = sum / totals[i];
+        let v = sum / totals[i];
         let at = row_of(tile, i) * MIXED_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * d4;
-        mixed[at] = quad.x;
-        mixed[at + 1u] = quad.y;
-        mixed[at + 2u] = quad.z;
-        mixed[at + 3u] = quad.w;
+        mixed[at] = v.x;
+        mixed[at + 1u] = v.y;
+        mixed[at + 2u] = v.z;
+        mixed[at + 3u] = v.w;
     } else {
         let at = partial_at(tile, s, i);
         partials[at + d4] = sum;
         if (d4 == 0u) {
-            partials[at + QUADS] = vec4<f32>(tops[i], totals[i], 0.0, 0.0);
+            partials[at + VEC4S] = vec4<f32>(tops[i], totals[i], 0.0, 0.0);
         }
     }
 }
@@ -233,16 +233,16 @@ fn put_four(tile: Tile, s: u32, i: u32, d4: u32, sums: mat4x4<f32>) {
 }
 
 fn hand_over(i: u32, d4: u32, sums: mat4x4<f32>) {
-    let at = i * QUADS + d4;
+    let at = i * VEC4S + d4;
     queries[at] = sums[0];
-    queries[at + QUADS] = sums[1];
-    queries[at + 2u * QUADS] = sums[2];
-    queries[at + 3u * QUADS] = sums[3];
+    queries[at + VEC4S] = sums[1];
+    queries[at + 2u * VEC4S] = sums[2];
+    queries[at + 3u * VEC4S] = sums[3];
 }
 
 fn handed(i: u32, d4: u32) -> mat4x4<f32> {
-    let at = i * QUADS + d4;
-    return mat4x4<f32>(queries[at], queries[at + QUADS], queries[at + 2u * QUADS], queries[at + 3u * QUADS]);
+    let at = i * VEC4S + d4;
+    return mat4x4<f32>(queries[at], queries[at + VEC4S], queries[at + 2u * VEC4S], queries[at + 3u * VEC4S]);
 }
 
 fn tile_of(group: vec3<u32>) -> Tile {
@@ -254,8 +254,8 @@ fn tile_of(group: vec3<u32>) -> Tile {
 fn attend(tile: Tile, s: u32) {
     let cells_seen = batch.row[tile.first + tile.rows - 1u].visible;
     let end = min((s + 1u) * batch.span_pages, (cells_seen + PAGE - 1u) / PAGE);
-    let d4 = lane % QUADS;
-    let subset = lane / QUADS;
+    let d4 = lane % VEC4S;
+    let subset = lane / VEC4S;
     var sums: Sums;
     if (lane < QUERIES) {
         var before = vec4<f32>(MASKED, 0.0, 0.0, 0.0);
@@ -263,7 +263,7 @@ fn attend(tile: Tile, s: u32) {
         if (is_query(tile, lane)) {
             visible[lane] = batch.row[row_of(tile, lane)].visible;
             if (kv_range.has_previous == 1u) {
-                before = partials[partial_at(tile, s, lane) + QUADS];
+                before = partials[partial_at(tile, s, lane) + VEC4S];
             }
         }
         tops[lane] = before.x;

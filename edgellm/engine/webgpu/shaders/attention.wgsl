@@ -11,14 +11,14 @@
 @group(0) @binding(6) var<uniform> kv_range: KVRange;
 
 fn take_queries(tile: Tile) {
-    for (var k = lane; k < QUERIES * QUADS; k += LANES) {
-        let i = k / QUADS;
-        var quad = vec4<f32>();
+    for (var k = lane; k < QUERIES * VEC4S; k += LANES) {
+        let i = k / VEC4S;
+        var v = vec4<f32>();
         if (is_query(tile, i)) {
-            let at = row_of(tile, i) * QKV_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * (k % QUADS);
-            quad = SCALE * vec4<f32>(qkv[at], qkv[at + 1u], qkv[at + 2u], qkv[at + 3u]);
+            let at = row_of(tile, i) * QKV_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * (k % VEC4S);
+            v = SCALE * vec4<f32>(qkv[at], qkv[at + 1u], qkv[at + 2u], qkv[at + 3u]);
         }
-        queries[k] = quad;
+        queries[k] = v;
     }
 }
 

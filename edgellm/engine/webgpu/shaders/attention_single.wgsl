@@ -28,9 +28,9 @@ fn kernel(group: vec3<u32>) {
     for (var i = 0u; i < QUERIES; i++) {
         if (is_query(tile, i)) {
             take_head(t, head_of(tile, i));
-            for (var d4 = lane; d4 < QUADS; d4 += LANES) {
-                let quad = vec4<f32>(head[4u * d4], head[4u * d4 + 1u], head[4u * d4 + 2u], head[4u * d4 + 3u]);
-                queries[i * QUADS + d4] = SCALE * quad;
+            for (var d4 = lane; d4 < VEC4S; d4 += LANES) {
+                let v = vec4<f32>(head[4u * d4], head[4u * d4 + 1u], head[4u * d4 + 2u], head[4u * d4 + 3u]);
+                queries[i * VEC4S + d4] = SCALE * v;
             }
         }
     }

@@ -54,7 +54,7 @@ fn store_head(t: u32, g: u32, values: bool) {
         return;
     }
     for (var d = 4u * lane; d < HEAD_DIM; d += 4u * LANES) {
-        let quad = vec4<f32>(head[d], head[d + 1u], head[d + 2u], head[d + 3u]);
-        store_quad(page, g, values, d / 4u, cell % PAGE, quad);
+        let v = vec4<f32>(head[d], head[d + 1u], head[d + 2u], head[d + 3u]);
+        store_vec4(page, g, values, d / 4u, cell % PAGE, v);
     }
 }

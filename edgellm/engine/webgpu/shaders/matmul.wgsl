@@ -6,40 +6,40 @@
 //     W_TYPE    how unpacked weights are kept: f32, or f16 for quantized ones where the adapter has it
 //     ADDED     y += instead of y =
 //
-//     x [rows][x_quads] of vec4, zeros behind the last column;  y [rows][y_stride]
+//     x [rows][x_vec4s] of vec4, zeros behind the last column;  y [rows][y_stride]
 
 @group(0) @binding(1) var<storage, read> batch: Batch;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
-var<workgroup> w_tile: array<vec4<W_TYPE>, 8u * SIDE>;      // [quads of columns][rows of W]
-var<workgroup> x_tile: array<vec4<f32>, 8u * SIDE>;         // [quads of columns][rows of x], see x_at
+var<workgroup> w_tile: array<vec4<W_TYPE>, 8u * SIDE>;      // [vec4s of columns][rows of W]
+var<workgroup> x_tile: array<vec4<f32>, 8u * SIDE>;         // [vec4s of columns][rows of x], see x_at
 
 // The index of vec4 k of row t. Rows are permuted, eight by eight, so that the vec4 of a row are in different banks.
 fn x_at(k: u32, t: u32) -> u32 {
     return k * SIDE + (t ^ k);
 }
 
-fn put_quad(k: u32, quad: vec4<f32>) {
-    w_tile[k * SIDE + lane] = vec4<W_TYPE>(quad);
+fn put_vec4(k: u32, v: vec4<f32>) {
+    w_tile[k * SIDE + lane] = vec4<W_TYPE>(v);
 }
 
 fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     if (lane < SIDE) {
         let w = unpack_w0(min(row + lane, shape.rows - 1u), i);
-        put_quad(0u, w.first[0]);
-        put_quad(1u, w.first[1]);
-        put_quad(2u, w.first[2]);
-        put_quad(3u, w.first[3]);
-        put_quad(4u, w.last[0]);
-        put_quad(5u, w.last[1]);
-        put_quad(6u, w.last[2]);
-        put_quad(7u, w.last[3]);
+        put_vec4(0u, w.first[0]);
+        put_vec4(1u, w.first[1]);
+        put_vec4(2u, w.first[2]);
+        put_vec4(3u, w.first[3]);
+        put_vec4(4u, w.last[0]);
+        put_vec4(5u, w.last[1]);
+        put_vec4(6u, w.last[2]);
+        put_vec4(7u, w.last[3]);
     } else {
         for (var n = lane - SIDE; n < 8u * SIDE; n += SIDE) {       // neighbouring lanes load neighbouring values of x
             let k = n % 8u;
-            x_tile[x_at(k, n / 8u)] = x[min(t + n / 8u, rows - 1u) * shape.x_quads + 8u * i + k];
+            x_tile[x_at(k, n / 8u)] = x[min(t + n / 8u, rows - 1u) * shape.x_vec4s + 8u * i + k];
         }
     }
 }

@@ -8,7 +8,7 @@
 //     BIASED    + bias[first + r]
 //     ADDED     y += instead of y =
 //
-//     q [rows][x_quads / 4] of vec4, scales [rows][x_quads / 8];  y [rows][y_stride]
+//     q [rows][x_vec4s / 4] of vec4, scales [rows][x_vec4s / 8];  y [rows][y_stride]
 
 @group(0) @binding(1) var<storage, read> batch: Batch;
 @group(0) @binding(2) var<storage, read> q: array<vec4<u32>>;
@@ -32,7 +32,7 @@ fn fetch(row: u32, t: u32, i: u32, rows: u32) -> Fetched {
         let w = block_w0(min(row + lane, shape.rows - 1u), i);
         return Fetched(w.first, w.last, vec3<f32>(w.d, w.m));
     }
-    let at = min(t + lane - SIDE, rows - 1u) * (shape.x_quads / 4u) + 2u * i;
+    let at = min(t + lane - SIDE, rows - 1u) * (shape.x_vec4s / 4u) + 2u * i;
     return Fetched(q[at], q[at + 1u], vec3<f32>(scales[at / 2u], 0.0));
 }
 

@@ -11,7 +11,7 @@
 //     BIASED    + bias[first + r]
 //     ADDED     y += instead of y =
 //
-//     x [rows][x_quads] of vec4, zeros behind the last column;  y [rows][y_stride];  norm [x_quads] of vec4
+//     x [rows][x_vec4s] of vec4, zeros behind the last column;  y [rows][y_stride];  norm [x_vec4s] of vec4
 
 @group(0) @binding(1) var<storage, read> batch: Batch;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
@@ -50,14 +50,14 @@ fn silu(z: vec4<f32>) -> vec4<f32> {
 
 // Load vec4 n, from group i on, of a row of x to workgroup memory, and return its squares.
 fn fetch(row: u32, i: u32, n: u32) -> vec4<f32> {
-    let k = min(8u * i + n, shape.x_quads - 1u);
-    let quad = x[row + k];
+    let k = min(8u * i + n, shape.x_vec4s - 1u);
+    let v = x[row + k];
     if (NORMED) {
-        values[n % 8u * STRIDE + n / 8u] = quad * norm[k];
+        values[n % 8u * STRIDE + n / 8u] = v * norm[k];
     } else {
-        values[n % 8u * STRIDE + n / 8u] = quad;
+        values[n % 8u * STRIDE + n / 8u] = v;
     }
-    return select(vec4<f32>(), quad * quad, 8u * i + n < shape.x_quads);
+    return select(vec4<f32>(), v * v, 8u * i + n < shape.x_vec4s);
 }
 
 fn four_of(k: u32) -> mat4x4<f32> {
@@ -82,7 +82,7 @@ fn kernel(group: vec3<u32>) {
     if (GATHERED) {
         row = batch.row[batch.first_output + t].output;
     }
-    row *= shape.x_quads;
+    row *= shape.x_vec4s;
     let groups = (shape.columns + 31u) / 32u;
     var scale = 1.0;
     var own: X;

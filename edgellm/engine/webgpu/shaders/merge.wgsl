@@ -1,32 +1,32 @@
 // Merge the sums of the spans of a sequence, in order, a workgroup for each head of each row.
 //
-//     partials [rows][spans][HEADS][QUADS + 1] of vec4: the sums of a span, then its maximum score and its total
+//     partials [rows][spans][HEADS][VEC4S + 1] of vec4: the sums of a span, then its maximum score and its total
 //     mixed  [rows][MIXED_STRIDE]
 
 @group(0) @binding(0) var<storage, read> batch: Batch;
 @group(0) @binding(1) var<storage, read> partials: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> mixed: array<f32>;
 
-const QUADS: u32 = HEAD_DIM / 4u;
+const VEC4S: u32 = HEAD_DIM / 4u;
 
 fn kernel(group: vec3<u32>) {
     let h = group.x;
     let t = group.y;
-    if (lane < QUADS) {
+    if (lane < VEC4S) {
         var top = -1e30;
         var total = 0.0;
         var sum = vec4<f32>();
         for (var s = 0u; s < batch.spans; s++) {
-            let at = ((t * batch.spans + s) * HEADS + h) * (QUADS + 1u);
-            let span = partials[at + QUADS];
+            let at = ((t * batch.spans + s) * HEADS + h) * (VEC4S + 1u);
+            let span = partials[at + VEC4S];
             let higher = max(top, span.x);
             total = total * exp(top - higher) + span.y * exp(span.x - higher);
             sum = sum * exp(top - higher) + partials[at + lane] * exp(span.x - higher);
             top = higher;
         }
-        let quad = sum / total;
+        let v = sum / total;
         for (var c = 0u; c < 4u; c++) {
-            mixed[t * MIXED_STRIDE + h * HEAD_DIM + 4u * lane + c] = quad[c];
+            mixed[t * MIXED_STRIDE + h * HEAD_DIM + 4u * lane + c] = v[c];
         }
     }
 }

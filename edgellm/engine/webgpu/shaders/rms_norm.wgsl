@@ -2,7 +2,7 @@
 //
 //     GATHERED  the rows of x are those whose logits are wanted
 //
-//     x, h [rows][X_QUADS] of vec4, zeros behind COLUMNS;  norm [X_QUADS] of vec4, zeros behind COLUMNS
+//     x, h [rows][X_VEC4S] of vec4, zeros behind COLUMNS;  norm [X_VEC4S] of vec4, zeros behind COLUMNS
 
 @group(0) @binding(0) var<storage, read> batch: Batch;
 @group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
@@ -14,14 +14,14 @@ fn kernel(group: vec3<u32>) {
     if (GATHERED) {
         start = batch.row[batch.first_output + group.x].output;
     }
-    start *= X_QUADS;
+    start *= X_VEC4S;
     var squares = vec4<f32>();
-    for (var k = lane; k < X_QUADS; k += LANES) {
+    for (var k = lane; k < X_VEC4S; k += LANES) {
         squares += x[start + k] * x[start + k];
     }
     let sum = dot(sum_lanes(squares), vec4<f32>(1.0));
     let scale = inverseSqrt(sum / f32(COLUMNS) + EPS);
-    for (var k = lane; k < X_QUADS; k += LANES) {
-        h[group.x * X_QUADS + k] = x[start + k] * scale * norm[k];
+    for (var k = lane; k < X_VEC4S; k += LANES) {
+        h[group.x * X_VEC4S + k] = x[start + k] * scale * norm[k];
     }
 }

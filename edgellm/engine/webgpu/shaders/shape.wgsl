@@ -4,7 +4,7 @@ struct Shape {
     rows: u32,              // rows of W of this dispatch
     first: u32,             // index of the first of them in a row of y
     columns: u32,
-    x_quads: u32,           // vec4 of a row of x, padded with zeros to whole groups of 32 values
+    x_vec4s: u32,           // vec4 of a row of x, padded with zeros to whole groups of 32 values
     y_stride: u32,          // values of a row of y
     below_0: u32,           // first row in W of the second tensor
     below_1: u32,           // and of the third

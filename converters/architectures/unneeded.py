@@ -18,26 +18,26 @@ _DERIVED = (
 )
 _ROPE = "rope.freqs"
 
-_SPARE = {
+_UNNEEDED = {
     "scales of a KV cache in FP8": r"(\b([qkv]|kv|prob)_scale|self_attn\.[kv]_proj\.output_scale)$",
     "scales of activations": r"\b(input|activation)_scale(_ub)?$",
     "a head that rates texts": r"^(v_head|value_head|score|reward_head)\.",
     "heads that guess several tokens": r"^((model\.)?mtp\w*|medusa_heads?)\.",
 }
-_REASONS = {reason: re.compile(pattern) for reason, pattern in _SPARE.items()}
+_REASONS = {reason: re.compile(pattern) for reason, pattern in _UNNEEDED.items()}
 
 
-def without_spare(names: Iterable[str], folder: Path) -> list[str]:
+def without_unneeded(names: Iterable[str], folder: Path) -> list[str]:
     """The names without those of tensors that are not needed; an EdgeLLMWarning names the others."""
     kept: list[str] = []
-    spare: dict[str, list[str]] = {}
+    unneeded: dict[str, list[str]] = {}
     for name in names:
         reason = next((reason for reason, pattern in _REASONS.items() if pattern.search(name)), None)
         if reason:
-            spare.setdefault(reason, []).append(name)
+            unneeded.setdefault(reason, []).append(name)
         elif name != _ROPE and not name.endswith(_DERIVED):
             kept.append(name)
-    for reason, some in spare.items():
+    for reason, some in unneeded.items():
         what = f"{counted(len(some), 'tensor')}, such as {printable(some[0])}, left out: {reason}"
         warnings.warn(f"{printable(str(folder), 400)}: {what}, not needed to write text", EdgeLLMWarning, stacklevel=2)
     return kept
