@@ -73,7 +73,7 @@ def test_files_do_nothing_to_a_terminal_that_shows_them(chats: Store) -> None:
     ],
 )
 def test_what_follows_a_message_is_never_part_of_its_code(text: str, closed: str) -> None:
-    assert to_markdown(chat(Message(1, None, "user", text, 0.0))) == f"# SavedChat\n\n## User\n\n{text}{closed}\n"
+    assert to_markdown(chat(Message(1, None, "user", text, 0.0))) == f"# Chat\n\n## User\n\n{text}{closed}\n"
     thinking = to_markdown(chat(Message(1, None, "assistant", f"<think>{text}", 0.0)))
     assert f"\n\n{text}{closed}\n\n</details>" in thinking
 

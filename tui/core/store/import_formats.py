@@ -41,9 +41,8 @@ def parse_chats(value: Any) -> list[SavedChat] | None:
 
 def parse_jsonl(text: str) -> Any:
     """The values of a JSONL text; None if a line is no JSON."""
-    lines = [
-        line for line in text.split("\n") if line.strip()
-    ]  # JSON strings may contain the other separators of `splitlines`
+    # JSON strings may contain the other separators of `splitlines`.
+    lines = [line for line in text.split("\n") if line.strip()]
     try:
         return [json.loads(line) for line in lines[: _MAX_MESSAGES + 1]]
     except (ValueError, RecursionError):
