@@ -1,4 +1,4 @@
-"""Pulling from the picker, and stopping it: what has come stays, and goes on the next time."""
+"""Pulling from the picker, and stopping it: the downloaded part stays, and the next pull resumes."""
 
 from pathlib import Path
 from threading import Event
@@ -132,7 +132,7 @@ def test_stop_and_go_on(machine: Machine, hub: Hub, by: str) -> None:
         assert 0 < (app.picker.query_one(ProgressBar).percentage or 0) < 1
         await pilot.press("escape") if by == "escape" else await pilot.click(Button)
         assert app.pulling == f"{NAME}: stopping" or "stopped" in app.pulling
-        await until(pilot, lambda: "stopped; what has come is kept" in app.pulling)
+        await until(pilot, lambda: "stopped; the downloaded part is kept" in app.pulling)
         assert app.chosen == []
         (part,) = parts(machine)
         assert FILE.startswith(part.read_bytes())

@@ -26,7 +26,7 @@ class _Edit:
 class MessageForm:
     """Three widgets, one below the other: what is being edited, the attachments, the text area.
 
-    The text area may show a recalled message; `typed` is always the person's own text.
+    The text area may show a recalled message; `typed` is always the user's own text.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class MessageForm:
 
     @property
     def typed(self) -> str:
-        """The person's own text, also while a recalled message is shown over it."""
+        """The user's own text, also while a recalled message is shown over it."""
         return self._history.typed(self.editor.text)
 
     @property
