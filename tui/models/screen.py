@@ -22,7 +22,7 @@ from tui.models.typed_name import typed_row
 
 
 class ModelsScreen(ModalScreen[str | None]):
-    """Dismissed with the MODEL that was chosen, or None. A running pull is stopped then; its downloaded part is kept."""
+    """Dismissed with the chosen MODEL, or None. A running pull is stopped then; its downloaded part is kept."""
 
     CSS_PATH: ClassVar = ["screen.tcss", "model_list.tcss", "pull_status.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
