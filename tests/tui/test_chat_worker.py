@@ -50,7 +50,7 @@ def harness() -> Iterator[WorkerHarness]:
 
 def test_a_reply_is_what_the_model_writes(harness: WorkerHarness) -> None:
     harness.worker.open("fake", lambda name, path: {"ctx": 512} if name == "fake" else {})
-    assert harness.next() == ModelOpened("fake", 4096, True, asked="fake", path="fake")
+    assert harness.next() == ModelOpened("fake", 4096, True, requested="fake", path="fake")
     assert harness.backend.opened == [("fake", {"ctx": 512})]
     harness.worker.reply(ReplyRequest(7, ASKED, {"temp": 0.0}))
     ended = harness.next()
@@ -244,7 +244,7 @@ def test_another_model_takes_the_place_of_the_first(harness: WorkerHarness) -> N
     harness.next()
     harness.backend.model = FakeModel()
     harness.worker.open("second", no_options)
-    assert harness.next() == ModelOpened("second", 4096, True, asked="second", path="second")
+    assert harness.next() == ModelOpened("second", 4096, True, requested="second", path="second")
     assert first.closed
 
 
