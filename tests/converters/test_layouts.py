@@ -100,7 +100,7 @@ def test_a_model_saved_without_its_head_has_no_prefix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rename", "said"),
+    ("rename", "expected"),
     [
         (lambda name: name.replace("model.layers", "transformer.h"), "tensor transformer.h.0.input_layernorm"),
         (lambda name: name.replace("self_attn.q_proj", "attention.wq"), "layers.0.attention.wq.weight has no place"),
@@ -112,12 +112,12 @@ def test_a_model_saved_without_its_head_has_no_prefix(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_other_layouts_are_refused(tmp_path: Path, rename: Callable[[str], str], said: str) -> None:
+def test_other_layouts_are_refused(tmp_path: Path, rename: Callable[[str], str], expected: str) -> None:
     """Also those whose names the gguf package knows: what their rows are is not known."""
     folder = changed(
         write_checkpoint(tmp_path, **SMALL), lambda tensors: {rename(name): t for name, t in tensors.items()}
     )
-    with pytest.raises((ModelFileError, UnsupportedModelError), match=said) as error:
+    with pytest.raises((ModelFileError, UnsupportedModelError), match=expected) as error:
         sources(folder)
     assert "\n" not in str(error.value)
 

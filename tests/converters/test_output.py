@@ -1,4 +1,4 @@
-"""The file that a conversion writes: whole under its name or not there, and the folder clean."""
+"""The output file of a conversion: complete under its name or absent, with no other files left in the folder."""
 
 import os
 import subprocess

@@ -223,5 +223,5 @@ def test_a_chat_that_begins_with_an_empty_reply_goes_on(make_frontend: MakeFront
     )
     frontend.controller.chats.open(chat)
     frontend.say("hello")
-    said = [("system", "Be brief."), ("user", "hello")]
-    assert [(message["role"], message["content"]) for message in frontend.backend.model.asked[-1]] == said
+    sent = [("system", "Be brief."), ("user", "hello")]
+    assert [(message["role"], message["content"]) for message in frontend.backend.model.asked[-1]] == sent

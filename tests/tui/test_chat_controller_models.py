@@ -311,9 +311,9 @@ def test_a_reply_that_has_ended_is_not_taken_for_one_that_waits(make_frontend: M
 
 def test_without_a_model_nothing_is_sent(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
-    for said in (lambda: frontend.controller.sender.send("hello"), frontend.controller.sender.regenerate):
+    for action in (lambda: frontend.controller.sender.send("hello"), frontend.controller.sender.regenerate):
         with pytest.raises(EdgeLLMError, match="no model is open"):
-            said()
+            action()
     assert frontend.controller.chats.list() == []
     frontend.controller.model.open("fake")
     frontend.controller.sender.send("hello")  # waits for it

@@ -144,7 +144,7 @@ def document(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "no JSON at line 1, column 1"),
         ('{"format": "edgellm-chat"', "no JSON at line 1"),
@@ -153,8 +153,8 @@ def document(**changes: Any) -> dict[str, Any]:
         ("[]", "must be an object"),
         ("{}", "has no format"),
         *(
-            (json.dumps(document(**changes)), told)
-            for changes, told in [
+            (json.dumps(document(**changes)), expected)
+            for changes, expected in [
                 ({"format": "other"}, "format must be one of edgellm-chat"),
                 ({"version": 2}, "version 2"),
                 ({"version": True}, "version must be a whole number"),
@@ -187,11 +187,11 @@ def document(**changes: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_no_chat_is_refused_whole(chats: Store, text: str, told: str) -> None:
+def test_what_is_no_chat_is_refused_whole(chats: Store, text: str, expected: str) -> None:
     before = len(chats.chats())
     with pytest.raises(EdgeLLMError) as error:
         from_json(chats, text)
-    assert told in str(error.value) and "\n" not in str(error.value)
+    assert expected in str(error.value) and "\n" not in str(error.value)
     assert len(chats.chats()) == before
 
 
