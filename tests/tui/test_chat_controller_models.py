@@ -13,7 +13,7 @@ from tui.core.store.export import to_json
 from tui.core.worker import Worker
 
 
-def test_settings_are_kept_for_each_model(make_frontend: MakeFrontend) -> None:
+def test_settings_are_stored_for_each_model(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.controller.model.set("temp", "0.5")

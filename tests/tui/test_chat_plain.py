@@ -151,7 +151,7 @@ def test_every_command_works_here(talk: Talk, tmp_path: Path) -> None:
     assert all(f"/{name}" in talk("/help\n").err for name in COMMANDS)
 
 
-def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path) -> None:
+def test_settings_from_a_pipe_are_stored_only_by_save(talk: Talk, tmp_path: Path) -> None:
     kept = lambda: Store(tmp_path / "chats.db").preferences.settings("fake")  # noqa: E731
     model = FakeModel()
     assert "; for this run, /save keeps it" in talk("/set temp 0.5\nhello\n", model).err
@@ -263,7 +263,7 @@ def test_a_broken_pipe_ends_it_silently(tiny: Path, tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1].endswith(b"/help shows the commands")
 
 
-def test_a_message_that_does_not_fit_is_told_once_in_the_words_of_the_chat(tiny: Path, tmp_path: Path) -> None:
+def test_a_message_that_does_not_fit_is_reported_once_in_the_words_of_the_chat(tiny: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "edgellm", "chat", "--plain", str(tiny)],
         input=b"z" * 40_000,

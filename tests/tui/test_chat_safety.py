@@ -131,7 +131,7 @@ def test_what_the_store_refuses_comes_back_into_the_box(tmp_path: Path, monkeypa
     run(test())
 
 
-def test_what_is_typed_and_cannot_be_kept_is_not_left_without_a_word(
+def test_a_draft_that_cannot_be_stored_is_not_left_without_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:

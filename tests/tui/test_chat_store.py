@@ -68,7 +68,7 @@ def test_what_was_saved_is_there_again(chats: Store) -> None:
     with_file.close()
 
 
-def test_every_version_and_the_one_shown_are_kept(chats: Store) -> None:
+def test_every_version_and_the_one_shown_are_stored(chats: Store) -> None:
     chat = chats.new_chat("", None, None)
     first = chats.add(chat, None, "user", "a")
     second = chats.add(chat, None, "user", "b")

@@ -78,7 +78,7 @@ def test_what_follows_a_message_is_never_part_of_its_code(text: str, closed: str
     assert f"\n\n{text}{closed}\n\n</details>" in thinking
 
 
-def test_a_person_who_writes_about_thinking_is_not_folded() -> None:
+def test_a_user_message_about_thinking_is_not_folded() -> None:
     assert "<details>" not in to_markdown(chat(Message(1, None, "user", "<think>what is this?", 0.0)))
 
 

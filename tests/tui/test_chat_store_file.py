@@ -205,7 +205,7 @@ def test_what_is_no_database_is_left_alone(path: Path, content: bytes) -> None:
     assert "move it away" in refused(path)
 
 
-def test_a_damaged_file_is_told_whenever_it_shows(path: Path) -> None:
+def test_a_damaged_file_is_reported_whenever_it_shows(path: Path) -> None:
     store = Store(path)
     parent = None
     chat = store.new_chat("chat", None, None)
@@ -233,7 +233,7 @@ def test_a_damaged_file_is_told_whenever_it_shows(path: Path) -> None:
     assert errors > 5
 
 
-def test_a_conversation_that_another_program_broke_is_told(path: Path) -> None:
+def test_a_conversation_that_another_program_broke_is_reported(path: Path) -> None:
     store = Store(path)
     chat = store.new_chat("chat", None, None)
     store.add(chat, None, "user", "text")
@@ -264,7 +264,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("value", ["x'ff00'", "'text'", "-1", "1e999", "'[1]'"])
-def test_whatever_another_program_wrote_is_read_or_told(path: Path, value: str) -> None:
+def test_whatever_another_program_wrote_is_read_or_reported(path: Path, value: str) -> None:
     store = Store(path)
     chat = store.new_chat("chat", None, None)
     first = store.add(chat, None, "user", "elephant")
@@ -343,7 +343,7 @@ def test_a_disk_that_is_full_at_the_start(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == expected
 
 
-def test_a_disk_that_fails_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failure = sqlite3.OperationalError("disk I/O error")
     failure.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
 

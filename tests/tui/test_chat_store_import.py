@@ -145,7 +145,7 @@ def test_what_is_no_conversation_is_one_line(chats: Store, value: Any, expected:
     assert len(chats.chats()) == before
 
 
-def test_what_no_person_has_written_is_refused(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_input_beyond_the_bounds_is_refused(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_formats, "_MAX_MESSAGES", 2)
     with pytest.raises(EdgeLLMError, match="more than 2 messages"):
         imported(chats, TALK)

@@ -234,7 +234,7 @@ def test_an_error_in_a_widget_is_one_line_and_the_rest_is_in_the_log(home: Path)
     assert [role for role, text in stored(home) if text] == ["user", "assistant"]
 
 
-def test_a_model_that_was_not_opened_is_told_at_the_end_as_well(home: Path, tmp_path: Path) -> None:
+def test_a_model_that_was_not_opened_is_reported_at_the_end_as_well(home: Path, tmp_path: Path) -> None:
     broken, problem = tmp_path / "broken.gguf", "broken.gguf: is GGUF version 0"
     broken.write_bytes(b"GGUF" + bytes(60))
     with chat_in_terminal(str(broken), home=home) as chat:

@@ -143,7 +143,7 @@ def test_a_reply_stopped_before_its_turn_is_never_begun(harness: WorkerHarness) 
     assert len(model.asked) == 1
 
 
-def test_want_of_memory_is_told_in_the_words_of_the_commands(
+def test_want_of_memory_is_reported_in_the_words_of_the_commands(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object) -> None:

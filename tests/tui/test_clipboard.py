@@ -53,7 +53,7 @@ def test_tmux_keeps_it_where_there_is_nothing_else(here: Path, monkeypatch: pyte
     assert (here / "taken").read_text() == "text"
 
 
-def test_a_terminal_without_a_clipboard_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_a_clipboard_gets_a_warning(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "linux")
     notice, severity = outcome("text", "the message")
     assert (notice.split(":")[0], severity) == ("not copied", "warning")

@@ -119,7 +119,7 @@ def test_the_line_under_a_reply() -> None:
         *[("stop", "ended at a stop text"), (None, "not finished")],
     ],
 )
-def test_another_end_is_said_in_words_before_the_figures(reason: str | None, expected: str) -> None:
+def test_another_end_is_named_before_the_figures(reason: str | None, expected: str) -> None:
     assert reply_stats_line(STATS, reason).startswith(expected)
 
 
@@ -198,7 +198,7 @@ def test_nothing_moves_while_figures_change(width: int) -> None:
     assert places[0] == places[1]
 
 
-def test_what_is_dropped_and_by_which_policy_is_said_while_it_happens() -> None:
+def test_what_is_dropped_and_by_which_policy_is_shown_while_it_happens() -> None:
     assert "context full: dropped 1,204 tokens (drop oldest)" in plain(status_text(DROPPING, MEMORY, 160))
     assert metric_values(DROPPING, None)["overflow"] == TextValue("drop oldest")
     assert metric_values(DROPPING, None)["dropped"] == TextValue("1,204 tokens", "$text-warning")

@@ -203,7 +203,7 @@ def test_what_goes_wrong_is_a_line(
     assert play(script).chosen == [None]
 
 
-def test_a_full_disk_is_told(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.add(NAME, m__gguf=FILE)
     monkeypatch.setattr("edgellm.hub.download.shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
 

@@ -80,7 +80,7 @@ def test_a_wrong_line_leaves_the_others(config: Path) -> None:
     assert len(problems) == 1
 
 
-def test_unknown_names_and_keys_given_twice_are_told() -> None:
+def test_unknown_names_and_keys_given_twice_are_reported() -> None:
     assert list(remarks({})) == []
     assert list(remarks({"chat.stop": "f8"})) == []
     (line,) = remarks({"chat.stopp": "f8"})
