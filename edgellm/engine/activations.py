@@ -12,7 +12,7 @@ from kquants.layout import in_odd_lines, int16_bytes, quantized_bytes, super_qua
 
 
 def float_buffer(name: str, width: int) -> Buffer:
-    """A buffer of `width` float32 a row, padded_head_dim to whole vectors (the padding stays zero, but for logits)."""
+    """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero, but for logits)."""
     return Buffer(name, in_odd_lines(4 * width))
 
 
