@@ -42,10 +42,8 @@ class Conversion:
         """The dry run. Writes nothing and reads no weights; encoding speed is measured on noise."""
         converter = RowConverter(self.tensors, compile_progress)
         tensors = tensor_reports(self.tensors, [None] * len(self.tensors))
-        memory, seconds = (
-            estimate_memory(self.tensors, self.threads),
-            estimate_seconds(converter, self.tensors, self.threads),
-        )
+        memory = estimate_memory(self.tensors, self.threads)
+        seconds = estimate_seconds(converter, self.tensors, self.threads)
         return ConversionPlan(self.target, self.layout.nbytes, tensors, memory, seconds, self.threads)
 
     def run(self, progress: Progress | None = None, compile_progress: Progress | None = None) -> Report:

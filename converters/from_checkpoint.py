@@ -85,7 +85,7 @@ def prepare_convert(
     threads: int | None = None,
 ) -> Conversion:
     """Check everything that `convert` needs, reading no weights; arguments and errors are those of `convert`."""
-    mix, overrides = mix_name(type), [parse_override(given) for given in tensor_types]
+    mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
     checkpoint = Checkpoint.open(_folder(source))
     # GGUF files in the checkpoint's folder may be replaced.
     own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]

@@ -59,7 +59,7 @@ def prepare_quantize(
     threads: int | None = None,
 ) -> Conversion:
     """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`."""
-    mix, overrides = mix_name(type), [parse_override(given) for given in tensor_types]
+    mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
     sigbus.install()
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:

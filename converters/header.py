@@ -85,8 +85,8 @@ def layout_file(pairs: EncodedMetadata, tensors: Sequence[PlannedTensor]) -> GGU
 
 
 def _alignment(pairs: EncodedMetadata) -> int:
-    given = pairs.get("general.alignment")
-    return int.from_bytes(given[4:], "little") if given else _DEFAULT_ALIGNMENT
+    encoded = pairs.get("general.alignment")
+    return int.from_bytes(encoded[4:], "little") if encoded else _DEFAULT_ALIGNMENT
 
 
 def _padded(n: int, alignment: int) -> int:

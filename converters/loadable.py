@@ -35,8 +35,8 @@ def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target:
             describe(file)
             Tokenizer(file)
     except (ModelFileError, UnsupportedModelError) as error:
-        said = _ADVICE.sub("", str(error).removeprefix(f"{printable(str(target), 400)}: "))
-        problem = f"edgellm would not open the GGUF file of it: {said}; correct config.json, or get another copy"
+        reason = _ADVICE.sub("", str(error).removeprefix(f"{printable(str(target), 400)}: "))
+        problem = f"edgellm would not open the GGUF file of it: {reason}; correct config.json, or get another copy"
         raise type(error)(f"{source}: {problem}") from None
 
 

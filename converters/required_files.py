@@ -35,8 +35,8 @@ _CONFIG = "config.json"
 def required_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
     """Select the files that a conversion reads from the paths `names`; the weights come last, [] if there are none.
 
-    `read` returns the content of a small file: the index lists the shards. Raises ModelFileError if the files with
-    the weights cannot be told, and ModelFileError or UnsupportedModelError for a checkpoint that `convert` refuses.
+    `read` returns the content of a small file: the index lists the shards. Raises ModelFileError if it is unclear
+    which files hold the weights, and ModelFileError or UnsupportedModelError for a checkpoint that `convert` refuses.
     """
     all_names = set(names)
     weights = weights_or_index(name for name in all_names if "/" not in name)

@@ -10,35 +10,35 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable, size
 
 
-def check_target(given: str | os.PathLike[str], sources: Sequence[Path], *, force: bool) -> Path:
+def check_target(out: str | os.PathLike[str], sources: Sequence[Path], *, force: bool) -> Path:
     """The path of the file to write, symbolic links resolved.
 
     Raises OptionError for an empty name. Raises EdgeLLMError if no file can be written there, if it is one of the
     `sources`, or if it exists and `force` is False.
     """
-    if not os.fspath(given):
+    if not os.fspath(out):
         raise OptionError("the new file has an empty name; give one")
-    name = printable(str(given), 400)
-    with wrap_os_errors(Path(given)):
-        target = _resolved(given, name)
-        _check_folder(given, target, name)
+    name = printable(str(out), 400)
+    with wrap_os_errors(Path(out)):
+        target = _resolved(out, name)
+        _check_folder(out, target, name)
         if target.exists():
             _check_replaced(target, name, sources, force)
     return target
 
 
-def _resolved(given: str | os.PathLike[str], name: str) -> Path:
+def _resolved(out: str | os.PathLike[str], name: str) -> Path:
     try:
-        return Path(given).resolve()
+        return Path(out).resolve()
     except (RuntimeError, ValueError):  # a loop of links, or a NUL character
         raise EdgeLLMError(f"{name}: is no path to a file; choose another name") from None
 
 
-def _check_folder(given: str | os.PathLike[str], target: Path, name: str) -> None:
+def _check_folder(out: str | os.PathLike[str], target: Path, name: str) -> None:
     if target.is_dir():
-        inside = printable(str(Path(given) / "model.gguf"), 400)
+        inside = printable(str(Path(out) / "model.gguf"), 400)
         raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {inside}")
-    if os.fspath(given).endswith(("/", os.sep)):
+    if os.fspath(out).endswith(("/", os.sep)):
         raise EdgeLLMError(f"{name}: there is no such folder; make it first, or give the name of a file")
     if not target.parent.is_dir():
         raise EdgeLLMError(f"{name}: there is no folder {printable(str(target.parent), 400)}; make it first")
@@ -48,7 +48,7 @@ def _check_folder(given: str | os.PathLike[str], target: Path, name: str) -> Non
 
 def _check_replaced(target: Path, name: str, sources: Sequence[Path], force: bool) -> None:
     if any(source.exists() and target.samefile(source) for source in sources):
-        raise EdgeLLMError(f"{name}: is what is read, and stays as it is; choose another name")
+        raise EdgeLLMError(f"{name}: is a source of this conversion; choose another name")
     if not target.is_file():
         raise EdgeLLMError(f"{name}: is not a regular file; choose another name")
     if not force:
@@ -60,10 +60,8 @@ def check_disk_space(target: Path, nbytes: int) -> None:
     with wrap_os_errors(target):
         free = shutil.disk_usage(target.parent).free + _taken(temporary_path(target))
     if nbytes > free:
-        name, required_files = printable(str(target), 400), size(nbytes)
-        raise EdgeLLMError(
-            f"{name}: needs {required_files}, and its disk has {size(free)} free; make room, or write elsewhere"
-        )
+        name, needed = printable(str(target), 400), size(nbytes)
+        raise EdgeLLMError(f"{name}: needs {needed}, and its disk has {size(free)} free; make room, or write elsewhere")
 
 
 def _taken(path: Path) -> int:

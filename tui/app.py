@@ -158,7 +158,7 @@ class ChatApp(ResilientApp):
             if isinstance(screen, ChatScreen) and screen.is_mounted:
                 screen.parts.events.show(message.event)
             elif isinstance(screen, View):
-                screen.hear(message.event)
+                screen.show_later(message.event)
 
     def watch_theme(self, theme: str) -> None:
         """Store a theme that the user chose."""

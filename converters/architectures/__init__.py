@@ -26,7 +26,7 @@ _CLASSES: dict[str, tuple[ArchitectureFacts, CheckpointClass]] = {
 def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
     """The metadata of a model without its vocabulary, and its tensors, both in the order of llama.cpp's converter.
 
-    No weight is read. `general.file_type` is that of the checkpoint; a quantization mix replaces it with
+    No weight is read. `general.file_type` is that of the checkpoint; a quantization mix replaces it by
     `metadata | {"general.file_type": …}`, which keeps its position. Raises ModelFileError where the files contradict
     each other, and UnsupportedModelError for a model that cannot be converted.
     """

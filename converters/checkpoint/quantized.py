@@ -19,21 +19,21 @@ def check_quantization(path: Path, config: Mapping[str, Any]) -> tuple[int, int]
 
     Raises ModelFileError for weights quantized by another method; `path` names config.json.
     """
-    given = without_nulls(config.get("quantization_config")) or {}
-    if not isinstance(given, dict):
+    settings = without_nulls(config.get("quantization_config")) or {}
+    if not isinstance(settings, dict):
         fail(path, "quantization_config must be a JSON object; download it again")
-    if given:
-        _check_method(path, given)
-    block = given.get("weight_block_size") or [128, 128]
+    if settings:
+        _check_method(path, settings)
+    block = settings.get("weight_block_size") or [128, 128]
     if not isinstance(block, list) or len(block) != 2 or not all(type(n) is int and n > 0 for n in block):
         fail(path, "weight_block_size must be two numbers above 0; download it again")
     return block[0], block[1]
 
 
-def _check_method(path: Path, given: dict[str, Any]) -> None:
-    in_bits = given.get("load_in_4bit") or given.get("load_in_8bit")
-    method = str(given.get("quant_method", "bitsandbytes" if in_bits else "a method without a name"))
-    kind = str(given.get("format", _FORMATS_WITH_FP8[0]))
+def _check_method(path: Path, settings: dict[str, Any]) -> None:
+    in_bits = settings.get("load_in_4bit") or settings.get("load_in_8bit")
+    method = str(settings.get("quant_method", "bitsandbytes" if in_bits else "a method without a name"))
+    kind = str(settings.get("format", _FORMATS_WITH_FP8[0]))
     if method in _WITH_FP8 and (method != "compressed-tensors" or kind in _FORMATS_WITH_FP8):
         return
     name = f"{method} ({kind})" if method == "compressed-tensors" else _NAMES.get(method, method)

@@ -55,8 +55,8 @@ def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int
         return FP8Scales(_floats(scale).reshape(rows, 1), 1, columns)
     if scale.shape == blocks:
         return FP8Scales(_floats(scale).reshape(blocks), min(block[0], rows), min(block[1], columns))
-    given = "x".join(map(str, scale.shape))
-    problem = f"{given} scales, which fit no {rows}x{columns} matrix; get another checkpoint"
+    found = "x".join(map(str, scale.shape))
+    problem = f"{found} scales, which fit no {rows}x{columns} matrix; get another checkpoint"
     return fail(scale.file, f"tensor {printable(scale.name)} holds {problem}")
 
 

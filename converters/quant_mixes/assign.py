@@ -25,11 +25,11 @@ _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1
 _LAYER = re.compile(r"blk\.([0-9]{1,6})\.")
 
 
-def mix_name(given: str) -> str:
+def mix_name(typed: str) -> str:
     """The key in QUANT_MIXES for a name in any case. Raises OptionError for an unknown one."""
-    name = given.upper()
+    name = typed.upper()
     if name not in QUANT_MIXES:
-        raise OptionError(f'--type: there is no "{printable(given)}"; choose one of: {", ".join(QUANT_MIXES)}')
+        raise OptionError(f'--type: there is no "{printable(typed)}"; choose one of: {", ".join(QUANT_MIXES)}')
     return name
 
 
@@ -90,13 +90,13 @@ def _planned(source: Source, mix: QuantMix, model: ModelStructure, override: Ove
     if not _is_matrix(source):
         return PlannedTensor(source, NAMED_TYPES["F32"])
     asked = override.type if override else _type_by_mix(source.name, mix, model)
-    given = _fitting(asked, source.columns)
+    fitted = _fitting(asked, source.columns)
     notes = []
     if override:
-        notes.append(f"{asked} by --tensor-type {printable(override.given)}")
-    if given != asked:
-        notes.append(f"rows of {source.columns} are no multiple of {NAMED_TYPES[asked].block}: {given} for {asked}")
-    return PlannedTensor(source, NAMED_TYPES[given], "; ".join(notes))
+        notes.append(f"{asked} by --tensor-type {printable(override.text)}")
+    if fitted != asked:
+        notes.append(f"rows of {source.columns} are no multiple of {NAMED_TYPES[asked].block}: {fitted} for {asked}")
+    return PlannedTensor(source, NAMED_TYPES[fitted], "; ".join(notes))
 
 
 def _is_matrix(source: Source) -> bool:

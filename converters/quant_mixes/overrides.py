@@ -16,9 +16,9 @@ from kquants import ENCODED_FORMATS
 
 
 class Override(NamedTuple):
-    """The pattern as given and compiled, and the type for tensors that it matches."""
+    """The pattern as text and compiled, and the type for tensors that it matches."""
 
-    given: str
+    text: str
     pattern: re.Pattern[str]
     type: str
 
@@ -41,9 +41,9 @@ def deciding_overrides(names: Sequence[str], overrides: Iterable[tuple[str, str]
         matches = [name for name in names if override.pattern.search(name)]
         fresh = {name: override for name in matches if name not in decided}
         if not matches:
-            _fail(override.given, "matches no tensor that can be quantized; `edgellm info --tensors` lists names")
+            _fail(override.text, "matches no tensor that can be quantized; `edgellm info --tensors` lists names")
         if not fresh:
-            _fail(override.given, "matches only what an earlier --tensor-type matches; give this one first")
+            _fail(override.text, "matches only what an earlier --tensor-type matches; give this one first")
         decided |= fresh
     return decided
 

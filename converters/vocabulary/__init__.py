@@ -58,10 +58,10 @@ def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
     prefix, tokens = _tokens(checkpoint, model, tokenizer, settings, vocab_size)
     pre = tokens.get("tokenizer.ggml.pre")
     warn_unrepresentable(display_path(checkpoint), tokenizer, settings, model, pre and pre.value)
-    said = settings.get("add_prefix_space", bool) if settings and llama else None
-    if said is None and not prefix:
-        said = prefix
-    head = {} if said is None else {"tokenizer.ggml.add_space_prefix": MetadataValue("bool", said)}
+    add_space = settings.get("add_prefix_space", bool) if settings and llama else None
+    if add_space is None and not prefix:
+        add_space = prefix
+    head = {} if add_space is None else {"tokenizer.ggml.add_space_prefix": MetadataValue("bool", add_space)}
     size = len(cast(list[str], tokens["tokenizer.ggml.tokens"].value))
     made = head | tokens | special_tokens(tokenizer, settings, checkpoint.config, size, display_path(checkpoint))
     made |= eog_token_ids(checkpoint, made, size)

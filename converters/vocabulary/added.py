@@ -42,8 +42,8 @@ def merges(model: JsonObject, ids: dict[str, int]) -> list[list[str]]:
 
     Raises ModelFileError for a merge that is no pair, or whose parts or result are no tokens.
     """
-    token_arrays = model.get("merges", list) or ()
-    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in token_arrays]
+    entries = model.get("merges", list) or ()
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in entries]
     for i, pair in enumerate(pairs):
         if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
             model.fail(f"merges[{i}]", "is not two texts")
@@ -111,7 +111,7 @@ def content(entry: Any) -> str | None:
 def role_texts(settings: JsonObject) -> Iterator[str]:
     """The texts of all tokens with a role, and of those listed as special."""
     more = settings.entries.get("additional_special_tokens") or settings.entries.get("extra_special_tokens")
-    token_arrays = list(more.values()) if isinstance(more, dict) else more if isinstance(more, list) else []
-    for entry in (*(settings.entries.get(f"{role}_token") for role in ROLES), *token_arrays):
+    listed = list(more.values()) if isinstance(more, dict) else more if isinstance(more, list) else []
+    for entry in (*(settings.entries.get(f"{role}_token") for role in ROLES), *listed):
         if text := content(entry):
             yield text

@@ -25,9 +25,9 @@ def eog_token_ids(
 
     An id beyond the vocabulary is left out with an EdgeLLMWarning.
     """
-    said = [i for where, value in _said(checkpoint, size) for i in _ids(where, value, size)]
+    named = [i for where, value in _named(checkpoint, size) for i in _ids(where, value, size)]
     taken = {role: made[key].value for role in _ROLES if (key := f"tokenizer.ggml.{role}_token_id") in made}
-    every = list(dict.fromkeys([*(cast(int, i) for i in taken.values()), *said]))
+    every = list(dict.fromkeys([*(cast(int, i) for i in taken.values()), *named]))
     added = {
         f"tokenizer.ggml.{role}_token_id": MetadataValue("u32", i) for role, i in _roles(every, taken, made, checkpoint)
     }
@@ -49,7 +49,7 @@ def _roles(
         warnings.warn(text, EdgeLLMWarning, stacklevel=2)
 
 
-def _said(checkpoint: CheckpointFiles, size: int) -> Iterator[tuple[str, Any]]:
+def _named(checkpoint: CheckpointFiles, size: int) -> Iterator[tuple[str, Any]]:
     """The ids in the two files with the file names, without an id in config.json that a role warns about already."""
     generation = checkpoint.json("generation_config.json")
     if isinstance(generation, dict):

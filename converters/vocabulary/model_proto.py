@@ -49,7 +49,7 @@ def parse(data: bytes, where: str) -> ModelProto:
         raise ModelFileError(f"{where} is no whole SentencePiece model: {problem}; get it again") from error
     if model.kind in (UNIGRAM, BPE):
         return model
-    raise UnsupportedModelError(f"{where}: its tokens are whole words or letters, which GGUF files cannot say")
+    raise UnsupportedModelError(f"{where}: its tokens are whole words or letters, which GGUF cannot represent")
 
 
 def _model(data: bytes) -> ModelProto:

@@ -58,10 +58,8 @@ def _template(processor: JsonObject, tokens: dict[str, Any], roles: list[str], a
         adds["eos"] = True
     inner = _between(_ids(processor, "pair"), first, last)
     if inner:
-        eog_token_ids = (tokens.get("sep"), tokens.get("eos"))
-        adds["sep"] = (inner[0] in eog_token_ids and inner[0] is not None and not last) or (
-            len(inner) == 2 and inner[1] in eog_token_ids
-        )
+        ends = (tokens.get("sep"), tokens.get("eos"))
+        adds["sep"] = (inner[0] in ends and inner[0] is not None and not last) or (len(inner) == 2 and inner[1] in ends)
         if adds["sep"]:
             tokens["sep"] = tokens.get("sep") or tokens.get("eos")
 

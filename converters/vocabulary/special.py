@@ -48,9 +48,9 @@ def special_tokens(
         f"tokenizer.ggml.{_KEYS[role]}_token_id": MetadataValue("u32", i) for role, i in _in_range(found, size, folder)
     }
     for role in roles:
-        said = entries.get(f"add_{role}_token")
-        if isinstance(said, bool):
-            adds.setdefault(role, said)
+        flag = entries.get(f"add_{role}_token")
+        if isinstance(flag, bool):
+            adds.setdefault(role, flag)
     return made | {
         f"tokenizer.ggml.add_{role}_token": MetadataValue("bool", adds[role]) for role in adds if role in _AROUND
     }

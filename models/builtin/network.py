@@ -69,7 +69,7 @@ class SelfAttention(nn.Module):
 
 
 class GatedMLP(nn.Module):
-    """GatedMLP."""
+    """A SwiGLU feed-forward network."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()

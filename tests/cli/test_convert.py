@@ -130,7 +130,7 @@ def test_nothing_is_written_for_a_dry_run_or_an_error(
         ([tmp_path / "none", "-o", out], 1, "no such folder"),
         ([cut, "-o", out], 1, shard.name),
         ([index, "-o", out], 1, "is not a folder"),
-        ([folder, "-o", index, "--force"], 1, "is what is read"),
+        ([folder, "-o", index, "--force"], 1, "is a source of this conversion"),
     ]
     for arguments, code, problem in cases:
         assert call(monkeypatch, *arguments) == code, arguments

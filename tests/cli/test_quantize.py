@@ -66,7 +66,7 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         ([source, out, "--tensor-type", "nothing=Q6_K"], 2, "matches no tensor"),
         ([source, out, "--threads", "0"], 2, "--threads cannot be 0"),
         ([source, tmp_path / "there.gguf"], 1, "exists; choose another name, or replace it with --force"),
-        ([source, source, "--force"], 1, "is what is read"),
+        ([source, source, "--force"], 1, "is a source of this conversion"),
         ([source, tmp_path / "no" / "out.gguf"], 1, "there is no folder"),
         ([tmp_path / "missing.gguf", out], 1, "there is no such file"),
         ([model_file(types="Q8_0"), out], 1, "--requantize"),
@@ -112,7 +112,7 @@ def test_without_a_name_the_file_lies_here(
     assert call(monkeypatch, "quantize", source, "--type", "q8_0") == 1
     assert capsys.readouterr().err.startswith("edgellm: tale-Q8_0.gguf: exists; choose another name")
     assert call(monkeypatch, "quantize", "tale-Q8_0.gguf", "--type", "q8_0", "--force") == 1
-    assert "tale-Q8_0.gguf: is what is read" in capsys.readouterr().err
+    assert "tale-Q8_0.gguf: is a source of this conversion" in capsys.readouterr().err
 
 
 def test_an_interrupt_leaves_no_file_and_130(

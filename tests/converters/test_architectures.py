@@ -45,7 +45,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "expected"),
     [
         ({"hidden_size": ...}, "has no hidden_size"),
         ({"hidden_size": "64"}, "hidden_size is '64', not a whole number"),
@@ -71,16 +71,16 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"architectures": "LlamaForCausalLM"}, "architectures is 'LlamaForCausalLM', not a list"),
     ],
 )
-def test_contradictions(llama: Path, config: dict[str, Any], said: str) -> None:
+def test_contradictions(llama: Path, config: dict[str, Any], expected: str) -> None:
     with pytest.raises(ModelFileError) as error:
         described(llama, **config)
-    assert said in str(error.value)
+    assert expected in str(error.value)
     assert str(llama / "config.json") in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "expected"),
     [
         (
             {"architectures": ["MixtralForCausalLM"]},
@@ -98,10 +98,10 @@ def test_contradictions(llama: Path, config: dict[str, Any], said: str) -> None:
         ({"rope_scaling": {"type": "yarn", "factor": 4.0, "truncate": False}}, "truncate"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(llama: Path, config: dict[str, Any], said: str) -> None:
+def test_what_is_not_supported_is_refused_by_name(llama: Path, config: dict[str, Any], expected: str) -> None:
     with pytest.raises(UnsupportedModelError) as error:
         described(llama, **config)
-    assert said in str(error.value)
+    assert expected in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -246,7 +246,7 @@ def test_no_card_and_no_name_breaks_a_conversion(llama: Path, front: dict[str, A
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "mistral"])
 @pytest.mark.parametrize(
-    "said",
+    "settings",
     [
         {},
         {"use_sliding_window": True},
@@ -259,25 +259,31 @@ def test_no_card_and_no_name_breaks_a_conversion(llama: Path, front: dict[str, A
         {"use_sliding_window": True, "layer_types": ["full_attention", "sliding_attention"]},
     ],
 )
-def test_a_window_is_that_of_layers_that_slide(tmp_path: Path, family: str, said: dict[str, Any]) -> None:
+def test_a_window_is_that_of_layers_that_slide(tmp_path: Path, family: str, settings: dict[str, Any]) -> None:
     from transformers import AutoConfig
 
     folder = write_checkpoint(tmp_path, **SMALL, family=family)
-    config = json.loads((folder / "config.json").read_text()) | said | {"sliding_window": 100}
+    config = json.loads((folder / "config.json").read_text()) | settings | {"sliding_window": 100}
     theirs = AutoConfig.for_model(**{key: value for key, value in config.items() if value is not None})
     slides = family == "mistral" or "sliding_attention" in theirs.layer_types
-    metadata = values(described(folder, **said, sliding_window=100)[0])
+    metadata = values(described(folder, **settings, sliding_window=100)[0])
     found = metadata.get(f"{metadata['general.architecture']}.attention.sliding_window")
     assert found == (100 if slides else None)
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
-@pytest.mark.parametrize("said", [{}, {"sliding_window": None}, {"use_sliding_window": False}])
-def test_a_window_without_a_number_is_that_of_transformers(tmp_path: Path, family: str, said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("settings", [{}, {"sliding_window": None}, {"use_sliding_window": False}])
+def test_a_window_without_a_number_is_that_of_transformers(
+    tmp_path: Path, family: str, settings: dict[str, Any]
+) -> None:
     from transformers import AutoConfig
 
     folder = write_checkpoint(tmp_path, **SMALL, family=family)
-    given: dict[str, Any] = {"max_position_embeddings": 8192, "use_sliding_window": True, "max_window_layers": 0} | said
+    given: dict[str, Any] = {
+        "max_position_embeddings": 8192,
+        "use_sliding_window": True,
+        "max_window_layers": 0,
+    } | settings
     config = json.loads((folder / "config.json").read_text())
     config.pop("sliding_window", None)
     theirs = None if family == "llama" else AutoConfig.for_model(**config | given).sliding_window
@@ -330,7 +336,7 @@ def sampled(folder: Path, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ('{"top_k": "20", "top_p": 0.5}', r"top_k is '20', not a whole number from -1 to \d+: this default"),
         ('{"temperature": NaN, "top_p": 0.5}', "temperature is nan, not a number"),
@@ -338,8 +344,8 @@ def sampled(folder: Path, text: str) -> dict[str, Any]:
         ('{"min_p": [true], "top_p": 0.5}', r"min_p is \[True\]"),
     ],
 )
-def test_a_default_that_is_no_number_is_left_out(llama: Path, text: str, said: str) -> None:
-    with pytest.warns(EdgeLLMWarning, match=said) as seen:
+def test_a_default_that_is_no_number_is_left_out(llama: Path, text: str, expected: str) -> None:
+    with pytest.warns(EdgeLLMWarning, match=expected) as seen:
         assert sampled(llama, text) == {"top_p": 0.5}
     assert len(seen) == 1
     assert str(llama / "generation_config.json") in str(seen[0].message)

@@ -1,4 +1,4 @@
-"""What is no whole checkpoint, or one that cannot be converted, gives one line with the way out."""
+"""Incomplete and unsupported checkpoints: the error is one line that says what to do."""
 
 import errno
 import json
@@ -266,8 +266,8 @@ def test_tensors_that_cannot_be_sources(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     checkpoint = Checkpoint.open(tmp_path)
     words = {"integers": "I32", "scalar": "no rows", "empty": "no rows", "bare": "no scale", "cube": "1x1x1"}
-    for name, said in {**words, "odd": "holds 3 scales", "coded": "I32 scales", "gone": "no tensor gone"}.items():
-        assert said in error_of(tmp_path, partial(checkpoint.source, name, name))
+    for name, expected in {**words, "odd": "holds 3 scales", "coded": "I32 scales", "gone": "no tensor gone"}.items():
+        assert expected in error_of(tmp_path, partial(checkpoint.source, name, name))
     assert "2 rows" in error_of(tmp_path, lambda: checkpoint.source("vector", "v", np.arange(3)))
 
 

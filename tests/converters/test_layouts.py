@@ -100,7 +100,7 @@ def test_a_model_saved_without_its_head_has_no_prefix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rename", "said"),
+    ("rename", "expected"),
     [
         (lambda name: name.replace("model.layers", "transformer.h"), "tensor transformer.h.0.input_layernorm"),
         (lambda name: name.replace("self_attn.q_proj", "attention.wq"), "layers.0.attention.wq.weight has no place"),
@@ -112,12 +112,12 @@ def test_a_model_saved_without_its_head_has_no_prefix(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_other_layouts_are_refused(tmp_path: Path, rename: Callable[[str], str], said: str) -> None:
+def test_other_layouts_are_refused(tmp_path: Path, rename: Callable[[str], str], expected: str) -> None:
     """Also those whose names the gguf package knows: what their rows are is not known."""
     folder = changed(
         write_checkpoint(tmp_path, **SMALL), lambda tensors: {rename(name): t for name, t in tensors.items()}
     )
-    with pytest.raises((ModelFileError, UnsupportedModelError), match=said) as error:
+    with pytest.raises((ModelFileError, UnsupportedModelError), match=expected) as error:
         sources(folder)
     assert "\n" not in str(error.value)
 
@@ -145,7 +145,7 @@ def test_a_qwen_in_mistrals_layout_is_refused(tmp_path: Path) -> None:
         ("mtp.layers.0.mlp.up_proj.weight", "heads that guess several tokens"),
     ],
 )
-def test_what_no_text_needs_is_left_out_and_told(tmp_path: Path, name: str, why: str) -> None:
+def test_what_no_text_needs_is_left_out_and_reported(tmp_path: Path, name: str, why: str) -> None:
     folder = write_checkpoint(tmp_path, **SMALL)
     wanted = sources(folder).keys()
     changed(folder, lambda tensors: {**tensors, name: np.ones(1, np.float32)})
@@ -162,7 +162,7 @@ def test_a_checkpoint_with_a_plan_for_its_kv_cache_alone(tmp_path: Path) -> None
         assert sources(folder)["token_embd.weight"].type == "F32"
 
 
-def test_what_mistrals_own_files_lack_is_told(tmp_path: Path) -> None:
+def test_what_mistrals_own_files_lack_is_reported(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path, family="mistral", **SMALL)
     for name in ("tokenizer.json", "tokenizer.model"):
         (folder / name).unlink()

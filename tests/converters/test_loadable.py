@@ -71,16 +71,16 @@ def test_what_is_converted_opens(folder: Path, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"rms_norm_eps": 1}, "key llama.attention.layer_norm_rms_epsilon is 1.0, outside 0 … 1; correct config"),
         ({"rope_theta": 1.0}, "rope over 32 dimensions with base 1.0 is impossible; correct config.json"),
     ],
 )
-def test_the_reason_is_that_of_the_reader(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_the_reason_is_that_of_the_reader(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
     folder = tmp_path / "in"
     with_config(folder, changes)
-    with pytest.raises(ModelFileError, match=f"^{folder}: edgellm would not open the GGUF file of it: {said}"):
+    with pytest.raises(ModelFileError, match=f"^{folder}: edgellm would not open the GGUF file of it: {expected}"):
         prepare_convert(folder, tmp_path / "out.gguf")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 

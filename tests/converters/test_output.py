@@ -1,4 +1,4 @@
-"""The file that a conversion writes: whole under its name or not there, and the folder clean."""
+"""The output file of a conversion: complete under its name or absent, with no other files left in the folder."""
 
 import os
 import subprocess
@@ -96,9 +96,9 @@ def test_places_where_no_file_can_be_written(tmp_path: Path) -> None:
         "": "empty name",
         tmp_path: "is a folder",
         tmp_path / "no" / "out.gguf": "there is no folder",
-        source: "is what is read",
-        tmp_path / "link.gguf": "is what is read",
-        tmp_path / "hard.gguf": "is what is read",
+        source: "is a source of this conversion",
+        tmp_path / "link.gguf": "is a source of this conversion",
+        tmp_path / "hard.gguf": "is a source of this conversion",
         tmp_path / "loop": "is no path to a file",
         "a\0b": "is no path to a file",
     }

@@ -1,4 +1,4 @@
-"""Quantization mixes without llama.cpp: types worked out by hand, what a person is told, and what is refused."""
+"""Quantization mixes without llama.cpp: types worked out by hand, the notes to the user, and refusals."""
 
 import re
 from collections.abc import Sequence

@@ -107,7 +107,7 @@ def test_overrides_and_fallbacks_are_noted(model_file: ModelFile, tmp_path: Path
 def test_the_source_is_never_replaced(model_file: ModelFile) -> None:
     source = model_file(types="F16")
     before = source.read_bytes()
-    with pytest.raises(EdgeLLMError, match="is what is read"):
+    with pytest.raises(EdgeLLMError, match="is a source of this conversion"):
         quantize(source, source, "Q4_K_M", force=True)
     assert source.read_bytes() == before
 
@@ -145,5 +145,5 @@ def test_the_parts_of_a_split_file_become_one(tmp_path: Path) -> None:
     with GGUFFile.open(tmp_path / "out.gguf") as file:
         assert [key for key in file.metadata if key.startswith("split.")] == []
         assert [tensor.data.view(np.float32)[0] for tensor in file.tensors.values()] == [0, 1, 2]
-    with pytest.raises(EdgeLLMError, match="is what is read"):
+    with pytest.raises(EdgeLLMError, match="is a source of this conversion"):
         prepare_quantize(paths[0], paths[2], "F16", force=True)

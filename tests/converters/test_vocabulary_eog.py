@@ -67,14 +67,14 @@ def test_a_tokenizer_without_an_eos_gets_the_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["258", 400, -7, 258.5, True])
-def test_an_end_that_is_no_token_is_left_out_and_told(tmp_path: Path, wrong: Any) -> None:
+def test_an_end_that_is_no_token_is_left_out_and_reported(tmp_path: Path, wrong: Any) -> None:
     folder = folder_of(tmp_path, [258, wrong])
     with pytest.warns(EdgeLLMWarning, match=r"generation_config\.json: eos_token_id has .*, which is no token of 263"):
         values = folder.values()
     assert "eos_token_ids" not in values
 
 
-def test_an_end_beyond_the_vocabulary_is_told_once(tmp_path: Path) -> None:
+def test_an_end_beyond_the_vocabulary_is_reported_once(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, None, 400, eos=None)
     with pytest.warns(EdgeLLMWarning, match="the eos token is 400, but the vocabulary ends at 263") as seen:
         assert "eos_token_id" not in folder.values()

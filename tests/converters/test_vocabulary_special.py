@@ -69,7 +69,7 @@ def test_a_role_beyond_the_vocabulary_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", ["1", [1], 1.0, True])
-def test_a_role_of_an_odd_type_is_left_out_and_told(tmp_path: Path, odd: Any) -> None:
+def test_a_role_of_an_odd_type_is_left_out_and_reported(tmp_path: Path, odd: Any) -> None:
     with pytest.warns(EdgeLLMWarning, match=r"config\.json: bos_token_id is .*, which is no id; it is left out"):
         assert made(tmp_path, None, {}, {"bos_token_id": odd, "eos_token_id": 1}) == {"eos_token_id": 1}
 

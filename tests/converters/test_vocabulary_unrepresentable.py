@@ -1,4 +1,4 @@
-"""What GGUF has no words for: told where ids may differ from those of the tokenizers library, and only there."""
+"""Features that GGUF cannot represent: a warning where ids may differ from the tokenizers library's, and only there."""
 
 import io
 from pathlib import Path
@@ -39,7 +39,7 @@ def of_pieces(scheme: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "text", "said"),
+    ("tokenizer", "text", "expected"),
     [
         (of_bytes(NFC), "e\u0301", "normalizes text to Unicode NFC"),
         (of_bytes({"type": "Sequence", "normalizers": [NFC]}), "e\u0301", "Unicode NFC"),
@@ -53,17 +53,19 @@ def of_pieces(scheme: str) -> dict[str, Any]:
         (of_pieces("always"), "a</s>a", ""),
     ],
 )
-def test_ids_differ_where_a_note_says_so(tmp_path: Path, tokenizer: Any, text: str, said: str) -> None:
+def test_ids_differ_where_a_note_says_so(tmp_path: Path, tokenizer: Any, text: str, expected: str) -> None:
     folder = Folder(tmp_path, tokenizer__json=tokenizer)
-    if said:
-        with pytest.warns(EdgeLLMWarning, match=f"{tmp_path}: its tokenizer .*{said}.*; GGUF cannot represent") as seen:
+    if expected:
+        with pytest.warns(
+            EdgeLLMWarning, match=f"{tmp_path}: its tokenizer .*{expected}.*; GGUF cannot represent"
+        ) as seen:
             path = folder.gguf()
         assert len(seen) == 1
     else:
         path = folder.gguf()
     library = Library.from_file(str(tmp_path / "tokenizer.json"))
     ids = Tokenizer.open(path).encode(text, parse_special=True)
-    assert (ids == library.encode(text, add_special_tokens=False).ids) == (not said)
+    assert (ids == library.encode(text, add_special_tokens=False).ids) == (not expected)
 
 
 def test_options_of_tokenizer_config_count(tmp_path: Path) -> None:
@@ -82,23 +84,23 @@ def trained(**options: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("rule", "single", "text", "said"),
+    ("rule", "single", "text", "expected"),
     [
         ("nmt_nfkc", False, "ﬁt", "replaces some characters before it splits text"),
         ("identity", True, " the   cat ", "merges repeated spaces into one"),
         ("identity", False, " the   ﬁt", ""),
     ],
 )
-def test_normalizers_of_sentencepiece(tmp_path: Path, rule: str, single: bool, text: str, said: str) -> None:
+def test_normalizers_of_sentencepiece(tmp_path: Path, rule: str, single: bool, text: str, expected: str) -> None:
     data = trained(normalization_rule_name=rule, remove_extra_whitespaces=single)
     folder = Folder(tmp_path, tokenizer__model=data)
-    if said:
-        with pytest.warns(EdgeLLMWarning, match=said):
+    if expected:
+        with pytest.warns(EdgeLLMWarning, match=expected):
             path = folder.gguf()
     else:
         path = folder.gguf()
     library = sentencepiece.SentencePieceProcessor(model_proto=data)
-    assert (Tokenizer.open(path).encode(text) == library.encode(text)) == (not said)
+    assert (Tokenizer.open(path).encode(text) == library.encode(text)) == (not expected)
 
 
 @pytest.mark.parametrize("data", [b"AA== 0\nAQ== 1\n", b"", b"\x0a\x05abc", "word"])

@@ -65,7 +65,7 @@ def test_a_file_that_no_conversation_has_room_for_is_not_attached(tmp_path: Path
     run(test())
 
 
-def test_how_a_file_is_taken_away_again_is_told(tmp_path: Path) -> None:
+def test_how_a_file_is_taken_away_again_is_reported(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             chat.composer.form.attach("a\x1b[2J\u202e.md", "A")

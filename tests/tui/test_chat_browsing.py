@@ -11,7 +11,7 @@ from tui.transcript import Transcript
 LONG = [f"line {number}\n\n" for number in range(60)]
 
 
-def test_page_keys_scroll_from_the_box_and_what_is_said_is_followed(tmp_path: Path) -> None:
+def test_page_keys_scroll_from_the_box_and_a_new_message_is_followed(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, FakeModel(replies=[LONG, ["short"]])) as chat:
             await chat.say("hello")

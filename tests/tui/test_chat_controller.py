@@ -12,7 +12,7 @@ from tui.core.store import SavedChat
 from tui.core.tree import Message, Tree
 
 
-def test_what_is_said_and_replied_is_kept(make_frontend: MakeFrontend) -> None:
+def test_messages_and_replies_are_saved(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.say("hello there")
@@ -116,7 +116,7 @@ def test_what_has_come_of_a_reply_is_exported_and_forked(make_frontend: MakeFron
     assert frontend.texts == ["count", "one "]
 
 
-def test_a_reply_whose_end_was_not_heard_yet_is_forked_and_stays(make_frontend: MakeFrontend) -> None:
+def test_a_reply_whose_end_was_not_handled_yet_is_forked_and_stays(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.controller.sender.send("hello")
@@ -131,7 +131,7 @@ def test_a_reply_whose_end_was_not_heard_yet_is_forked_and_stays(make_frontend: 
     assert frontend.controller.conversation.path[-1].finish_reason == "eog"
 
 
-def test_a_reply_whose_end_was_not_heard_yet_is_seen_by_the_next(make_frontend: MakeFrontend) -> None:
+def test_a_reply_whose_end_was_not_handled_yet_is_seen_by_the_next(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend(FakeModel(replies=[["one ", "two"]], hold=1))
     frontend.open()
     frontend.controller.sender.send("count")
@@ -223,5 +223,5 @@ def test_a_chat_that_begins_with_an_empty_reply_goes_on(make_frontend: MakeFront
     )
     frontend.controller.chats.open(chat)
     frontend.say("hello")
-    said = [("system", "Be brief."), ("user", "hello")]
-    assert [(message["role"], message["content"]) for message in frontend.backend.model.asked[-1]] == said
+    sent = [("system", "Be brief."), ("user", "hello")]
+    assert [(message["role"], message["content"]) for message in frontend.backend.model.asked[-1]] == sent

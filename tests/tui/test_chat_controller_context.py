@@ -55,7 +55,7 @@ def test_what_is_dropped_is_read_while_it_happens_and_afterwards(make_frontend: 
         (4097, 0, 2060 + 106),  # with what now has room again
     ],
 )
-def test_what_was_dropped_is_told_until_a_larger_context_has_room_for_it(
+def test_what_was_dropped_is_reported_until_a_larger_context_has_room_for_it(
     make_frontend: MakeFrontend, ctx: int, dropped: int, used: int
 ) -> None:
     frontend = make_frontend()

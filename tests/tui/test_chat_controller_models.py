@@ -13,7 +13,7 @@ from tui.core.store.export import to_json
 from tui.core.worker import Worker
 
 
-def test_settings_are_kept_for_each_model(make_frontend: MakeFrontend) -> None:
+def test_settings_are_stored_for_each_model(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
     frontend.open()
     frontend.controller.model.set("temp", "0.5")
@@ -311,9 +311,9 @@ def test_a_reply_that_has_ended_is_not_taken_for_one_that_waits(make_frontend: M
 
 def test_without_a_model_nothing_is_sent(make_frontend: MakeFrontend) -> None:
     frontend = make_frontend()
-    for said in (lambda: frontend.controller.sender.send("hello"), frontend.controller.sender.regenerate):
+    for action in (lambda: frontend.controller.sender.send("hello"), frontend.controller.sender.regenerate):
         with pytest.raises(EdgeLLMError, match="no model is open"):
-            said()
+            action()
     assert frontend.controller.chats.list() == []
     frontend.controller.model.open("fake")
     frontend.controller.sender.send("hello")  # waits for it

@@ -29,7 +29,7 @@ def test_whatever_the_store_refuses_the_chat_goes_on(
     monkeypatch.setattr(part, call, refusing(call))
     frontend.say("hello")
     assert frontend.texts == ["hello", "You said: hello"]
-    frontend.controller.on_event(ModelOpened("fake", 4096, True, asked="fake", path="/fake.gguf"))
+    frontend.controller.on_event(ModelOpened("fake", 4096, True, requested="fake", path="/fake.gguf"))
     frontend.controller.navigation.walk(frontend.controller.conversation.path[0].id, 1)
     frontend.controller.chats.new()
     assert frontend.controller.conversation.draft().text == ""

@@ -6,7 +6,7 @@ from tui.core.display_names import display_name
 
 
 @pytest.mark.parametrize(
-    ("model", "limit", "said"),
+    ("model", "limit", "expected"),
     [
         ("builtin", 12, "builtin"),
         ("/home/me/models/tiny.gguf", 30, "tiny.gguf"),
@@ -16,5 +16,5 @@ from tui.core.display_names import display_name
         ("a\x1b[2J", 12, "a\\x1b[2J"),
     ],
 )
-def test_a_model_is_called_by_what_tells_it_apart(model: str, limit: int, said: str) -> None:
-    assert display_name(model, limit) == said
+def test_a_model_is_called_by_what_tells_it_apart(model: str, limit: int, expected: str) -> None:
+    assert display_name(model, limit) == expected

@@ -76,7 +76,7 @@ def test_all_roles_of_an_imported_chat_are_shown(tmp_path: Path, role: str) -> N
     run(test())
 
 
-def test_what_tools_said_in_an_imported_chat_has_no_end(tmp_path: Path) -> None:
+def test_tool_messages_of_an_imported_chat_have_no_end_reason(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")

@@ -120,7 +120,7 @@ def test_the_welcome_says_when_there_is_no_model(tmp_path: Path) -> None:
     run(test())
 
 
-def test_what_opens_a_model_without_a_template_can_be_typed_where_it_is_told(tmp_path: Path) -> None:
+def test_what_opens_a_model_without_a_template_can_be_typed_where_it_is_reported(tmp_path: Path) -> None:
     async def test() -> None:
         app = ChatApp(Store(tmp_path / "chats.db"), FakeBackend(), "base")
         try:

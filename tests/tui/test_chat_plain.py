@@ -52,12 +52,12 @@ def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def test_replies_alone_go_to_stdout(talk: Talk) -> None:
-    said = talk("one\n\ntwo\n/tokens a b c\n/stats\n")
-    assert said.out == "You said: one\nYou said: two\n"
-    assert said.code == 0
-    assert said.err.count("TTFT 0.21 s · 45.3 t/s") == 3
-    assert "3 tokens" in said.err
-    assert "used" in said.err
+    result = talk("one\n\ntwo\n/tokens a b c\n/stats\n")
+    assert result.out == "You said: one\nYou said: two\n"
+    assert result.code == 0
+    assert result.err.count("TTFT 0.21 s · 45.3 t/s") == 3
+    assert "3 tokens" in result.err
+    assert "used" in result.err
 
 
 def test_a_message_of_several_lines_stands_between_quotes(talk: Talk) -> None:
@@ -72,11 +72,11 @@ def test_two_slashes_are_a_message_with_one(talk: Talk) -> None:
 
 def test_edit_regen_and_the_way_between_versions(talk: Talk) -> None:
     model = FakeModel(replies=[["to one"], ["to uno"], ["again to uno"]])
-    said = talk("one\n/edit\nuno\n/regen\n/earlier\n/earlier\n", model)
-    assert said.out == "to one\nto uno\nagain to uno\n"
+    result = talk("one\n/edit\nuno\n/regen\n/earlier\n/earlier\n", model)
+    assert result.out == "to one\nto uno\nagain to uno\n"
     assert [asked[-1]["content"] for asked in model.asked] == ["one", "uno", "uno"]
-    assert "instead of: one" in said.err
-    assert "you (2 of 2): uno\nfake (1 of 2): to uno" in said.err
+    assert "instead of: one" in result.err
+    assert "you (2 of 2): uno\nfake (1 of 2): to uno" in result.err
 
 
 def test_other_words_may_stand_behind_edit(talk: Talk) -> None:
@@ -88,8 +88,8 @@ def test_other_words_may_stand_behind_edit(talk: Talk) -> None:
 @pytest.mark.parametrize("line", ["", "   ", "/later"])
 def test_an_empty_line_or_a_command_leaves_the_message_as_it_was(talk: Talk, line: str) -> None:
     model = FakeModel()
-    said = talk(f"one\n/edit\n{line}\ntwo\n", model)
-    assert "the message stays as it was" in said.err
+    result = talk(f"one\n/edit\n{line}\ntwo\n", model)
+    assert "the message stays as it was" in result.err
     assert [asked[-1]["content"] for asked in model.asked] == ["one", "two"]
 
 
@@ -99,8 +99,8 @@ def test_chats_are_listed_opened_and_gone_on_with(talk: Talk, tmp_path: Path) ->
     rows = [line.split() for line in listed if "about" in line]
     assert [row[-1] for row in rows] == ["pears", "apples"]
     model = FakeModel()
-    said = talk(f"/chats {rows[1][0]}\nand more\n", model)
-    assert "about apples, 2 messages\nyou: about apples\nfake: You said: about apples" in said.err
+    result = talk(f"/chats {rows[1][0]}\nand more\n", model)
+    assert "about apples, 2 messages\nyou: about apples\nfake: You said: about apples" in result.err
     assert [m["content"] for m in model.asked[0]] == ["about apples", "You said: about apples", "and more"]
     assert "about apples, 4 messages" in talk("", chat=int(rows[1][0])).err
 
@@ -135,23 +135,23 @@ def test_files_go_with_the_next_message_alone(talk: Talk, tmp_path: Path) -> Non
 def test_inspect_shows_text_tokens_and_warnings(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(text="<s>user: hi\x1b[2J", ids=[1, 22, 333], warnings=["BOS is there twice"])
     monkeypatch.setattr(FakeModel, "inspect", lambda self, messages, options: found)
-    said = talk("/inspect\n")
-    assert "<s>user: hi␛[2J" in said.err
-    assert "3 tokens: 1 22 333" in said.err
-    assert "warning: BOS is there twice" in said.err
+    result = talk("/inspect\n")
+    assert "<s>user: hi␛[2J" in result.err
+    assert "3 tokens: 1 22 333" in result.err
+    assert "warning: BOS is there twice" in result.err
 
 
 def test_every_command_works_here(talk: Talk, tmp_path: Path) -> None:
     """Every command works in this frontend or says what is wrong with its argument."""
     for name in COMMANDS:
-        said = talk(f"hello\n/{name}\n")
-        assert "Traceback" not in said.err
-        assert "unexpected" not in said.err
-        assert said.out.startswith("You said: hello\n")
+        result = talk(f"hello\n/{name}\n")
+        assert "Traceback" not in result.err
+        assert "unexpected" not in result.err
+        assert result.out.startswith("You said: hello\n")
     assert all(f"/{name}" in talk("/help\n").err for name in COMMANDS)
 
 
-def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path) -> None:
+def test_settings_from_a_pipe_are_stored_only_by_save(talk: Talk, tmp_path: Path) -> None:
     kept = lambda: Store(tmp_path / "chats.db").preferences.settings("fake")  # noqa: E731
     model = FakeModel()
     assert "; for this run, /save keeps it" in talk("/set temp 0.5\nhello\n", model).err
@@ -166,7 +166,7 @@ def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("/?", "choose a model; the chat goes on with it"),
         ("/set temperature 0.5", "temp: 0.5"),
@@ -181,28 +181,28 @@ def test_what_is_set_in_a_pipe_is_kept_by_save_alone(talk: Talk, tmp_path: Path)
         ("/no\x1b[2Jsuch", "there is no command /no\\x1b[2Jsuch"),
     ],
 )
-def test_words_of_other_programs_are_known_or_answered(talk: Talk, line: str, told: str) -> None:
-    assert told in talk(f"{line}\n").err
+def test_words_of_other_programs_are_known_or_answered(talk: Talk, line: str, expected: str) -> None:
+    assert expected in talk(f"{line}\n").err
 
 
 def test_a_reply_is_gone_on_with(talk: Talk) -> None:
-    said = talk("count\n/continue\n", FakeModel(replies=[["One,"], [" two"]]))
-    assert said.out == "One,\nOne, two\n"
+    result = talk("count\n/continue\n", FakeModel(replies=[["One,"], [" two"]]))
+    assert result.out == "One,\nOne, two\n"
 
 
 def test_a_reply_that_is_complete_is_not_printed_again(talk: Talk) -> None:
-    said = talk("count\n/continue\n", FakeModel(replies=[["One, two"], []]))
-    assert said.out == "One, two\n"
-    assert said.err.count("45.3 t/s") == 1
-    assert said.err.endswith("the reply is complete: the model adds nothing to it\n")
+    result = talk("count\n/continue\n", FakeModel(replies=[["One, two"], []]))
+    assert result.out == "One, two\n"
+    assert result.err.count("45.3 t/s") == 1
+    assert result.err.endswith("the reply is complete: the model adds nothing to it\n")
 
 
 def test_what_is_found_is_printed(talk: Talk) -> None:
-    said = talk("about apples\nabout pears\n/find apples\n/find apples\n/find plums\n")
-    assert "1 of 2 with these words" in said.err
-    assert "fake: You said: about apples" in said.err.partition("1 of 2")[2]
-    assert "you: about apples" in said.err.partition("2 of 2")[2]
-    assert "no message of this chat has the words plums" in said.err
+    result = talk("about apples\nabout pears\n/find apples\n/find apples\n/find plums\n")
+    assert "1 of 2 with these words" in result.err
+    assert "fake: You said: about apples" in result.err.partition("1 of 2")[2]
+    assert "you: about apples" in result.err.partition("2 of 2")[2]
+    assert "no message of this chat has the words plums" in result.err
 
 
 def test_quit_leaves_what_follows_unread(talk: Talk) -> None:
@@ -210,24 +210,24 @@ def test_quit_leaves_what_follows_unread(talk: Talk) -> None:
 
 
 def test_a_name_that_no_file_can_have_is_one_line(talk: Talk) -> None:
-    said = talk(f"/file {'x' * 300}\nhello\n")
-    assert "xxx: File name too long; give a text file" in said.err
-    assert said.out == "You said: hello\n"
+    result = talk(f"/file {'x' * 300}\nhello\n")
+    assert "xxx: File name too long; give a text file" in result.err
+    assert result.out == "You said: hello\n"
 
 
 def test_what_failed_on_the_way_shows_in_the_exit_code(talk: Talk) -> None:
-    said = talk("/nope\nhello\n")
-    assert (said.code, said.out) == (1, "You said: hello\n")
-    assert "edgellm: there is no command /nope" in said.err
+    result = talk("/nope\nhello\n")
+    assert (result.code, result.out) == (1, "You said: hello\n")
+    assert "edgellm: there is no command /nope" in result.err
     broken = talk("hello\nagain\n", FakeModel(replies=[["some ", "BREAK"], ["fine"]]))
     assert (broken.code, broken.out) == (1, "some \nfine\n")
     assert "edgellm: the engine broke" in broken.err
 
 
 def test_a_model_that_cannot_be_opened_is_one_line(talk: Talk) -> None:
-    said = talk("hello\n", name="missing")
-    assert (said.code, said.out) == (1, "")
-    assert [line for line in said.err.splitlines() if "missing: there is no such model" in line] == [
+    result = talk("hello\n", name="missing")
+    assert (result.code, result.out) == (1, "")
+    assert [line for line in result.err.splitlines() if "missing: there is no such model" in line] == [
         "edgellm: missing: there is no such model; `edgellm list` shows all"
     ]
 
@@ -263,7 +263,7 @@ def test_a_broken_pipe_ends_it_silently(tiny: Path, tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1].endswith(b"/help shows the commands")
 
 
-def test_a_message_that_does_not_fit_is_told_once_in_the_words_of_the_chat(tiny: Path, tmp_path: Path) -> None:
+def test_a_message_that_does_not_fit_is_reported_once_in_the_words_of_the_chat(tiny: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "edgellm", "chat", "--plain", str(tiny)],
         input=b"z" * 40_000,

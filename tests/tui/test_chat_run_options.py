@@ -15,7 +15,7 @@ from tui.core.run_options import RunOptions
 from tui.core.store import Store
 
 
-def test_options_hold_over_what_is_kept_and_are_not_kept(tmp_path: Path) -> None:
+def test_options_hold_over_stored_settings_and_are_not_stored(tmp_path: Path) -> None:
     store = Store(tmp_path / "chats.db")
     store.preferences.save_settings("fake", {"temp": 0.5, "top_k": 5})
     frontend = HeadlessFrontend(
@@ -47,15 +47,15 @@ def test_a_template_is_for_the_model_that_it_was_given_with(tmp_path: Path) -> N
     frontend.controller.close()
 
 
-def test_a_message_is_said_first_under_the_system_prompt(tmp_path: Path) -> None:
+def test_the_first_message_follows_the_system_prompt(tmp_path: Path) -> None:
     frontend = HeadlessFrontend(
         tmp_path / "chats.db", run_options=RunOptions(system="Be brief.", message="hello"), first_model="fake"
     )
     frontend.controller.start()
     frontend.until(ReplyEnded)
     frontend.controller.start()  # once alone
-    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
-    assert frontend.backend.model.asked == [said]
+    sent = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
+    assert frontend.backend.model.asked == [sent]
     chat = frontend.controller.conversation.chat.id
     frontend.controller.chats.new()
     assert frontend.controller.conversation.chat.system == "Be brief."
@@ -94,14 +94,14 @@ def test_the_command_takes_the_options_of_generate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [(("--temp", "-1"), "--temp cannot be -1.0"), (("--engine", "x"), "--engine cannot be 'x'"),
      (("--overflow", "x"), "--overflow cannot be 'x'"), (("--template", "nope"), "--template: nope is no built-in")],
 )  # fmt: skip
-def test_a_wrong_option_is_told_before_anything_is_opened(
-    tmp_path: Path, arguments: tuple[str, str], told: str
+def test_a_wrong_option_is_reported_before_anything_is_opened(
+    tmp_path: Path, arguments: tuple[str, str], expected: str
 ) -> None:
     done = edgellm(tmp_path, "builtin", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert expected in done.stderr
     assert not (tmp_path / "chats.db").exists()

@@ -12,7 +12,7 @@ from tui.sidebar import Sidebar
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("/file ~nobody-of-this-name/notes", "there is no such user"),
         ("/import ~nobody-of-this-name/chat.json", "there is no such user"),
@@ -24,12 +24,12 @@ from tui.sidebar import Sidebar
         ("/chats 77", "/chats lists all"),
     ],
 )
-def test_a_command_that_cannot_be_done_is_a_notice(tmp_path: Path, line: str, told: str) -> None:
+def test_a_command_that_cannot_be_done_is_a_notice(tmp_path: Path, line: str, expected: str) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.type(line)
             await chat.until(lambda: chat.notices)
-            assert told in chat.notices[-1]
+            assert expected in chat.notices[-1]
 
     run(test())
 
@@ -131,7 +131,7 @@ def test_what_the_store_refuses_comes_back_into_the_box(tmp_path: Path, monkeypa
     run(test())
 
 
-def test_what_is_typed_and_cannot_be_kept_is_not_left_without_a_word(
+def test_a_draft_that_cannot_be_stored_is_not_left_without_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:

@@ -290,7 +290,7 @@ def test_files_go_with_the_next_message(tmp_path: Path) -> None:
     run(test())
 
 
-def test_what_is_outside_the_window_is_told(tmp_path: Path) -> None:
+def test_what_is_outside_the_window_is_reported(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             await chat.say("one")
@@ -301,7 +301,7 @@ def test_what_is_outside_the_window_is_told(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_file_that_is_too_long_is_told_at_once(tmp_path: Path) -> None:
+def test_a_file_that_is_too_long_is_reported_at_once(tmp_path: Path) -> None:
     async def test() -> None:
         (tmp_path / "long.txt").write_text("word " * 4090)
         (tmp_path / "short.txt").write_text("word\n")
@@ -334,7 +334,7 @@ def test_a_notice_does_not_cover_what_can_be_typed_in_the_picker(tmp_path: Path)
     run(test())
 
 
-def test_what_is_said_without_a_model_stays_in_the_box(tmp_path: Path) -> None:
+def test_a_message_without_a_model_stays_in_the_box(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             chat.app.controller.model.open("missing")

@@ -34,10 +34,10 @@ def unwritable(home: Path) -> str:
 @pytest.mark.parametrize("broken", [damaged, newer, unwritable])
 @pytest.mark.parametrize("arguments", [(), ("--plain",)])
 def test_chats_that_cannot_be_opened(broken: Callable[[Path], str], arguments: tuple[str, ...], tmp_path: Path) -> None:
-    told = broken(tmp_path)
+    problem = broken(tmp_path)
     with chat_in_terminal(*arguments, home=tmp_path, columns=400) as chat:
         assert chat.wait() == 1
-        assert chat.text.strip().startswith(told)
+        assert chat.text.strip().startswith(problem)
         assert len(chat.text.strip().splitlines()) == 1
         assert b"\x1b[?1049h" not in chat.written
 

@@ -42,7 +42,7 @@ def titles(chats: Store, wanted: str = "") -> list[str]:
     return [chat.title for chat in chats.chats(wanted)]
 
 
-def said(chats: Store, title: str, *texts: str) -> int:
+def store_chat(chats: Store, title: str, *texts: str) -> int:
     """A stored chat with these messages, one after the other."""
     chat, parent = chats.new_chat(title, None, None), None
     for text in texts:
@@ -68,7 +68,7 @@ def test_what_was_saved_is_there_again(chats: Store) -> None:
     with_file.close()
 
 
-def test_every_version_and_the_one_shown_are_kept(chats: Store) -> None:
+def test_every_version_and_the_one_shown_are_stored(chats: Store) -> None:
     chat = chats.new_chat("", None, None)
     first = chats.add(chat, None, "user", "a")
     second = chats.add(chat, None, "user", "b")
@@ -81,13 +81,13 @@ def test_every_version_and_the_one_shown_are_kept(chats: Store) -> None:
 
 
 def test_a_chat_whose_first_message_was_never_shown_opens_at_it(chats: Store) -> None:
-    chat = said(chats, "", "a", "b")
+    chat = store_chat(chats, "", "a", "b")
     assert [message.text for message in chats.load(chat).tree.path()] == ["a", "b"]
     assert chats.load(chats.new_chat("", None, None)).tree.path() == []
 
 
 def test_the_chat_used_last_comes_first(chats: Store) -> None:
-    first, second = said(chats, "first", "a"), said(chats, "second", "b", "c")
+    first, second = store_chat(chats, "first", "a"), store_chat(chats, "second", "b", "c")
     assert titles(chats) == ["second", "first"]
     chats.add(first, None, "user", "again")
     chats.set_draft(second, "typing is no use of it")
@@ -119,20 +119,20 @@ def test_the_chat_used_last_comes_first(chats: Store) -> None:
     ],
 )
 def test_search(both: Store, wanted: str, found: set[str]) -> None:
-    said(both, "Python tips", "The first: sorted() and not C++", "The second is about it: a")
-    said(both, "Obst", "Zum Beispiel Äpfel, die ich mag: 100% oder mehr; don't ask", "a pear")
-    said(both, "中文", "我使用Qwen模型。", "a word")
+    store_chat(both, "Python tips", "The first: sorted() and not C++", "The second is about it: a")
+    store_chat(both, "Obst", "Zum Beispiel Äpfel, die ich mag: 100% oder mehr; don't ask", "a pear")
+    store_chat(both, "中文", "我使用Qwen模型。", "a word")
     assert set(titles(both, wanted)) == found
 
 
 def test_the_index_knows_upper_case_of_all_letters(chats: Store) -> None:
-    said(chats, "Früchte", "Äpfel, яблоки")
+    store_chat(chats, "Früchte", "Äpfel, яблоки")
     for wanted in ("äPFEL", "ЯБЛОК", "FRÜCHTE äpf"):
         assert titles(chats, wanted) == ["Früchte"]
 
 
 def test_a_reply_is_found_as_it_is_now(both: Store) -> None:
-    chat = said(both, "chat", "question")
+    chat = store_chat(both, "chat", "question")
     reply = both.add(chat, None, "assistant", "")
     both.update(replace(reply, text="first an elephant"))
     assert titles(both, "elephant") == ["chat"]
@@ -144,13 +144,13 @@ def test_a_reply_is_found_as_it_is_now(both: Store) -> None:
 def test_what_was_written_without_the_index_is_found_with_it(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(search, "has_index", lambda _: False)
-        said(chats, "chat", "elephant")
+        store_chat(chats, "chat", "elephant")
     assert titles(chats, "eleph") == ["chat"]
 
 
 def test_a_snippet_shows_the_hit(both: Store) -> None:
-    said(both, "long", "word " * 100 + "the elephant\nin the room " + "word " * 100)
-    said(both, "the elephant's title", "nothing")
+    store_chat(both, "long", "word " * 100 + "the elephant\nin the room " + "word " * 100)
+    store_chat(both, "the elephant's title", "nothing")
     by_title = {chat.title: chat.snippet for chat in both.chats("elephant")}
     assert by_title["long"].startswith("…") and by_title["long"].endswith("…")
     assert "word the elephant in the room word" in by_title["long"]
@@ -158,15 +158,15 @@ def test_a_snippet_shows_the_hit(both: Store) -> None:
 
 
 def test_a_snippet_shows_the_message_with_all_words(both: Store) -> None:
-    said(both, "counted", *(f"What is MBU? {i}, and so on" for i in range(100)))
+    store_chat(both, "counted", *(f"What is MBU? {i}, and so on" for i in range(100)))
     for wanted in ("mbu? 77", "77 mbu?", "mbu 77"):
         (chat,) = both.chats(wanted)
         assert chat.snippet.endswith("MBU? 77, and so on")
 
 
 def test_delete_and_undo(chats: Store) -> None:
-    old = said(chats, "old", "elephant")
-    said(chats, "new", "elephant")
+    old = store_chat(chats, "old", "elephant")
+    store_chat(chats, "new", "elephant")
     chats.delete(old)
     assert titles(chats) == titles(chats, "elephant") == ["new"]
     chats.undelete(old)
@@ -177,7 +177,7 @@ def test_delete_and_undo(chats: Store) -> None:
 def test_deleted_chats_are_gone_after_30_days(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     now = store.time()
     monkeypatch.setattr(store, "time", lambda: now)
-    early, late, kept = (said(chats, title, "elephant") for title in ("early", "late", "kept"))
+    early, late, kept = (store_chat(chats, title, "elephant") for title in ("early", "late", "kept"))
     chats.delete(early)
     now += 86400
     chats.delete(late)
@@ -199,14 +199,14 @@ def test_deleted_chats_are_gone_after_30_days(chats: Store, monkeypatch: pytest.
 
 def test_what_is_written_to_a_deleted_chat_brings_it_back(chats: Store) -> None:
     """Another window deleted the chat while this one had a draft in it."""
-    chat = said(chats, "chat", "a")
+    chat = store_chat(chats, "chat", "a")
     chats.delete(chat)
     chats.add(chat, None, "user", "b")
     assert titles(chats) == ["chat"]
 
 
 def test_nothing_can_be_written_to_what_is_gone(chats: Store) -> None:
-    chat, other = said(chats, "chat", "a"), said(chats, "other", "b")
+    chat, other = store_chat(chats, "chat", "a"), store_chat(chats, "other", "b")
     message = next(iter(chats.load(chat).tree.messages.values()))
     with pytest.raises(EdgeLLMError, match="no longer there"):
         chats.add(other, message.id, "user", "an answer in another chat")
@@ -220,12 +220,12 @@ def test_nothing_can_be_written_to_what_is_gone(chats: Store) -> None:
     ):
         with pytest.raises(EdgeLLMError, match=r"no longer there|no such chat"):
             change()
-    assert said(chats, "new", "c") not in (chat, other)
-    assert next(iter(chats.load(said(chats, "new", "d")).tree.messages)) > message.id
+    assert store_chat(chats, "new", "c") not in (chat, other)
+    assert next(iter(chats.load(store_chat(chats, "new", "d")).tree.messages)) > message.id
 
 
 def test_fork(chats: Store) -> None:
-    chat = said(chats, "chat", "a", "b", "c")
+    chat = store_chat(chats, "chat", "a", "b", "c")
     a, b, c = chats.load(chat).tree.path()
     other = chats.add(chat, a.id, "assistant", "other version", "qwen")
     chats.set_system(chat, "Be brief.")
@@ -268,13 +268,13 @@ def test_history(chats: Store) -> None:
 
 
 def test_half_a_surrogate_pair_loses_nothing_else(chats: Store) -> None:
-    chat = said(chats, "a\ud800b", "c\udfffd")
+    chat = store_chat(chats, "a\ud800b", "c\udfffd")
     loaded = chats.load(chat)
     assert (loaded.title, loaded.tree.path()[0].text) == ("a?b", "c?d")
 
 
 def test_figures_that_are_none_do_not_keep_a_chat_from_opening(chats: Store) -> None:
-    chat = said(chats, "chat", "a")
+    chat = store_chat(chats, "chat", "a")
     message = chats.load(chat).tree.path()[0]
     chats.update(replace(message, stats={"ttft_s": float("nan"), "generated_tokens": 3}))
     assert chats.load(chat).tree.path() == [message]

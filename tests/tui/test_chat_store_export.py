@@ -73,12 +73,12 @@ def test_files_do_nothing_to_a_terminal_that_shows_them(chats: Store) -> None:
     ],
 )
 def test_what_follows_a_message_is_never_part_of_its_code(text: str, closed: str) -> None:
-    assert to_markdown(chat(Message(1, None, "user", text, 0.0))) == f"# SavedChat\n\n## User\n\n{text}{closed}\n"
+    assert to_markdown(chat(Message(1, None, "user", text, 0.0))) == f"# Chat\n\n## User\n\n{text}{closed}\n"
     thinking = to_markdown(chat(Message(1, None, "assistant", f"<think>{text}", 0.0)))
     assert f"\n\n{text}{closed}\n\n</details>" in thinking
 
 
-def test_a_person_who_writes_about_thinking_is_not_folded() -> None:
+def test_a_user_message_about_thinking_is_not_folded() -> None:
     assert "<details>" not in to_markdown(chat(Message(1, None, "user", "<think>what is this?", 0.0)))
 
 
@@ -144,7 +144,7 @@ def document(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "no JSON at line 1, column 1"),
         ('{"format": "edgellm-chat"', "no JSON at line 1"),
@@ -153,8 +153,8 @@ def document(**changes: Any) -> dict[str, Any]:
         ("[]", "must be an object"),
         ("{}", "has no format"),
         *(
-            (json.dumps(document(**changes)), told)
-            for changes, told in [
+            (json.dumps(document(**changes)), expected)
+            for changes, expected in [
                 ({"format": "other"}, "format must be one of edgellm-chat"),
                 ({"version": 2}, "version 2"),
                 ({"version": True}, "version must be a whole number"),
@@ -187,11 +187,11 @@ def document(**changes: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_no_chat_is_refused_whole(chats: Store, text: str, told: str) -> None:
+def test_what_is_no_chat_is_refused_whole(chats: Store, text: str, expected: str) -> None:
     before = len(chats.chats())
     with pytest.raises(EdgeLLMError) as error:
         from_json(chats, text)
-    assert told in str(error.value) and "\n" not in str(error.value)
+    assert expected in str(error.value) and "\n" not in str(error.value)
     assert len(chats.chats()) == before
 
 

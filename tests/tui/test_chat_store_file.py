@@ -205,7 +205,7 @@ def test_what_is_no_database_is_left_alone(path: Path, content: bytes) -> None:
     assert "move it away" in refused(path)
 
 
-def test_a_damaged_file_is_told_whenever_it_shows(path: Path) -> None:
+def test_a_damaged_file_is_reported_whenever_it_shows(path: Path) -> None:
     store = Store(path)
     parent = None
     chat = store.new_chat("chat", None, None)
@@ -214,7 +214,7 @@ def test_a_damaged_file_is_told_whenever_it_shows(path: Path) -> None:
     store.close()
     whole = path.read_bytes()
     generator = random.Random(3)
-    told = 0
+    errors = 0
     for _ in range(30):
         damaged = bytearray(whole)
         start = generator.randrange(100, len(whole))
@@ -228,12 +228,12 @@ def test_a_damaged_file_is_told_whenever_it_shows(path: Path) -> None:
             finally:
                 store.close()
         except EdgeLLMError as error:
-            told += 1
+            errors += 1
             assert "\n" not in str(error) and str(path) in str(error)
-    assert told > 5
+    assert errors > 5
 
 
-def test_a_conversation_that_another_program_broke_is_told(path: Path) -> None:
+def test_a_conversation_that_another_program_broke_is_reported(path: Path) -> None:
     store = Store(path)
     chat = store.new_chat("chat", None, None)
     store.add(chat, None, "user", "text")
@@ -264,7 +264,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("value", ["x'ff00'", "'text'", "-1", "1e999", "'[1]'"])
-def test_whatever_another_program_wrote_is_read_or_told(path: Path, value: str) -> None:
+def test_whatever_another_program_wrote_is_read_or_reported(path: Path, value: str) -> None:
     store = Store(path)
     chat = store.new_chat("chat", None, None)
     first = store.add(chat, None, "user", "elephant")
@@ -301,9 +301,9 @@ def test_no_place_for_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pragma", "told"), [("max_page_count = 1", "disk is full"), ("query_only = ON", "cannot be written")]
+    ("pragma", "expected"), [("max_page_count = 1", "disk is full"), ("query_only = ON", "cannot be written")]
 )
-def test_nothing_is_half_saved_where_it_cannot_be(path: Path, pragma: str, told: str) -> None:
+def test_nothing_is_half_saved_where_it_cannot_be(path: Path, pragma: str, expected: str) -> None:
     store = Store(path)
     chat = store.new_chat("chat", None, None)
     first = store.add(chat, None, "user", "first")
@@ -314,7 +314,7 @@ def test_nothing_is_half_saved_where_it_cannot_be(path: Path, pragma: str, told:
         lambda: store.preferences.set("name", "long " * 10_000),
     ]
     for change in changes:
-        with pytest.raises(EdgeLLMError, match=told):
+        with pytest.raises(EdgeLLMError, match=expected):
             change()
     assert store.load(chat).tree.path() == [first]
     store.close()
@@ -339,11 +339,11 @@ def test_a_disk_that_is_full_at_the_start(tmp_path: Path) -> None:
     command = [*alone, "sh", "-c", FULL, "sh", str(home), sys.executable]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1
-    told = f"edgellm: {home}/chats.db: the disk is full, and changes are not saved; make room on it"
-    assert done.stderr.splitlines()[-1] == told
+    expected = f"edgellm: {home}/chats.db: the disk is full, and changes are not saved; make room on it"
+    assert done.stderr.splitlines()[-1] == expected
 
 
-def test_a_disk_that_fails_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failure = sqlite3.OperationalError("disk I/O error")
     failure.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
 

@@ -24,7 +24,7 @@ def imported(store: Store, value: Any) -> list[SavedChat]:
     return [store.load(chat) for chat in from_json(store, value if isinstance(value, str) else json.dumps(value))]
 
 
-def said(chat: SavedChat) -> list[tuple[str, str]]:
+def turns(chat: SavedChat) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in chat.tree.path()]
 
 
@@ -47,28 +47,28 @@ def test_lists_of_messages(chats: Store, value: Any) -> None:
         None,
         None,
     )
-    assert said(chat) == TOLD
+    assert turns(chat) == TOLD
 
 
 def test_a_conversation_on_each_line(chats: Store) -> None:
     lines = "\n".join(json.dumps({"messages": [{"role": "user", "content": text}]}) for text in ("one", "two"))
-    assert [said(chat) for chat in imported(chats, f"{lines}\n\n")] == [[("user", "one")], [("user", "two")]]
+    assert [turns(chat) for chat in imported(chats, f"{lines}\n\n")] == [[("user", "one")], [("user", "two")]]
     one = json.dumps({"messages": [{"role": "user", "content": "alone"}]}, indent=1)
-    assert [said(chat) for chat in imported(chats, one)] == [[("user", "alone")]]
+    assert [turns(chat) for chat in imported(chats, one)] == [[("user", "alone")]]
 
 
 def test_a_line_is_what_a_line_feed_ends(chats: Store) -> None:
     """JSON strings may contain characters that Python's `splitlines` takes for line ends."""
     text = "one\u2028two\x85three\u2029four"
     line = json.dumps({"messages": [{"role": "user", "content": text}]}, ensure_ascii=False)
-    assert [said(chat) for chat in imported(chats, f"{line}\r\n{line}\n")] == [[("user", text)]] * 2
+    assert [turns(chat) for chat in imported(chats, f"{line}\r\n{line}\n")] == [[("user", text)]] * 2
 
 
 def test_no_message_of_many_lines_is_lost(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_formats, "_MAX_CHATS", 3)
     lines = "\n".join(json.dumps({"role": "user", "content": str(i)}) for i in range(10))
     (chat,) = imported(chats, lines)
-    assert said(chat) == [("user", str(i)) for i in range(10)]
+    assert turns(chat) == [("user", str(i)) for i in range(10)]
 
 
 def node(parent: str | None, role: str = "", text: Any = "", **about: Any) -> dict[str, Any]:
@@ -97,36 +97,36 @@ EXPORTED = {
 def test_what_chatgpt_exports(chats: Store) -> None:
     chat, other = imported(chats, [EXPORTED, {**EXPORTED, "title": None, "current_node": "gone"}])
     assert (chat.title, chat.system) == ("Capitals", "Be brief.")
-    assert said(chat)[:2] == [("user", "And Germany?"), ("assistant", "Berlin.")]
+    assert turns(chat)[:2] == [("user", "And Germany?"), ("assistant", "Berlin.")]
     reply = chat.tree.path()[1]
     assert (reply.model, reply.created, reply.finish_reason) == ("gpt-4o", 1.7e9, "eog")
     versions = [chat.tree.messages[version].text for version in chat.tree.versions(reply.id)]
     assert sorted(versions) == ["Berlin, as I said.", "Berlin."]
-    assert said(chat)[2:] == [("user", "See\n\n[image_asset_pointer]")]
+    assert turns(chat)[2:] == [("user", "See\n\n[image_asset_pointer]")]
     assert other.title == "And Germany?"
 
 
 def test_a_circle_of_nodes_ends(chats: Store) -> None:
     circle = {"x": node("y", "user", "never"), "y": node("x", "user", "never"), "a": node(None, "user", "hello")}
     (chat,) = imported(chats, {"title": "t", "mapping": circle, "current_node": "x"})
-    assert said(chat) == [("user", "hello")]
+    assert turns(chat) == [("user", "hello")]
 
 
 def test_a_part_of_a_tree_is_read(chats: Store) -> None:
     """The first node names a parent that does not exist."""
     part = {"a": node("cut off", "user", "hello"), "b": node("a", "assistant", "Hi.")}
     (chat,) = imported(chats, {"mapping": part, "current_node": "b"})
-    assert said(chat) == [("user", "hello"), ("assistant", "Hi.")]
+    assert turns(chat) == [("user", "hello"), ("assistant", "Hi.")]
 
 
 def test_a_conversation_deeper_than_python_is_read(chats: Store) -> None:
     mapping = {str(i): node(str(i - 1) if i else None, "user", f"m{i}") for i in range(5000)}
     (chat,) = imported(chats, {"mapping": mapping, "current_node": "4999"})
-    assert len(said(chat)) == 5000
+    assert len(turns(chat)) == 5000
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         ([], "must be an object"),
         ([{"role": "user", "content": ""}], "no message in it has a text"),
@@ -137,15 +137,15 @@ def test_a_conversation_deeper_than_python_is_read(chats: Store) -> None:
         ([{"title": "x"}], "must be an object"),
     ],
 )
-def test_what_is_no_conversation_is_one_line(chats: Store, value: Any, told: str) -> None:
+def test_what_is_no_conversation_is_one_line(chats: Store, value: Any, expected: str) -> None:
     before = len(chats.chats())
     with pytest.raises(EdgeLLMError) as error:
         imported(chats, value)
-    assert told in str(error.value) and "\n" not in str(error.value)
+    assert expected in str(error.value) and "\n" not in str(error.value)
     assert len(chats.chats()) == before
 
 
-def test_what_no_person_has_written_is_refused(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_input_beyond_the_bounds_is_refused(chats: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_formats, "_MAX_MESSAGES", 2)
     with pytest.raises(EdgeLLMError, match="more than 2 messages"):
         imported(chats, TALK)

@@ -226,23 +226,23 @@ def test_an_error_in_a_widget_is_one_line_and_the_rest_is_in_the_log(home: Path)
         chat.type("\x1b[<0;3;29M\x1b[<0;3;29m")  # a click on the status line
         assert chat.wait() == 1
         assert restored(chat)
-        said = " ".join(chat.text.split())
-        assert said.startswith("edgellm: the screen broke (ValueError: a widget broke)")
-        assert "Traceback" not in said
-        assert "secret" not in said
+        shown = " ".join(chat.text.split())
+        assert shown.startswith("edgellm: the screen broke (ValueError: a widget broke)")
+        assert "Traceback" not in shown
+        assert "secret" not in shown
         assert "Traceback" in (home / "chat.log").read_text()
     assert [role for role, text in stored(home) if text] == ["user", "assistant"]
 
 
-def test_a_model_that_was_not_opened_is_told_at_the_end_as_well(home: Path, tmp_path: Path) -> None:
-    broken, told = tmp_path / "broken.gguf", "broken.gguf: is GGUF version 0"
+def test_a_model_that_was_not_opened_is_reported_at_the_end_as_well(home: Path, tmp_path: Path) -> None:
+    broken, problem = tmp_path / "broken.gguf", "broken.gguf: is GGUF version 0"
     broken.write_bytes(b"GGUF" + bytes(60))
     with chat_in_terminal(str(broken), home=home) as chat:
         chat.until("is GGUF version 0")
         chat.press("ctrl+q")
         assert chat.wait() == 1
         assert restored(chat)
-        assert "".join(told.split()) in "".join(chat.text.split())  # wherever its lines are broken
+        assert "".join(problem.split()) in "".join(chat.text.split())  # wherever its lines are broken
     with chat_in_terminal(str(broken), home=home) as chat:
         chat.until("is GGUF version 0")
         chat.press("escape")
@@ -251,7 +251,7 @@ def test_a_model_that_was_not_opened_is_told_at_the_end_as_well(home: Path, tmp_
         chat.press("ctrl+q")
         assert chat.wait() == 0
         assert restored(chat)
-        assert told not in " ".join(chat.text.split())
+        assert problem not in " ".join(chat.text.split())
 
 
 _PRINTING = """

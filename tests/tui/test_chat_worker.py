@@ -50,7 +50,7 @@ def harness() -> Iterator[WorkerHarness]:
 
 def test_a_reply_is_what_the_model_writes(harness: WorkerHarness) -> None:
     harness.worker.open("fake", lambda name, path: {"ctx": 512} if name == "fake" else {})
-    assert harness.next() == ModelOpened("fake", 4096, True, asked="fake", path="fake")
+    assert harness.next() == ModelOpened("fake", 4096, True, requested="fake", path="fake")
     assert harness.backend.opened == [("fake", {"ctx": 512})]
     harness.worker.reply(ReplyRequest(7, ASKED, {"temp": 0.0}))
     ended = harness.next()
@@ -77,7 +77,7 @@ def test_a_message_sent_while_the_model_loads_goes_off_when_it_is_there(harness:
 
 
 def test_a_model_that_was_asked_for_is_loading_before_the_worker_gets_to_it() -> None:
-    told: list[tuple[type[Event], Phase]] = []
+    emitted: list[tuple[type[Event], Phase]] = []
     begun, asked = Flag(), Flag()
 
     def fails(name: str, path: str) -> dict[str, object]:
@@ -85,14 +85,14 @@ def test_a_model_that_was_asked_for_is_loading_before_the_worker_gets_to_it() ->
         assert asked.wait(20)
         raise EdgeLLMError("no such option")
 
-    worker = Worker(FakeBackend(), lambda event: told.append((type(event), worker.activity().phase)))
+    worker = Worker(FakeBackend(), lambda event: emitted.append((type(event), worker.activity().phase)))
     worker.open("first", fails)
     assert begun.wait(20)
     worker.open("second", no_options)
     asked.set()
     assert worker.done().wait(20)
     worker.close()
-    assert told == [(ModelFailed, Phase.LOADING), (ModelOpened, Phase.READY)]
+    assert emitted == [(ModelFailed, Phase.LOADING), (ModelOpened, Phase.READY)]
 
 
 def test_stop_ends_a_reply_and_keeps_what_came(harness: WorkerHarness) -> None:
@@ -143,7 +143,7 @@ def test_a_reply_stopped_before_its_turn_is_never_begun(harness: WorkerHarness) 
     assert len(model.asked) == 1
 
 
-def test_want_of_memory_is_told_in_the_words_of_the_commands(
+def test_want_of_memory_is_reported_in_the_words_of_the_commands(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: object) -> None:
@@ -244,7 +244,7 @@ def test_another_model_takes_the_place_of_the_first(harness: WorkerHarness) -> N
     harness.next()
     harness.backend.model = FakeModel()
     harness.worker.open("second", no_options)
-    assert harness.next() == ModelOpened("second", 4096, True, asked="second", path="second")
+    assert harness.next() == ModelOpened("second", 4096, True, requested="second", path="second")
     assert first.closed
 
 
@@ -318,9 +318,9 @@ def test_a_reply_that_waits_is_for_the_model_that_is_opened_then(harness: Worker
         pass
     harness.worker.open("second", no_options)
     harness.backend.wait.set()
-    told = [harness.next() for _ in range(3)]
-    assert [type(event) for event in told] == [ModelOpened, ModelOpened, ReplyEnded]
-    assert isinstance(ended := told[-1], ReplyEnded)
+    events = [harness.next() for _ in range(3)]
+    assert [type(event) for event in events] == [ModelOpened, ModelOpened, ReplyEnded]
+    assert isinstance(ended := events[-1], ReplyEnded)
     assert (ended.text, ended.finish_reason) == ("You said: hello", "eog")
 
 
@@ -367,10 +367,10 @@ def test_whatever_fails_around_a_reply_the_next_one_is_written(
 
 
 @pytest.mark.parametrize(
-    ("ctx", "overflow", "told"), [(2059, "stop", True), (2059, "window", False), (2060, "stop", False)]
+    ("ctx", "overflow", "mentioned"), [(2059, "stop", True), (2059, "window", False), (2060, "stop", False)]
 )
 def test_a_reply_that_fills_the_context_says_so(
-    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, told: bool
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, ctx: int, overflow: str, mentioned: bool
 ) -> None:
     """The fake model has 2048 prompt tokens and writes 12, of which the last is never computed with."""
     harness.backend.model.ctx = ctx
@@ -380,4 +380,4 @@ def test_a_reply_that_fills_the_context_says_so(
     harness.worker.reply(ReplyRequest(1, ASKED, {"overflow": overflow}))
     assert isinstance(ended := harness.next(), ReplyEnded)
     assert (ended.finish_reason, ended.text) == ("length", "You said: hello")
-    assert ("context of 2,059 tokens is full" in (ended.problem or "")) is told
+    assert ("context of 2,059 tokens is full" in (ended.problem or "")) is mentioned

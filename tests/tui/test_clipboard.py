@@ -42,8 +42,8 @@ def test_a_program_that_fails_or_hangs_has_copied_nothing(here: Path, monkeypatc
     monkeypatch.setattr(clipboard, "_TIMEOUT_S", 0.1)
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
     monkeypatch.setenv("DISPLAY", ":0")
-    told, _ = outcome("text", "the message")
-    assert told.startswith("sent to the terminal's clipboard by OSC 52, which some terminals ignore")
+    notice, _ = outcome("text", "the message")
+    assert notice.startswith("sent to the terminal's clipboard by OSC 52, which some terminals ignore")
 
 
 def test_tmux_keeps_it_where_there_is_nothing_else(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,10 +53,10 @@ def test_tmux_keeps_it_where_there_is_nothing_else(here: Path, monkeypatch: pyte
     assert (here / "taken").read_text() == "text"
 
 
-def test_a_terminal_without_a_clipboard_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_a_clipboard_gets_a_warning(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "linux")
-    told, severity = outcome("text", "the message")
-    assert (told.split(":")[0], severity) == ("not copied", "warning")
+    notice, severity = outcome("text", "the message")
+    assert (notice.split(":")[0], severity) == ("not copied", "warning")
 
 
 def test_over_ssh_the_clipboard_of_the_far_machine_is_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""The words of the chat's instruments: numbers, bars, the status line, the panel's rows, the line under a reply."""
+"""The texts of the instruments: numbers, bars, the status line, the rows of the panel, the line below a reply."""
 
 from dataclasses import replace
 
@@ -44,18 +44,18 @@ def plain(words: Words) -> str:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected"),
     [(0.0, "0.00 s"), (0.214, "0.21 s"), (9.994, "9.99 s"), (9.996, "10.0 s"), (99.96, "100 s"), (1234.0, "1,234 s")],
 )
-def test_seconds_have_three_digits(value: float, said: str) -> None:
-    assert seconds(value) == said
+def test_seconds_have_three_digits(value: float, expected: str) -> None:
+    assert seconds(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(0.0, "1 s"), (12.1, "13 s"), (59.0, "59 s"), (59.5, "1:00 min"), (100.0, "1:40 min")]
+    ("value", "expected"), [(0.0, "1 s"), (12.1, "13 s"), (59.0, "59 s"), (59.5, "1:00 min"), (100.0, "1:40 min")]
 )
-def test_what_remains_is_rounded_up(value: float, said: str) -> None:
-    assert remaining(value) == said
+def test_what_remains_is_rounded_up(value: float, expected: str) -> None:
+    assert remaining(value) == expected
 
 
 def test_speeds_and_times_between_tokens() -> None:
@@ -113,14 +113,14 @@ def test_the_line_under_a_reply() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "expected"),
     [
         *[("cancelled", "stopped by you"), ("length", "cut off"), ("error", "broken off")],
         *[("stop", "ended at a stop text"), (None, "not finished")],
     ],
 )
-def test_another_end_is_said_in_words_before_the_figures(reason: str | None, said: str) -> None:
-    assert reply_stats_line(STATS, reason).startswith(said)
+def test_another_end_is_named_before_the_figures(reason: str | None, expected: str) -> None:
+    assert reply_stats_line(STATS, reason).startswith(expected)
 
 
 def test_what_the_model_did_not_see_comes_first_of_all() -> None:
@@ -162,7 +162,7 @@ def test_the_line_is_never_wider_than_its_place(activity: Activity) -> None:
 
 
 @pytest.mark.parametrize(
-    ("activity", "width", "said"),
+    ("activity", "width", "expected"),
     [
         (LOADING, 38, "◌ loading  compiling 3 of 12 kernels  "),
         (PREFILL, 38, "▲ reading  ━━━━━━──  13 s left        "),
@@ -175,17 +175,17 @@ def test_the_line_is_never_wider_than_its_place(activity: Activity) -> None:
         (DROPPING, 78, "▼ writing  TTFT 0.21 s   45.3 t/s    dropped 1,204 (drop oldest)  context  53%"),
     ],
 )
-def test_narrow_lines_say_what_matters_most(activity: Activity, width: int, said: str) -> None:
-    assert plain(status_text(activity, MEMORY, width)) == said
+def test_narrow_lines_say_what_matters_most(activity: Activity, width: int, expected: str) -> None:
+    assert plain(status_text(activity, MEMORY, width)) == expected
 
 
 def test_a_wide_line_says_all() -> None:
     line = plain(status_text(DECODE, MEMORY, 240))
-    for said in (
+    for expected in (
         *("TTFT 0.21 s", "45.3 t/s", "mean  44.9 t/s", "p50  22 p95  24 ms", "MBU 0.84", "1,912 of 2,048 reused"),
         *("2 threads", "GPU 12 of 28 blocks", "memory 1.21 GB, free 5.23 GB", "qwen3-1.7b", "2,176 of 4,096"),
     ):
-        assert said in line
+        assert expected in line
 
 
 @pytest.mark.parametrize("width", [38, 58, 78, 118, 200])
@@ -198,7 +198,7 @@ def test_nothing_moves_while_figures_change(width: int) -> None:
     assert places[0] == places[1]
 
 
-def test_what_is_dropped_and_by_which_policy_is_said_while_it_happens() -> None:
+def test_what_is_dropped_and_by_which_policy_is_shown_while_it_happens() -> None:
     assert "context full: dropped 1,204 tokens (drop oldest)" in plain(status_text(DROPPING, MEMORY, 160))
     assert metric_values(DROPPING, None)["overflow"] == TextValue("drop oldest")
     assert metric_values(DROPPING, None)["dropped"] == TextValue("1,204 tokens", "$text-warning")
@@ -240,8 +240,8 @@ def test_the_panel_says_something_about_every_entry_and_nothing_else() -> None:
 
 
 def test_the_panel_by_hand() -> None:
-    said = metric_values(DECODE, MEMORY)
-    figures = {name: value.text for name, value in said.items() if isinstance(value, TextValue)}
+    shown = metric_values(DECODE, MEMORY)
+    figures = {name: value.text for name, value in shown.items() if isinstance(value, TextValue)}
     assert figures == {
         "model": "qwen3-1.7b",
         "phase": "▼ writing",
@@ -264,21 +264,21 @@ def test_the_panel_by_hand() -> None:
         "process": "1.21 GB",
         "free": "5.23 GB",
     }
-    assert said["spark"] == SparklineValue((22.1,) * 20, 22.1)
-    assert said["gauge"] == BarValue(2176 / 4096, level(0.5))
+    assert shown["spark"] == SparklineValue((22.1,) * 20, 22.1)
+    assert shown["gauge"] == BarValue(2176 / 4096, level(0.5))
 
 
 def test_the_panel_while_the_prompt_is_read() -> None:
-    said = metric_values(PREFILL, MEMORY)
-    assert said["progress"] == BarValue(0.75, "$text-accent")  # 1,024 reused and 512 read, of 2,048
-    assert (said["left"], said["read"]) == (TextValue("13 s"), TextValue("1,536 of 2,048"))
-    assert isinstance(said["ttft"], TextValue) and said["ttft"].text == "1.24 s"
+    shown = metric_values(PREFILL, MEMORY)
+    assert shown["progress"] == BarValue(0.75, "$text-accent")  # 1,024 reused and 512 read, of 2,048
+    assert (shown["left"], shown["read"]) == (TextValue("13 s"), TextValue("1,536 of 2,048"))
+    assert isinstance(shown["ttft"], TextValue) and shown["ttft"].text == "1.24 s"
 
 
 def test_what_is_read_again_when_the_context_slides_is_not_of_the_prompt() -> None:
     live = replace(WRITING_REPLY, prefill_done=1000, prefill_total=1500)  # of the prompt 136 were to be read
-    said = metric_values(replace(DROPPING, live=live), None)
-    assert (said["read"], said["progress"]) == (TextValue("1,000 of 1,500"), BarValue(1000 / 1500, "$text-accent"))
+    shown = metric_values(replace(DROPPING, live=live), None)
+    assert (shown["read"], shown["progress"]) == (TextValue("1,000 of 1,500"), BarValue(1000 / 1500, "$text-accent"))
 
 
 def test_the_panel_says_what_is_compiled() -> None:

@@ -29,7 +29,7 @@ class Host(App[None]):
     def __init__(self, entries: Sequence[TranscriptEntry]) -> None:
         super().__init__()
         self.entries = entries
-        self.heard: list[Message] = []
+        self.posted: list[Message] = []
 
     def compose(self) -> ComposeResult:
         yield Transcript()
@@ -39,13 +39,13 @@ class Host(App[None]):
         self.query_one(Transcript).focus()
 
     def on_transcript_walk(self, message: Transcript.Walk) -> None:
-        self.heard.append(message)
+        self.posted.append(message)
 
     def on_transcript_selected(self, message: Transcript.Selected) -> None:
-        self.heard.append(message)
+        self.posted.append(message)
 
     def on_transcript_following(self, message: Transcript.Following) -> None:
-        self.heard.append(message)
+        self.posted.append(message)
 
 
 Test = Callable[[Host, Transcript, Pilot[None]], Awaitable[None]]
@@ -95,7 +95,7 @@ def test_scrolling_up_stops_following_and_the_end_begins_it_again() -> None:
         await pilot.press("up")
         await pilot.press("down")
         assert view.following
-        assert [message.following for message in app.heard if isinstance(message, Transcript.Following)] == [
+        assert [message.following for message in app.posted if isinstance(message, Transcript.Following)] == [
             *(False, True, False, True)
         ]
 
@@ -202,7 +202,7 @@ def test_messages_are_selected_with_keys_and_come_into_view() -> None:
         await pilot.press(*["alt+down"] * 10)
         assert view.selected is None
         assert view.following
-        keys = [message.key for message in app.heard if isinstance(message, Transcript.Selected)]
+        keys = [message.key for message in app.posted if isinstance(message, Transcript.Selected)]
         assert keys == [*range(200, 190, -1), *range(192, 201), None]
 
     on_screen(CHAT, test)
@@ -274,7 +274,7 @@ def test_a_click_on_the_version_marker_asks_for_another_version() -> None:
         at = seen(view)[line].index("‹")
         await pilot.click(offset=(at, line))
         await pilot.click(offset=(at + 6, line))
-        assert [(message.key, message.step) for message in app.heard if isinstance(message, Transcript.Walk)] == [
+        assert [(message.key, message.step) for message in app.posted if isinstance(message, Transcript.Walk)] == [
             *((7, -1), (7, 1))
         ]
 

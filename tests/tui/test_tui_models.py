@@ -161,7 +161,7 @@ def whole_catalog() -> tuple[ModelRow, ...]:
     return catalog.rows
 
 
-def test_a_model_is_told_with_its_plan(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_reported_with_its_plan(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.perf.plan.available_memory", lambda: 100_000_000)
     path = machine.here / "models/tiny.gguf"
     path.parent.mkdir()

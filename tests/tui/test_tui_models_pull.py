@@ -1,4 +1,4 @@
-"""Pulling from the picker, and stopping it: what has come stays, and goes on the next time."""
+"""Pulling from the picker, and stopping it: the downloaded part stays, and the next pull resumes."""
 
 from pathlib import Path
 from threading import Event
@@ -132,7 +132,7 @@ def test_stop_and_go_on(machine: Machine, hub: Hub, by: str) -> None:
         assert 0 < (app.picker.query_one(ProgressBar).percentage or 0) < 1
         await pilot.press("escape") if by == "escape" else await pilot.click(Button)
         assert app.pulling == f"{NAME}: stopping" or "stopped" in app.pulling
-        await until(pilot, lambda: "stopped; what has come is kept" in app.pulling)
+        await until(pilot, lambda: "stopped; the downloaded part is kept" in app.pulling)
         assert app.chosen == []
         (part,) = parts(machine)
         assert FILE.startswith(part.read_bytes())
@@ -203,7 +203,7 @@ def test_what_goes_wrong_is_a_line(
     assert play(script).chosen == [None]
 
 
-def test_a_full_disk_is_told(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.add(NAME, m__gguf=FILE)
     monkeypatch.setattr("edgellm.hub.download.shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
 

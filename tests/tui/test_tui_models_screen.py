@@ -97,7 +97,7 @@ def test_what_is_typed_before_enter_counts_however_fast_it_comes() -> None:
 
 
 @pytest.mark.usefixtures("rows")
-def test_what_is_highlighted_is_told_in_full() -> None:
+def test_what_is_highlighted_is_reported_in_full() -> None:
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await complete(app, pilot)
         await pilot.press("down")

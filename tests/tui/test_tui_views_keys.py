@@ -53,15 +53,15 @@ def test_no_file_is_no_problem(config: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"[keys\n", "all keys are as they were"),
-        (b"\xff", "all keys are as they were"),
-        (b"a=" + b"[" * 100_000, "all keys are as they were"),
+        (b"[keys\n", "the default keys are used"),
+        (b"\xff", "the default keys are used"),
+        (b"a=" + b"[" * 100_000, "the default keys are used"),
         (b"keys = 3", "give a key"),
         (b"[keys]\n'chat.stop' = 3", "chat.stop = 3: give a key"),
         (b"[keys]\n'chat.stop' = ''", "give a key"),
         (b"[keys]\n'chat.stop' = 'strg+x'", "give a key"),
         (b"[keys]\n'chat.stop' = 'f8,'", "give a key"),
-        (b"[key]\n'chat.stop' = 'f8'", "there is nothing called key; only [keys]"),
+        (b"[key]\n'chat.stop' = 'f8'", "key is unknown; only [keys] is read"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(config: Path, content: bytes, problem: str) -> None:
@@ -80,7 +80,7 @@ def test_a_wrong_line_leaves_the_others(config: Path) -> None:
     assert len(problems) == 1
 
 
-def test_unknown_names_and_keys_given_twice_are_told() -> None:
+def test_unknown_names_and_keys_given_twice_are_reported() -> None:
     assert list(remarks({})) == []
     assert list(remarks({"chat.stop": "f8"})) == []
     (line,) = remarks({"chat.stopp": "f8"})

@@ -90,7 +90,7 @@ def test_a_value_is_kept_when_its_row_is_left(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_wrong_value_is_told_at_its_row_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_wrong_value_is_reported_at_its_row_and_nothing_is_lost(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:
             chat.app.controller.model.set("top_k", "30")

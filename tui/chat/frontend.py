@@ -73,6 +73,6 @@ class ScreenFrontend:
             self.controller.model.open(model)
 
     def leave(self) -> None:
-        """End the program. What is typed is stored; where it cannot be, the first call only warns."""
+        """End the program. The draft is stored; if the store fails, the first call only warns."""
         if self._drafts.may_leave():
             self._composer.app.exit()

@@ -26,7 +26,7 @@ class _Edit:
 class MessageForm:
     """Three widgets, one below the other: what is being edited, the attachments, the text area.
 
-    The text area may show a recalled message; `typed` is always the person's own text.
+    The text area may show a recalled message; `typed` is always the user's own text.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class MessageForm:
 
     @property
     def typed(self) -> str:
-        """The person's own text, also while a recalled message is shown over it."""
+        """The user's own text, also while a recalled message is shown over it."""
         return self._history.typed(self.editor.text)
 
     @property
@@ -117,7 +117,7 @@ class MessageForm:
         self.attachment_bar.add(Attachment("", text))
 
     def expand_pasted(self) -> bool:
-        """Move the last pasted text into the text area. False for one that is too long to be edited."""
+        """Move the last pasted text into the text area. Returns False if it is too long to be edited."""
         pasted = self.attachment_bar.pasted[-1]
         if len(pasted.text) > EDITABLE:
             return False
@@ -173,7 +173,7 @@ class MessageForm:
         return self._history.recalls(self.editor.text)
 
     def put_away(self) -> bool:
-        """Move the shown text into the history and show what is typed, if that is another text. False if empty."""
+        """Move the shown text into the history, and show the typed text if that differs. Returns False if empty."""
         text, typed = self.editor.text, self.typed
         if not text:
             return False

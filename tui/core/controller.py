@@ -83,7 +83,7 @@ class ChatController:
             self.model.on_failed(event)
 
     def close(self) -> None:
-        """End the model and close the store; a running reply is saved as far as it has come."""
+        """End the model and close the store; the text so far of a running reply is saved."""
         self.replies.stop()
         self.worker.close()
         self.conversation.close()

@@ -33,11 +33,11 @@ class CurrentModel:
 
     def open(self, name: str) -> None:
         """Open a model in place of the open one. The chat goes on with it, and waiting replies are for it."""
-        asked = absolute_model_path(name)
-        store_or_notify(self._emit, lambda: self.settings.recall(asked))
-        self.name = self.path = asked
+        requested = absolute_model_path(name)
+        store_or_notify(self._emit, lambda: self.settings.recall(requested))
+        self.name = self.path = requested
         self.opened = self.error = None
-        self._worker.open(asked, lambda found, path: self._load_options(asked, found, path))
+        self._worker.open(requested, lambda found, path: self._load_options(requested, found, path))
         self._emit(SettingsChanged())
 
     def reopen(self) -> None:
@@ -45,18 +45,18 @@ class CurrentModel:
         if self.path:
             self.open(self.path)
 
-    def _load_options(self, asked: str, name: str, path: str) -> dict[str, Any]:
+    def _load_options(self, requested: str, name: str, path: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        store_or_notify(self._emit, lambda: found.update(self.settings.loading(asked, name, path)))
+        store_or_notify(self._emit, lambda: found.update(self.settings.loading(requested, name, path)))
         return found
 
     def value(self, name: str) -> str:
         """The value of a setting as text. Raises OptionError for an unknown name."""
-        asked = setting(name)
-        if asked.name in self.settings.values:
-            return value_text(self.settings.values[asked.name])
-        brought = self.opened.defaults.get(asked.name) if self.opened else None
-        default = asked.default if brought is None else brought
+        option = setting(name)
+        if option.name in self.settings.values:
+            return value_text(self.settings.values[option.name])
+        from_file = self.opened.defaults.get(option.name) if self.opened else None
+        default = option.default if from_file is None else from_file
         return "automatic" if default is None else f"{value_text(default) or 'none'} (default)"
 
     def set(self, name: str, text: str) -> None:
@@ -95,11 +95,11 @@ class CurrentModel:
 
         However the model was requested, its settings are stored under its path.
         """
-        if event.asked != self.path:
+        if event.requested != self.path:
             return False
         self.opened = self._last = event
         self.name, self.path = event.name, event.path
-        store_or_notify(self._emit, lambda: self.settings.move_to_path(event.asked, event.name, event.path))
+        store_or_notify(self._emit, lambda: self.settings.move_to_path(event.requested, event.name, event.path))
         self._opened_with = self.settings.snapshot()
         store_or_notify(self._emit, lambda: self._store.preferences.set("model", event.path))
         return True

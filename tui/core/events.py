@@ -18,15 +18,15 @@ class ModelOpened(Event):
     """A model is open.
 
     `name` is its name in lists, `ctx` its context in tokens. `thinking` is true if its chat template can switch
-    thinking on and off. `defaults` are the generation options for which its file brings values. `asked` is the path or
-    name that was requested; `path` opens the same model from any folder.
+    thinking on and off. `defaults` are the generation options for which its file brings values. `requested` is the
+    path or name by which it was opened; `path` opens the same model from any folder.
     """
 
     name: str
     ctx: int
     thinking: bool
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    asked: str = ""
+    requested: str = ""
     path: str = ""
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from tui.core import settings as all_settings
 from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
-from tui.core.settings import OPENING, Group, Setting
+from tui.core.settings import LOAD_GROUPS, Group, Setting
 from tui.core.store import Store
 
 _THINKING = "thinking"
@@ -99,47 +99,47 @@ class ModelSettings:
         self._stored = {name: value for name, value in every.items() if value is not None}
         self._store.preferences.change_settings(self._model, changes)
 
-    def move_to_path(self, asked: str, name: str, path: str) -> None:
+    def move_to_path(self, requested: str, name: str, path: str) -> None:
         """Store the settings of a model under its path.
 
-        Earlier versions stored them under its name, and what was set while it was opened is under `asked`.
+        Earlier versions stored them under its name, and what was set while it was opened is under `requested`.
         """
-        others = [other for other in {asked, name} - {path} if self._store.preferences.settings(other)]
+        others = [other for other in {requested, name} - {path} if self._store.preferences.settings(other)]
         if others:
-            self._store.preferences.save_settings(path, self._all_stored(asked, name, path))
+            self._store.preferences.save_settings(path, self._all_stored(requested, name, path))
         for other in others:
             self._store.preferences.save_settings(other, {})
-        if self._model in (asked, name):
+        if self._model in (requested, name):
             self._model = path  # the same model: `recall` must not drop its unsaved settings
         self.recall(path)
 
-    def _all_stored(self, asked: str, name: str, path: str) -> dict[str, Any]:
+    def _all_stored(self, requested: str, name: str, path: str) -> dict[str, Any]:
         """The settings stored for a model under its three names, those set last over those before."""
         return {
             **self._store.preferences.settings(name),
             **self._store.preferences.settings(path),
-            **self._store.preferences.settings(asked),
+            **self._store.preferences.settings(requested),
         }
 
     def for_loading(self) -> dict[str, Any]:
         """The fields of `LoadOptions` and `TemplateOptions` that differ from the defaults."""
-        return all_settings.chosen(self._options(), *OPENING)
+        return all_settings.chosen(self._options(), *LOAD_GROUPS)
 
-    def loading(self, asked: str, name: str, path: str) -> dict[str, Any]:
+    def loading(self, requested: str, name: str, path: str) -> dict[str, Any]:
         """The same for any model, as it is stored; from any thread."""
-        stored = _valid(self._all_stored(asked, name, path))
-        return all_settings.chosen({**stored, **self._run, **self._unsaved}, *OPENING)
+        stored = _valid(self._all_stored(requested, name, path))
+        return all_settings.chosen({**stored, **self._run, **self._unsaved}, *LOAD_GROUPS)
 
     def snapshot(self) -> SettingsSnapshot:
         """What the model is opened with now, for `restore`."""
-        return SettingsSnapshot(all_settings.chosen(self._stored, *OPENING), dict(self._run), dict(self._unsaved))
+        return SettingsSnapshot(all_settings.chosen(self._stored, *LOAD_GROUPS), dict(self._run), dict(self._unsaved))
 
     def restore(self, snapshot: SettingsSnapshot) -> None:
         """Go back to the loading options of a snapshot; all other settings stay as they are."""
-        now = all_settings.chosen(self._stored, *OPENING)
-        self._run = {**self._run, **all_settings.chosen(snapshot.run, *OPENING)}
-        unsaved = all_settings.rest(self._unsaved, *OPENING)
-        self._unsaved = {**unsaved, **all_settings.chosen(snapshot.unsaved, *OPENING)}
+        now = all_settings.chosen(self._stored, *LOAD_GROUPS)
+        self._run = {**self._run, **all_settings.chosen(snapshot.run, *LOAD_GROUPS)}
+        unsaved = all_settings.rest(self._unsaved, *LOAD_GROUPS)
+        self._unsaved = {**unsaved, **all_settings.chosen(snapshot.unsaved, *LOAD_GROUPS)}
         if now != snapshot.stored:
             self._save({name: snapshot.stored.get(name) for name in {*now, *snapshot.stored}})
 

@@ -46,7 +46,7 @@ class ReplyWriter:
         return latest.message if latest and not latest.ended else None
 
     def written(self, message: int) -> ReplyStream | ReplyEnded | None:
-        """The text of a reply so far, or its end; None for every reply but the one that was begun last."""
+        """The text of a reply so far, or its end; None unless it is the reply begun last."""
         latest = self._latest
         return (latest.ended or latest.stream) if latest and latest.message == message else None
 

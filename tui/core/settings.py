@@ -46,7 +46,7 @@ class Setting:
     @property
     def loads(self) -> bool:
         """Whether a change takes effect only when the model is opened again."""
-        return self.group in OPENING
+        return self.group in LOAD_GROUPS
 
     @property
     def default(self) -> Any:
@@ -58,7 +58,7 @@ class Setting:
         return getattr(self.group.value.from_kwargs(**{self.name: self.read(text)}), self.name)
 
 
-OPENING = (Group.LOAD, Group.TEMPLATE)
+LOAD_GROUPS = (Group.LOAD, Group.TEMPLATE)
 """The groups that a model is opened with."""
 
 
@@ -106,15 +106,15 @@ _ALIASES = {
 
 def is_setting(name: str) -> bool:
     """Whether this is the name of a setting, here or in another program."""
-    asked = name.replace("-", "_").casefold()
-    return asked in BY_NAME or asked in _ALIASES
+    key = name.replace("-", "_").casefold()
+    return key in BY_NAME or key in _ALIASES
 
 
 def setting(name: str) -> Setting:
     """A setting by its name here or in another program; `-` and `_` are the same. Raises OptionError."""
-    asked = name.replace("-", "_").casefold()
+    key = name.replace("-", "_").casefold()
     try:
-        return BY_NAME[_ALIASES.get(asked, asked)]
+        return BY_NAME[_ALIASES.get(key, key)]
     except KeyError:
         raise OptionError(f"there is no setting {name}; there are {', '.join(BY_NAME)}") from None
 

@@ -54,8 +54,8 @@ class ChatStatus:
 
     def inspect(self) -> None:
         """Have the model render the prompt of its last reply, or of a reply to the last message. Inspected follows."""
-        asked = [message.id for message in self._conversation.path if message.role != "assistant"][-1:]
-        messages, options = prompt_messages(self._conversation.chat, *asked), self._settings.for_replies()
+        last_turn = [message.id for message in self._conversation.path if message.role != "assistant"][-1:]
+        messages, options = prompt_messages(self._conversation.chat, *last_turn), self._settings.for_replies()
         self._worker.ask(lambda model: Inspected(model.inspect(messages, options)))
 
     def too_long(self, tokens: int) -> str:

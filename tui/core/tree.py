@@ -1,4 +1,4 @@
-"""A conversation as a tree of all versions of all messages, of which one path is shown."""
+"""A conversation: a tree with all versions of all messages. One path through it is shown."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

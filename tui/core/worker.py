@@ -86,7 +86,7 @@ class Worker:
         return self._writer.running
 
     def written(self, message: int) -> ReplyStream | ReplyEnded | None:
-        """The text of a reply so far, or its end; None for every reply but the one that was begun last."""
+        """The text of a reply so far, or its end; None unless it is the reply begun last."""
         return self._writer.written(message)
 
     def activity(self) -> Activity:

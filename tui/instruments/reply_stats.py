@@ -24,7 +24,7 @@ def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, droppe
     ttft, tps, mbu = (_number(stats, key) for key in ("ttft_s", "decode_tps", "mbu"))
     tokens, cached, prompt = (_number(stats, key) for key in ("generated_tokens", "cached_tokens", "prompt_tokens"))
     p95 = _number(itl, "p95") if isinstance(itl, Mapping) else None
-    said = [
+    parts = [
         f"did not see {dropped_tokens:,} tokens" if dropped_tokens else "",
         _ENDINGS.get(finish_reason, ""),
         f"TTFT {seconds(ttft)}" if ttft is not None else "",
@@ -34,7 +34,7 @@ def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, droppe
         f"MBU {mbu:.2f}" if mbu is not None else "",
         f"{cached:,.0f} of {prompt:,.0f} reused" if cached and prompt else "",
     ]
-    return " · ".join(part for part in said if part)
+    return " · ".join(part for part in parts if part)
 
 
 def _tokens(count: float) -> str:

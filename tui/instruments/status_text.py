@@ -66,8 +66,8 @@ def _dropped(activity: Activity) -> Sequence[Words]:
     count = f"dropped {activity.dropped_tokens:,}"
     # Under "stop" nothing is dropped: another policy was in use then.
     policy = "" if activity.overflow == "stop" else f" ({POLICIES[activity.overflow]})"
-    said = count, f"{count}{policy}", f"context full: {count} tokens{policy}"
-    return [((text, "$text-warning"),) for text in said]
+    forms = count, f"{count}{policy}", f"context full: {count} tokens{policy}"
+    return [((text, "$text-warning"),) for text in forms]
 
 
 def _context(used: int, total: int) -> Sequence[Words]:

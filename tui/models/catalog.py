@@ -20,13 +20,13 @@ _NO_TEMPLATE = "has no chat template and may be no chat model"
 
 
 class ModelCatalog:
-    """`rows` known so far; all of them once it is `complete`. `tell` is called in the thread when they change.
+    """The `rows` found so far; all of them once it is `complete`. `on_change` is called in its thread when they change.
 
     The thread is a daemon: a file on a network may never answer.
     """
 
-    def __init__(self, tell: Callable[[], object]) -> None:
-        self._tell = tell
+    def __init__(self, on_change: Callable[[], object]) -> None:
+        self._on_change = on_change
         self._one_at_a_time = Lock()
         self.rows: tuple[ModelRow, ...] = ()
         self.complete = False
@@ -42,9 +42,9 @@ class ModelCatalog:
                 rows.append(row)
                 if not self.complete:
                     self.rows = tuple(rows)
-                    self._tell()
+                    self._on_change()
             self.rows, self.complete = tuple(rows), True
-        self._tell()
+        self._on_change()
 
 
 def _all_rows() -> Iterator[ModelRow]:
@@ -61,7 +61,7 @@ def local_rows() -> Iterator[ModelRow]:
     from edgellm.models import each_model
     from edgellm.models.pull_records import unfinished_pulls
 
-    coming = {str(kept.folder.absolute()) for kept in unfinished_pulls() if kept.weights}
+    coming = {str(pull.folder.absolute()) for pull in unfinished_pulls() if pull.weights}
     for found in each_model():
         if found.path not in coming:
             yield _planned(found)
@@ -74,11 +74,11 @@ def offered_rows() -> Iterator[ModelRow]:
     from edgellm.system.machine import available_memory
 
     free = available_memory()
-    coming = [kept for kept in unfinished_pulls() if kept.weights]
-    for kept in coming:
-        note = f"{kept.present_bytes / max(1, kept.total):.0%} is here: Enter resumes it"
-        yield _offer(kept.reference, kept.total, fits(kept.total, free), note)
-    known = {kept.repository for kept in chain(coming, pulled_repositories())}
+    coming = [pull for pull in unfinished_pulls() if pull.weights]
+    for pull in coming:
+        note = f"{pull.present_bytes / max(1, pull.total):.0%} is here: Enter resumes it"
+        yield _offer(pull.reference, pull.total, fits(pull.total, free), note)
+    known = {pull.repository for pull in chain(coming, pulled_repositories())}
     for suggestion in SUGGESTIONS:
         if suggestion.reference not in known:
             yield _offer(suggestion.reference, suggestion.bytes, suggestion.fits(free), suggestion.good_at)

@@ -19,7 +19,7 @@ class PullStatus(Horizontal):
     """Runs one pull at a time, shown as a line and a bar; hidden while there is nothing to show."""
 
     class Ended(Message):
-        """The pull ended: it brought a model, failed, or was stopped."""
+        """The pull ended: the model is complete, or the pull failed or was stopped."""
 
         def __init__(self, pull: Pull) -> None:
             super().__init__()
@@ -43,13 +43,13 @@ class PullStatus(Horizontal):
         self._ticker = self.set_interval(_TICK_S, self._show_progress, pause=True)
 
     def on_unmount(self) -> None:
-        """Stop: no pull goes on unseen."""
+        """Stop the pull, whose progress would no longer be shown."""
         if self.pull:
             self.pull.stop()
 
     def begin(self, reference: str) -> None:
         """Start a pull."""
-        self.pull = Pull(reference, self._tell)
+        self.pull = Pull(reference, self._post_ended)
         self.pull.start()
         self._show_progress()
         if self._ticker:
@@ -61,14 +61,14 @@ class PullStatus(Horizontal):
         self.stop()
 
     def stop(self) -> None:
-        """Stop the pull; what has come is kept."""
+        """Stop the pull; the downloaded part is kept."""
         if self.pull:
             self.pull.stop()
             self._show_progress()
 
     @property
     def stoppable(self) -> bool:
-        """Whether a pull runs that was not told to stop."""
+        """Whether a pull runs that is not being stopped."""
         return self.pull is not None and not self.pull.stopping
 
     def say(self, text: str, problem: bool = False) -> None:
@@ -76,7 +76,7 @@ class PullStatus(Horizontal):
         self._show(text, runs=False, bar=False)
         self.query_one(Static).set_class(problem, "problem")
 
-    def _tell(self, pull: Pull) -> None:
+    def _post_ended(self, pull: Pull) -> None:
         """Called in the pull's thread, which may outlive the screen and its loop."""
         with suppress(RuntimeError):
             self.post_message(self.Ended(pull))

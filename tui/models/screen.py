@@ -22,7 +22,7 @@ from tui.models.typed_name import typed_row
 
 
 class ModelsScreen(ModalScreen[str | None]):
-    """Dismissed with the MODEL that was chosen, or None. A running pull is then stopped; what has come is kept."""
+    """Dismissed with the chosen MODEL, or None. A running pull is stopped then; its downloaded part is kept."""
 
     CSS_PATH: ClassVar = ["screen.tcss", "model_list.tcss", "pull_status.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,7 +31,7 @@ class ModelsScreen(ModalScreen[str | None]):
             "escape",
             "stop_pull",
             "Stop",
-            "Stop the pull; what has come is kept, and the next pull resumes",
+            "Stop the pull; the downloaded part is kept, and the next pull resumes",
         ),
         bind("models.close", "escape", "leave", "Close", "Back to the conversation"),
         Binding("f3", "leave", show=False),
@@ -52,7 +52,7 @@ class ModelsScreen(ModalScreen[str | None]):
     def __init__(self, current: str | None = None) -> None:
         super().__init__()
         self._current = current
-        self._catalog = ModelCatalog(self._tell_read)
+        self._catalog = ModelCatalog(self._post_read)
         self._arrived: str | None = None
 
     def compose(self) -> ComposeResult:
@@ -69,7 +69,7 @@ class ModelsScreen(ModalScreen[str | None]):
         """Look for models once the screen is shown."""
         self.call_after_refresh(self._catalog.read)
 
-    def _tell_read(self) -> None:
+    def _post_read(self) -> None:
         """Called in the catalog's thread, which may outlive the screen and its loop."""
         with suppress(RuntimeError):
             self.post_message(self.Read())
@@ -114,7 +114,7 @@ class ModelsScreen(ModalScreen[str | None]):
             status.begin(row.name)
         else:
             if status.pull:
-                self.notify(f"{status.pull.reference} was stopped; what has come is kept", markup=False)
+                self.notify(f"{status.pull.reference} was stopped; the downloaded part is kept", markup=False)
             self.dismiss(row.name)
 
     @on(PullStatus.Ended)
@@ -125,7 +125,9 @@ class ModelsScreen(ModalScreen[str | None]):
             status.say(f"{pull.name} is here")
             self.query_one(Filter).value = ""
         else:
-            status.say(pull.problem or f"{pull.reference}: stopped; what has come is kept", problem=bool(pull.problem))
+            status.say(
+                pull.problem or f"{pull.reference}: stopped; the downloaded part is kept", problem=bool(pull.problem)
+            )
         self._catalog.read()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:

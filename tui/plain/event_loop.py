@@ -26,7 +26,7 @@ class EventLoop:
         self._on_event, self._on_wait = on_event, on_wait
 
     def run(self) -> None:
-        """Run until the worker has no more jobs, those that follow from its events included."""
+        """Run until the worker has no more jobs, including the jobs that its events lead to."""
         more = True
         while more:
             done = self._worker.done()

@@ -173,7 +173,7 @@ class Sidebar(Widget):
     def _ask(self, renaming: int | None, text: str, placeholder: str) -> None:
         """Use the input for a title, or again for the search."""
         self._renaming = renaming
-        given = self.query_one(Input)
-        given.placeholder, given.value = placeholder, text
-        given.cursor_position = len(text)
-        given.focus()
+        box = self.query_one(Input)
+        box.placeholder, box.value = placeholder, text
+        box.cursor_position = len(text)
+        box.focus()

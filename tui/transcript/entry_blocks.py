@@ -57,12 +57,12 @@ class EntryBlocks:
         if entry.role == "assistant":
             yield from self._reply(entry)
         else:
-            yield from self._said(entry.text.split("\n"))
+            yield from self._plain(entry.text.split("\n"))
         if entry.stats:
             yield StatsLine(entry.stats)
 
-    def _said(self, lines: list[str]) -> Iterator[Block]:
-        """A message as written; of a long one, such as a file, beginning and end unless it is opened."""
+    def _plain(self, lines: list[str]) -> Iterator[Block]:
+        """A message as written; a long one, such as a file, is folded to its beginning and end unless it is opened."""
         if len(lines) > _LONG and not self.opened:
             yield PlainText("\n".join(lines[:_HEAD]))
             yield FoldLine(f"{len(lines) - _HEAD - _TAIL:,} more lines", opened=False)

@@ -13,9 +13,9 @@ Links = tuple[tuple[str, str], ...]
 """Definitions of link references: markdown-it's normalized label, and the address."""
 
 _MAX_NESTING = 60  # levels of nesting, two per list; markdown-it drops text nested deeper than its limit
-_MAX_BLOCK_CHARS = (
-    16_384  # characters in a block; some patterns take markdown-it quadratic time, seconds for longer ones
-)
+_MAX_BLOCK_CHARS = 16_384
+"""The longest block that is parsed: some patterns take markdown-it quadratic time, seconds for longer blocks."""
+
 _MAX_BRACKETS = 400
 
 

@@ -205,7 +205,7 @@ class Transcript(ScrollView, can_focus=True):
         self.viewport.styles_changed()
 
     def on_resize(self) -> None:
-        """Break the lines anew; the line at the top stays there."""
+        """Wrap the lines again; the line at the top stays there."""
         self.viewport.change(lambda: 0)
 
     def scroll_to(self, x: float | None = None, y: float | None = None, **how: Any) -> None:

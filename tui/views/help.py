@@ -40,8 +40,8 @@ class HelpScreen(View):
 def _page(keys: Mapping[str, str], width: int) -> Iterator[Line]:
     """How to change keys, the keys of the chat, the commands, then the keys of other screens."""
     where = printable(str(config_file()), 400)
-    told = f"To change a key, put its name at the right under [keys] in {where}, as in {_EXAMPLE}"
-    yield from (((line, "muted"),) for line in wrap(told, width, break_on_hyphens=False))
+    how_to = f"To change a key, put its name at the right under [keys] in {where}, as in {_EXAMPLE}"
+    yield from (((line, "muted"),) for line in wrap(how_to, width, break_on_hyphens=False))
     yield ()
     places = list(bindings())
     for heading, declared in places[:4]:

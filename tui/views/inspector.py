@@ -48,7 +48,7 @@ class InspectorScreen(View):
         """Ask the model's thread."""
         self._controller.status.inspect()
 
-    def heard(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Show the prompt, or why there is none."""
         if isinstance(event, Inspected):
             self._seen = event.inspection

@@ -57,8 +57,8 @@ def read_keys(path: Path) -> tuple[dict[str, str], list[str]]:
     except FileNotFoundError:
         return {}, []
     except (OSError, ValueError, RecursionError) as error:
-        return {}, [f"{path}: {printable(str(error), 200)}; all keys are as they were"]
-    problems = [f"{path}: there is nothing called {printable(name)}; only [keys]" for name in config if name != "keys"]
+        return {}, [f"{path}: {printable(str(error), 200)}; the default keys are used"]
+    problems = [f"{path}: {printable(name)} is unknown; only [keys] is read" for name in config if name != "keys"]
     keys: dict[str, str] = {}
     for name, value in _flat(config.get("keys", {})):
         if isinstance(value, str) and all(map(_is_key, value.split(","))):

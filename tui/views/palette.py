@@ -11,7 +11,7 @@ from tui.commands import COMMANDS
 
 _Entry = tuple[str, str, Callable[[], object]]
 
-_SAID = 0.5
+_DESCRIPTION_SCORE = 0.5
 """The score of a match in the description: below that of most matches in a name."""
 
 
@@ -27,8 +27,8 @@ class PaletteCommands(Provider):
         """Entries whose name matches the query, or whose description has all of its words."""
         matcher, words = self.matcher(query), query.casefold().split()
         for name, about, act in self._entries():
-            said = _SAID if all(word in about.casefold() for word in words) else 0
-            if score := max(matcher.match(name), said):
+            described = _DESCRIPTION_SCORE if all(word in about.casefold() for word in words) else 0
+            if score := max(matcher.match(name), described):
                 yield Hit(score, matcher.highlight(name), act, help=about)
 
     def _entries(self) -> Iterator[_Entry]:

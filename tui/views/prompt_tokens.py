@@ -56,7 +56,7 @@ class PromptTokens(Sequence[Line]):
         return [("".join(text for text, _ in words), style) for style, words in grouped]
 
     def _spelled(self) -> Iterator[Words]:
-        """The texts of tokens; those that are parts of characters are replaced by the text of the prompt there."""
+        """The texts of the tokens. Tokens that are parts of a character get the text of the prompt instead."""
         pieces, text, at = self._seen.pieces, self._seen.text, 0
         for broken, run in groupby(range(len(pieces)), key=lambda place: _BROKEN in pieces[place]):
             places = list(run)

@@ -34,7 +34,7 @@ class SettingRow(Vertical):
         self._problem = Label(classes="problem", markup=False)
 
     def compose(self) -> ComposeResult:
-        """The line, one below for what is wrong, and one that explains the setting if there is room."""
+        """The line of the setting, a line for an error, and an explanation if there is room."""
         with Horizontal():
             yield Label(self._label, classes="name", markup=False)
             yield self._editor

@@ -58,7 +58,7 @@ class SettingsScreen(View):
         """Show the current values."""
         self._show()
 
-    def heard(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Show changed values and defaults."""
         if isinstance(event, ModelOpened | ModelFailed | SettingsChanged):
             self._show()
@@ -84,7 +84,7 @@ class SettingsScreen(View):
         unset = setting.name not in self._controller.settings.values
         return _AUTOMATIC, f"{found:,} now" if found and unset else ""
 
-    # What the person does
+    # What the user does
 
     def on_descendant_focus(self) -> None:
         """Explain the focused setting."""

@@ -53,12 +53,12 @@ LIGHT = Theme(
 )
 
 
-def first_theme(kept: object, known: Container[str], environ: Mapping[str, str]) -> str:
+def first_theme(stored: object, available: Container[str], environ: Mapping[str, str]) -> str:
     """The theme that the user chose, if it still exists; else the light one if COLORFGBG says so, or the dark one.
 
     Some terminals set COLORFGBG: `foreground;background`, or with a field between them, each one of 16 colours.
     Querying the terminal itself would delay the screen.
     """
-    if isinstance(kept, str) and kept in known:
-        return kept
+    if isinstance(stored, str) and stored in available:
+        return stored
     return (LIGHT if environ.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT_COLOURS else DARK).name

@@ -35,12 +35,12 @@ class View(ModalScreen[None]):
         """The widgets in the frame."""
         yield from ()
 
-    def hear(self, event: Event) -> None:
-        """Pass an event on to `heard` once this screen is mounted, if it is still open then."""
-        self.call_later(lambda: self.heard(event) if self in self.app.screen_stack else None)
+    def show_later(self, event: Event) -> None:
+        """Call `show_event` once this screen is mounted, if it is still open then."""
+        self.call_later(lambda: self.show_event(event) if self in self.app.screen_stack else None)
 
-    def heard(self, event: Event) -> None:
-        """Handle an event of the chat controller or its worker."""
+    def show_event(self, event: Event) -> None:
+        """Show an event of the chat controller or its worker."""
 
     def attempt(self, act: Callable[[], object]) -> None:
         """Call `act`, and show its EdgeLLMError as a notification."""

@@ -101,9 +101,7 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            code = (
-                getattr(error, "sqlite_errorcode", 0) & 0xFF
-            )  # the upper bits have details that do not change the advice
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without details, which do not change the advice
             line = _FULL if code in _MAYBE_FULL and _is_full(self.path.parent) else _FAILURES.get(code)
             raise EdgeLLMError(f"{self.path}: {line or _other(error)}") from error
         except OSError as error:

@@ -42,7 +42,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})(.*)$", re.MULTILINE)
 
 def to_markdown(chat: SavedChat) -> str:
     """The messages of the path as Markdown: roles are headings, thinking is folded, figures are a small line."""
-    parts = [f"# {' '.join(chat.title.split()) or 'SavedChat'}"]
+    parts = [f"# {' '.join(chat.title.split()) or 'Chat'}"]
     if chat.system:
         parts += ["## System", _closed(chat.system)]
     for message in chat.tree.path():

@@ -41,9 +41,8 @@ def parse_chats(value: Any) -> list[SavedChat] | None:
 
 def parse_jsonl(text: str) -> Any:
     """The values of a JSONL text; None if a line is no JSON."""
-    lines = [
-        line for line in text.split("\n") if line.strip()
-    ]  # JSON strings may contain the other separators of `splitlines`
+    # JSON strings may contain the other separators of `splitlines`.
+    lines = [line for line in text.split("\n") if line.strip()]
     try:
         return [json.loads(line) for line in lines[: _MAX_MESSAGES + 1]]
     except (ValueError, RecursionError):
@@ -62,15 +61,15 @@ def _conversations(value: Any) -> list[Mapping[str, Any]] | None:
 
 def _from_messages(messages: list[Any], title: Any) -> SavedChat:
     """A chat from a list of messages. A system message at its beginning becomes the system prompt."""
-    system, kept = None, list[Message]()
+    system, found = None, list[Message]()
     for place, message in enumerate(_bounded(messages), 1):
         role, text = _role(message, place), _text(message.get("content"))
-        if role == "system" and not kept and system is None:
+        if role == "system" and not found and system is None:
             system = text or None
         elif text:
-            parent = kept[-1].id if kept else None
-            kept.append(Message(place, parent, role, text, time(), finish_reason=_reason(role)))
-    return SavedChat(0, _title(title, kept), system, tree=Tree(kept, kept[-1].id if kept else None))
+            parent = found[-1].id if found else None
+            found.append(Message(place, parent, role, text, time(), finish_reason=_reason(role)))
+    return SavedChat(0, _title(title, found), system, tree=Tree(found, found[-1].id if found else None))
 
 
 def _bounded(messages: list[Any]) -> list[Any]:

@@ -61,7 +61,7 @@ def _value(message: Message, name: str) -> Any:
 
 
 def _with_stats(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its figures parse_json; damaged figures are left out, so that the chat still opens."""
+    """A row with parsed figures; damaged figures are left out, so that the chat still opens."""
     try:
         return {**row, "stats": None if row["stats"] is None else STATS(parse_json(row["stats"]))}
     except InvalidError:
