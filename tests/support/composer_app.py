@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from tui.composer import Composer
 from tui.composer.editor import Editor
+from tui.composer.message_sent import MessageSent
 
 
 class ComposerApp(App[None]):
@@ -41,7 +42,7 @@ class ComposerApp(App[None]):
     def action_left(self, key: str) -> None:
         self.left.append(key)
 
-    @on(Composer.Sent)
+    @on(MessageSent)
     @on(Composer.CommandSent)
     def keep(self, message: Message) -> None:
         self.posted.append(message)
@@ -51,7 +52,7 @@ class ComposerApp(App[None]):
         self.drafts.append(message.text)
 
     def sent(self) -> list[str]:
-        return [message.text for message in self.posted if isinstance(message, Composer.Sent)]
+        return [message.text for message in self.posted if isinstance(message, MessageSent)]
 
     def commands(self) -> list[str]:
         return [message.line for message in self.posted if isinstance(message, Composer.CommandSent)]

@@ -8,6 +8,7 @@ import pytest
 
 from support.chat_app import Driven, chatting, run
 from support.chat_fakes import FakeModel
+from tui.composer.message_sent import MessageSent
 
 
 @asynccontextmanager
@@ -67,7 +68,7 @@ def test_they_come_back_instead_of_a_message_that_is_recalled(tmp_path: Path) ->
             await chat.until(chat.model.held.is_set)
             await chat.press(*"half", "up")
             assert chat.composer.text == "count"
-            chat.composer.queue.push(chat.composer.Sent("and more", None, ()))
+            chat.composer.queue.push(MessageSent("and more", None, ()))
             await chat.press("escape")
             assert chat.composer.text == "and more\n\nhalf"
             await end(chat)

@@ -9,14 +9,15 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from support.composer_app import ComposerApp, drive, shown, type_text
-from tui.composer import Attachment, Composer
+from tui.composer import Attachment
+from tui.composer.message_sent import MessageSent
 
 
 def test_enter_sends_and_empties_the_box() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         await type_text(pilot, "hello")
         await pilot.press("enter")
-        assert app.posted == [Composer.Sent("hello", None, ())]
+        assert app.posted == [MessageSent("hello", None, ())]
         assert app.box.text == ""
 
     drive(test)
@@ -222,7 +223,7 @@ def test_editing_gives_back_what_was_typed() -> None:
         await pilot.pause()
         assert any("editing message 3 · Esc cancels" in row for row in shown(app))
         await pilot.press("!", "enter")
-        assert app.posted == [Composer.Sent("old words!", 7, ())]
+        assert app.posted == [MessageSent("old words!", 7, ())]
         assert (app.box.text, app.box.form.editing) == ("draft", None)
         assert app.box.form.files == (Attachment("a.txt", "A"),)
 
@@ -234,7 +235,7 @@ def test_a_message_that_begins_with_a_slash_stays_one_when_it_is_edited(message:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         app.box.edit(message, 7)
         await pilot.press("enter")
-        assert app.posted == [Composer.Sent(message, 7, ())]
+        assert app.posted == [MessageSent(message, 7, ())]
 
     drive(test)
 
@@ -251,7 +252,7 @@ def test_a_draft_may_be_put_in_before_the_box_is_shown() -> None:
             app = pilot.app
             assert isinstance(app, Restored)
             await pilot.press("!", "enter")
-            assert app.posted == [Composer.Sent("restored!", None, (Attachment("a.txt", "A"),))]
+            assert app.posted == [MessageSent("restored!", None, (Attachment("a.txt", "A"),))]
 
     asyncio.run(test())
 
@@ -281,7 +282,7 @@ def test_files_go_with_the_message() -> None:
         chips = [chip.strip() for chip in row.strip().split("   ")]
         assert chips == ["b.txt, 1 line", "a.txt, 3 lines", "backspace removes the last"]
         await pilot.press("x", "backspace", "backspace", "enter")
-        assert app.posted == [Composer.Sent("", None, (Attachment("b.txt", "one"),))]
+        assert app.posted == [MessageSent("", None, (Attachment("b.txt", "one"),))]
         assert app.box.form.files == ()
 
     drive(test)
@@ -331,8 +332,8 @@ def test_what_is_typed_differs_from_what_is_behind_it(theme: str) -> None:
 
 def test_what_waited_comes_back_behind_an_edit() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
-        app.box.queue.push(Composer.Sent("first", None, (Attachment("a.txt", "text"),)))
-        app.box.queue.push(Composer.Sent("second", None, ()))
+        app.box.queue.push(MessageSent("first", None, (Attachment("a.txt", "text"),)))
+        app.box.queue.push(MessageSent("second", None, ()))
         app.box.text = "typed"
         app.box.edit("said before", 7)
         assert app.box.unsent == "first\n\nsecond\n\nsaid before\n\ntyped"
@@ -348,7 +349,7 @@ def test_what_waited_comes_back_behind_an_edit() -> None:
 def test_many_messages_that_wait_take_few_rows() -> None:
     async def test(app: ComposerApp, pilot: Pilot[None]) -> None:
         for text in ("one\ntwo", "x" * 200, "three", "four", "five"):
-            app.box.queue.push(Composer.Sent(text, None, ()))
+            app.box.queue.push(MessageSent(text, None, ()))
         await pilot.pause()
         rows = [row.strip() for row in shown(app)]
         first = rows.index("one two")

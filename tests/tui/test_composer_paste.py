@@ -7,7 +7,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from support.composer_app import ComposerApp, drive, shown, type_text
-from tui.composer import Composer
+from tui.composer.message_sent import MessageSent
 from tui.composer.paste import EDITABLE, harmless
 from tui.composer.terminal import TerminalInput, use_terminal_input
 
@@ -85,7 +85,7 @@ def test_attachments_of_pasted_texts_are_joined_into_what_is_sent() -> None:
         await paste(app, pilot, second)
         assert any("pasted text, 1 line" in row and "pasted text, 1,234 lines" in row for row in shown(app))
         await pilot.press("enter")
-        assert app.posted == [Composer.Sent(f"why?\n\n{first}\n\n{second}", None, ())]
+        assert app.posted == [MessageSent(f"why?\n\n{first}\n\n{second}", None, ())]
         assert not any("pasted" in row for row in shown(app))
 
     drive(test)

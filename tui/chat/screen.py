@@ -17,6 +17,7 @@ from tui.chat.resizing import ResizeNotifier
 from tui.commands import COMMANDS
 from tui.commands.completion import complete
 from tui.composer import Composer
+from tui.composer.message_sent import MessageSent
 from tui.core.controller import ChatController
 from tui.sidebar import Sidebar
 from tui.transcript import Transcript
@@ -69,8 +70,8 @@ class ChatScreen(Screen[None]):
 
     # Messages of the widgets
 
-    @on(Composer.Sent)
-    def _sent(self, message: Composer.Sent) -> None:
+    @on(MessageSent)
+    def _sent(self, message: MessageSent) -> None:
         self._widgets.transcript.selected = None
         self._controller.start()  # text typed early may be sent before the model was requested
         self.parts.queue.add(message)

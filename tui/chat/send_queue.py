@@ -5,6 +5,7 @@ from tui.chat.conversation_view import ConversationView
 from tui.chat.draft_keeper import DraftKeeper
 from tui.chat.notifier import Notifier
 from tui.composer import Composer
+from tui.composer.message_sent import MessageSent
 from tui.core.controller import ChatController
 from tui.core.events import ReplyEnded
 from tui.core.files import with_files
@@ -24,7 +25,7 @@ class SendQueue:
         self._controller, self._composer = controller, composer
         self._view, self._drafts, self._notifier = view, drafts, notifier
 
-    def add(self, message: Composer.Sent) -> None:
+    def add(self, message: MessageSent) -> None:
         """Send a message, or let it wait for the running reply. An edited message is sent at once."""
         if message.editing is None and (self._controller.replies.busy or self._composer.queue):
             self._composer.queue.push(message)
@@ -33,7 +34,7 @@ class SendQueue:
             self._composer.queue.take_back()  # an edit shows another path, where waiting messages do not belong
             self._send(message)
 
-    def _send(self, message: Composer.Sent) -> None:
+    def _send(self, message: MessageSent) -> None:
         text = with_files(message.text, ((file.name, file.text) for file in message.attachments))
         try:
             if message.editing is None:

@@ -18,6 +18,7 @@ from tui.composer.attachment_bar import AttachmentBar
 from tui.composer.completion import CompletionItem
 from tui.composer.message_form import MessageForm
 from tui.composer.message_queue import MessageQueue
+from tui.composer.message_sent import MessageSent
 from tui.composer.paste import EDITABLE
 from tui.composer.popup import Popup
 from tui.composer.slash import command_of, typed_with
@@ -33,14 +34,6 @@ class Composer(Widget):
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text(encoding="utf-8")
     BINDINGS = bindings.BINDINGS
-
-    @dataclass
-    class Sent(Message):
-        """Enter. `editing` is the key of the message that was edited, None for a new one; `attachments` are files."""
-
-        text: str
-        editing: int | None
-        attachments: tuple[Attachment, ...]
 
     @dataclass
     class CommandSent(Message):
@@ -151,7 +144,7 @@ class Composer(Widget):
             self._send()
 
     def _send(self) -> None:
-        sent = self.Sent(self.form.message, self.form.editing, self.form.files)
+        sent = MessageSent(self.form.message, self.form.editing, self.form.files)
         if sent.text or self.form.attachments:
             self.form.remember(self._editor.text.rstrip())
             self.post_message(sent)

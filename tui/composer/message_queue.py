@@ -1,13 +1,9 @@
 """Messages sent during a reply, which wait for its end."""
 
-from typing import TYPE_CHECKING
-
 from tui.composer.attachment import Attachment
 from tui.composer.message_form import MessageForm
+from tui.composer.message_sent import MessageSent
 from tui.composer.queued_messages import QueuedMessages
-
-if TYPE_CHECKING:
-    from tui.composer.composer import Composer
 
 
 class MessageQueue:
@@ -16,7 +12,7 @@ class MessageQueue:
     def __init__(self, form: MessageForm) -> None:
         self.rows = QueuedMessages()
         self._form = form
-        self._messages: list[Composer.Sent] = []
+        self._messages: list[MessageSent] = []
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -31,11 +27,11 @@ class MessageQueue:
         """The files of all queued messages."""
         return [file for sent in self._messages for file in sent.attachments]
 
-    def push(self, sent: "Composer.Sent") -> None:
+    def push(self, sent: MessageSent) -> None:
         """Add a message at the end."""
         self._set([*self._messages, sent])
 
-    def pop(self) -> "Composer.Sent":
+    def pop(self) -> MessageSent:
         """Remove and return the message that has waited longest."""
         first, *others = self._messages
         self._set(others)
@@ -52,7 +48,7 @@ class MessageQueue:
         for sent in reversed(messages):
             self.give_back(sent)
 
-    def give_back(self, sent: "Composer.Sent") -> None:
+    def give_back(self, sent: MessageSent) -> None:
         """Put a message that could not be sent back into the box; what was typed since follows it."""
         if sent.editing is None:
             self._form.put_first(sent.text, sent.attachments)
@@ -61,6 +57,6 @@ class MessageQueue:
         for each in sent.attachments:
             self._form.attach(each.name, each.text)
 
-    def _set(self, messages: "list[Composer.Sent]") -> None:
+    def _set(self, messages: list[MessageSent]) -> None:
         self._messages = messages
         self.rows.show([sent.text or ", ".join(each.name for each in sent.attachments) for sent in messages])
