@@ -103,7 +103,7 @@ TILED = of_formats("matmul", formats=QUANTIZED_FORMATS)
         ("encoders/q6_k.py", {"encode_q6_k"}, MODULE_BY_KERNEL.keys() - {"encode_q6_k"}),
         ("encoders/lane_ops.py", {"encode_q6_k", "encode_q4_0"}, MODULE_BY_KERNEL.keys() - ENCODERS),
         ("matmul/floats.py", FLOATS, MODULE_BY_KERNEL.keys() - FLOATS),
-        ("matmul/parts.py", TILED, {"attention_f16", "embed_q4_k", "quantize"}),
+        ("matmul/split_k.py", TILED, {"attention_f16", "embed_q4_k", "quantize"}),
         ("formats/q4_k.py", {*TILED, "embed_q4_k", "encode_q4_k"}, {"encode_q6_k", "attention_f16", "quantize"}),
         ("layout.py", {*TILED, *FLOATS, "attention_f16", "quantize", "run_worker"}, {"encode_f32"}),
         ("simd/vectors.py", MODULE_BY_KERNEL.keys(), set()),
