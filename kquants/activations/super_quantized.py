@@ -30,7 +30,7 @@ The second, which takes effect where all of a half are about as large as its lar
 with weights of at most 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
 lose little beside a block with a large one, and they cost nothing. A trained model of 13 M parameters
 has a KL divergence of 7.0e-4 from unquantized activations so; with one scale for 256 14e-4, with a scale for every 32
-4.8e-4. For Winograd's inner product magnitudes are at most 120 (`kquants.tuning.Tuning.largest_x`), which costs a tenth
+4.8e-4. For Winograd's inner product magnitudes are at most 120 (`kquants.tuning.Tuning.activation_int8_max`), which costs a tenth
 (on another text 5.9e-4 became 6.5e-4).
 
 A super-block with an Inf or NaN, or where the magnitudes of a half add up to more than float32 holds, has D = NaN, so
@@ -96,9 +96,9 @@ _SMALLEST = 1e-36
 """1 / D overflows below 3e-39."""
 
 
-def _needed(b: ir.IRBuilder, sizes: list[Value], sums: Value, largest_x: int) -> Value:
+def _needed(b: ir.IRBuilder, sizes: list[Value], sums: Value, activation_int8_max: int) -> Value:
     """The scale that each half needs at least, both halves of a block the same; given magnitudes and their sums."""
-    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / largest_x))
+    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / activation_int8_max))
     sums = b.fmul(sums, all_f32(1 / (LARGEST_SUM - _ROUNDING - 1)))
     return larger(b, largest, of_both(b, sums, partial(larger, b)))
 
@@ -165,7 +165,7 @@ def _quantize_super_block(b: ir.IRBuilder, x: Value, group: Value, tuning: Tunin
     values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
     sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
     sums = of_each(b, sizes, b.fadd)
-    needed = _needed(b, sizes, sums, tuning.largest_x)
+    needed = _needed(b, sizes, sums, tuning.activation_int8_max)
     most = fold(b, needed, partial(larger, b))
     d = b.fmul(most, _FLOAT(0.5 ** (POWERS - 1)))
     exponents = _exponents(b, needed, d)

@@ -57,7 +57,7 @@ class Prefetcher:
         self._b, self._steps, self._done = b, steps, 0
         far = [(at(b, address, line), level) for line in range(0, TILE_ROWS * size, 64) for address in starts]
         # From byte 63 on: the line where a super-block begins, if it has bytes of two, came with the one before.
-        near = [(at(b, row, size + 63 + line), PrefetchLevel.FIRST) for row in rows for line in range(0, size, 64)]
+        near = [(at(b, row, size + 63 + line), PrefetchLevel.L1) for row in rows for line in range(0, size, 64)]
         self._prefetches = far, near
 
     def step(self) -> None:

@@ -28,7 +28,7 @@ from kquants.tuning import tuning
 
 
 @inline
-def claim_y(op: int, rows: int, first: int, last: int) -> None:
+def prefetch_output(op: int, rows: int, first: int, last: int) -> None:
     """Prefetch the y of tiles `first` … `last` - 1, to write it.
 
     A store beside the weights that finds its line in no cache costs more than itself, as does any access to a page of
@@ -45,7 +45,8 @@ def define_matmul(name: str, strategy: Strategy) -> None:
     """Register the kernel `matmul_NAME` of a strategy."""
     few, decode, prefill = strategy.decode_rows, decode_of(strategy), prefill_of(strategy)
     parts_of, interleave_x = part_count(strategy.split_k, strategy.tuning.split_k_bytes), interleave_x_of(strategy)
-    unpacked_bytes, claimed = strategy.layout(strategy.group, strategy.tuning).tile_bytes, strategy.tuning.claimed_tiles
+    unpacked_bytes = strategy.layout(strategy.group, strategy.tuning).tile_bytes
+    prefetched_tiles = strategy.tuning.output_prefetch_tiles
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
@@ -71,8 +72,8 @@ def define_matmul(name: str, strategy: Strategy) -> None:
                 copy(last_rows, w, left * row_bytes)
                 w, tiles = last_rows, 1
             if rows <= few:
-                if (unit - first) % claimed == 0:
-                    claim_y(op, rows, unit, min(unit + claimed, last))
+                if (unit - first) % prefetched_tiles == 0:
+                    prefetch_output(op, rows, unit, min(unit + prefetched_tiles, last))
                 decode(parts, rows, op, w, row_bytes, sums, x, tile_address(op, unit), end, onward)
             else:
                 prefill(op, rows, w, row_bytes, tiles, y, sums)
