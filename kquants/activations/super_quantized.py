@@ -30,8 +30,8 @@ The second, which takes effect where all of a half are about as large as its lar
 with weights of at most 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
 lose little beside a block with a large one, and they cost nothing. A trained model of 13 M parameters
 has a KL divergence of 7.0e-4 from unquantized activations so; with one scale for 256 14e-4, with a scale for every 32
-4.8e-4. For Winograd's inner product magnitudes are at most 120 (`kquants.tuning.Tuning.activation_int8_max`), which costs a tenth
-(on another text 5.9e-4 became 6.5e-4).
+4.8e-4. For Winograd's inner product magnitudes are at most 120 (`kquants.tuning.Tuning.activation_int8_max`), which
+costs a tenth (on another text 5.9e-4 became 6.5e-4).
 
 A super-block with an Inf or NaN, or where the magnitudes of a half add up to more than float32 holds, has D = NaN, so
 that the result shows it; what else it has means nothing. One where 8D is below 1e-36 has q = 0.
@@ -79,7 +79,7 @@ POWERS = 4
 """How many e there are: 0 … 3."""
 
 BLOCK_SUMS, HALF_SUMS, EXPONENTS, EXPONENTS_TWICE, MINUS_HALF_SUMS, MINUS_X = 4, 20, 52, 68, 100, 164
-"""Where things lie in what belongs to a group, after D."""
+"""Byte offsets behind the 256 int8 of a group."""
 
 UNIT_OFFSET = 32
 """The offset by which the sums for weights with an offset are multiplied: that of most formats."""

@@ -11,13 +11,14 @@ and then added up,
 (S. Winograd: A New Algorithm for Inner Product, IEEE Transactions on Computers C-17, 1968). U is computed when weights
 are unpacked, X when x is quantized (`kquants.activations.super_quantized`), each once for many products. What is left
 is one product of four unsigned bytes with four signed ones in place of two, and two additions of bytes: they do not
-overflow, as the magnitudes of x are at most 120 (`kquants.tuning.Tuning.activation_int8_max`). What a block adds up to is an
-int16, so that of U and X no more than the lower 16 bits count.
+overflow, as the magnitudes of x are at most 120 (`kquants.tuning.Tuning.activation_int8_max`). What a block adds up to
+is an int16, so that of U and X no more than the lower 16 bits count.
 
 A Zen 4 multiplies in two of its four vector units and adds in all of them. So two words take 1.5 cycles in this way, 2
 as they are. They take least if only six of the eight words of a block go so, with the two others between them: then all
 units are busy. For up to eight rows of x the unpacking costs more than that saves: they go another way
-(`kquants.matmul.decode`). Other CPUs were not measured. Weights of more bits would leave x too few.
+(`kquants.matmul.decode`). Other CPUs were not measured. With 5-bit weights too few bits of the byte sum would be left
+for x.
 """
 
 from llvmlite import ir

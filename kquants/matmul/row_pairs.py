@@ -41,7 +41,7 @@ _FIRST = [0, 1, 2, 3, 8, 9, 10, 11]
 """The first row of each pair; the other is four rows further on: so sums of 32 bits end in the order of the rows."""
 
 _PLACES = [([*_FIRST, *(row + 4 for row in _FIRST)]).index(row) for row in range(TILE_ROWS)]
-"""Where sums of 16 bits have each row."""
+"""Lane of each row in int16 sums."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class _RowPair(Tile):
         return PackedBytes(b, self.columns[begin])
 
     def word(self, offset: int) -> Words:
-        """Nothing."""
+        """Zeros: this view has no scales."""
         return Words(self.b, ir.Constant(I32.vector, None))
 
     def half(self, offset: int) -> Floats:
-        """Nothing."""
+        """Zeros: this view has no scales."""
         return Floats(self.b, ir.Constant(F32.vector, None))
 
 
@@ -69,7 +69,7 @@ class _ScalesOnly(Tile):
     """16 rows; formats find their scales there, but no weights."""
 
     def packed(self, offset: int) -> PackedBytes:
-        """Nothing."""
+        """Zeros: this view has no weights."""
         return PackedBytes(self.b, [ir.Constant(I8_64.vector, None)] * 4)
 
     def half(self, offset: int) -> Floats:
@@ -98,7 +98,7 @@ class _PairSums:
         self.waiting.append(v)
 
     def of_rows(self) -> Value:
-        """Those of 16 rows: of int32 in their order, of int16 as _PLACES tell."""
+        """The sums of 16 rows: int32 in the order of the rows, int16 in the lanes of _PLACES."""
         return joined(self.b, [self.b.bitcast(v, self.kind) for v in self.waiting])
 
     def _added(self, x: Value, y: Value) -> Value:

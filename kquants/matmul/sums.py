@@ -61,8 +61,8 @@ def clear(sums: int, end: int) -> None:
 
 
 @inline
-def put(y: int, v: Vector, count: int, accumulate: int) -> None:
-    """Write the first `count` lanes to y, or add them to what is there."""
+def write_or_add(y: int, v: Vector, count: int, accumulate: int) -> None:
+    """Write the first `count` lanes of v to y, or add them to y if `accumulate` is not 0."""
     if count == TILE_ROWS:
         store_f32x16(y, add_f32(load_f32x16(y), v) if accumulate else v)
     else:
@@ -74,7 +74,7 @@ def _places(b: ir.IRBuilder, sums: Any) -> list[Any]:
 
 
 @define(Registers)
-def no_registers(b: ir.IRBuilder) -> Any:
+def zero_registers(b: ir.IRBuilder) -> Any:
     """A register tile of zeros."""
     return as_tuple(b, [ir.Constant(Register.vector, None)] * (W_ROWS * X_ROWS))
 
@@ -87,7 +87,7 @@ def load_registers(b: ir.IRBuilder, sums: Any) -> Any:
 
 @define(types.none, types.int64, Registers)
 def store_registers(b: ir.IRBuilder, sums: Any, registers: Any) -> None:
-    """Store one there."""
+    """Store a register tile at `sums`."""
     for place, v in zip(_places(b, sums), of_tuple(b, registers), strict=True):
         b.store(v, pointer(b, place, v.type), align=4 * REGISTER_LANES)
 

@@ -80,7 +80,7 @@ class IntegerScales:
     def start_scaled(
         self, b: ir.IRBuilder, sums: Value, factors: Value, x: XParts, unit: Value | int, sub_block: int
     ) -> DotAccumulator:
-        """The same of a format with factors, but it begins with A, and products are scaled as they come to it."""
+        """As `start`, for formats with factors: the accumulator starts at A and each product is scaled when added."""
         at_exponent = self._factors_at(b, factors, x, unit, sub_block)
         return start_dot4_via_int16(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, sub_block), at_exponent)
 

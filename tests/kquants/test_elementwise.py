@@ -69,10 +69,8 @@ def test_the_largest_of_super_blocks_is_that_of_the_tuning() -> None:
     x[0, ::64], x[1, 1::64] = 3e38, -3e-30  # few enough for their sum not to matter
     to = quantize(x)
     q = to.super_q8[: 2 * SUPER_GROUP_BYTES].view(np.int8).reshape(2, -1)[:, :256]
-    assert set(q[0].tolist()) == {0, tuning().activation_int8_max} and set(q[1].tolist()) == {
-        0,
-        -tuning().activation_int8_max,
-    }
+    largest = tuning().activation_int8_max
+    assert set(q[0].tolist()) == {0, largest} and set(q[1].tolist()) == {0, -largest}
     to.check(x)
 
 

@@ -83,9 +83,8 @@ class SuperRows:
         halves = np.abs(x.astype(F32)).reshape(len(x), -1, 8, 2, 16)
         with np.errstate(all="ignore"):
             sums = _pairwise(halves)
-            needed = np.maximum(
-                np.fmax.reduce(halves, 4) * F32(1 / tuning().activation_int8_max), sums * F32(1 / 1014)
-            ).max(3)
+            by_largest = np.fmax.reduce(halves, 4) * F32(1 / tuning().activation_int8_max)
+            needed = np.maximum(by_largest, sums * F32(1 / 1014)).max(3)
             most = np.fmax.reduce(needed, 2)
             d = most * F32(0.125)
             exponents = sum((needed > d[..., None] * F32(2**e)).astype(np.int64) for e in range(3))
