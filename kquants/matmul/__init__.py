@@ -23,5 +23,5 @@ part             1/4, 1/8 or 1/16 of the columns of a long row of W: split-K
 unit of work     one tile of W; in ops that split rows one piece
 piece            256 columns of a row (`PIECE`)
 share            the consecutive units of work of an op that one thread is given: about units / threads
-chunk            the units of work of a share that a thread takes at once: at most half of what is left of it
+chunk            the units of work of a share that a thread takes at once: half of its rest in decode, 1/4 in prefill
 """

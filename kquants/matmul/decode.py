@@ -99,7 +99,7 @@ def _dispatch_by_rows(most: int, few: Any, more: Any) -> Any:
 
 
 def _decode_whole(strategy: Strategy, most: int) -> Any:
-    """`decode(rows, op, w, row_bytes, sums, x, place, end, next_offset)`: the sums of whole rows of W and the op's x."""
+    """`decode(rows, op, w, row_bytes, sums, x, place, end, next_offset)`: sums of whole rows of W and the op's x."""
     fmt, group, has_rest = strategy.fmt, strategy.group, strategy.has_rest
     group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
     multiply_group, multiply_rest = (multiply_tile(strategy, each, most, 1) for each in (group, fmt))
