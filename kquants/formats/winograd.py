@@ -25,7 +25,7 @@ from llvmlite import ir
 
 from kquants.formats.packed_bytes import Value
 from kquants.formats.unpacking import Format, has_integer_scales
-from kquants.simd import I8_64, I32, pick
+from kquants.simd import I8_64, I32, shuffle
 from kquants.simd.dot4 import start_dot4
 
 STEPS: tuple[tuple[int, ...], ...] = ((0, 1), (4,), (2, 3), (7,), (5, 6))
@@ -85,7 +85,7 @@ def minus_x(b: ir.IRBuilder, x: Value) -> Value:
     first, second = _TWO_BY_TWO.keys(), _TWO_BY_TWO.values()
     factors = [-_LOWER if word % 8 in first | set(second) else 0 for word in range(16)]
     lanes = [word // 8 * 8 + _TWO_BY_TWO[word % 8] if word % 8 in first else 16 for word in range(16)]
-    x_l = b.bitcast(pick(b, b.bitcast(x, I32.vector), _ZERO, lanes), I8_64.vector)
+    x_l = b.bitcast(shuffle(b, b.bitcast(x, I32.vector), _ZERO, lanes), I8_64.vector)
     dot = start_dot4(b, _ZERO)
     dot.add(ir.Constant(I8_64.vector, [factor for factor in factors for _ in range(4)]), x)
     dot.add(b.xor(x, ir.Constant(I8_64.vector, [-128] * 64)), b.neg(x_l))  # x_k + 128, unsigned

@@ -29,7 +29,7 @@ from kquants.matmul.prefetch import Prefetcher
 from kquants.matmul.scaling import scaling_of
 from kquants.matmul.split_k import XParts
 from kquants.matmul.super_blocks import IntegerScales
-from kquants.simd import F32, I8_64, I32, at, joined, load, pick
+from kquants.simd import F32, I8_64, I32, at, joined, load, shuffle
 from kquants.simd.dot4 import start_dot4
 from kquants.simd.dot_accumulator import DotAccumulator
 
@@ -113,7 +113,7 @@ class _PairSums:
             ]
             for first in (0, half // 2)
         ]
-        total = b.add(*(b.bitcast(pick(b, x, y, side), self.kind) for side in sides))
+        total = b.add(*(b.bitcast(shuffle(b, x, y, side), self.kind) for side in sides))
         return b.bitcast(total, ir.VectorType(ir.IntType(2 * x.type.element.width), half))
 
 
@@ -150,7 +150,7 @@ def multiply_row_pairs(
                 totals = [b.add(totals[0], scaling.minus_offset(b, of_row_scales, unit))]
             if exact:
                 first, second = totals
-                both = pick(b, first, second, [place + of_second for place in _PLACES for of_second in (0, 16)])
+                both = shuffle(b, first, second, [place + of_second for place in _PLACES for of_second in (0, 16)])
                 sums[0] = exact.add_paired(b, sums[0], b.bitcast(both, I32.vector), values, of_row_scales, unit)
             else:
                 sums[0] = scaling.add(b, sums[0], totals, values, of_row_scales, unit)
@@ -160,7 +160,7 @@ def multiply_row_pairs(
 def _twice(b: ir.IRBuilder, x: XParts, offset: int) -> Value:
     """16 bytes of x for both rows."""
     sixteen = load(b, x.at(offset).address, _HALF)
-    return pick(b, sixteen, sixteen, [*range(16)] * 2)
+    return shuffle(b, sixteen, sixteen, [*range(16)] * 2)
 
 
 def _products(

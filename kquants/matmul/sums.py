@@ -25,8 +25,8 @@ from kquants.simd import (
     load_f32x16,
     load_f32x16_part,
     of_tuple,
-    pick,
     pointer,
+    shuffle,
     splat_f32,
     store_f32x16,
     store_f32x16_part,
@@ -100,13 +100,13 @@ def whole_tiles(rows: int, of: int) -> int:
 
 @define(F32, types.int64)
 def totals(b: ir.IRBuilder, sums: Any) -> Any:
-    """The sums of a row of x over their lanes, one for each row of W: each is added up as `simd.fold` does it."""
+    """The sums of a row of x over their lanes, one for each row of W: added up as by `simd.reduce_lanes`."""
     vectors, width = [load(b, at(b, sums, 64 * r), F32.vector) for r in range(TILE_ROWS)], TILE_ROWS
     while width > 1:
         # Lanes in groups of `width`, each of one row: their first halves plus their second.
         half, groups = width // 2, range(0, 2 * TILE_ROWS, width)
         halves = [[g + i for g in groups for i in range(first, first + half)] for first in (0, half)]
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [b.fadd(*(pick(b, x, y, lanes) for lanes in halves)) for x, y in pairs]
+        vectors = [b.fadd(*(shuffle(b, x, y, lanes) for lanes in halves)) for x, y in pairs]
         width = half
     return vectors[0]
