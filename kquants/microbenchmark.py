@@ -13,7 +13,7 @@ from numba import types
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.layout import PEAK_PRODUCTS
 from kquants.records import Int8PeakOp, ReadSumOp
-from kquants.simd import I8_64, I32, as_tuple, define, fold, of_tuple, pointer, prefetch_once, store_i32
+from kquants.simd import I8_64, I32, as_tuple, define, of_tuple, pointer, prefetch_once, reduce_lanes, store_i32
 from kquants.simd.dot4 import start_dot4
 from kquants.threadpool.interpreter import arguments_of
 from kquants.tuning import tuning
@@ -52,7 +52,7 @@ def _load_line(b: ir.IRBuilder, address: Any) -> Any:
 
 
 _add = define(I32, I32, I32)(lambda b, x, y: b.add(x, y))
-_total = define(types.int32, I32)(lambda b, x: fold(b, x, b.add))
+_total = define(types.int32, I32)(lambda b, x: reduce_lanes(b, x, b.add))
 
 
 @inline
@@ -120,7 +120,7 @@ def _products(b: ir.IRBuilder, sums: Any, factors: Any, address: Any) -> Any:
 
 @define(types.int32, _ALL)
 def _total_of_all(b: ir.IRBuilder, sums: Any) -> Any:
-    return fold(b, reduce(b.add, of_tuple(b, sums)), b.add)
+    return reduce_lanes(b, reduce(b.add, of_tuple(b, sums)), b.add)
 
 
 @kernel("int8_peak")

@@ -14,6 +14,8 @@ A batch's record has the words of BatchRecord:
 Rows of activations (x, y, h, q, k, v) are float32, padded with zeros to whole vectors of 16; `x_bytes` is the number of
 bytes from a row of x to the next, and `y_bytes` and the others likewise. The layout of quantized rows is in
 `kquants.activations.quantized` (q8) and `super_quantized` (super_q8). Imports no compiler, so that callers need none.
+
+Cell: the KV slot of one token; visible: the row's causal length, in cells.
 """
 
 import struct

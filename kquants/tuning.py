@@ -4,7 +4,8 @@ Every decision that depends on the CPU, and that is no choice of an instruction 
 field of `Tuning`. There is one record for each class of CPU, in `RECORDS`; `tuning()` chooses the first that fits. To
 add a CPU, add a record in front of those for its class.
 
-Of all fields only `split_k` and `largest_x` change the results of a model, by rounding; the others change speed alone.
+Of all fields only `split_k` and `activation_int8_max` change the results of a model, by rounding; the others change
+speed alone.
 
 Figures are named with the CPU that gave them. "Step" is a whole step of decode with a 1.2B file, "product" a single
 matmul. A record whose class was not measured says so; its values are those of the nearest CPU that was.
@@ -18,7 +19,9 @@ from functools import cache
 from kquants.compiler import cpu
 
 Distances = tuple[int, ...]
-"""Bytes beyond the weights that are read next, one prefetch of each cache line for each."""
+"""Bytes beyond the weights that are read next: each cache line is prefetched once per distance.
+
+A distance listed twice is prefetched twice, because CPUs drop prefetches while they have no room for them."""
 
 
 class PrefetchLevel(IntEnum):
@@ -26,9 +29,9 @@ class PrefetchLevel(IntEnum):
 
     NON_TEMPORAL = 0
     """Into the first-level cache alone, and not kept after it was read."""
-    SECOND = 2
+    L2 = 2
     """Into the second-level cache."""
-    FIRST = 3
+    L1 = 3
     """Into the first-level cache."""
 
 
@@ -38,8 +41,8 @@ class Tuning:
 
     lowering: str
     """What dot products of bytes are made of: a name of `kquants.compiler.cpu.lowering`."""
-    maker: str = ""
-    """LLVM's name of the CPU, "Intel", "x86" or "Arm"; empty for any CPU with the lowering."""
+    cpu_name: str = ""
+    """LLVM's name of the CPU ("znver4"), or "Intel" or "Arm" for all of theirs; empty for any CPU with the lowering."""
 
     # --- matmul of a few rows of x: decode ---
     decode_rows: int = 2
@@ -58,10 +61,10 @@ class Tuning:
     """The same for formats of some bits where split-K takes parts of rows."""
     decode_prefetch_next_super_block: bool = False
     """Whether decode prefetches the next super-block of each row of the tile, too, into the first-level cache."""
-    decode_prefetch_level: PrefetchLevel = PrefetchLevel.SECOND
+    decode_prefetch_level: PrefetchLevel = PrefetchLevel.L2
     """Where prefetches bring weights that are read once in a step."""
-    claimed_tiles: int = 64
-    """Tiles whose y decode prefetches together, to write it: their y is as long as a page of memory."""
+    output_prefetch_tiles: int = 64
+    """Tiles whose y decode prefetches together, to write it: 64 tiles of 16 float32 are one 4 KB page."""
 
     # --- split-K: a long row of W as several parts, each with sums of its own ---
     split_k: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -84,13 +87,13 @@ class Tuning:
     """Prefetches beside weights that are unpacked: bytes beyond the same super-block of the next tiles."""
     prefill_x_ahead: int = 32
     """Rows of x from those that are multiplied to those that are prefetched."""
-    prefetch_level: PrefetchLevel = PrefetchLevel.SECOND
+    prefetch_level: PrefetchLevel = PrefetchLevel.L2
     """Where prefetches bring what is read soon, or more than once."""
     winograd: bool = False
     """Whether formats of 4 bits with minima are multiplied by Winograd's inner product: `kquants.formats.winograd`."""
     amx: bool = False
     """Whether more than `decode_rows` rows of x are multiplied by AMX tiles."""
-    largest_x: int = 127
+    activation_int8_max: int = 127
     """Largest magnitude of an int8 of activations for formats with super-blocks."""
     column_bytes: int = 16
     """Bytes of each row of a tile that are loaded, and transposed, at once."""
@@ -103,17 +106,21 @@ class Tuning:
     float_packed_bytes: int = 1024
     """Bytes of a row of W that are packed at once in prefill."""
     float_prefetch_row: int = 8
-    """Decode prefetches rows of W from this many rows ahead on,"""
+    """Rows of W from the row that decode reads to the first row that it prefetches."""
     float_prefetch_rows: int = 4
-    """this many of them,"""
+    """Rows of W that decode prefetches together, from `float_prefetch_row` rows ahead on."""
     float_prefetch_repeats: int = 3
-    """this often for every 16 columns; 0: once for each cache line. (A CPU drops prefetches while it has no room.)"""
+    """Prefetches of each of these rows for every 16 columns; 0: one for each cache line.
+
+    More than one, because CPUs drop prefetches while they have no room for them."""
 
     # --- attention ---
     attention_queries: int = 4
-    """Queries of a micro-tile of a prompt."""
+    """Queries of a micro-tile of prefill."""
     attention_vectors: int = 1
-    """Vectors of a wide micro-tile."""
+    """Vectors in a wide micro-tile, each of 16 keys or of 16 values of a cell.
+
+    The other micro-tiles have one vector: they take the columns that are left over."""
     attention_q8_keys: int = 1
     """Vectors of keys of a micro-tile of int8, which keeps integer sums besides."""
 
@@ -171,7 +178,7 @@ _AVX512_VNNI = Tuning(
     # four vectors fill 16 of 32 registers.
     int8_peak_sums=12,
 )
-"""AVX-512 with VNNI, makers that were not measured: the values of a Zen 5, but for its prefetch levels."""
+"""AVX-512 with VNNI, CPUs that were not measured: the values of a Zen 5, but for its prefetch levels."""
 
 _AVX512 = replace(
     _AVX512_VNNI,
@@ -223,7 +230,7 @@ _SSSE3 = Tuning(lowering="SSSE3", prefill_via_int16=True, int8_peak_sums=2)
 # measured on Zen 4 with SSSE3 alone: a step 3 times as fast as by plain vectors, prefill 4.7 times.
 """x86 before AVX2."""
 
-_ARM = Tuning(lowering="plain vectors", maker="Arm", float_x_rows=6)
+_ARM = Tuning(lowering="plain vectors", cpu_name="Arm", float_x_rows=6)
 """64-bit Arm with 32 registers, without dot products; not measured."""
 
 
@@ -231,7 +238,7 @@ def _of_intel(record: Tuning) -> Tuning:
     """The record for Intel's CPUs of the same lowering: they want other prefetches, and whole rows."""
     return replace(
         record,
-        maker="Intel",
+        cpu_name="Intel",
         decode_prefetch=(0, 4096),
         decode_prefetch_by_bits={},
         decode_prefetch_split={},
@@ -248,34 +255,35 @@ def _of_intel(record: Tuning) -> Tuning:
         float_prefetch_rows=8,
         float_prefetch_repeats=0,
         # measured on Emerald Rapids: F16 1.07 to 1.12 times as fast, BF16 1.17; eight rows ahead alone 1.04.
-        claimed_tiles=64,
+        output_prefetch_tiles=64,
         # measured on Granite Rapids: a store to a line in no cache costs decode 2 to 3 % (Q4_K_M), 2 to 4 % (Q8_0);
         #   prefetched to be read, 1 % and nothing are gained.
     )
 
 
 _INTEL_VNNI = _of_intel(_AVX512_VNNI)
-# measured on Granite Rapids: decode_prefetch_level SECOND gives 0.86 of the bandwidth, FIRST 0.82; one thread reads 20
+# measured on Granite Rapids: decode_prefetch_level L2 gives 0.86 of the bandwidth, L1 0.82; one thread reads 20
 #   GB/s of lines prefetched into the second level, 12 of non-temporal ones.
 
 RECORDS = (
     replace(
         _AVX512_VNNI,
-        maker="znver5",
-        prefetch_level=PrefetchLevel.FIRST,
-        # measured on Zen 5: Q4_K_M decodes at 0.88 of the bandwidth with FIRST, 0.80 with SECOND (before split-K).
+        cpu_name="znver5",
+        prefetch_level=PrefetchLevel.L1,
+        # measured on Zen 5: Q4_K_M decodes at 0.88 of the bandwidth with L1, 0.80 with L2 (before split-K).
         decode_prefetch_level=PrefetchLevel.NON_TEMPORAL,
         # measured on Zen 5: decode gains 2 to 3 %, as weights then evict nothing from the other caches (70 us between
         #   steps, not 120); models of 8 to 24 MB stay within 2 %. In prefill, eight sequences would be 2 to 3 % slower.
     ),
     replace(
         _AVX512_VNNI,
-        maker="znver4",
+        cpu_name="znver4",
         decode_rows_winograd=8,
         # measured on Zen 4: steps of 5 and of 8 rows of Q4_K_M 1.14 and 1.15 times as fast; Q4_K compiles a third
         #   longer.
-        decode_prefetch_level=PrefetchLevel.SECOND,
-        # measured on Zen 4: Q4_K_M decodes at 0.95 of the bandwidth with SECOND, 0.70 with FIRST; with NON_TEMPORAL at
+        # decode_prefetch (0, 4096, 0, 4096) as above
+        decode_prefetch_level=PrefetchLevel.L2,
+        # measured on Zen 4: Q4_K_M decodes at 0.95 of the bandwidth with L2, 0.70 with L1; with NON_TEMPORAL at
         #   0.68 of the speed, Q8_0 at 0.84. Six prefetches beside Q4_K: 2 % slower.
         decode_prefetch_split={6: (8192, 4096, 0)},
         # measured on Zen 4: as fast as four, or 1 % faster.
@@ -288,7 +296,7 @@ RECORDS = (
         #   lines of 16 rows at once 1 to 3 % slower.
         winograd=True,
         # measured on Zen 4: Q4_K 1.16 to 1.19 times as fast with 256 rows of x, 1.04 with 12; prompts of Q4_K_M 1.12.
-        largest_x=120,
+        activation_int8_max=120,
         # what Winograd's inner product has room for. It costs a tenth of the accuracy.
     ),
     replace(
@@ -320,6 +328,6 @@ RECORDS = (
 @cache
 def tuning() -> Tuning:
     """The record for the CPU that kernels are compiled for."""
-    makers = {"", cpu.cpu_name(), "Intel" if cpu.is_intel() else "", "Arm" if cpu.is_arm() else ""}
+    names = {"", cpu.cpu_name(), "Intel" if cpu.is_intel() else "", "Arm" if cpu.is_arm() else ""}
     lowering, has_amx = cpu.lowering(), cpu.has_amx()
-    return next(r for r in RECORDS if r.lowering == lowering and r.maker in makers and r.amx <= has_amx)
+    return next(r for r in RECORDS if r.lowering == lowering and r.cpu_name in names and r.amx <= has_amx)

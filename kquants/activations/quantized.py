@@ -35,10 +35,10 @@ from kquants.simd import (
     load_f32x16,
     max_f32,
     mul_f32,
-    of_each,
-    pick,
     pointer,
+    reduce_each,
     round_f32,
+    shuffle,
     splat_f32,
     store_f32,
     store_f32x16_as_i8,
@@ -85,7 +85,7 @@ def quantize_group(b: ir.IRBuilder, x: Value, group: Value) -> None:
     largest = largest_of_blocks(b, sizes)
     is_small = b.fcmp_ordered("<", largest, all_f32(_SMALLEST))
     inverse = b.select(is_small, all_f32(0.0), b.fdiv(all_f32(127.0), largest))
-    sums = of_both(b, of_each(b, store_scaled(b, values, inverse, group), b.fadd), b.fadd)
+    sums = of_both(b, reduce_each(b, store_scaled(b, values, inverse, group), b.fadd), b.fadd)
     # The largest value may pass over NaN, but the sums keep it (and Inf · 0 is NaN, too).
     is_nan = b.fcmp_unordered("uno", sums, sums)
     d = b.select(is_nan, all_f32(math.nan), b.fdiv(largest, all_f32(127.0)))
@@ -93,9 +93,9 @@ def quantize_group(b: ir.IRBuilder, x: Value, group: Value) -> None:
     offsets = b.mul(minus, ir.Constant(I32.vector, [SIGNED_OFFSET] * 16))
     # What belongs to block i is in lanes 2i of four vectors, and goes side by side.
     both = [lane for i in range(0, 16, 2) for lane in (i, 16 + i)]
-    floats, ints = pick(b, d, b.fmul(d, sums), both), b.bitcast(pick(b, minus, offsets, both), F32.vector)
+    floats, ints = shuffle(b, d, b.fmul(d, sums), both), b.bitcast(shuffle(b, minus, offsets, both), F32.vector)
     for half in (0, 8):
-        records = pick(b, floats, ints, [half + lane for i in range(0, 8, 2) for lane in (i, i + 1, 16 + i, 17 + i)])
+        records = shuffle(b, floats, ints, [half + lane for i in range(0, 8, 2) for lane in (i, i + 1, 16 + i, 17 + i)])
         b.store(records, pointer(b, at(b, group, X_GROUP + 8 * half), F32.vector), align=1)
 
 

@@ -30,8 +30,8 @@ The second, which takes effect where all of a half are about as large as its lar
 with weights of at most 32 within int16 (`LARGEST_SUM`, with 8 for rounding). With powers of two, blocks of small values
 lose little beside a block with a large one, and they cost nothing. A trained model of 13 M parameters
 has a KL divergence of 7.0e-4 from unquantized activations so; with one scale for 256 14e-4, with a scale for every 32
-4.8e-4. For Winograd's inner product magnitudes are at most 120 (`kquants.tuning.Tuning.largest_x`), which costs a tenth
-(on another text 5.9e-4 became 6.5e-4).
+4.8e-4. For Winograd's inner product magnitudes are at most 120 (`kquants.tuning.Tuning.activation_int8_max`), which
+costs a tenth (on another text 5.9e-4 became 6.5e-4).
 
 A super-block with an Inf or NaN, or where the magnitudes of a half add up to more than float32 holds, has D = NaN, so
 that the result shows it; what else it has means nothing. One where 8D is below 1e-36 has q = 0.
@@ -59,13 +59,13 @@ from kquants.simd import (
     at,
     call,
     define,
-    fold,
     larger,
     load,
-    of_each,
-    pick,
     pointer,
     power_of_two,
+    reduce_each,
+    reduce_lanes,
+    shuffle,
     splat,
 )
 from kquants.simd.dot2 import high_int16, low_int16
@@ -79,13 +79,13 @@ POWERS = 4
 """How many e there are: 0 … 3."""
 
 BLOCK_SUMS, HALF_SUMS, EXPONENTS, EXPONENTS_TWICE, MINUS_HALF_SUMS, MINUS_X = 4, 20, 52, 68, 100, 164
-"""Where things lie in what belongs to a group, after D."""
+"""Byte offsets behind the 256 int8 of a group."""
 
 UNIT_OFFSET = 32
 """The offset by which the sums for weights with an offset are multiplied: that of most formats."""
 
 _IN_ORDER = [4 * (half % 4) + half // 4 for half in range(16)]
-"""The lane of each half, where `of_each` has combined the lanes of four vectors of 64 bytes."""
+"""The lane of each half, where `reduce_each` has combined the lanes of four vectors of 64 bytes."""
 
 _EVEN, _ODD = range(0, 16, 2), range(1, 16, 2)
 
@@ -96,9 +96,9 @@ _SMALLEST = 1e-36
 """1 / D overflows below 3e-39."""
 
 
-def _needed(b: ir.IRBuilder, sizes: list[Value], sums: Value, largest_x: int) -> Value:
+def _needed(b: ir.IRBuilder, sizes: list[Value], sums: Value, activation_int8_max: int) -> Value:
     """The scale that each half needs at least, both halves of a block the same; given magnitudes and their sums."""
-    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / largest_x))
+    largest = b.fmul(largest_of_blocks(b, sizes), all_f32(1 / activation_int8_max))
     sums = b.fmul(sums, all_f32(1 / (LARGEST_SUM - _ROUNDING - 1)))
     return larger(b, largest, of_both(b, sums, partial(larger, b)))
 
@@ -127,13 +127,13 @@ def _sums_of_halves(b: ir.IRBuilder, group: Value) -> Value:
 
 def _halves(b: ir.IRBuilder, fours: list[Value], add: Callable[[Value, Value], Value]) -> Value:
     """The sum of the lanes of four vectors, for each half of a block."""
-    sums = of_each(b, fours, add)
-    return pick(b, sums, sums, _IN_ORDER)
+    sums = reduce_each(b, fours, add)
+    return shuffle(b, sums, sums, _IN_ORDER)
 
 
 def _blocks(b: ir.IRBuilder, halves: Value) -> Value:
     """The sum of both halves of each block."""
-    return b.add(pick(b, halves, halves, _EVEN), pick(b, halves, halves, _ODD))
+    return b.add(shuffle(b, halves, halves, _EVEN), shuffle(b, halves, halves, _ODD))
 
 
 def _sums_of_words(b: ir.IRBuilder, group: Value) -> Value:
@@ -164,9 +164,9 @@ def _quantize_super_block(b: ir.IRBuilder, x: Value, group: Value, tuning: Tunin
     record = at(b, group, X_GROUP)
     values = [load(b, at(b, x, 64 * i), F32.vector) for i in range(16)]
     sizes = [call(b, "llvm.fabs.v16f32", F32.vector, v) for v in values]
-    sums = of_each(b, sizes, b.fadd)
-    needed = _needed(b, sizes, sums, tuning.largest_x)
-    most = fold(b, needed, partial(larger, b))
+    sums = reduce_each(b, sizes, b.fadd)
+    needed = _needed(b, sizes, sums, tuning.activation_int8_max)
+    most = reduce_lanes(b, needed, partial(larger, b))
     d = b.fmul(most, _FLOAT(0.5 ** (POWERS - 1)))
     exponents = _exponents(b, needed, d)
     inverse = b.select(b.fcmp_ordered(">=", most, _FLOAT(_SMALLEST)), b.fdiv(_FLOAT(1.0), d), _FLOAT(0.0))
@@ -182,7 +182,7 @@ def _quantize_super_block(b: ir.IRBuilder, x: Value, group: Value, tuning: Tunin
         halves = b.add(low_int16(b, words), high_int16(b, words))
     else:
         exact = halves = _sums_of_halves(b, group)
-    e = pick(b, exponents, exponents, _EVEN)
+    e = shuffle(b, exponents, exponents, _EVEN)
     _store(b, record, EXPONENTS_TWICE, exponents, _INT16)
     _store(b, record, EXPONENTS, e, _INT16)
     _store(b, record, BLOCK_SUMS, b.shl(_blocks(b, halves), e), _INT16)
@@ -206,7 +206,7 @@ def store_int16(b: ir.IRBuilder, group: Value, to: Value) -> None:
     for i in range(0, X_GROUP, 64):
         # Each exponent, of a half, belongs to eight int16.
         e = load(b, at(b, group, X_GROUP + EXPONENTS_TWICE + i // 8), ir.VectorType(_INT16, 4))
-        powers = b.shl(ir.Constant(_INT16S, [1] * 32), pick(b, e, e, [lane // 8 for lane in range(32)]))
+        powers = b.shl(ir.Constant(_INT16S, [1] * 32), shuffle(b, e, e, [lane // 8 for lane in range(32)]))
         low, high = int16_bytes_of(b, load(b, at(b, group, i), I8_64.vector), powers)
         _store(b, to, i, low, low.type.element)
         _store(b, to, X_GROUP + i, high, high.type.element)

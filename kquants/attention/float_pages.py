@@ -8,7 +8,7 @@ and whether the page was converted to float32 before: all ways give the same bit
 from collections.abc import Callable
 from typing import Any
 
-from kquants.attention.micro_tile import QUERIES, WIDE, MicroTileOps, micro_tile_ops
+from kquants.attention.micro_tile import DECODE_QUERIES, WIDE_VECTORS, MicroTileOps, micro_tile_ops
 from kquants.compiler.decorators import inline
 from kquants.kv_layout import KV_BLOCK_PAGES, PAGE
 from kquants.simd import copy, load_f16x16, prefetch, prefetch_lines, store_f32x16
@@ -57,16 +57,16 @@ def _add_columns(n: int, queries: int, load: Load, element: int, prefetch_next: 
     return add_columns
 
 
-def define_add_values(load: Load, element: int, prefetch_next: Any, queries: int = QUERIES) -> Any:
+def define_add_values(load: Load, element: int, prefetch_next: Any, queries: int = DECODE_QUERIES) -> Any:
     """`add_values` for values of `element` bytes; what `load` returns is called with (values, cell, d, width)."""
-    wide, narrow = (_add_columns(n, queries, load, element, prefetch_next) for n in (WIDE, 1))
+    wide, narrow = (_add_columns(n, queries, load, element, prefetch_next) for n in (WIDE_VECTORS, 1))
 
     @inline
     def add_values(
         p: int, seen: int, cells: int, values: int, width: int, to: int, stride: int, next_page: int
     ) -> None:
-        whole = width - width % (16 * WIDE)
-        for d in range(0, whole, 16 * WIDE):
+        whole = width - width % (16 * WIDE_VECTORS)
+        for d in range(0, whole, 16 * WIDE_VECTORS):
             wide(p, seen, cells, values, width, d, to + 4 * d, stride, next_page)
         for d in range(whole, width, 16):
             narrow(p, seen, cells, values, width, d, to + 4 * d, stride, next_page)
@@ -81,16 +81,16 @@ def copy_query(x: int, width: int, q: int) -> None:
 
 
 def _define_scores(load: Load, element: int, prefetch_next: Any, queries: int) -> Any:
-    ops = micro_tile_ops(WIDE, queries)
+    ops = micro_tile_ops(WIDE_VECTORS, queries)
     zero, add, store, load_keys = ops.zero, ops.add, ops.store, load(ops)
 
     @inline
     def scores(q: int, stride: int, keys: int, head_dim: int, p: int, next_page: int) -> None:
-        for j in range(0, PAGE, 16 * WIDE):
+        for j in range(0, PAGE, 16 * WIDE_VECTORS):
             sums = zero()
             for d in range(head_dim):
                 at = (d * PAGE + j) * element
-                prefetch_next(next_page + at, 16 * WIDE * element)
+                prefetch_next(next_page + at, 16 * WIDE_VECTORS * element)
                 sums = add(sums, load_keys(keys + at), q + 4 * d, stride)
             store(p + 4 * j, sums, WEIGHTS_BYTES)
 

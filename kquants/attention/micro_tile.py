@@ -12,13 +12,13 @@ from numba import types
 from kquants.simd import F32, as_tuple, at_strides, define, fma, half_to_float, of_tuple, pointer, splat
 from kquants.tuning import tuning
 
-QUERIES = 4
+DECODE_QUERIES = 4
 """Queries of a micro-tile: four or eight heads often share a KV head."""
 
-MANY_QUERIES = tuning().attention_queries
+PREFILL_QUERIES = tuning().attention_queries
 """Queries of a micro-tile where there are many, as in a prompt."""
 
-WIDE = tuning().attention_vectors
+WIDE_VECTORS = tuning().attention_vectors
 """Vectors of a wide micro-tile."""
 
 _BYTE, _SHORT, _LONG, _FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(64), ir.FloatType()
@@ -54,7 +54,7 @@ class MicroTileOps(NamedTuple):
     add_seen: Any
 
 
-def micro_tile_ops(n: int, queries: int = QUERIES) -> MicroTileOps:
+def micro_tile_ops(n: int, queries: int = DECODE_QUERIES) -> MicroTileOps:
     """The operations on micro-tiles of `queries` queries and `n` vectors."""
     vectors, micro_tile = types.UniTuple(F32, n), types.UniTuple(F32, queries * n)
 

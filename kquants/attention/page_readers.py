@@ -11,7 +11,7 @@ from kquants.attention.float_pages import (
     prefetch_bytes,
     prefetch_nothing,
 )
-from kquants.attention.micro_tile import MANY_QUERIES, QUERIES, MicroTileOps
+from kquants.attention.micro_tile import DECODE_QUERIES, PREFILL_QUERIES, MicroTileOps
 from kquants.attention.q8_pages import add_q8_values, q8_scores, q8_to_float, quantize_query
 
 
@@ -26,9 +26,9 @@ class PageOps(NamedTuple):
 
     scores: Any
     add_values: Any
-    scores_queries: int = QUERIES
+    scores_queries: int = DECODE_QUERIES
     """Queries of a micro-tile of scores."""
-    values_queries: int = QUERIES
+    values_queries: int = DECODE_QUERIES
     """Queries of a micro-tile of values."""
 
 
@@ -56,11 +56,12 @@ def _load_f32(ops: MicroTileOps) -> Any:
     return ops.load_f32
 
 
-_F16 = _float_ops(2, lambda ops: ops.load_f16, prefetch_bytes, QUERIES)
-_F32 = _float_ops(4, _load_f32, prefetch_bytes, QUERIES)
-_MANY_F32 = _F32 if MANY_QUERIES == QUERIES else _float_ops(4, _load_f32, prefetch_bytes, MANY_QUERIES)
-_CONVERTED = _float_ops(4, _load_f32, prefetch_nothing, MANY_QUERIES)
-_Q8, _MANY_Q8 = PageOps(q8_scores, add_q8_values), PageOps(q8_scores, _CONVERTED.add_values, QUERIES, MANY_QUERIES)
+_F16 = _float_ops(2, lambda ops: ops.load_f16, prefetch_bytes, DECODE_QUERIES)
+_F32 = _float_ops(4, _load_f32, prefetch_bytes, DECODE_QUERIES)
+_MANY_F32 = _F32 if PREFILL_QUERIES == DECODE_QUERIES else _float_ops(4, _load_f32, prefetch_bytes, PREFILL_QUERIES)
+_CONVERTED = _float_ops(4, _load_f32, prefetch_nothing, PREFILL_QUERIES)
+_Q8 = PageOps(q8_scores, add_q8_values)
+_MANY_Q8 = PageOps(q8_scores, _CONVERTED.add_values, DECODE_QUERIES, PREFILL_QUERIES)
 
 READERS = {
     "f16": PageReader(copy_query, _F16, f16_to_float, f16_to_float, _CONVERTED),

@@ -13,7 +13,7 @@ import math
 from typing import NamedTuple
 
 from kquants.attention.float_pages import WEIGHTS_BYTES
-from kquants.attention.micro_tile import MANY_QUERIES, QUERIES
+from kquants.attention.micro_tile import DECODE_QUERIES, PREFILL_QUERIES
 from kquants.compiler.decorators import inline
 from kquants.kv_layout import KV_BLOCK_PAGES, PAGE, QUERY_TILE, partial_bytes
 from kquants.records import AttentionOp
@@ -23,7 +23,7 @@ from kquants.threadpool.interpreter import arguments_of, batch_of, batch_row
 KV_BLOCK = KV_BLOCK_PAGES * PAGE
 """Cells of a KV block."""
 
-_WHOLE_MICRO_TILES = math.lcm(QUERIES, MANY_QUERIES)
+_WHOLE_MICRO_TILES = math.lcm(DECODE_QUERIES, PREFILL_QUERIES)
 assert QUERY_TILE % _WHOLE_MICRO_TILES == 0, "scratch has no room for a micro-tile that is filled up"
 partial_length = inline(partial_bytes)
 attention_of = arguments_of(AttentionOp)
@@ -58,15 +58,15 @@ def cells_seen(tile: QueryTile, i: int, start: int, n: int) -> int:
 
 
 @inline
-def are_many(queries: int) -> bool:
-    """Whether the queries are enough to make converting a page worth it."""
-    return queries > 2 * QUERIES
+def is_prefill_sized(queries: int) -> bool:
+    """Whether there are enough queries, as in prefill, that converting a page to float32 is worth its time."""
+    return queries > 2 * DECODE_QUERIES
 
 
 @inline
-def filled_up(queries: int) -> int:
+def round_up_to_micro_tile(queries: int) -> int:
     """The number of queries, rounded up to whole micro-tiles."""
-    size = _WHOLE_MICRO_TILES if are_many(queries) else QUERIES
+    size = _WHOLE_MICRO_TILES if is_prefill_sized(queries) else DECODE_QUERIES
     return (queries + size - 1) // size * size
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from kquants.compiler.decorators import inline
 from kquants.records import ROPE_NORM
-from kquants.simd import F32, add_f32, define, load_f32x16_part, mul_f32, pick, store_f32x16_part, sub_f32
+from kquants.simd import F32, add_f32, define, load_f32x16_part, mul_f32, shuffle, store_f32x16_part, sub_f32
 
 
 def _shuffle(*lanes: int) -> Any:
     """An operation that picks lanes of two vectors x and y: 0 … 15 are those of x, 16 … 31 those of y."""
-    return define(F32, F32, F32)(lambda b, x, y: pick(b, x, y, lanes))
+    return define(F32, F32, F32)(lambda b, x, y: shuffle(b, x, y, lanes))
 
 
 _even, _odd = _shuffle(*range(0, 32, 2)), _shuffle(*range(1, 32, 2))

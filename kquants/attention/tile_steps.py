@@ -5,19 +5,19 @@ from typing import Any, NamedTuple
 
 import numba as nb
 
-from kquants.attention.micro_tile import QUERIES
+from kquants.attention.micro_tile import DECODE_QUERIES
 from kquants.attention.page_readers import PageOps, PageReader
 from kquants.attention.pages import head_width, page_address
 from kquants.attention.query_tile import (
     KV_BLOCK,
     QueryTile,
-    are_many,
     attention_of,
     buffer_at,
     cells_seen,
-    filled_up,
+    is_prefill_sized,
     partial_at,
     partial_length,
+    round_up_to_micro_tile,
     weights_at,
 )
 from kquants.attention.softmax import clear, find_largest, to_weights
@@ -47,7 +47,7 @@ def _define_passes(ops: PageOps) -> tuple[Any, Any]:
     @inline
     def score(tile: QueryTile, j: int, keys: int, head_dim: int, next_page: int) -> None:
         width = head_width(head_dim)
-        for i in range(0, filled_up(tile.rows * tile.heads), scores_queries):
+        for i in range(0, round_up_to_micro_tile(tile.rows * tile.heads), scores_queries):
             q, p = tile.scratch + 4 * width * i, weights_at(tile, width, i) + 4 * PAGE * j
             page_scores(q, 4 * width, keys, head_dim, p, next_page)
 
@@ -77,7 +77,7 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
         buffer = buffer_at(tile, width)
         scale = splat_f32(given.scale * _LOG2_E)
         queries = tile.rows * tile.heads
-        for i in range(filled_up(queries)):
+        for i in range(round_up_to_micro_tile(queries)):
             row = batch_row(op, batch, tile.t + min(i, queries - 1) // tile.heads)
             x = given.q + row * given.q_bytes + 4 * (tile.h + i % tile.heads) * head_dim
             for d in range(0, width + 16, 16):
@@ -99,7 +99,7 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
     def score_page(op: int, tile: QueryTile, j: int, keys: int, next_page: int) -> None:
         """Scores of all queries with page j of a KV block."""
         head_dim = attention_of(op).head_dim
-        if are_many(tile.rows * tile.heads):
+        if is_prefill_sized(tile.rows * tile.heads):
             keys = convert_keys(keys, head_dim, buffer_at(tile, head_width(head_dim)), next_page)
             score_many(tile, j, keys, head_dim, keys)
         else:
@@ -107,9 +107,9 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
 
     @inline
     def weigh(op: int, tile: QueryTile, first: int, start: int, cells: int) -> None:
-        """Turn the scores of QUERIES queries, from `first` on, into weights."""
+        """Turn the scores of DECODE_QUERIES queries, from `first` on, into weights."""
         width = head_width(attention_of(op).head_dim)
-        last = min(first + QUERIES, tile.rows * tile.heads)
+        last = min(first + DECODE_QUERIES, tile.rows * tile.heads)
         for i in range(first, last):
             seen = cells_seen(tile, i, start, KV_BLOCK)
             find_largest(weights_at(tile, width, i), seen, partial_at(tile, width, i) + 4 * width)
@@ -121,7 +121,7 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
     def add_page(op: int, tile: QueryTile, start: int, j: int, values: int, next_page: int) -> None:
         """Add the weighted values of page j of the KV block whose first cell is `start`."""
         width = head_width(attention_of(op).head_dim)
-        if are_many(tile.rows * tile.heads):
+        if is_prefill_sized(tile.rows * tile.heads):
             values = convert_values(values, width, buffer_at(tile, width), next_page)
             add_many(tile, start, j, values, width, values)
         else:
@@ -141,9 +141,9 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
                 following = values_at(op, batch, tile.t, tile.g, first)
             score_page(op, tile, j, keys, following)
         width = head_width(attention_of(op).head_dim)
-        for i in range(filled_up(queries)):
+        for i in range(round_up_to_micro_tile(queries)):
             clear(partial_at(tile, width, i), width)
-        for i in range(0, queries, QUERIES):
+        for i in range(0, queries, DECODE_QUERIES):
             weigh(op, tile, i, start, cells)
         for j in range(pages):
             values = values_at(op, batch, tile.t, tile.g, first + j)

@@ -23,9 +23,9 @@ from kquants.simd import (
     div_f32,
     larger_f32,
     mul_f32,
-    pick,
     pointer,
     round_f32,
+    shuffle,
     splat_f32,
     sub_f32,
     transposed,
@@ -119,7 +119,7 @@ def across(group: int) -> tuple[Any, Any]:
         def emit(b: ir.IRBuilder, x: Any) -> Any:
             distance = group // 2
             while distance:
-                x = combine(b, x, pick(b, x, x, [i ^ distance for i in range(16)]))
+                x = combine(b, x, shuffle(b, x, x, [i ^ distance for i in range(16)]))
                 distance //= 2
             return x
 

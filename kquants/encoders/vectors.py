@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.simd import F32, I32, VectorType, call, define, float_to_half, fold, half_to_float, pointer, splat
+from kquants.simd import F32, I32, VectorType, call, define, float_to_half, half_to_float, pointer, reduce_lanes, splat
 
 _BYTE, _SHORT, _INT, _LONG = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _DOUBLE = ir.DoubleType()
@@ -61,7 +61,7 @@ def lowest_bit(b: ir.IRBuilder, bits: Any) -> Any:
 # --- sums of squares -----------------------------------------------------------------------------------
 
 zero_f64 = define(F64)(lambda b: ir.Constant(F64.vector, None))
-sum_f64 = define(types.float64, F64)(lambda b, x: fold(b, x, b.fadd))
+sum_f64 = define(types.float64, F64)(lambda b, x: reduce_lanes(b, x, b.fadd))
 
 
 @define(F64, F64, F32)

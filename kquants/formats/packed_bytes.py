@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.simd import F32, I8_64, I32, half_to_float, look_up, move_bits, pick, spread_bits
+from kquants.simd import F32, I8_64, I32, half_to_float, look_up, move_bits, shuffle, spread_bits
 
 Value = Any
 """A value of the compiler."""
@@ -71,7 +71,7 @@ class Words:
     def _bytes(self, *chosen: int | None) -> "Words":
         """Four of the bytes, None for 0: of shifts and masks LLVM makes the one instruction only at times."""
         lanes = [64 if byte is None else 4 * row + byte for row in range(16) for byte in chosen]
-        found = pick(self.b, self.b.bitcast(self.value, _V8), ir.Constant(_V8, None), lanes)
+        found = shuffle(self.b, self.b.bitcast(self.value, _V8), ir.Constant(_V8, None), lanes)
         return Words(self.b, self.b.bitcast(found, _V32))
 
     def _as_int16(self, words: "Words") -> Value:

@@ -19,12 +19,13 @@ from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, U
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 144, 8, 1
 BITS, OFFSET = 4, 0
+"""The constants of a format are described in `kquants.formats.unpacking.Format`."""
 
 
 def scales_of(tile: Tile, pair: int) -> UnitScales:
-    """UnitScales and minima of blocks 2 · pair and the next.
+    """Scales and minima of blocks 2 · pair and 2 · pair + 1.
 
-    A pair at a time, where it is wanted: all at once take more registers than there are.
+    Only a pair is unpacked at a time, as all eight do not fit in the registers.
     """
     first, second, third = (tile.word(at) for at in (4, 8, 12))
     if pair < 2:
@@ -35,17 +36,17 @@ def scales_of(tile: Tile, pair: int) -> UnitScales:
     return UnitScales(pair, scales.int16(2 * (pair % 2)), minima.int16(2 * (pair % 2)))
 
 
-def whole(tile: Tile) -> SuperBlockScales:
-    """d and dmin of a super-block."""
+def super_block_scales(tile: Tile) -> SuperBlockScales:
+    """d and -dmin of a super-block."""
     return SuperBlockScales(tile.half(0), -tile.half(2))
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a super-block of a tile holds, item by item: u = q."""
+    """Yields half blocks of q, the scales after each pair of blocks, then d and dmin."""
     for pair in range(4):
         for half in range(2):
             q = tile.packed(16 + 32 * pair + 16 * half)
             yield HalfBlock(2 * pair, half, q & 0x0F)
             yield HalfBlock(2 * pair + 1, half, q.bits(4, 4), shifted=q & 0xF0)
         yield scales_of(tile, pair)
-    yield whole(tile)
+    yield super_block_scales(tile)

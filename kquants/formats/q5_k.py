@@ -11,7 +11,7 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 31 (ggml: block_q5_K).
 
 from collections.abc import Iterator
 
-from kquants.formats.q4_k import scales_of, whole
+from kquants.formats.q4_k import scales_of, super_block_scales
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, Unpacked
 
@@ -27,4 +27,4 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
                 low, high = tile.packed(48 + 32 * pair + 16 * half), tile.packed(16 + 16 * half)
                 yield HalfBlock(j, half, low.bits(4 * (j % 2), 4) | high.bits(j, 1, to=4))
         yield scales_of(tile, pair)
-    yield whole(tile)
+    yield super_block_scales(tile)

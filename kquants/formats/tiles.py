@@ -7,7 +7,7 @@ from llvmlite import ir
 from kquants.compiler.cpu import has
 from kquants.formats.packed_bytes import Floats, PackedBytes, Value, Words
 from kquants.layout import TILE_ROWS
-from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, load, opaque, pick, times
+from kquants.simd import I8_64, I32, at, call, computed_here, half_to_float, load, opaque, shuffle, times
 from kquants.tuning import tuning
 
 _INT16, _INT = ir.IntType(16), ir.IntType(32)
@@ -115,10 +115,10 @@ class Tile:
     def _transposed_pairs(self, rows: list[Value]) -> list[Value]:
         # Rows r and r + 4 in the halves of a vector, and a transpose in each quarter: then the first four words of rows
         # are in the even quarters, the others in the odd ones.
-        pairs = [pick(self.b, rows[r], rows[r + 4], range(16)) for r in (*range(4), *range(8, 12))]
+        pairs = [shuffle(self.b, rows[r], rows[r + 4], range(16)) for r in (*range(4), *range(8, 12))]
         above, below = self._quarters_transposed(pairs[:4]), self._quarters_transposed(pairs[4:])
         chosen = [[4 * quarter + i for quarter in range(odd, 8, 2) for i in range(4)] for odd in (0, 1)]
-        return [pick(self.b, x, y, lanes) for lanes in chosen for x, y in zip(above, below, strict=True)]
+        return [shuffle(self.b, x, y, lanes) for lanes in chosen for x, y in zip(above, below, strict=True)]
 
     def _quarters_transposed(self, vectors: list[Value]) -> list[Value]:
         a, b, c, d = vectors
@@ -130,10 +130,10 @@ class Tile:
 
     def _joined(self, quarters: list[Value]) -> Value:
         a, b, c, d = quarters
-        return pick(self.b, pick(self.b, a, b, range(8)), pick(self.b, c, d, range(8)), range(16))
+        return shuffle(self.b, shuffle(self.b, a, b, range(8)), shuffle(self.b, c, d, range(8)), range(16))
 
     def _in_quarters(self, x: Value, y: Value, low: bool) -> Value:
         """The low or high two words of each quarter of x and y, alternating."""
         first = 0 if low else 2
         lanes = [q + i + 16 * of_y for q in range(0, 16, 4) for i in (first, first + 1) for of_y in (0, 1)]
-        return pick(self.b, x, y, lanes)
+        return shuffle(self.b, x, y, lanes)

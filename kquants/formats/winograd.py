@@ -11,20 +11,21 @@ and then added up,
 (S. Winograd: A New Algorithm for Inner Product, IEEE Transactions on Computers C-17, 1968). U is computed when weights
 are unpacked, X when x is quantized (`kquants.activations.super_quantized`), each once for many products. What is left
 is one product of four unsigned bytes with four signed ones in place of two, and two additions of bytes: they do not
-overflow, as the magnitudes of x are at most 120 (`kquants.tuning.Tuning.largest_x`). What a block adds up to is an
-int16, so that of U and X no more than the lower 16 bits count.
+overflow, as the magnitudes of x are at most 120 (`kquants.tuning.Tuning.activation_int8_max`). What a block adds up to
+is an int16, so that of U and X no more than the lower 16 bits count.
 
 A Zen 4 multiplies in two of its four vector units and adds in all of them. So two words take 1.5 cycles in this way, 2
 as they are. They take least if only six of the eight words of a block go so, with the two others between them: then all
 units are busy. For up to eight rows of x the unpacking costs more than that saves: they go another way
-(`kquants.matmul.decode`). Other CPUs were not measured. Weights of more bits would leave x too few.
+(`kquants.matmul.decode`). Other CPUs were not measured. With 5-bit weights too few bits of the byte sum would be left
+for x.
 """
 
 from llvmlite import ir
 
 from kquants.formats.packed_bytes import Value
 from kquants.formats.unpacking import Format, has_integer_scales
-from kquants.simd import I8_64, I32, pick
+from kquants.simd import I8_64, I32, shuffle
 from kquants.simd.dot4 import start_dot4
 
 STEPS: tuple[tuple[int, ...], ...] = ((0, 1), (4,), (2, 3), (7,), (5, 6))
@@ -84,7 +85,7 @@ def minus_x(b: ir.IRBuilder, x: Value) -> Value:
     first, second = _TWO_BY_TWO.keys(), _TWO_BY_TWO.values()
     factors = [-_LOWER if word % 8 in first | set(second) else 0 for word in range(16)]
     lanes = [word // 8 * 8 + _TWO_BY_TWO[word % 8] if word % 8 in first else 16 for word in range(16)]
-    x_l = b.bitcast(pick(b, b.bitcast(x, I32.vector), _ZERO, lanes), I8_64.vector)
+    x_l = b.bitcast(shuffle(b, b.bitcast(x, I32.vector), _ZERO, lanes), I8_64.vector)
     dot = start_dot4(b, _ZERO)
     dot.add(ir.Constant(I8_64.vector, [factor for factor in factors for _ in range(4)]), x)
     dot.add(b.xor(x, ir.Constant(I8_64.vector, [-128] * 64)), b.neg(x_l))  # x_k + 128, unsigned

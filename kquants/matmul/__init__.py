@@ -9,4 +9,19 @@ prefill          many rows of x: `prefill_rows` by the micro-kernel in `prefill_
 scaling          dot products of integers become sums: float scales (`blocks`), integer scales (`super_blocks`)
 split_k, prefetch, groups, sums    long rows as parts; what comes next; where W and x lie; sums in scratch
 floats           float weights, by `float_ops`
+
+The pieces of W, of x and of the work, and their sizes:
+
+tile             16 rows of W (`kquants.layout.TILE_ROWS`)
+strip            up to 4 tiles that prefill works on together (`STRIP`)
+block            32 columns of a row
+sub-block        the 32 or 16 columns of a row of W that have one scale
+super-block      8 blocks, 256 columns, whose sub-blocks are scaled by integers, and these by floats
+group            256 columns (`X_GROUP`): a super-block, or 8 blocks of a format without
+unit             of a super-block: a pair of sub-blocks; without super-blocks: a block
+part             1/4, 1/8 or 1/16 of the columns of a long row of W: split-K
+unit of work     one tile of W; in ops that split rows one piece
+piece            256 columns of a row (`PIECE`)
+share            the consecutive units of work of an op that one thread is given: about units / threads
+chunk            the units of work of a share that a thread takes at once: half of its rest in decode, 1/4 in prefill
 """

@@ -17,7 +17,7 @@ from kquants.formats.packed_bytes import Value
 from kquants.formats.unpacking import BLOCK_WEIGHTS
 from kquants.layout import DOTS_BYTES, INT16_GROUP_BYTES, STRIP, X_GROUP
 from kquants.matmul.amx import DOT_BYTES, DOTS, X_ROWS, W, X, add_dots, clear_dots, load_rows, store_dots
-from kquants.matmul.groups import matmul_op, of_x
+from kquants.matmul.groups import matmul_op, x_address
 from kquants.matmul.int16_layouts import HIGH_AT
 from kquants.matmul.layouts import GROUP, ByteLayout
 from kquants.matmul.scaling import units_of
@@ -52,7 +52,7 @@ assert 2 * _SQUARE_BYTES <= DOTS_BYTES, "scratch has no room for the dot product
 def multiply_squares(strategy: Strategy, prefetch: Callable[..., None]) -> Any:
     """`multiply(op, b, last, rows, tiles, next_w, y, unpacked, sums)`: see `kquants.matmul.prefill_rows`."""
     layout = strategy.layout(strategy.fmt, strategy.tuning)
-    place, scales_at, tile_bytes = of_x(strategy.scaling), layout.scales_at, layout.tile_bytes
+    place, scales_at, tile_bytes = x_address(strategy.scaling), layout.scales_at, layout.tile_bytes
     first, next_one, last_one = _first(), _next(layout), _last(layout)
 
     @inline

@@ -14,7 +14,7 @@ from typing import Any
 from kquants.compiler.decorators import inline
 from kquants.layout import SHARE_END, THREAD, THREADS, TILE_ROWS, X_GROUP
 from kquants.matmul.decode_tile import multiply_tile, sums_of
-from kquants.matmul.groups import matmul_op, of_x, tile_address
+from kquants.matmul.groups import matmul_op, tile_address, x_address
 from kquants.matmul.layouts import GROUP
 from kquants.matmul.split_k import add_parts, interleave
 from kquants.matmul.strategy import Strategy
@@ -23,8 +23,8 @@ from kquants.threadpool.interpreter import header_of, share_start
 
 
 @inline
-def share_of_next(op: int, scratch: int) -> tuple[int, int]:
-    """Where the share of W ends, and bytes from there to what this thread reads next: its share of the next W."""
+def next_matmul_share(op: int, scratch: int) -> tuple[int, int]:
+    """The address where this thread's share of W ends, and bytes from there to its share of the next W, or 0."""
     end, then = tile_address(op, load_i64(scratch + SHARE_END)), matmul_op(op).next_matmul
     if then == 0:
         return end, 0
@@ -33,12 +33,12 @@ def share_of_next(op: int, scratch: int) -> tuple[int, int]:
 
 
 def decode_of(strategy: Strategy) -> Any:
-    """`decode(parts, rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums of a tile with some rows of x.
+    """`decode(parts, rows, op, w, row_bytes, sums, x, place, end, next_offset)`: the sums of a tile with rows of x.
 
-    Rows of x are at most the strategy's `decode_rows`: three are multiplied as four, five as eight, with what lies
-    behind them. With split-K, `x` is where they are interleaved. `place` is the address of the tile in the file, w or
-    what it was copied from. `end` and `onward` are those of `share_of_next`. Behind the sums are those of the parts,
-    [parts][rows multiplied][16].
+    Rows of x are at most the strategy's `decode_rows`: 3 rows are computed as 4, 5 as 8; the extra rows are read from
+    the padding behind x. With split-K, `x` is where they are interleaved. `place` is the address of the tile in the
+    file, w or what it was copied from. `end` and `next_offset` are those of `next_matmul_share`. Behind the sums are
+    those of the parts, [parts][rows multiplied][16].
     """
     whole = _by_rows(strategy.decode_rows, partial(_decode_whole, strategy))
 
@@ -81,12 +81,12 @@ def _by_rows(most: int, decode_of_most: Callable[[int], Any]) -> Any:
     decode = decode_of_most(most)
     while most > 1:
         most //= 2
-        decode = _or_more(most, decode_of_most(most), decode)
+        decode = _dispatch_by_rows(most, decode_of_most(most), decode)
     return decode
 
 
-def _or_more(most: int, few: Any, more: Any) -> Any:
-    """`decode(rows, …)`: `few` for up to `most` rows, else `more`."""
+def _dispatch_by_rows(most: int, few: Any, more: Any) -> Any:
+    """`decode(rows, …)`: calls `few` for up to `most` rows, else `more`."""
 
     @inline
     def decode(rows: int, *arguments: int) -> None:
@@ -99,25 +99,27 @@ def _or_more(most: int, few: Any, more: Any) -> Any:
 
 
 def _decode_whole(strategy: Strategy, most: int) -> Any:
-    """`decode(rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums with whole rows of W, by x of the op."""
+    """`decode(rows, op, w, row_bytes, sums, x, place, end, next_offset)`: sums of whole rows of W and the op's x."""
     fmt, group, has_rest = strategy.fmt, strategy.group, strategy.has_rest
     group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
     multiply_group, multiply_rest = (multiply_tile(strategy, each, most, 1) for each in (group, fmt))
-    (zeros, store_sums), x_at = sums_of(most), of_x(strategy.scaling)
+    (zeros, store_sums), x_at = sums_of(most), x_address(strategy.scaling)
 
     @inline
     def decode(
-        rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
+        rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, next_offset: int
     ) -> None:
         n, y, next_tile = matmul_op(op).columns, zeros(), place + TILE_ROWS * row_bytes
         groups = n // (32 * GROUP)
         for i in range(groups):
             done, (of_group, scales) = i * group_bytes, x_at(op, rows, 0, i * GROUP)
-            y = multiply_group(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, onward, of_group, scales)
+            y = multiply_group(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, next_offset, of_group, scales)
         if has_rest:
             for b in range(groups * GROUP, n // 32):
                 done, (of_block, scales) = b * block_bytes, x_at(op, rows, 0, b)
-                y = multiply_rest(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, onward, of_block, scales)
+                y = multiply_rest(
+                    y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, next_offset, of_block, scales
+                )
         store_sums(sums, y)
 
     return decode
@@ -137,14 +139,14 @@ def _interleave_x(strategy: Strategy, parts: int) -> Any:
 
 
 def _decode_parts(strategy: Strategy, parts: int, most: int) -> Any:
-    """`decode(rows, op, w, row_bytes, sums, x, place, end, onward)`: the sums with rows of W in some parts."""
+    """`decode(rows, op, w, row_bytes, sums, x, place, end, next_offset)`: the sums with rows of W in some parts."""
     group_bytes, x_bytes = strategy.group.BLOCK_BYTES, parts * strategy.scaling.X_GROUP_BYTES
     multiply, add = multiply_tile(strategy, strategy.group, most, parts), add_parts(parts)
     zeros, store_sums = sums_of(most)
 
     @inline
     def decode(
-        rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, onward: int
+        rows: int, op: int, w: int, row_bytes: int, sums: int, x: int, place: int, end: int, next_offset: int
     ) -> None:
         groups, part_bytes, of_parts = matmul_op(op).columns // X_GROUP // parts, row_bytes // parts, sums + 64 * most
         for k in range(parts):
@@ -153,7 +155,7 @@ def _decode_parts(strategy: Strategy, parts: int, most: int) -> Any:
             for i in range(groups):
                 done, to_x = i * group_bytes, x + i * rows * x_bytes
                 ahead = next_tile + TILE_ROWS * done
-                y = multiply(y, tile + done, part_bytes, ahead, end, onward, to_x, to_x + X_GROUP * parts)
+                y = multiply(y, tile + done, part_bytes, ahead, end, next_offset, to_x, to_x + X_GROUP * parts)
             store_sums(of_parts + 64 * most * k, y)
         for t in range(rows):
             add(sums + 64 * t, of_parts + 64 * t, 64 * most)

@@ -8,7 +8,7 @@ from numba import types
 from kquants.formats.packed_bytes import Value
 from kquants.formats.tiles import tile_at
 from kquants.formats.unpacking import Format
-from kquants.matmul.prefetch import Prefetcher, beyond, redirected
+from kquants.matmul.prefetch import Prefetcher, addresses_at, skip_to_next_share
 from kquants.matmul.split_k import XParts
 from kquants.matmul.strategy import Strategy
 from kquants.simd import F32, as_tuple, define, of_tuple, store_vectors
@@ -35,7 +35,7 @@ def multiply_tile(strategy: Strategy, fmt: Format, rows: int, parts: int) -> Any
         stride: Value,
         next_tile: Value,
         end: Value,
-        onward: Value,
+        next_offset: Value,
         x: Value,
         x_scales: Value,
     ) -> Value:
@@ -44,7 +44,7 @@ def multiply_tile(strategy: Strategy, fmt: Format, rows: int, parts: int) -> Any
         )
         before = of_tuple(b, y)
         sums = [scaling.begin(b, v) for v in before]
-        starts = redirected(b, beyond(b, next_tile, distances), end, onward)
+        starts = skip_to_next_share(b, addresses_at(b, next_tile, distances), end, next_offset)
         tile = tile_at(b, w, stride, fmt.BLOCK_BYTES)
         rows_of_w = tile.rows if tuning.decode_prefetch_next_super_block else ()
         level = tuning.decode_prefetch_level

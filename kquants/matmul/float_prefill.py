@@ -14,9 +14,9 @@ from kquants.matmul.sums import (
     W_ROWS,
     X_ROWS,
     load_registers,
-    no_registers,
     store_registers,
     whole_tiles,
+    zero_registers,
 )
 from kquants.simd import copy, splat_f32, store_f32x16
 
@@ -36,7 +36,7 @@ def multiply_packed_of(ops: FloatOps, packed_bytes: int) -> Any:
                 for lane in range(0, 16, REGISTER_LANES):
                     of_w, of_x = w + r * packed_bytes + w_size * lane, x + t * x_bytes + x_size * lane
                     place = sums + t * SUMS_BYTES + 64 * r + 4 * lane
-                    registers = load_registers(place) if more else no_registers()
+                    registers = load_registers(place) if more else zero_registers()
                     for k in range(0, columns, step):
                         registers = add(registers, of_w + w_size * k, of_x + x_size * k, x_bytes)
                     store_registers(place, registers)

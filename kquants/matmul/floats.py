@@ -34,7 +34,7 @@ from kquants.matmul.float_decode import multiply_four_of, prefetch_ahead
 from kquants.matmul.float_ops import FloatOps, float_ops
 from kquants.matmul.float_prefill import multiply_packed_of, pack_of
 from kquants.matmul.groups import matmul_op, rows_of_tile, tile_address
-from kquants.matmul.sums import SUMS_BYTES, X_ROWS, put, totals
+from kquants.matmul.sums import SUMS_BYTES, X_ROWS, totals, write_or_add
 from kquants.simd import load_f32x16_part, load_i64, store_as_bf16, store_i64
 from kquants.threadpool.interpreter import row_count
 from kquants.tuning import Tuning, tuning
@@ -78,7 +78,7 @@ def _x_as_it_is(op: int, rows: int, scratch: int, to: int) -> tuple[int, int]:
 def _put_row(op: int, t: int, unit: int, sums: int) -> None:
     """What is in the sums of a tile with row t of x to y."""
     (start, count), given = rows_of_tile(op, unit), matmul_op(op)
-    put(given.y + t * given.y_bytes + 4 * start, totals(sums), count, given.accumulate)
+    write_or_add(given.y + t * given.y_bytes + 4 * start, totals(sums), count, given.accumulate)
 
 
 def _define(name: str, fmt: Any, tuning: Tuning) -> None:
@@ -124,8 +124,8 @@ def _define(name: str, fmt: Any, tuning: Tuning) -> None:
                 decode(op, rows, unit, x, x_bytes, sums)
             else:
                 for t in range(0, rows, FLOAT_ROWS):
-                    some, tiles = min(FLOAT_ROWS, rows - t), min(STRIP, last - unit)
-                    prefill(op, t, some, unit, tiles, x + t * x_bytes, x_bytes, sums)
+                    x_rows, tiles = min(FLOAT_ROWS, rows - t), min(STRIP, last - unit)
+                    prefill(op, t, x_rows, unit, tiles, x + t * x_bytes, x_bytes, sums)
 
 
 _define("f32", f32, tuning())

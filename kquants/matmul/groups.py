@@ -25,8 +25,11 @@ def rows_of_tile(op: int, unit: int) -> tuple[int, int]:
     return start, min(TILE_ROWS, matmul_op(op).rows - start)
 
 
-def of_x(scaling: Scaling) -> Any:
-    """`of_x(op, rows, t, b)`: where block b of row t of x lies, and what belongs to it or to its super-block."""
+def x_address(scaling: Scaling) -> Any:
+    """`x_address(op, rows, t, b)`: the address of block b of row t of x, and that of its scale and sums.
+
+    Formats with super-blocks have one record of scale and sums for the whole group of 256.
+    """
     group_bytes, block_bytes = scaling.X_GROUP_BYTES, scaling.X_BLOCK_BYTES
 
     @inline

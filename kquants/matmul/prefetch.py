@@ -25,16 +25,16 @@ from kquants.simd import at, emit_prefetch
 from kquants.tuning import Distances, PrefetchLevel
 
 
-def beyond(b: ir.IRBuilder, address: Value, distances: Distances) -> list[Value]:
-    """The addresses some bytes beyond one."""
+def addresses_at(b: ir.IRBuilder, address: Value, distances: Distances) -> list[Value]:
+    """The addresses that are `distances` bytes behind `address`."""
     return [at(b, address, distance) for distance in distances]
 
 
-def redirected(b: ir.IRBuilder, starts: list[Value], end: Value, onward: Value) -> list[Value]:
-    """The same addresses, but those from `end` on, where a share of W ends, are `onward` bytes further on."""
+def skip_to_next_share(b: ir.IRBuilder, starts: list[Value], end: Value, next_offset: Value) -> list[Value]:
+    """`starts`, but with `next_offset` added to those at or behind `end`, where the thread's share of W ends."""
 
     def place(address: Value) -> Value:
-        return b.add(address, b.select(b.icmp_signed(">=", address, end), onward, ir.IntType(64)(0)))
+        return b.add(address, b.select(b.icmp_signed(">=", address, end), next_offset, ir.IntType(64)(0)))
 
     return [place(address) for address in starts]
 
@@ -57,7 +57,7 @@ class Prefetcher:
         self._b, self._steps, self._done = b, steps, 0
         far = [(at(b, address, line), level) for line in range(0, TILE_ROWS * size, 64) for address in starts]
         # From byte 63 on: the line where a super-block begins, if it has bytes of two, came with the one before.
-        near = [(at(b, row, size + 63 + line), PrefetchLevel.FIRST) for row in rows for line in range(0, size, 64)]
+        near = [(at(b, row, size + 63 + line), PrefetchLevel.L1) for row in rows for line in range(0, size, 64)]
         self._prefetches = far, near
 
     def step(self) -> None:

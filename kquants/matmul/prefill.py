@@ -28,9 +28,9 @@ from kquants.simd import add_f32, load_f32x16, prefetch_lines, store_f32x16
 
 
 @inline
-def rows_beside(t: int, some: int, rows: int, w_rows: int) -> tuple[int, int]:
-    """Which of `w_rows` rows of W, the first and the one behind the last, are prefetched beside rows t … of x."""
-    return w_rows * t // rows, w_rows * (t + some) // rows
+def w_rows_to_prefetch(t: int, x_rows: int, rows: int, w_rows: int) -> tuple[int, int]:
+    """The rows of W, first and end, of `w_rows` in all, that are prefetched beside `x_rows` rows of x from row t on."""
+    return w_rows * t // rows, w_rows * (t + x_rows) // rows
 
 
 @inline
@@ -46,7 +46,7 @@ def end_part(part: int, parts: int, sums: int, earlier: int) -> None:
 
 
 def _prefetch_of(strategy: Strategy) -> Any:
-    """`prefetch(op, last, rows, t, some, tiles, w, y)`: beside rows t … of x, prefetch what comes next.
+    """`prefetch(op, last, rows, t, x_rows, tiles, w, y)`: beside rows t … of x, prefetch what comes next.
 
     That is a share of the weights at w, and of y if no blocks follow these. A few rows wait for the memory anyway:
     `kquants.matmul.unpack` prefetches enough for them. (Measured on Zen 4: prompts 2 % faster.)
@@ -54,14 +54,14 @@ def _prefetch_of(strategy: Strategy) -> Any:
     w_lines = strategy.group.BLOCK_BYTES // 64 + 1  # of a row's group of columns, or one less: the CPU brings that
 
     @inline
-    def prefetch(op: int, last: int, rows: int, t: int, some: int, tiles: int, w: int, y: int) -> None:
+    def prefetch(op: int, last: int, rows: int, t: int, x_rows: int, tiles: int, w: int, y: int) -> None:
         if rows > FEW_ROWS:
-            given, (first, stop) = matmul_op(op), rows_beside(t, some, rows, TILE_ROWS * tiles)
+            given, (first, stop) = matmul_op(op), w_rows_to_prefetch(t, x_rows, rows, TILE_ROWS * tiles)
             for r in range(first, stop):
                 prefetch_lines(w + r * given.row_bytes, w_lines, 64)
             if last == given.columns // 32:
                 for k in range(tiles):
-                    prefetch_lines(y + t * given.y_bytes + 64 * k, some, given.y_bytes)
+                    prefetch_lines(y + t * given.y_bytes + 64 * k, x_rows, given.y_bytes)
 
     return prefetch
 

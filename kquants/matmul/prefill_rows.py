@@ -5,7 +5,7 @@ from typing import Any
 from kquants.compiler.decorators import inline
 from kquants.layout import FEW_ROWS, STRIP
 from kquants.matmul.amx_blocks import multiply_blocks
-from kquants.matmul.groups import of_x
+from kquants.matmul.groups import x_address
 from kquants.matmul.layouts import GROUP, ByteLayout
 from kquants.matmul.prefill_unit import begin_and_end, multiply_unit, widen_x
 from kquants.matmul.scaling import units_of
@@ -25,7 +25,7 @@ def multiply_rows(strategy: Strategy, prefetch: Any) -> Any:
     beside each tile: those of a group lie side by side, and behind the last one the next group.
     """
     tuning, scaling = strategy.tuning, strategy.scaling
-    layout, most, place = strategy.layout(strategy.group, tuning), tuning.prefill_tiles, of_x(scaling)
+    layout, most, place = strategy.layout(strategy.group, tuning), tuning.prefill_tiles, x_address(scaling)
     multiply_most = _multiply_tiles(strategy, most)
     multiply_alone = _multiply_tiles(strategy, 1) if most > 1 else multiply_most
     widens, group_bytes, x_bytes, tile_bytes = layout.WIDENS_X, scaling.X_GROUP_BYTES, layout.x_bytes, layout.tile_bytes
@@ -37,20 +37,20 @@ def multiply_rows(strategy: Strategy, prefetch: Any) -> Any:
     ) -> None:
         dots, y_bytes = unpacked + STRIP * tile_bytes, sum_bytes(rows)
         for t in range(0, rows, ROWS_AT_ONCE):
-            some, (x, x_scales) = min(ROWS_AT_ONCE, rows - t), place(op, rows, t, b)
-            prefetch(op, last, rows, t, some, tiles, next_w, y)
+            x_rows, (x, x_scales) = min(ROWS_AT_ONCE, rows - t), place(op, rows, t, b)
+            prefetch(op, last, rows, t, x_rows, tiles, next_w, y)
             ahead = x + x_ahead * group_bytes if rows > FEW_ROWS else 0
             if widens:
                 first = b % GROUP
-                for r in range(some):
+                for r in range(x_rows):
                     widen_x(x - 32 * first + r * group_bytes, dots + r * x_bytes)
                 x = dots + 64 * first
             for k in range(0, tiles, most):
                 tile, y_tile = unpacked + k * tile_bytes, sums + k * y_bytes + 64 * t
                 if tiles - k >= most:
-                    multiply_most(last - b, some, tile, x, x_scales, ahead, y_tile, y_bytes, dots)
+                    multiply_most(last - b, x_rows, tile, x, x_scales, ahead, y_tile, y_bytes, dots)
                 else:
-                    multiply_alone(last - b, some, tile, x, x_scales, ahead, y_tile, y_bytes, dots)
+                    multiply_alone(last - b, x_rows, tile, x, x_scales, ahead, y_tile, y_bytes, dots)
                 if ahead != 0:
                     ahead += x_share
 

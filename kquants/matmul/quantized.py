@@ -16,19 +16,19 @@ Op arguments: MatmulOp. One unit is one tile of 16 rows of W; x lies in groups, 
 from kquants.compiler.decorators import inline, kernel
 from kquants.formats.quantized import QUANTIZED
 from kquants.layout import DOTS_BYTES, FEW_ROWS, PREPARED, SHARE_BYTES, STRIP, TILE_ROWS
-from kquants.matmul.decode import decode_of, interleave_x_of, share_of_next
+from kquants.matmul.decode import decode_of, interleave_x_of, next_matmul_share
 from kquants.matmul.groups import matmul_op, tile_address
 from kquants.matmul.prefill import prefill_of
 from kquants.matmul.split_k import part_count
 from kquants.matmul.strategy import Strategy, strategy_of
-from kquants.matmul.sums import put, sum_bytes
+from kquants.matmul.sums import sum_bytes, write_or_add
 from kquants.simd import copy, load_f32x16, load_i64, prefetch_to_write, store_i64
 from kquants.threadpool.interpreter import row_count
 from kquants.tuning import tuning
 
 
 @inline
-def claim_y(op: int, rows: int, first: int, last: int) -> None:
+def prefetch_output(op: int, rows: int, first: int, last: int) -> None:
     """Prefetch the y of tiles `first` … `last` - 1, to write it.
 
     A store beside the weights that finds its line in no cache costs more than itself, as does any access to a page of
@@ -45,13 +45,14 @@ def define_matmul(name: str, strategy: Strategy) -> None:
     """Register the kernel `matmul_NAME` of a strategy."""
     few, decode, prefill = strategy.decode_rows, decode_of(strategy), prefill_of(strategy)
     parts_of, interleave_x = part_count(strategy.split_k, strategy.tuning.split_k_bytes), interleave_x_of(strategy)
-    unpacked_bytes, claimed = strategy.layout(strategy.group, strategy.tuning).tile_bytes, strategy.tuning.claimed_tiles
+    unpacked_bytes = strategy.layout(strategy.group, strategy.tuning).tile_bytes
+    prefetched_tiles = strategy.tuning.output_prefetch_tiles
 
     @kernel(f"matmul_{name}")
     def matmul(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         rows, given = row_count(op, batch), matmul_op(op)
         row_bytes = given.row_bytes
-        parts, (end, onward) = parts_of(given.columns, row_bytes), share_of_next(op, scratch)
+        parts, (end, next_offset) = parts_of(given.columns, row_bytes), next_matmul_share(op, scratch)
         sums = scratch + SHARE_BYTES + 63 & ~63
         last_rows = sums + STRIP * (2 * sum_bytes(rows) + unpacked_bytes) + DOTS_BYTES
         x = last_rows + TILE_ROWS * row_bytes + 63 & ~63
@@ -71,15 +72,15 @@ def define_matmul(name: str, strategy: Strategy) -> None:
                 copy(last_rows, w, left * row_bytes)
                 w, tiles = last_rows, 1
             if rows <= few:
-                if (unit - first) % claimed == 0:
-                    claim_y(op, rows, unit, min(unit + claimed, last))
-                decode(parts, rows, op, w, row_bytes, sums, x, tile_address(op, unit), end, onward)
+                if (unit - first) % prefetched_tiles == 0:
+                    prefetch_output(op, rows, unit, min(unit + prefetched_tiles, last))
+                decode(parts, rows, op, w, row_bytes, sums, x, tile_address(op, unit), end, next_offset)
             else:
                 prefill(op, rows, w, row_bytes, tiles, y, sums)
             for t in range(rows):
                 for k in range(tiles):
                     v, at = load_f32x16(sums + k * sum_bytes(rows) + 64 * t), y + t * given.y_bytes + 64 * k
-                    put(at, v, min(left - k * TILE_ROWS, TILE_ROWS), given.accumulate)
+                    write_or_add(at, v, min(left - k * TILE_ROWS, TILE_ROWS), given.accumulate)
             unit += tiles
 
 

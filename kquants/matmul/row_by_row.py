@@ -19,7 +19,7 @@ from kquants.formats.unpacking import Format, Values
 from kquants.matmul.prefetch import Prefetcher
 from kquants.matmul.split_k import XParts
 from kquants.matmul.super_blocks import powers_of_two
-from kquants.simd import at, call, computed_here, joined, load, pick
+from kquants.simd import at, call, computed_here, joined, load, shuffle
 
 _BYTE, _INT16, _INT = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _SCALES, _BYTES = ir.VectorType(_BYTE, 16), ir.VectorType(_BYTE, 32)
@@ -52,13 +52,13 @@ class _XSuperBlock:
         self._b, self._x = b, x
         powers = b.bitcast(powers_of_two(b, load(b, at(b, x_scales, EXPONENTS_TWICE), _INTS)), _INT16S)
         half_sums = load(b, at(b, x_scales, HALF_SUMS), _INT16S)
-        self._powers, self._half_sums = (computed_here(b, pick(b, v, v, _HALVES_APART)) for v in (powers, half_sums))
+        self._powers, self._half_sums = (computed_here(b, shuffle(b, v, v, _HALVES_APART)) for v in (powers, half_sums))
 
     def multiply(self, row: Value, prefetcher: Prefetcher) -> Value:
         """The products with the super-block of a row at an address, scaled, in several lanes."""
         b = self._b
         scales = load(b, at(b, row, q6_k.SCALES_AT), _SCALES)
-        scales = b.sext(pick(b, scales, scales, _HALVES_APART), _INT16S)
+        scales = b.sext(shuffle(b, scales, scales, _HALVES_APART), _INT16S)
         # The sums of x have their powers already.
         minus = b.mul(_madd(b, scales, self._half_sums), ir.Constant(_INTS, [q6_k.OFFSET] * 8))
         scaled, total = b.mul(scales, self._powers), ir.Constant(_INTS, None)
@@ -76,13 +76,13 @@ def _sums(b: ir.IRBuilder, totals: list[Value]) -> Value:
 
     def pair_sums(x: Value, y: Value) -> Value:
         places = [4 * half + 8 * of_y + i for half in (0, 1) for of_y in (0, 1) for i in (0, 2)]
-        return b.add(pick(b, x, y, places), pick(b, x, y, [place + 1 for place in places]))
+        return b.add(shuffle(b, x, y, places), shuffle(b, x, y, [place + 1 for place in places]))
 
     for _ in range(2):
         totals = [pair_sums(x, y) for x, y in zip(totals[::2], totals[1::2], strict=True)]
     halves = [[4 * half + 8 * of_y + i for of_y in (0, 1) for i in range(4)] for half in (0, 1)]
     pairs = zip(totals[::2], totals[1::2], strict=True)
-    return joined(b, [b.add(*(pick(b, x, y, half) for half in halves)) for x, y in pairs])
+    return joined(b, [b.add(*(shuffle(b, x, y, half) for half in halves)) for x, y in pairs])
 
 
 def _madd(b: ir.IRBuilder, x: Value, y: Value) -> Value:

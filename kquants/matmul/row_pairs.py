@@ -29,7 +29,7 @@ from kquants.matmul.prefetch import Prefetcher
 from kquants.matmul.scaling import scaling_of
 from kquants.matmul.split_k import XParts
 from kquants.matmul.super_blocks import IntegerScales
-from kquants.simd import F32, I8_64, I32, at, joined, load, pick
+from kquants.simd import F32, I8_64, I32, at, joined, load, shuffle
 from kquants.simd.dot4 import start_dot4
 from kquants.simd.dot_accumulator import DotAccumulator
 
@@ -41,7 +41,7 @@ _FIRST = [0, 1, 2, 3, 8, 9, 10, 11]
 """The first row of each pair; the other is four rows further on: so sums of 32 bits end in the order of the rows."""
 
 _PLACES = [([*_FIRST, *(row + 4 for row in _FIRST)]).index(row) for row in range(TILE_ROWS)]
-"""Where sums of 16 bits have each row."""
+"""Lane of each row in int16 sums."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class _RowPair(Tile):
         return PackedBytes(b, self.columns[begin])
 
     def word(self, offset: int) -> Words:
-        """Nothing."""
+        """Zeros: this view has no scales."""
         return Words(self.b, ir.Constant(I32.vector, None))
 
     def half(self, offset: int) -> Floats:
-        """Nothing."""
+        """Zeros: this view has no scales."""
         return Floats(self.b, ir.Constant(F32.vector, None))
 
 
@@ -69,7 +69,7 @@ class _ScalesOnly(Tile):
     """16 rows; formats find their scales there, but no weights."""
 
     def packed(self, offset: int) -> PackedBytes:
-        """Nothing."""
+        """Zeros: this view has no weights."""
         return PackedBytes(self.b, [ir.Constant(I8_64.vector, None)] * 4)
 
     def half(self, offset: int) -> Floats:
@@ -98,7 +98,7 @@ class _PairSums:
         self.waiting.append(v)
 
     def of_rows(self) -> Value:
-        """Those of 16 rows: of int32 in their order, of int16 as _PLACES tell."""
+        """The sums of 16 rows: int32 in the order of the rows, int16 in the lanes of _PLACES."""
         return joined(self.b, [self.b.bitcast(v, self.kind) for v in self.waiting])
 
     def _added(self, x: Value, y: Value) -> Value:
@@ -113,7 +113,7 @@ class _PairSums:
             ]
             for first in (0, half // 2)
         ]
-        total = b.add(*(b.bitcast(pick(b, x, y, side), self.kind) for side in sides))
+        total = b.add(*(b.bitcast(shuffle(b, x, y, side), self.kind) for side in sides))
         return b.bitcast(total, ir.VectorType(ir.IntType(2 * x.type.element.width), half))
 
 
@@ -150,7 +150,7 @@ def multiply_row_pairs(
                 totals = [b.add(totals[0], scaling.minus_offset(b, of_row_scales, unit))]
             if exact:
                 first, second = totals
-                both = pick(b, first, second, [place + of_second for place in _PLACES for of_second in (0, 16)])
+                both = shuffle(b, first, second, [place + of_second for place in _PLACES for of_second in (0, 16)])
                 sums[0] = exact.add_paired(b, sums[0], b.bitcast(both, I32.vector), values, of_row_scales, unit)
             else:
                 sums[0] = scaling.add(b, sums[0], totals, values, of_row_scales, unit)
@@ -160,7 +160,7 @@ def multiply_row_pairs(
 def _twice(b: ir.IRBuilder, x: XParts, offset: int) -> Value:
     """16 bytes of x for both rows."""
     sixteen = load(b, x.at(offset).address, _HALF)
-    return pick(b, sixteen, sixteen, [*range(16)] * 2)
+    return shuffle(b, sixteen, sixteen, [*range(16)] * 2)
 
 
 def _products(

@@ -19,7 +19,7 @@ from numba import types
 from kquants.compiler.decorators import inline
 from kquants.formats.packed_bytes import Value
 from kquants.layout import TILE_ROWS, X_GROUP
-from kquants.simd import F32, I32, VectorType, at, define, load, pick, pointer, times
+from kquants.simd import F32, I32, VectorType, at, define, load, pointer, shuffle, times
 
 
 def part_count(split_k: tuple[int, ...], tile_bytes: tuple[int, int]) -> Any:
@@ -65,7 +65,7 @@ class XParts:
     def load(self, word: ir.Type, of: Callable[[Value], Value] = lambda words: words) -> Value:
         """For each lane its word of x, or `of` of all words: lane i has part i % parts of a row of W."""
         words = of(load(self.b, self.address, ir.VectorType(word, self.parts)))
-        return pick(self.b, words, words, [lane % self.parts for lane in range(TILE_ROWS)])
+        return shuffle(self.b, words, words, [lane % self.parts for lane in range(TILE_ROWS)])
 
 
 def _load_strided(b: ir.IRBuilder, address: Value, stride: Value, count: int, element: VectorType) -> list[Value]:
@@ -75,11 +75,11 @@ def _load_strided(b: ir.IRBuilder, address: Value, stride: Value, count: int, el
 def _in_turn(b: ir.IRBuilder, vectors: list[Value], first: int, count: int) -> Value:
     """`count` words of each vector from `first` on: one of each, then the next of each."""
     if len(vectors) == 1:
-        return pick(b, vectors[0], vectors[0], range(first, first + count))
+        return shuffle(b, vectors[0], vectors[0], range(first, first + count))
     half = len(vectors) // 2
     low, high = (_in_turn(b, some, first, count) for some in (vectors[:half], vectors[half:]))
     lanes = [half * word + lane + side for word in range(count) for side in (0, half * count) for lane in range(half)]
-    return pick(b, low, high, lanes)
+    return shuffle(b, low, high, lanes)
 
 
 def interleave(parts: int) -> Any:
@@ -106,10 +106,10 @@ def add_parts(parts: int) -> Any:
         vectors = _load_strided(b, sums, stride, parts, F32)
         total: Value = None
         for part in range(parts):
-            found = [pick(b, v, v, range(part, TILE_ROWS, parts)) for v in vectors]
+            found = [shuffle(b, v, v, range(part, TILE_ROWS, parts)) for v in vectors]
             while len(found) > 1:
                 both = range(2 * found[0].type.count)
-                found = [pick(b, x, y, both) for x, y in zip(found[::2], found[1::2], strict=True)]
+                found = [shuffle(b, x, y, both) for x, y in zip(found[::2], found[1::2], strict=True)]
             total = b.fadd(total, found[0]) if part else found[0]
         b.store(total, pointer(b, y, F32.vector), align=64)
 

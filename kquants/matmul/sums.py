@@ -25,8 +25,8 @@ from kquants.simd import (
     load_f32x16,
     load_f32x16_part,
     of_tuple,
-    pick,
     pointer,
+    shuffle,
     splat_f32,
     store_f32x16,
     store_f32x16_part,
@@ -61,8 +61,8 @@ def clear(sums: int, end: int) -> None:
 
 
 @inline
-def put(y: int, v: Vector, count: int, accumulate: int) -> None:
-    """Write the first `count` lanes to y, or add them to what is there."""
+def write_or_add(y: int, v: Vector, count: int, accumulate: int) -> None:
+    """Write the first `count` lanes of v to y, or add them to y if `accumulate` is not 0."""
     if count == TILE_ROWS:
         store_f32x16(y, add_f32(load_f32x16(y), v) if accumulate else v)
     else:
@@ -74,7 +74,7 @@ def _places(b: ir.IRBuilder, sums: Any) -> list[Any]:
 
 
 @define(Registers)
-def no_registers(b: ir.IRBuilder) -> Any:
+def zero_registers(b: ir.IRBuilder) -> Any:
     """A register tile of zeros."""
     return as_tuple(b, [ir.Constant(Register.vector, None)] * (W_ROWS * X_ROWS))
 
@@ -87,7 +87,7 @@ def load_registers(b: ir.IRBuilder, sums: Any) -> Any:
 
 @define(types.none, types.int64, Registers)
 def store_registers(b: ir.IRBuilder, sums: Any, registers: Any) -> None:
-    """Store one there."""
+    """Store a register tile at `sums`."""
     for place, v in zip(_places(b, sums), of_tuple(b, registers), strict=True):
         b.store(v, pointer(b, place, v.type), align=4 * REGISTER_LANES)
 
@@ -100,13 +100,13 @@ def whole_tiles(rows: int, of: int) -> int:
 
 @define(F32, types.int64)
 def totals(b: ir.IRBuilder, sums: Any) -> Any:
-    """The sums of a row of x over their lanes, one for each row of W: each is added up as `simd.fold` does it."""
+    """The sums of a row of x over their lanes, one for each row of W: added up as by `simd.reduce_lanes`."""
     vectors, width = [load(b, at(b, sums, 64 * r), F32.vector) for r in range(TILE_ROWS)], TILE_ROWS
     while width > 1:
         # Lanes in groups of `width`, each of one row: their first halves plus their second.
         half, groups = width // 2, range(0, 2 * TILE_ROWS, width)
         halves = [[g + i for g in groups for i in range(first, first + half)] for first in (0, half)]
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [b.fadd(*(pick(b, x, y, lanes) for lanes in halves)) for x, y in pairs]
+        vectors = [b.fadd(*(shuffle(b, x, y, lanes) for lanes in halves)) for x, y in pairs]
         width = half
     return vectors[0]

@@ -43,7 +43,7 @@ from kquants.formats.packed_bytes import Value
 from kquants.formats.unpacking import Format, Values, is_signed, offset_of
 from kquants.layout import LARGEST_SUM, SUPER_GROUP_BYTES, TILE_ROWS
 from kquants.matmul.split_k import XParts
-from kquants.simd import F32, I32, at, fma, load, pick, times
+from kquants.simd import F32, I32, at, fma, load, shuffle, times
 from kquants.simd.dot2 import HAS_INT16_DOT, dot2, high_int16, low_int16, pair_int16
 from kquants.simd.dot4 import VIA_INT16, start_dot4, start_dot4_via_int16
 from kquants.simd.dot_accumulator import DotAccumulator
@@ -80,7 +80,7 @@ class IntegerScales:
     def start_scaled(
         self, b: ir.IRBuilder, sums: Value, factors: Value, x: XParts, unit: Value | int, sub_block: int
     ) -> DotAccumulator:
-        """The same of a format with factors, but it begins with A, and products are scaled as they come to it."""
+        """As `start`, for formats with factors: the accumulator starts at A and each product is scaled when added."""
         at_exponent = self._factors_at(b, factors, x, unit, sub_block)
         return start_dot4_via_int16(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, sub_block), at_exponent)
 
@@ -161,7 +161,7 @@ class IntegerScales:
 
         def of_sub_block(which: int) -> Value:
             lanes = [i & ~1 | which if twice or i % 2 == 0 else len(all_lanes) for i in all_lanes]
-            return pick(b, pairs, nothing, lanes)
+            return shuffle(b, pairs, nothing, lanes)
 
         return [of_sub_block(which) for which in range(self.SUB_BLOCKS)]
 

@@ -9,7 +9,7 @@ from kquants.formats.packed_bytes import Value
 from kquants.formats.tiles import tile_at
 from kquants.formats.unpacking import HalfBlock
 from kquants.matmul.layouts import ByteLayout
-from kquants.matmul.prefetch import Prefetcher, beyond
+from kquants.matmul.prefetch import Prefetcher, addresses_at
 from kquants.simd import define
 
 
@@ -23,7 +23,7 @@ def store_tile(layout: ByteLayout) -> Any:
 
     @define(types.none, *[types.int64] * 5)
     def store(b: ir.IRBuilder, w: Value, stride: Value, next_tiles: Value, weights: Value, scales: Value) -> None:
-        starts = beyond(b, next_tiles, tuning.prefill_prefetch)
+        starts = addresses_at(b, next_tiles, tuning.prefill_prefetch)
         prefetcher = Prefetcher(b, fmt.BLOCK_BYTES, starts, tuning.prefetch_level, steps=2 * fmt.BLOCKS)
         unpacker = layout.unpacker(b, layout, weights, scales)
         for found in fmt.unpack(tile_at(b, w, stride, fmt.BLOCK_BYTES)):

@@ -16,7 +16,7 @@
 | `I8_64` | 64    | one block of two rows               |
 
 Kernels call operations on such values (`add_f32`, `load_f32x16`, …). Functions that take an LLVM builder `b` first
-(`at`, `load`, `splat`, `fold`, …) run while a kernel is compiled; operations are made of them.
+(`at`, `load`, `splat`, `reduce_lanes`, …) run while a kernel is compiled; operations are made of them.
 
 Operations emit plain LLVM vector instructions, which LLVM lowers to those of the CPU (two AVX2 registers, four NEON
 registers, …). Only dot products (here and in `kquants.matmul`) and permutations of bytes name an instruction.

@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.compiler import cpu
-from kquants.simd.vectors import I8, I32, call, define, joined, pick, splat, split
+from kquants.simd.vectors import I8, I32, call, define, joined, shuffle, splat, split
 
 _BYTE = ir.IntType(8)
 _SHORTS = ir.VectorType(ir.IntType(16), 16)
@@ -57,10 +57,10 @@ def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
 
 def look_up(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
     """Each byte of the index, 0 … 15, looked up in a table of 16 int8."""
-    shuffle = _byte_shuffle(index.type.count)
-    if shuffle is None:
+    instruction = _byte_shuffle(index.type.count)
+    if instruction is None:
         return _choose(b, table, index)
-    size, name = shuffle
+    size, name = instruction
     values = ir.Constant(ir.VectorType(_BYTE, size), [v % 256 for v in table] * (size // 16))
     return joined(b, [call(b, name, values.type, values, v) for v in split(b, index, index.type.count // size)])
 
@@ -83,5 +83,5 @@ def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
         starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
         return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
     bits = ir.Constant(kind, [1 << (first + i) % 8 for i in range(4)] * 16)
-    bit = b.and_(pick(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
+    bit = b.and_(shuffle(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
     return b.select(b.icmp_unsigned("!=", bit, zero), mask, zero)

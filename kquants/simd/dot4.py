@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from kquants.compiler.cpu import has, lowering
-from kquants.simd import joined, pick
+from kquants.simd import joined, shuffle
 from kquants.simd.dot4_madd import Madd128, Madd256, Madd512
 from kquants.simd.dot_accumulator import DotAccumulator, every_lane
 
@@ -84,7 +84,7 @@ class _Plain(DotAccumulator):
         self._sums[i] = b.add(self._sums[i], self._pair_sums(self._pair_sums(products)))
 
     def _pair_sums(self, x: Any) -> Any:
-        return self._b.add(*(pick(self._b, x, x, range(k, x.type.count, 2)) for k in (0, 1)))
+        return self._b.add(*(shuffle(self._b, x, x, range(k, x.type.count, 2)) for k in (0, 1)))
 
 
 _LOWERINGS: dict[str, Callable[..., DotAccumulator]] = {

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.compiler import cpu, old_x86
-from kquants.simd.vectors import F32, I32, call, define, fold, lanes_below, splat
+from kquants.simd.vectors import F32, I32, call, define, lanes_below, reduce_lanes, splat
 
 _SHORT, _INT, _FLOAT = ir.IntType(16), ir.IntType(32), ir.FloatType()
 _FMA = not cpu.is_x86() or cpu.has("fma")
@@ -69,7 +69,7 @@ min_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.minnum.v16f32", F3
 abs_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.fabs.v16f32", F32.vector, x))
 round_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.rint.v16f32", F32.vector, x))
 square_root = define(types.float32, types.float32)(lambda b, x: call(b, "llvm.sqrt.f32", _FLOAT, x))
-sum_f32 = define(types.float32, F32)(lambda b, x: fold(b, x, b.fadd))
+sum_f32 = define(types.float32, F32)(lambda b, x: reduce_lanes(b, x, b.fadd))
 
 
 @define(types.float32, F32)
@@ -81,7 +81,7 @@ def first_f32(b: ir.IRBuilder, x: Any) -> Any:
 @define(types.float32, F32)
 def largest_f32(b: ir.IRBuilder, x: Any) -> Any:
     """The largest lane."""
-    return fold(b, x, lambda p, q: call(b, f"llvm.maxnum.v{p.type.count}f32", p.type, p, q))
+    return reduce_lanes(b, x, lambda p, q: call(b, f"llvm.maxnum.v{p.type.count}f32", p.type, p, q))
 
 
 @define(F32, F32, types.int64, types.float32)

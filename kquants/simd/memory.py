@@ -85,7 +85,7 @@ def emit_prefetch(b: ir.IRBuilder, address: Any, level: PrefetchLevel, *, to_wri
 
 
 prefetch_to_write = define(types.none, types.int64)(
-    lambda b, address: emit_prefetch(b, address, PrefetchLevel.FIRST, to_write=True)
+    lambda b, address: emit_prefetch(b, address, PrefetchLevel.L1, to_write=True)
 )
 prefetch = define(types.none, types.int64)(lambda b, address: emit_prefetch(b, address, tuning().prefetch_level))
 prefetch_once = define(types.none, types.int64)(

@@ -78,7 +78,7 @@ def call(b: ir.IRBuilder, name: str, result: ir.Type, *values: Any) -> Any:
 def splat(b: ir.IRBuilder, value: Any, lanes: int = 16) -> Any:
     """A value in all lanes."""
     one = b.insert_element(ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined), value, _INT(0))
-    return pick(b, one, one, [0] * lanes)
+    return shuffle(b, one, one, [0] * lanes)
 
 
 def opaque(b: ir.IRBuilder, v: Any) -> Any:
@@ -105,26 +105,26 @@ _INTERLEAVED = [[first + i // 2 + 16 * (i % 2) for i in range(16)] for first in 
 def split(b: ir.IRBuilder, v: Any, count: int) -> list[Any]:
     """A vector in `count` equal parts."""
     n = v.type.count // count
-    return [pick(b, v, v, range(i, i + n)) for i in range(0, v.type.count, n)]
+    return [shuffle(b, v, v, range(i, i + n)) for i in range(0, v.type.count, n)]
 
 
 def joined(b: ir.IRBuilder, parts: list[Any]) -> Any:
     """The concatenation of vectors, whose number is a power of two: the inverse of `split`."""
     while len(parts) > 1:
         lanes = range(2 * parts[0].type.count)
-        parts = [pick(b, parts[i], parts[i + 1], lanes) for i in range(0, len(parts), 2)]
+        parts = [shuffle(b, parts[i], parts[i + 1], lanes) for i in range(0, len(parts), 2)]
     return parts[0]
 
 
 def transposed(b: ir.IRBuilder, rows: list[Any]) -> list[Any]:
     """The transpose of 16 vectors of 16 lanes: vector i has lane i of each."""
     for _ in range(4):  # interleaving the first half with the second, log2(16) times, is a transpose
-        rows = [pick(b, x, y, lanes) for x, y in zip(rows[:8], rows[8:], strict=True) for lanes in _INTERLEAVED]
+        rows = [shuffle(b, x, y, lanes) for x, y in zip(rows[:8], rows[8:], strict=True) for lanes in _INTERLEAVED]
     return rows
 
 
-def pick(b: ir.IRBuilder, x: Any, y: Any, lanes: Iterable[int]) -> Any:
-    """A shuffle: a vector of the given lanes of x and y, where the lanes of y are numbered after those of x."""
+def shuffle(b: ir.IRBuilder, x: Any, y: Any, lanes: Iterable[int]) -> Any:
+    """A vector of the given lanes of x and y, where the lanes of y are numbered after those of x."""
     return b.shuffle_vector(x, y, _mask(tuple(lanes)))
 
 
@@ -134,16 +134,16 @@ def _mask(lanes: tuple[int, ...]) -> ir.Constant:
     return ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes))
 
 
-def fold(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
+def reduce_lanes(b: ir.IRBuilder, v: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Reduce all lanes in one fixed tree: lane i with lane i + n/2, then the halves of the result, and so on."""
     n = v.type.count
     while n > 1:
         n //= 2
-        v = combine(pick(b, v, v, range(n)), pick(b, v, v, range(n, 2 * n)))
+        v = combine(shuffle(b, v, v, range(n)), shuffle(b, v, v, range(n, 2 * n)))
     return b.extract_element(v, _INT(0))
 
 
-def of_each(b: ir.IRBuilder, vectors: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+def reduce_each(b: ir.IRBuilder, vectors: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Reduce several vectors at once. Of 16 vectors, lane i of the result combines all lanes of vector i: adjacent
     lanes first, then pairs of these, and so on.
 
@@ -159,7 +159,7 @@ def of_each(b: ir.IRBuilder, vectors: list[Any], combine: Callable[[Any, Any], A
         stay = [lane + 16 * is_second for lane, is_second in enumerate(second)]
         come = [(lane ^ distance) + 16 * is_second for lane, is_second in enumerate(second)]
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [combine(pick(b, x, y, stay), pick(b, x, y, come)) for x, y in pairs]
+        vectors = [combine(shuffle(b, x, y, stay), shuffle(b, x, y, come)) for x, y in pairs]
     return vectors[0]
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.cpus
 _LONG = ir.IntType(64)
 
 
-WITH_AMX = replace(tuning(), amx=True, decode_rows=8, prefill_tiles=1, winograd=False, largest_x=127)
+WITH_AMX = replace(tuning(), amx=True, decode_rows=8, prefill_tiles=1, winograd=False, activation_int8_max=127)
 """This CPU, if it had AMX."""
 
 

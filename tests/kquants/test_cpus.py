@@ -107,7 +107,7 @@ def usual_bits(models: list[Path], bits: list[str]) -> list[str]:
 
     On such a CPU with AVX-512 VNNI, of no maker that is known, if this one has other activations.
     """
-    return bits if tuning().largest_x == 127 else python_with("AVX-512 VNNI", LOGITS, *models).splitlines()
+    return bits if tuning().activation_int8_max == 127 else python_with("AVX-512 VNNI", LOGITS, *models).splitlines()
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
@@ -117,11 +117,11 @@ def test_models_have_the_same_bits_in_each_lowering(
     found = python_with(lowering, LOGITS, *models).splitlines()
     if "Zen 4" not in lowering:
         assert found == usual_bits
-    elif tuning().largest_x == 120:
+    elif tuning().activation_int8_max == 120:
         assert found == bits
     else:  # no other CPU has these activations, which Q4_K and Q6_K are multiplied by
         assert found[:2] + found[4:] == bits[:2] + bits[4:]
 
 
 def test_largest_activations_are_127_but_for_winograds_inner_product() -> None:
-    assert {(record.winograd, record.largest_x) for record in RECORDS} == {(False, 127), (True, 120)}
+    assert {(record.winograd, record.activation_int8_max) for record in RECORDS} == {(False, 127), (True, 120)}

@@ -55,7 +55,7 @@ def test_ties_go_to_even_and_extremes_stay_inside(n: int) -> None:
 
 
 def test_ties_of_super_blocks_go_to_even() -> None:
-    x, largest = np.zeros((1, 256), F32), tuning().largest_x
+    x, largest = np.zeros((1, 256), F32), tuning().activation_int8_max
     x[0].reshape(-1, 32)[:, :8] = [largest, *TIES[1:-1], 0.5 - largest]
     to = quantize(x)
     assert to.super_q8[256:260].view(F32) == 1 / 8, "else there are no ties"
@@ -69,7 +69,8 @@ def test_the_largest_of_super_blocks_is_that_of_the_tuning() -> None:
     x[0, ::64], x[1, 1::64] = 3e38, -3e-30  # few enough for their sum not to matter
     to = quantize(x)
     q = to.super_q8[: 2 * SUPER_GROUP_BYTES].view(np.int8).reshape(2, -1)[:, :256]
-    assert set(q[0].tolist()) == {0, tuning().largest_x} and set(q[1].tolist()) == {0, -tuning().largest_x}
+    largest = tuning().activation_int8_max
+    assert set(q[0].tolist()) == {0, largest} and set(q[1].tolist()) == {0, -largest}
     to.check(x)
 
 
@@ -102,7 +103,7 @@ def test_nan_and_inf_show_in_the_scale_of_their_block_alone(bad: float, at: int)
 def test_super_blocks_lose_half_a_step_and_fit_their_products(x: Array) -> None:
     rows = SuperRows.of(x.reshape(1, 256))
     quantize(x.reshape(1, 256)).check(x.reshape(1, 256))
-    assert np.abs(rows.q).max() <= tuning().largest_x
+    assert np.abs(rows.q).max() <= tuning().activation_int8_max
     assert np.abs(rows.q).reshape(16, 16).sum(1).max() <= LARGEST_SUM
     steps = (rows.d * 2.0**rows.exponents).reshape(8, 1)
     error = np.abs(rows.q.reshape(8, 32) * steps - x.reshape(8, 32))

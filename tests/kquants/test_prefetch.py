@@ -33,12 +33,12 @@ from support.model_file import ModelFile
 
 @compile_kernel
 def reading(op: int, scratch: int, result: int) -> None:
-    end, onward = decode.share_of_next(op, scratch)
+    end, next_offset = decode.next_matmul_share(op, scratch)
     store_i64(result, end)
-    store_i64(result + 8, onward)
+    store_i64(result + 8, next_offset)
 
 
-def share_of_next(op: int, scratch: int) -> tuple[int, int]:
+def next_matmul_share(op: int, scratch: int) -> tuple[int, int]:
     """Where a thread's share of an op ends, and how far from there it reads on."""
     result = np.zeros(2, np.int64)
     reading(op, scratch, result.ctypes.data)
@@ -63,7 +63,7 @@ def test_every_line_is_prefetched_once_from_each_address(
     turned: list[list[tuple[int, PrefetchLevel]]] = []
     monkeypatch.setattr(prefetch, "emit_prefetch", lambda b, address, level: turned[-1].append((address, level)))
     starts, rows, builder = [3_000_000, 5_000_032], [7_000_000, 9_000_002], Sums()
-    given: Any = prefetch.Prefetcher(builder, size, starts, PrefetchLevel.SECOND, steps, rows)  # type: ignore[arg-type]
+    given: Any = prefetch.Prefetcher(builder, size, starts, PrefetchLevel.L2, steps, rows)  # type: ignore[arg-type]
     for _ in range(steps):
         with pytest.raises(AssertionError):
             given.finish()
@@ -73,14 +73,14 @@ def test_every_line_is_prefetched_once_from_each_address(
     lines = range(0, TILE_ROWS * size, 64)
     for address in starts:
         found = [line for turn in turned for line in turn if 0 <= line[0] - address < 1_000_000]
-        assert found == [(address + at, PrefetchLevel.SECOND) for at in lines]
+        assert found == [(address + at, PrefetchLevel.L2) for at in lines]
     for row in rows:
         near = [line for turn in turned for line in turn if 0 <= line[0] - row < 1_000_000]
         found_lines, first = {address // 64 for address, _ in near}, (row + size + 63) // 64
         needed = {*range(first, (row + 2 * size - 1) // 64 + 1)}  # the line before came with the one before
         assert needed <= found_lines <= needed | {max(needed) + 1} and len(near) == len(found_lines)
-        assert {level for _, level in near} == {PrefetchLevel.FIRST}
-    for level in (PrefetchLevel.FIRST, PrefetchLevel.SECOND):
+        assert {level for _, level in near} == {PrefetchLevel.L1}
+    for level in (PrefetchLevel.L1, PrefetchLevel.L2):
         counts = [sum(near == level for _, near in turn) for turn in turned]
         assert max(counts) - min(counts) <= 1
 
@@ -107,7 +107,7 @@ def test_intels_are_known_by_their_names(
         assert cpu.is_intel() == is_intel, name
 
 
-@pytest.mark.parametrize(("level", "number"), [("NON_TEMPORAL", 0), ("SECOND", 2), ("FIRST", 3)])
+@pytest.mark.parametrize(("level", "number"), [("NON_TEMPORAL", 0), ("L2", 2), ("L1", 3)])
 def test_a_prefetch_names_its_level_as_llvm_does(level: str, number: int) -> None:
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(64)]), "f")
     builder = ir.IRBuilder(function.append_basic_block())
@@ -172,16 +172,16 @@ def test_decode_prefetches_the_next_tile_and_beyond_a_share_in_the_next_product(
     y = aligned(1, 64)  # sums are stored as whole cache lines
 
     @compile_kernel
-    def run(w: int, stride: int, near: int, end: int, onward: int, x: int, y: int) -> None:
-        store(y, multiply(zeros(), w, stride, near, end, onward, x, x))
+    def run(w: int, stride: int, near: int, end: int, next_offset: int, x: int, y: int) -> None:
+        store(y, multiply(zeros(), w, stride, near, end, next_offset, x, x))
 
-    end, onward, distances = 1_000_000, 7_000_000, strategy.decode_prefetch(parts)
+    end, next_offset, distances = 1_000_000, 7_000_000, strategy.decode_prefetch(parts)
     assert distances == SPLIT[6] or name != "Q6_K" or parts == 1
     following = [w.ctypes.data + fmt.BLOCK_BYTES * (row + 1) for row in range(TILE_ROWS)] if each_row else []
-    soon = [start + 63 + line + PrefetchLevel.FIRST for start in following for line in range(0, fmt.BLOCK_BYTES, 64)]
+    soon = [start + 63 + line + PrefetchLevel.L1 for start in following for line in range(0, fmt.BLOCK_BYTES, 64)]
     for near in (end - 64_000, *(end - d + offset for d in distances for offset in (-64, 0)), end + 64_000):
-        run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, onward, x.ctypes.data, y.ctypes.data)
-        starts = [at + (onward if at >= end else 0) for at in (near + distance for distance in distances)]
+        run(w.ctypes.data, fmt.BLOCK_BYTES, near, end, next_offset, x.ctypes.data, y.ctypes.data)
+        starts = [at + (next_offset if at >= end else 0) for at in (near + distance for distance in distances)]
         level = tuned.decode_prefetch_level
         assert log.lines() == sorted(lines(fmt, *((start, level) for start in starts)) + soon)
 
@@ -203,8 +203,8 @@ def test_prefill_prefetches_the_next_tiles(log: PrefetchLog) -> None:
 
 
 @compile_kernel
-def rows_beside(t: int, some: int, rows: int, w_rows: int, result: int) -> None:
-    first, stop = prefill.rows_beside(t, some, rows, w_rows)
+def w_rows_to_prefetch(t: int, x_rows: int, rows: int, w_rows: int, result: int) -> None:
+    first, stop = prefill.w_rows_to_prefetch(t, x_rows, rows, w_rows)
     store_i64(result, first)
     store_i64(result + 8, stop)
 
@@ -215,7 +215,7 @@ def test_prefill_prefetches_each_row_of_the_next_columns_once(rows: int, tiles: 
     found, shares, at_once = [], [], prefill_rows.ROWS_AT_ONCE
     for t in range(0, rows, at_once):
         result = np.zeros(2, np.int64)
-        rows_beside(t, min(at_once, rows - t), rows, TILE_ROWS * tiles, result.ctypes.data)
+        w_rows_to_prefetch(t, min(at_once, rows - t), rows, TILE_ROWS * tiles, result.ctypes.data)
         found += range(*result.tolist())
         shares.append(result[1] - result[0])
     assert found == list(range(TILE_ROWS * tiles))
@@ -231,13 +231,13 @@ def product_record(units: int = 0, **arguments: int) -> NDArray[np.int64]:
 
 
 @pytest.mark.parametrize(("rows", "first", "last"), [(1, 0, 64), (1, 7, 9), (2, 3, 67), (8, 0, 2)])
-def test_decode_claims_each_line_of_y_that_its_tiles_write(
+def test_decode_prefetches_each_line_of_y_that_its_tiles_write(
     rows: int, first: int, last: int, log: PrefetchLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quantized, "prefetch_to_write", log.in_place_of_prefetch())
-    claim_y = compile_kernel(quantized.claim_y.py_func)
+    prefetch_output = compile_kernel(quantized.prefetch_output.py_func)
     op = product_record(y=10_000_000, y_bytes=300_032)
-    claim_y(op.ctypes.data, rows, first, last)
+    prefetch_output(op.ctypes.data, rows, first, last)
     assert log.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
 
 
@@ -271,10 +271,10 @@ def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
     then = product_record(units=70, w=50_000_000, row_bytes=1152)
     op = product_record(units=100, w=10_000_000, row_bytes=144, next_matmul=then.ctypes.data)
     header = np.array([66, 2, 3], np.int64)  # a chunk of the second of three shares, taken by the third thread
-    end, onward = share_of_next(op.ctypes.data, header.ctypes.data)
+    end, next_offset = next_matmul_share(op.ctypes.data, header.ctypes.data)
     assert end == 10_000_000 + 66 * 16 * 144
-    assert end + onward == 50_000_000 + 70 * 2 // 3 * 16 * 1152
-    assert share_of_next(then.ctypes.data, header.ctypes.data) == (50_000_000 + 66 * 16 * 1152, 0)
+    assert end + next_offset == 50_000_000 + 70 * 2 // 3 * 16 * 1152
+    assert next_matmul_share(then.ctypes.data, header.ctypes.data) == (50_000_000 + 66 * 16 * 1152, 0)
 
 
 def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:

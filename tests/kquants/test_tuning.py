@@ -31,7 +31,7 @@ def record(pretend: pytest.MonkeyPatch, name: str, features: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "features", "lowering", "maker"),
+    ("name", "features", "lowering", "cpu_name"),
     [
         ("znver5", (*AVX512, *ZEN_4), "AVX-512 VNNI", "znver5"),
         ("znver4", (*AVX512, *ZEN_4), "AVX-512 VNNI", "znver4"),
@@ -48,10 +48,10 @@ def record(pretend: pytest.MonkeyPatch, name: str, features: tuple[str, ...]) ->
     ],
 )
 def test_each_cpu_has_the_record_of_its_class(
-    name: str, features: tuple[str, ...], lowering: str, maker: str, pretend: pytest.MonkeyPatch
+    name: str, features: tuple[str, ...], lowering: str, cpu_name: str, pretend: pytest.MonkeyPatch
 ) -> None:
     found = record(pretend, name, features)
-    assert (found.lowering, found.maker, found.amx) == (lowering, maker, False)
+    assert (found.lowering, found.cpu_name, found.amx) == (lowering, cpu_name, False)
 
 
 def test_amx_and_arm_have_records(pretend: pytest.MonkeyPatch) -> None:
@@ -62,16 +62,16 @@ def test_amx_and_arm_have_records(pretend: pytest.MonkeyPatch) -> None:
         pretend.setattr(cpu, is_it, lambda answer=answer: answer)
     assert record(pretend, "neoverse-v1", ("neon", "dotprod")).lowering == "Arm dot product"
     plain = record(pretend, "cortex-a72", ("neon",))
-    assert (plain.lowering, plain.maker) == ("plain vectors", "Arm")
+    assert (plain.lowering, plain.cpu_name) == ("plain vectors", "Arm")
 
 
 @pytest.mark.parametrize(
     ("name", "features", "read_soon", "read_once"),
     [
-        ("znver5", VNNI, PrefetchLevel.FIRST, PrefetchLevel.NON_TEMPORAL),
-        ("znver4", VNNI, PrefetchLevel.SECOND, PrefetchLevel.SECOND),
-        ("x86-64-v3", AVX2, PrefetchLevel.SECOND, PrefetchLevel.SECOND),
-        ("sapphirerapids", VNNI, PrefetchLevel.SECOND, PrefetchLevel.SECOND),
+        ("znver5", VNNI, PrefetchLevel.L1, PrefetchLevel.NON_TEMPORAL),
+        ("znver4", VNNI, PrefetchLevel.L2, PrefetchLevel.L2),
+        ("x86-64-v3", AVX2, PrefetchLevel.L2, PrefetchLevel.L2),
+        ("sapphirerapids", VNNI, PrefetchLevel.L2, PrefetchLevel.L2),
     ],
 )
 def test_prefetches_go_into_the_cache_that_serves_a_cpu(
@@ -97,7 +97,7 @@ def test_how_far_decode_prefetches(
     found = record(pretend, name, features)
     for fmt, wanted in distances.items():
         assert strategy_of(fmt.lower(), found).decode_prefetch(1) == wanted
-    assert found.decode_prefetch_next_super_block == (found.maker == "Intel")
+    assert found.decode_prefetch_next_super_block == (found.cpu_name == "Intel")
 
 
 def test_where_rows_are_split_weights_of_5_and_6_bits_are_prefetched_further_on(pretend: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_where_rows_are_split_weights_of_5_and_6_bits_are_prefetched_further_on(
     assert strategy_of("q8_0", zen_5).decode_prefetch(8) == (0, 4096, 0, 4096)
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.lowering} {record.maker}")
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.lowering} {record.cpu_name}")
 def test_records_are_whole(record: Tuning) -> None:
     assert min(record.decode_prefetch) == 0, "the next tile is prefetched where it is"
     every = [record.decode_prefetch, *record.decode_prefetch_by_bits.values(), *record.decode_prefetch_split.values()]
@@ -120,5 +120,5 @@ def test_records_are_whole(record: Tuning) -> None:
 
 
 def test_each_record_differs_from_those_before_it() -> None:
-    keys = [(record.lowering, record.maker, record.amx) for record in RECORDS]
+    keys = [(record.lowering, record.cpu_name, record.amx) for record in RECORDS]
     assert len({*keys}) == len(keys)

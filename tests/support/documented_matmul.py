@@ -165,7 +165,7 @@ def extremes(name: str) -> Rows:
     if name in BLOCK_FORMATS:
         signs = np.array([[127] * 512, [-127] * 512, [127, -127] * 256, [127] * 16 + [-127] * 496])
         return BlockRows(signs, np.ones((4, 16), F32))
-    largest = tuning().largest_x
+    largest = tuning().activation_int8_max
     half = np.array([largest] * 8 + [LARGEST_SUM - 8 * largest] + [0] * 7)
     # All words that `kquants.formats.winograd` adds.
     two_by_two = np.hstack([half, half, np.roll(half, 8), np.roll(half, 4)])

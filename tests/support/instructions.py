@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.simd import BF16_PAIRS, F32, call, joined, pick, splat, split
+from kquants.simd import BF16_PAIRS, F32, call, joined, shuffle, splat, split
 
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(n) for n in (8, 16, 32, 64))
 _B128, _B256, _B512 = (ir.VectorType(_BYTE, n) for n in (16, 32, 64))
@@ -20,7 +20,7 @@ Value = Any
 
 def _adjacent_sums(b: ir.IRBuilder, v: Value, count: int) -> Value:
     """The sums of each `count` adjacent lanes."""
-    total, *others = (pick(b, v, v, range(k, v.type.count, count)) for k in range(count))
+    total, *others = (shuffle(b, v, v, range(k, v.type.count, count)) for k in range(count))
     for other in others:
         total = b.add(total, other)
     return total
@@ -91,7 +91,7 @@ def _vgf2p8affineqb(b: ir.IRBuilder, x: Value, matrix: Value, added: Value) -> V
     kind, n = x.type, x.type.count
     made = splat(b, added, n)
     for bit in range(8):
-        row = pick(b, matrix, matrix, [i // 8 * 8 + 7 - bit for i in range(n)])
+        row = shuffle(b, matrix, matrix, [i // 8 * 8 + 7 - bit for i in range(n)])
         parity = b.and_(call(b, f"llvm.ctpop.v{n}i8", kind, b.and_(x, row)), splat(b, _BYTE(1), n))
         made = b.xor(made, b.shl(parity, splat(b, _BYTE(bit), n)))
     return made

@@ -83,7 +83,8 @@ class SuperRows:
         halves = np.abs(x.astype(F32)).reshape(len(x), -1, 8, 2, 16)
         with np.errstate(all="ignore"):
             sums = _pairwise(halves)
-            needed = np.maximum(np.fmax.reduce(halves, 4) * F32(1 / tuning().largest_x), sums * F32(1 / 1014)).max(3)
+            by_largest = np.fmax.reduce(halves, 4) * F32(1 / tuning().activation_int8_max)
+            needed = np.maximum(by_largest, sums * F32(1 / 1014)).max(3)
             most = np.fmax.reduce(needed, 2)
             d = most * F32(0.125)
             exponents = sum((needed > d[..., None] * F32(2**e)).astype(np.int64) for e in range(3))
@@ -98,7 +99,7 @@ class SuperRows:
     @classmethod
     def random(cls, rng: np.random.Generator, rows: int, n: int, scale: float = 0.05) -> Self:
         """Some, with scales up to about `scale`, some of them 0 or denormal; sums of magnitudes up to LARGEST_SUM."""
-        q = rng.integers(-tuning().largest_x, tuning().largest_x + 1, (rows, n // 16, 16))
+        q = rng.integers(-tuning().activation_int8_max, tuning().activation_int8_max + 1, (rows, n // 16, 16))
         sums = np.abs(q).sum(2, keepdims=True)
         q = (q * np.minimum(1, LARGEST_SUM / sums)).astype(np.int64)
         d = rng.uniform(0, scale, (rows, n // 256)) * rng.choice([1, 1, 1, 0, 1e-38], (rows, n // 256))
