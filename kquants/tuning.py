@@ -317,7 +317,7 @@ RECORDS = (
     _AVX2,
     _of_intel(_SSSE3),
     _SSSE3,
-    replace(_ARM, lowering="Arm dot product", split_k=_SPLIT_K, int8_peak_sums=3),  # not measured
+    replace(_ARM, lowering="Arm dot product", cpu_name="", split_k=_SPLIT_K, int8_peak_sums=3),  # not measured
     _ARM,
     _of_intel(Tuning(lowering="plain vectors")),
     Tuning(lowering="plain vectors"),
