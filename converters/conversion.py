@@ -30,13 +30,16 @@ _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
 
 @dataclass(frozen=True)
 class Conversion:
-    """Created by `converters.prepare_convert` and `converters.prepare_quantize`. `read` are the source files."""
+    """Created by `converters.prepare_convert` and `converters.prepare_quantize`.
+
+    `source_files` must not change before the target is complete.
+    """
 
     target: Path
     layout: GGUFLayout = field(repr=False)
     tensors: Sequence[PlannedTensor] = field(repr=False)
     threads: int
-    read: FileStamps = field(repr=False)
+    source_files: FileStamps = field(repr=False)
 
     def plan(self, compile_progress: Progress | None = None) -> ConversionPlan:
         """The dry run. Writes nothing and reads no weights; encoding speed is measured on noise."""
@@ -57,7 +60,7 @@ class Conversion:
         with atomic_output(self.target, self.layout.nbytes) as output:
             output.write(memoryview(self.layout.header), 0)
             errors = WeightStream(converter, output, progress).run(self.tensors, self.layout.offsets, self.threads)
-            self.read.check_unchanged()
+            self.source_files.check_unchanged()
         tensors = tensor_reports(self.tensors, [error_sums.relative_rmse for error_sums in errors])
         return Report(self.target, self.layout.nbytes, tensors, monotonic() - since)
 
@@ -68,11 +71,11 @@ def prepare(
     mix: str,
     *,
     target: Path,
-    read: Sequence[Path],
+    source_files: Sequence[Path],
     source_name: str | None,
     threads: int | None,
 ) -> Conversion:
-    """A conversion that writes `tensors` with the metadata `pairs` to `target`; `read` are the files it reads.
+    """A conversion that writes `tensors` with the metadata `pairs` to `target`; `source_files` are read for it.
 
     Unless `source_name` is None, edgellm must be able to open the new file; errors then name that source.
 
@@ -85,7 +88,7 @@ def prepare(
     if source_name is not None:
         check_loadable(layout, tensors, target, source_name)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
-    return Conversion(target, layout, tensors, count, FileStamps(read))
+    return Conversion(target, layout, tensors, count, FileStamps(source_files))
 
 
 def _checked(threads: int) -> int:

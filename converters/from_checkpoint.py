@@ -96,7 +96,9 @@ def prepare_convert(
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
     name = printable(str(checkpoint.path), 400)
-    return prepare(pairs, tensors, mix, target=target, read=checkpoint.weights, source_name=name, threads=threads)
+    return prepare(
+        pairs, tensors, mix, target=target, source_files=checkpoint.weights, source_name=name, threads=threads
+    )
 
 
 def _folder(source: str | os.PathLike[str]) -> Path:

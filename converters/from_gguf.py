@@ -68,9 +68,9 @@ def prepare_quantize(
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
         _warn_if_unchanged(file, tensors)
-        pairs, read = raw_pairs(file.path), file.paths
+        pairs, paths = raw_pairs(file.path), file.paths
         source_name = printable(str(file.path), 400) if is_loadable(file) else None
-    return prepare(pairs, tensors, mix, target=target, read=read, source_name=source_name, threads=threads)
+    return prepare(pairs, tensors, mix, target=target, source_files=paths, source_name=source_name, threads=threads)
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:

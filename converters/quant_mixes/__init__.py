@@ -5,8 +5,8 @@ assign.py     the type of each tensor of one model
 overrides.py  `--tensor-type`: types given by the user
 """
 
-from converters.quant_mixes.assign import ARCHITECTURES, assign_types, mix_name
+from converters.quant_mixes.assign import assign_types, mix_name
 from converters.quant_mixes.mixes import QUANT_MIXES, QuantMix
 from converters.quant_mixes.overrides import parse_override
 
-__all__ = ["ARCHITECTURES", "QUANT_MIXES", "QuantMix", "assign_types", "mix_name", "parse_override"]
+__all__ = ["QUANT_MIXES", "QuantMix", "assign_types", "mix_name", "parse_override"]

@@ -14,12 +14,10 @@ from typing import Self
 from converters.quant_mixes.mixes import QUANT_MIXES, LayerPosition, QuantMix
 from converters.quant_mixes.overrides import Override, deciding_overrides
 from converters.tensors import PlannedTensor, Source
+from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.fmt import printable
 from kquants.ggml import NAMED_TYPES
-
-ARCHITECTURES = ("llama", "qwen2", "qwen3")
-"""The architectures that these rules cover."""
 
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 _LAYER = re.compile(r"blk\.([0-9]{1,6})\.")
@@ -40,7 +38,7 @@ def assign_types(
 
     `mix` is a name in QUANT_MIXES; `overrides` are (pattern, type) pairs, see `converters.quant_mixes.overrides`. The
     note of a tensor gives the reason if it does not get the mix's type. Raises OptionError for an invalid mix or
-    override, UnsupportedModelError for an architecture that is not in ARCHITECTURES, and for experts.
+    override, UnsupportedModelError for an architecture that edgellm does not run, and for experts.
     """
     mix = mix_name(mix)
     _refuse_unknown(sources, architecture)
@@ -76,6 +74,7 @@ class ModelStructure:
         rows = {s.name: s.row_count for s in sources}
         layers = 1 + max((_layer_of(name) for name in rows), default=-1)
         queries, keys = rows.get("blk.0.attn_q.weight", 0), rows.get("blk.0.attn_k.weight", 0)
+        # llama.cpp goes by the layers (llama-model.cpp, load_hparams); a llama of 80 without groups is its 65B.
         is_70b = layers == 80 and (architecture == "qwen2" or (architecture == "llama" and queries != keys))
         return cls(layers, queries // max(keys, 1), "output.weight" not in rows, is_70b)
 

@@ -72,12 +72,16 @@ def _first_part(parts: int) -> Callable[[LayerPosition], bool]:
     return lambda layer: layer.index < layer.count // parts
 
 
-def _small(layer: LayerPosition) -> bool:
+def _has_small_attn_v(layer: LayerPosition) -> bool:
     """Four or more query heads share a key-value head, so attn_v is small compared with attn_q."""
     return layer.group >= 4
 
 
-_Q2_K: TypesByRole = {"attn_v": LayerSplit("Q4_K", _small, "Q3_K"), "attn_output": "Q3_K", "ffn_down": "Q3_K"}
+_Q2_K: TypesByRole = {
+    "attn_v": LayerSplit("Q4_K", _has_small_attn_v, "Q3_K"),
+    "attn_output": "Q3_K",
+    "ffn_down": "Q3_K",
+}
 _Q3_K_M: TypesByRole = {
     "attn_v": LayerSplit("Q5_K", _first(2), "Q4_K"),
     "attn_output": "Q4_K",

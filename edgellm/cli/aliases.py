@@ -85,7 +85,7 @@ def translate_arguments(command: click.Command, args: list[str]) -> list[str]:
 def check_group(group: click.Group, word: str) -> None:
     """Raise click.UsageError for an option of another program before the command."""
     if word in _ARGUMENT_OPTIONS["model"]:
-        raise click.UsageError("the command comes before the model: edgellm chat MODEL")
+        raise click.UsageError("a command goes before the model: edgellm chat MODEL")
     _check_known(group, _options(group), word)
 
 

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from edgellm.bench.options import BASELINE, BenchOptions
-from edgellm.cli.options import number, option_of
+from edgellm.cli.options import AdvisedChoice, number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
 from edgellm.fmt import counted
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgellm.bench.results import BenchResult
 
 _DEFAULT = BenchOptions()
+_BASELINES = AdvisedChoice([BASELINE], f"--against: edgellm compares with {BASELINE} only")
 _MAX_THREADS, _MAX_PARALLEL = 512, 64
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,7 +61,7 @@ def _number(name: str, *short: str, help: str, least: int, most: float = math.in
 @option_of(LoadOptions, "kv_type")
 @option_of(LoadOptions, "kv_memory")
 @option_of(LoadOptions, "gpu_layers")
-@click.option("--against", type=click.Choice([BASELINE]), help="Measure this engine as well, in the same rounds.")
+@click.option("--against", type=_BASELINES, help="Measure this engine as well, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, threads: list[int] | None, as_json: bool, **given: Any) -> None:

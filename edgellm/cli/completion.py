@@ -2,11 +2,12 @@
 
 import click
 
+from edgellm.cli.options import AdvisedChoice
 from edgellm.cli.shell_completion import SHELLS, VARIABLE, shell_class
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=AdvisedChoice(SHELLS, "give bash, zsh or fish"))
 def command(shell: str) -> None:
     """Print the script with which SHELL completes commands, options, values and models.
 

@@ -95,10 +95,18 @@ def _refuse(ctx: click.Context, name: str, rest: list[str]) -> None:
         _help(ctx, rest)
     if advice := aliases.UNSUPPORTED_COMMANDS.get(name):
         ctx.fail(f"edgellm has no `{name}`: {advice}")
-    if name.lower().endswith(".gguf"):
-        ctx.fail(f"the command comes before the model: edgellm chat {shlex.quote(printable(name, 400))}")
+    if _is_model(name):
+        ctx.fail(f"a command goes before the model: edgellm chat {shlex.quote(printable(name, 400))}")
     if meant := closest_match(name, [*COMMANDS, *aliases.COMMAND_ALIASES]):
         ctx.fail(f"No such command '{printable(name)}'; did you mean {aliases.COMMAND_ALIASES.get(meant, meant)}?")
+
+
+def _is_model(name: str) -> bool:
+    """Whether a word is a file, ORG/NAME or the name of a model on this machine."""
+    from edgellm.models.names import unique_names  # look through folders
+    from edgellm.models.stores import stored_models
+
+    return "/" in name or name.lower().endswith(".gguf") or name in unique_names(stored_models())
 
 
 def _help(ctx: click.Context, words: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
@@ -32,6 +32,35 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
 """Arguments of `click.option` for the options of these names, beside those that the field gives."""
 
 
+class AdvisedChoice(click.Choice[str]):
+    """One of some words; the error for any other is `advice`."""
+
+    def __init__(self, choices: Sequence[str], advice: str) -> None:
+        super().__init__(choices)
+        self._advice = advice
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word. Raises click.UsageError."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            raise click.UsageError(self._advice, ctx) from None
+
+
+class _Float(click.types.FloatParamType):
+    """A number; any other text gets the message of the option's own check."""
+
+    def __init__(self, options: type[Options], name: str) -> None:
+        self._options, self._name = options, name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Raises OptionError."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            return validate(self._name, self._options.field(self._name).metadata["check"], value)
+
+
 def option_of(options: type[Options], name: str, *short: str, more: str = "", **arguments: Any) -> Callable[[F], F]:
     """A click option for a field of an option set; its value is None if it is not given.
 
@@ -42,7 +71,7 @@ def option_of(options: type[Options], name: str, *short: str, more: str = "", **
     if kind is bool:
         given |= {"is_flag": True, "default": None}
     else:
-        given |= {"type": kind, "metavar": _METAVARS[kind]}
+        given |= {"type": _Float(options, name) if kind is float else kind, "metavar": _METAVARS[kind]}
     if choices := options.choices(name):
         given["shell_complete"] = one_of(*choices)
     return click.option(*short, f"--{name.replace('_', '-')}", **given | _ARGUMENTS.get(name, {}) | arguments)

@@ -83,9 +83,10 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
 
 def _memory(plan: "Plan") -> Iterator[str]:
     ctx, gpu = counted(plan.ctx, "token"), plan.gpu
-    where = f"{plan.devices[0]['blocks']} blocks{'' if gpu else ', all'} on the CPU"
+    all_layers = f"{counted(plan.layers, 'layer')} and the output head, all"
+    where = f"{plan.devices[0]['blocks']} blocks" if gpu else all_layers
     rows = [
-        ("weights", size(plan.weights), f"mapped from the file; {where}"),
+        ("weights", size(plan.weights), f"mapped from the file; {where} on the CPU"),
         ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}{_kv_verdict(plan)}"),
         ("activations", size(plan.activations), "of one batch of a prompt"),
         ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
@@ -103,7 +104,7 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         full = f"{expected['tps_full']:,.1f} after {counted(plan.ctx, 'token')}"
         yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {full}"
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(plan.threads, 'thread')}"
-        yield f"arithmetic        {size(figures['arithmetic'])}/s of these weights, if they are in the cache"
+        yield f"compute limit     {size(figures['arithmetic'])}/s  matmul speed while the weights are in the CPU cache"
     elif plan.gpu and not plan.from_disk:
         yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
 

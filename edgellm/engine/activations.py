@@ -50,7 +50,7 @@ class MatmulInput:
 
 @dataclass(frozen=True)
 class ModelBuffers:
-    """All activations of a model: `x` is the hidden state, `mixed` the result of attention, `up` of the up projection.
+    """All activations of a model: `x` is the hidden state, `up` the result of the up projection.
 
     `partials` are softmaxes over a part of a sequence; `gate` becomes the product of gate and up.
     """
@@ -61,7 +61,7 @@ class ModelBuffers:
     k: Buffer
     v: Buffer
     partials: Buffer
-    mixed: MatmulInput
+    attention_output: MatmulInput
     gate: MatmulInput
     up: Buffer
 
@@ -75,7 +75,7 @@ class ModelBuffers:
             k=float_buffer("k", model.kv_width),
             v=float_buffer("v", model.kv_width),
             partials=Buffer("partials", model.heads * partial_bytes(padded_head_dim(model.head_dim)), MAX_PARTIALS),
-            mixed=MatmulInput.named("mixed", model.q_width),
+            attention_output=MatmulInput.named("attention_output", model.q_width),
             gate=MatmulInput.named("gate", model.ffn),
             up=float_buffer("up", model.ffn),
         )

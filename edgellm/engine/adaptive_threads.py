@@ -17,7 +17,7 @@ _MIN_STEPS, _MIN_SECONDS = 4, 0.1
 of a second late."""
 
 _DISTURBED = 0.5
-"""Cores that the threads did not get, from which on they count as disturbed. Measured: 1.0 to 1.2 of two cores with one
+"""If the threads lose this many cores, they count as disturbed. Measured: 1.0 to 1.2 of two cores with one
 busy program, waits included; 0 to 0.3 with none."""
 
 _MIN_HOLD_S, _MAX_HOLD_S = 0.5, 4.0

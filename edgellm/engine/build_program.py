@@ -64,8 +64,8 @@ class _ProgramBuilder:
         self._rope_and_store(page_offset)
         self._keep_outputs()
         self._attend(page_offset)
-        ops.quantize(b.mixed, [block.output])
-        ops.linear(b.mixed, (block.output, b.x), accumulate=True)
+        ops.quantize(b.attention_output, [block.output])
+        ops.linear(b.attention_output, (block.output, b.x), accumulate=True)
 
     def _rope_and_store(self, page_offset: int) -> None:
         """Rotate q and k, and write k and v to the KV pages."""
@@ -86,13 +86,13 @@ class _ProgramBuilder:
         self._ops.add(f"rope_store_{self._kv_type}", arguments, per_row=model.kv_heads)
 
     def _attend(self, page_offset: int) -> None:
-        """mixed = attention of q over the KV pages."""
+        """attention_output = attention of q over the KV pages."""
         model, b = self._model, self._buffers
         arguments = records.AttentionOp(
             q=b.q,
             q_bytes=b.q.row_bytes,
-            out=b.mixed.f32,
-            out_bytes=b.mixed.f32.row_bytes,
+            out=b.attention_output.f32,
+            out_bytes=b.attention_output.f32.row_bytes,
             heads=model.heads,
             kv_heads=model.kv_heads,
             head_dim=model.head_dim,

@@ -21,6 +21,10 @@ class DeviceFault(Exception):  # noqa: N818 (the engine goes on without the devi
         super().__init__(message)
         self.out_of_memory, self.fewer = out_of_memory, 0
 
+    def with_fallback(self) -> str:
+        """The message, and that the CPU computes instead: `until then` if the message ends in advice, after a `;`."""
+        return f"{self}; until then the CPU computes" if "; " in str(self) else f"{self}: the CPU computes"
+
 
 @dataclass
 class DeviceStats:

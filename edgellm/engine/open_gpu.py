@@ -42,7 +42,7 @@ class GPUOpener:
         """Warn that `fewer` layers are tried on the GPU, or that the CPU computes; with `strict` raise EdgeLLMError."""
         if self._task.request.strict:
             raise EdgeLLMError(f"{fault}; without --gpu-strict the CPU would compute")
-        _warn(f"{fault}: {f'trying fewer layers ({fewer})' if fewer else 'the CPU computes'}")
+        _warn(f"{fault}: trying fewer layers ({fewer})" if fewer else fault.with_fallback())
 
 
 def _warn(line: str) -> None:

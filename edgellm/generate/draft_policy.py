@@ -10,8 +10,8 @@ Zen 4 with a 1.2B model: 1.0 to 1.2, 1.2 to 1.5, 1.6 to 2.5, 2.3 to 4; less the 
 
 _STEP_COST = 1.0, 1.05, 1.3, 2.0
 """Expected time of a step with 0, 1, 2 to 3 and 4 to 7 draft tokens, relative to the first, until it is measured. These
-are separate classes: `kquants.matmul` multiplies two, four and eight rows at once, eight of them in most formats with
-weights that are unpacked first."""
+are separate classes: `kquants.matmul` multiplies two, four and eight rows at once; eight rows use unpacked weights in
+most formats."""
 
 _ACCEPTANCE_RATE = {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.6, 8: 0.75, 16: 0.85}
 """Expected probability that a draft token is right, by the length of the matched n-gram, until it is observed."""

@@ -37,7 +37,7 @@ class Stats:
     devices: list[dict[str, Any]]
 
     def __str__(self) -> str:
-        parts = [f"prompt {self.prompt_tokens:,} ({self.cached_tokens:,} cached)"]
+        parts = [f"prompt {self.prompt_tokens:,} ({self.cached_tokens:,} cached)"] if self.prompt_tokens else []
         parts.append(f"generated {self.generated_tokens:,}")
         if self.ttft_s is not None:
             parts.append(f"TTFT {self.ttft_s:.3f} s")

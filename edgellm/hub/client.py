@@ -2,9 +2,11 @@
 
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from edgellm.errors import EdgeLLMError
@@ -16,6 +18,9 @@ from edgellm.hub.listing import RemoteFile, Repository, parse_listing
 from edgellm.hub.observer import DownloadObserver
 from edgellm.hub.retry import RetryPolicy, TransientError, retry_after_seconds
 from edgellm.hub.token import user_token
+
+if TYPE_CHECKING:
+    from httpx2 import TransportError
 
 _MAX_LISTING_BYTES = 4 << 20
 """A listing takes about 300 bytes a file. Hostile JSON takes 40 times as much memory as its bytes."""
@@ -136,7 +141,15 @@ class Hub:
             problem = f"{self.endpoint} redirects to an invalid address ({detail})"
             raise EdgeLLMError(f"{printable(what)}: {problem}") from error
         except TransportError as error:
-            reason = f"the connection to {self.endpoint} failed ({printable(str(error) or type(error).__name__)})"
+            reason = f"{self._failure(error)} ({printable(str(error) or type(error).__name__)})"
             raise TransientError(reason, EdgeLLMError(f"{printable(what)}: {reason}; check the network")) from error
         except HTTPError as error:
             raise EdgeLLMError(f"{printable(what)}: {printable(str(error))}; try again later") from error
+
+    def _failure(self, error: "TransportError") -> str:
+        causes: BaseException | None = error
+        while causes is not None:
+            if isinstance(causes, socket.gaierror):
+                return f"{error.request.url.host} was not found"
+            causes = causes.__cause__ or causes.__context__
+        return f"the connection to {self.endpoint} failed"

@@ -96,7 +96,7 @@ def _elsewhere(identity: str) -> str:
     if stored and source == "Hugging Face":
         return f"is in the cache of Hugging Face; `hf cache rm model/{printable(_hub_name(stored))}` removes it"
     if source == BUILT_IN:
-        return "is part of edgellm and stays with it"
+        return "is part of edgellm and stays with it; give a model that was pulled"
     if source == "LM Studio":
         return "belongs to LM Studio; remove it there, under My Models"
     return "was not pulled by edgellm; remove the file yourself"

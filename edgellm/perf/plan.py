@@ -170,7 +170,7 @@ def _offload(
     except DeviceFault as fault:
         if offload.strict:
             raise EdgeLLMError(f"{fault}") from None
-        return all_on_cpu, None, [f"{fault}: the CPU computes"]
+        return all_on_cpu, None, [fault.with_fallback()]
     if plan is None or GPU not in plan.placement:
         return all_on_cpu, None, plan.notes if plan else []
     return plan.placement, GPUPlan(plan.name, **plan.memory, available=plan.available), plan.notes

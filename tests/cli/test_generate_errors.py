@@ -43,6 +43,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["--engine", "fast"], "--engine cannot be 'fast'"),
     (["--gpu-layers", "some"], "--gpu-layers cannot be 'some'"),
     (["--temp", "-1"], "--temp cannot be -1.0"),
+    (["--temp", "hot"], "--temp cannot be 'hot': give a finite number, at least 0"),
     (["-n", "-2"], "-n cannot be -2"),
     (["--seed", "-2"], "--seed cannot be -2"),
     (["--ctx", "-1"], "--ctx cannot be -1"),
@@ -82,7 +83,10 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
     assert "stdin: byte 0 is not UTF-8" in only_line(generate(path, stdin=b"\xff"), 1)
     assert "-p: byte 2 is not UTF-8" in only_line(generate(path, "-p", "fo\udcff"), 1)
     assert "--system: byte 0 is not UTF-8" in only_line(generate(path, "-p", "x", "--chat", "--system", "\udcff"), 1)
-    assert "No such file" in only_line(generate(path, "-f", tmp_path / "none"), 1)
+    (tmp_path / "image").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\r")
+    for binary in (path, tmp_path / "image"):
+        assert "is a GGUF model or another binary file; give" in only_line(generate(path, "-f", binary), 1)
+    assert "there is no such file; check the path" in only_line(generate(path, "-f", tmp_path / "none"), 1)
     assert "directory" in only_line(generate(path, "-f", tmp_path), 1)
     assert "name of the file is empty" in only_line(generate(path, "-p", "x", "--system-file", ""), 1)
     assert "too long for the context of 512" in only_line(generate(path, "-p", "z" * 600), 1)

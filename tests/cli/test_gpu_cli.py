@@ -119,7 +119,9 @@ def test_layers_that_a_gpu_cannot_compute_stay_on_the_cpu(model_file: ModelFile,
         text = whole.generate("a", max_tokens=9, temp=0).text
     with pytest.raises(EdgeLLMError, match=why):
         Model.open(path, gpu_layers="all", gpu_strict=True)
-    with pytest.warns(EdgeLLMWarning, match="is not known; give --gpu-memory GB or --gpu-layers N: the CPU computes"):
+    with pytest.warns(
+        EdgeLLMWarning, match="is not known; give --gpu-memory GB or --gpu-layers N; until then the CPU computes"
+    ):
         Model.open(path, gpu="0", threads=1).close()
     with Model.open(path, gpu_layers=0, threads=1) as alone:
         assert alone.generate("a", max_tokens=9, temp=0).text == text

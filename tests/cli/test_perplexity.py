@@ -145,7 +145,7 @@ def test_ctrl_c_shows_the_figures_so_far(score: Score, monkeypatch: pytest.Monke
 def test_a_file_that_is_no_text(complaint: Complain, tmp_path: Path) -> None:
     """Errors of the text are reported before a model is opened."""
     path = tmp_path / "text"
-    assert complaint(1, "no-model", path) == f"edgellm: {path}: No such file or directory; give a text file"
+    assert complaint(1, "no-model", path) == f"edgellm: {path}: there is no such file; check the path"
     assert complaint(1, "no-model", tmp_path) == f"edgellm: {tmp_path}: Is a directory; give a text file"
     assert complaint(1, "no-model", "") == "edgellm: the name of the file is empty; give a text file"
     for data, problem in [

@@ -177,12 +177,12 @@ def test_the_text(path: Path) -> None:
     lines = run(path, "--threads", 1, "--ctx", 64).stdout.splitlines()
     assert [line.split()[0] for line in lines[:6]] == ["memory", "weights", "KV", "activations", "scratch", "total"]
     assert "16.4 kB" in lines[2]  # 64 · CELL
-    assert "5 blocks" in lines[1]
+    assert "2 layers and the output head, all on the CPU" in lines[1]
     assert lines[6] == ""
     assert "tokens/s at first" in lines[7]
     assert "after 64 tokens" in lines[7]
     assert lines[8] == "memory bandwidth  10 GB/s with 1 thread"
-    assert lines[9] == "arithmetic        20 GB/s of these weights, if they are in the cache"
+    assert lines[9] == "compute limit     20 GB/s  matmul speed while the weights are in the CPU cache"
 
 
 def test_a_file_larger_than_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """A hostile hub: whatever it sends, and however slowly, the request ends soon and takes little memory."""
 
+import socket
 import tracemalloc
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import pytest
 
@@ -143,6 +145,15 @@ def test_a_file_of_which_each_attempt_brings_a_few_bytes(machine: Machine, hub: 
     with pytest.raises(EdgeLLMError, match="the connection to"):
         pull()
     assert len(hub.files_asked) == 6
+
+
+def test_a_host_that_no_name_server_knows(machine: Machine, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> NoReturn:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(EdgeLLMError, match=r": 127\.0\.0\.1 was not found \(.*not known\); check the network$"):
+        pull()
 
 
 def test_a_file_that_starts_over_for_ever(machine: Machine, hub: Hub) -> None:
