@@ -55,7 +55,7 @@ def test_replies_alone_go_to_stdout(talk: Talk) -> None:
     result = talk("one\n\ntwo\n/tokens a b c\n/stats\n")
     assert result.out == "You said: one\nYou said: two\n"
     assert result.code == 0
-    assert result.err.count("TTFT 0.21 s · 45.3 t/s") == 3
+    assert result.err.count("TTFT 0.21 s · decode 45.3 t/s") == 3
     assert "3 tokens" in result.err
     assert "used" in result.err
 
@@ -372,7 +372,7 @@ def test_lines_are_edited_and_recalled(tiny: Path, tmp_path: Path) -> None:
         terminal.say("/set max_tokens 3")
         terminal.until("max_tokens: 3")
         terminal.say("helo\x1b[Dl")  # Left, then the letter
-        terminal.until("3 tokens")
+        terminal.until("3 generated")
         terminal.type("\x1b[A")
         terminal.until("> hello")
         terminal.type("\x15\x04")
