@@ -55,7 +55,7 @@ def test_replies_alone_go_to_stdout(talk: Talk) -> None:
     result = talk("one\n\ntwo\n/tokens a b c\n/stats\n")
     assert result.out == "You said: one\nYou said: two\n"
     assert result.code == 0
-    assert result.err.count("TTFT 0.21 s · 45.3 t/s") == 3
+    assert result.err.count("TTFT 0.21 s · decode 45.3 t/s") == 3
     assert "3 tokens" in result.err
     assert "used" in result.err
 
@@ -118,6 +118,11 @@ def test_any_other_name_gets_markdown(talk: Talk, tmp_path: Path, name: str) -> 
     assert "You said: hello" in (tmp_path / name).read_text()
 
 
+def test_a_folder_that_is_not_there_is_named(talk: Talk, tmp_path: Path) -> None:
+    done = talk(f"hello\n/export {tmp_path}/none/dir/chat.md\n")
+    assert f"there is no folder {tmp_path}/none/dir; give another one" in done.err
+
+
 def test_export_and_import(talk: Talk, tmp_path: Path) -> None:
     assert talk(f"hello\n/export {tmp_path}/chat.json\n/export {tmp_path}/chat.md\n").code == 0
     assert json.loads((tmp_path / "chat.json").read_text())["messages"][1]["text"] == "You said: hello"
@@ -165,6 +170,15 @@ def test_settings_from_a_pipe_are_stored_only_by_save(talk: Talk, tmp_path: Path
     assert kept() == {"temp": 0.5}
 
 
+def test_save_in_an_empty_chat_says_what_it_saved(talk: Talk) -> None:
+    assert (
+        "; for this run, /save keeps it\nthe settings of this model are saved\n" in talk("/set temp 0.5\n/save\n").err
+    )
+    titled = talk("/set temp 0.6\n/save a title\n").err
+    assert titled.endswith("the settings are saved; the chat gets a title when it has a message\n")
+    assert "there is nothing yet to save" in talk("/save a title\n").err
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -176,6 +190,11 @@ def test_settings_from_a_pipe_are_stored_only_by_save(talk: Talk, tmp_path: Path
         ("/load other", "other is ready"),
         ("/show info", "/set shows the settings"),
         ("/exprot x", "did you mean /export?"),
+        ("/", "the name of a command follows the slash at once"),
+        ("/ help", "the name of a command follows the slash at once"),
+        ("/inspect now", "/inspect takes no argument"),
+        ("/retry x", "/regen takes no argument"),
+        ("/help", "/retry, /attach and /bye"),
         ("/nosuch", "/help lists all, and //nosuch sends it as a message"),
         ("/make", "/help lists all"),
         ("/no\x1b[2Jsuch", "there is no command /no\\x1b[2Jsuch"),
@@ -353,7 +372,7 @@ def test_lines_are_edited_and_recalled(tiny: Path, tmp_path: Path) -> None:
         terminal.say("/set max_tokens 3")
         terminal.until("max_tokens: 3")
         terminal.say("helo\x1b[Dl")  # Left, then the letter
-        terminal.until("3 tokens")
+        terminal.until("3 generated")
         terminal.type("\x1b[A")
         terminal.until("> hello")
         terminal.type("\x15\x04")

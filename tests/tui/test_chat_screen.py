@@ -21,7 +21,7 @@ def test_a_message_is_answered_and_its_figures_stay(tmp_path: Path) -> None:
             assert chat.texts == ["hello", "You said: hello"]
             shown = chat.shown()
             assert "You said: hello" in shown
-            assert "TTFT 0.21 s · 45.3 t/s" in shown
+            assert "TTFT 0.21 s · decode 45.3 t/s" in shown
             assert chat.composer.text == ""
 
     run(test())

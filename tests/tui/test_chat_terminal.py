@@ -76,7 +76,7 @@ def test_the_main_path(home: Path, tmp_path: Path) -> None:
         chat.until(lambda: "a long one" in bottom(chat))
         chat.type("\x15")
         chat.say("a short one")
-        chat.until("5 tokens")
+        chat.until("5 generated")
         chat.until("2/2")
         chat.press("alt+left")
         chat.until("stopped by you")
@@ -87,7 +87,7 @@ def test_the_main_path(home: Path, tmp_path: Path) -> None:
         chat.say("/set max_tokens 200")  # settings are the model's; and these are more lines than there is room for
         chat.until("max_tokens: 200")
         chat.say("and you?")
-        chat.until("200 tokens")
+        chat.until("200 generated")
         chat.type("half a thou")
         chat.press("ctrl+q")
         assert chat.wait() == 0
@@ -276,7 +276,7 @@ def test_what_libraries_print_is_never_on_the_screen(home: Path) -> None:
         chat.until("● ready")
         chat.say("/set max_tokens 5")
         chat.say("hello")
-        chat.until("5 tokens")
+        chat.until("5 generated")
         chat.press("ctrl+q")
         assert chat.wait() == 0
         assert b"NOISE" not in chat.written

@@ -78,8 +78,8 @@ def test_what_a_key_makes_of_a_command(typed: str, keys: list[str], commands: li
     assert press(*keys, typed=typed) == (commands, left)
 
 
-def test_a_slash_alone_runs_nothing() -> None:
-    assert press("enter", typed="/") == ([], "/")
+def test_a_slash_alone_is_no_message() -> None:
+    assert press("enter", typed="/") == (["/"], "")
 
 
 def test_a_path_begins_a_message() -> None:

@@ -108,7 +108,7 @@ def test_a_sparkline_of_nothing_keeps_its_place() -> None:
 
 def test_the_line_under_a_reply() -> None:
     assert reply_stats_line(STATS, "eog") == (
-        "TTFT 0.21 s · 45.3 t/s · 128 tokens · p95 24 ms · MBU 0.84 · 1,912 of 2,048 reused"
+        "TTFT 0.21 s · decode 45.3 t/s · 128 generated · ITL p95 24 ms · MBU 0.84 · 1,912 of 2,048 cached"
     )
 
 
@@ -130,7 +130,7 @@ def test_what_the_model_did_not_see_comes_first_of_all() -> None:
 def test_a_line_without_figures_says_what_is_known() -> None:
     assert (
         reply_stats_line({"generated_tokens": 1, "ttft_s": None, "itl_ms": None, "cached_tokens": 0}, "eog")
-        == "1 token"
+        == "1 generated"
     )
     assert reply_stats_line({}, "eog") == ""
 

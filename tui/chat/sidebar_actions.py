@@ -13,7 +13,7 @@ _WIDTH_FOR_ALL = 110
 
 
 class SidebarActions:
-    """Calls the chats of the controller for the messages of the Sidebar."""
+    """Does what the sidebar's messages ask, through `controller.chats`."""
 
     def __init__(
         self,

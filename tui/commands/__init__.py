@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tui.commands import chat_commands, message_commands, model_commands, view_commands
-from tui.commands.command import Frontend, SlashCommand, run_command
+from tui.commands.command import OTHER_NAMES, Frontend, SlashCommand, run_command
 
 _ALL = (
     *model_commands.COMMANDS,
@@ -15,4 +15,4 @@ _ALL = (
 COMMANDS: Mapping[str, SlashCommand] = {command.name: command for command in _ALL}
 """Every command by its name, in the order in which /help shows them."""
 
-__all__ = ["COMMANDS", "Frontend", "SlashCommand", "run_command"]
+__all__ = ["COMMANDS", "OTHER_NAMES", "Frontend", "SlashCommand", "run_command"]

@@ -11,13 +11,15 @@ _MAX_DIGITS = 18
 
 def _save(frontend: Frontend, title: str) -> None:
     controller = frontend.controller
-    saved_settings = controller.settings.save()
-    if saved_settings:
-        frontend.say("the settings of this model are saved")
-    if not controller.conversation.chat.id:
-        if saved_settings and not title:
-            return
+    saved_settings, is_empty = controller.settings.save(), not controller.conversation.chat.id
+    if is_empty and not saved_settings:
         raise EdgeLLMError("there is nothing yet to save; every message is saved as soon as it is sent")
+    if is_empty and title:
+        frontend.say("the settings are saved; the chat gets a title when it has a message")
+    elif saved_settings:
+        frontend.say("the settings of this model are saved")
+    if is_empty:
+        return
     if title:
         controller.conversation.rename(title)
     frontend.say(f"saved as '{controller.conversation.chat.title}'; messages and replies are always saved")
@@ -51,7 +53,7 @@ def _chats(frontend: Frontend, number: str) -> None:
 
 COMMANDS = (
     SlashCommand("chats", "[NUMBER]", "list the saved chats, or open one", _chats),
-    SlashCommand("save", "[TITLE]", "give this chat a title; its messages are always saved", _save),
+    SlashCommand("save", "[TITLE]", "save changed settings of the model, and give this chat a title", _save),
     SlashCommand("export", "FILE.md|FILE.json", "write this chat to a file", _export),
     SlashCommand("import", "FILE.json", "import an exported chat, also from ChatGPT", _import),
 )

@@ -34,6 +34,9 @@ _ALIASES = {
 }
 """Names that other programs have for the commands."""
 
+OTHER_NAMES = "Names of other programs work too, such as /retry, /attach and /bye; /temp 0.7 is /set temp 0.7."
+"""The help on `_ALIASES`, and on settings that are typed as commands."""
+
 _INSTEAD = {
     "show": "/set shows the settings, /system the system prompt, /stats the figures",
     "undo": "/earlier shows the earlier version, /edit changes your last message",
@@ -84,7 +87,11 @@ def run_command(commands: Mapping[str, SlashCommand], frontend: Frontend, line: 
     """Run a line that begins with a slash. Raises EdgeLLMError if there is no such command or it fails."""
     name, _, argument = line.removeprefix("/").partition(" ")
     name = _ALIASES.get(name.casefold(), name)
+    if not name:
+        raise EdgeLLMError("the name of a command follows the slash at once, as in /help, which lists all")
     if command := commands.get(name.casefold()):
+        if argument.strip() and not command.argument:
+            raise EdgeLLMError(f"/{command.name} takes no argument")
         command.run(frontend, argument.strip())
     elif is_setting(name):
         commands["set"].run(frontend, f"{name} {argument.strip()}")

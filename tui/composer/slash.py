@@ -7,7 +7,7 @@ import re
 
 from tui.composer.attachment import paragraphs
 
-_COMMAND = re.compile(r"/(?=[^/\n])[^/\s]*(?:[^\S\n].*)?")
+_COMMAND = re.compile(r"/(?![/\n])[^/\s]*(?:[^\S\n].*)?")
 _SLASHES = re.compile(r"//.*")
 
 
@@ -26,7 +26,7 @@ def message_of(typed: str) -> str:
 def typed_for(message: str) -> str:
     """The text to type for a message."""
     text = message.rstrip()
-    return "/" + message if text == "/" or command_of(text) or _SLASHES.fullmatch(text) else message
+    return "/" + message if command_of(text) or _SLASHES.fullmatch(text) else message
 
 
 def typed_with(typed: str, *messages: str) -> str:

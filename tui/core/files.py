@@ -43,6 +43,8 @@ def write_new(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             created = True
             file.write(text)
+    except FileNotFoundError as error:
+        raise EdgeLLMError(f"there is no folder {printable(str(path.parent), 400)}; give another one") from error
     except OSError as error:
         if created:
             path.unlink(missing_ok=True)

@@ -39,7 +39,7 @@ class ChatStatus:
         return context > before and self._tokens.tokens + reply.dropped_tokens <= context
 
     def unseen(self) -> frozenset[int]:
-        """The ids of the messages on the path that the last reply did not see, as far as they do not fit now.
+        """The ids of the messages on the path that the last reply did not see, unless they fit now.
 
         Messages that got no reply are among them.
         """

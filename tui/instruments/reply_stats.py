@@ -28,17 +28,13 @@ def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, droppe
         f"did not see {dropped_tokens:,} tokens" if dropped_tokens else "",
         _ENDINGS.get(finish_reason, ""),
         f"TTFT {seconds(ttft)}" if ttft is not None else "",
-        speed(tps) if tps is not None else "",
-        _tokens(tokens) if tokens is not None else "",
-        f"p95 {milliseconds(p95)} ms" if p95 is not None else "",
+        f"decode {speed(tps)}" if tps is not None else "",
+        f"{tokens:,.0f} generated" if tokens is not None else "",
+        f"ITL p95 {milliseconds(p95)} ms" if p95 is not None else "",
         f"MBU {mbu:.2f}" if mbu is not None else "",
-        f"{cached:,.0f} of {prompt:,.0f} reused" if cached and prompt else "",
+        f"{cached:,.0f} of {prompt:,.0f} cached" if cached and prompt else "",
     ]
     return " · ".join(part for part in parts if part)
-
-
-def _tokens(count: float) -> str:
-    return "1 token" if count == 1 else f"{count:,.0f} tokens"
 
 
 def _number(stats: Mapping[str, Any], key: str) -> float | None:

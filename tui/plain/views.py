@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgellm.fmt import printable, size, table
-from tui.commands import COMMANDS
+from tui.commands import COMMANDS, OTHER_NAMES
 from tui.core.controller import ChatController
 from tui.core.conversation import Conversation
 from tui.core.display_names import display_name
@@ -27,6 +27,7 @@ def _help(_: ChatController) -> Iterator[str]:
     """The commands, and how to type messages."""
     yield from table(("command", ""), ((f"/{c.name} {c.argument}".rstrip(), c.help) for c in COMMANDS.values()))
     yield ""
+    yield OTHER_NAMES
     yield 'A message is one line; several lines stand between two lines of """. Ctrl-C stops a reply, or'
     yield "drops what you have typed; where nothing is typed it leaves, as Ctrl-D does."
 

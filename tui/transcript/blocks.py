@@ -34,13 +34,13 @@ class Block(Protocol):
 class MarkdownBlock:
     """One block of Markdown, or one item of a list; `number` is its number in an ordered list.
 
-    `codes` code blocks come before it in the message; `links` are the references that it may use.
+    `code_blocks_before` code blocks come before it in the message; `links` are the references that it may use.
     """
 
     source: str
     gap: bool
     number: int | None = None
-    codes: int = 0
+    code_blocks_before: int = 0
     links: Links = ()
 
     def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
@@ -50,7 +50,7 @@ class MarkdownBlock:
             return wrap([(self.source.expandtabs(4), Style.null())], width)
         if self.number is not None:
             tokens[0].attrs["start"] = self.number
-        return Markdown(styles, self.codes).lines(tokens, width, Style.null())
+        return Markdown(styles, self.code_blocks_before).lines(tokens, width, Style.null())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class PlainText:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The author of a message, and at the right the version of several, with arrows to change it."""
+    """The author of a message, and at the right, if there are several versions, which one, with arrows to change it."""
 
     source: str
     role: str

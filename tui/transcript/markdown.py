@@ -21,11 +21,11 @@ _MIN_WIDTH = 24  # cells: deeper nesting is not indented further
 
 
 class Markdown:
-    """Renders the tokens of markdown-it. `codes` code blocks come before them in the message."""
+    """Renders the tokens of markdown-it. `code_blocks_before` code blocks come before them in the message."""
 
-    def __init__(self, styles: TranscriptStyles, codes: int = 0) -> None:
+    def __init__(self, styles: TranscriptStyles, code_blocks_before: int = 0) -> None:
         self._styles = styles
-        self._codes = codes
+        self._codes = code_blocks_before
 
     def lines(self, tokens: list["Token"], width: int, style: Style, depth: int = 0) -> list[Line]:
         """Blocks one below the other, with a blank line between them except in a tight list."""

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from edgellm.fmt import printable
 from edgellm.system.folders import config_file
-from tui.commands import COMMANDS
+from tui.commands import COMMANDS, OTHER_NAMES
 from tui.views.keymap import bindings
 from tui.views.lines import Lines
 from tui.views.view import View
@@ -49,6 +49,7 @@ def _page(keys: Mapping[str, str], width: int) -> Iterator[Line]:
     yield (("Commands", "title"),)
     for command in COMMANDS.values():
         yield from _entry(f"/{command.name} {command.argument}".rstrip(), _COMMANDS, command.help, width)
+    yield from (((line, "muted"),) for line in wrap(OTHER_NAMES, width))
     yield ()
     for heading, declared in places[4:]:
         yield from _section(heading, declared, keys, width)
