@@ -167,7 +167,7 @@ def test_a_plan_says_what_the_run_does_and_writes_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize("threads", [0, -1, 513, True, "2"])
 def test_impossible_numbers_of_threads(tmp_path: Path, threads: int) -> None:
     with pytest.raises(OptionError, match="option threads cannot be"):
-        prepare({}, [], "Q8_0", target=tmp_path / "out.gguf", read=[], source_name=None, threads=threads)
+        prepare({}, [], "Q8_0", target=tmp_path / "out.gguf", source_files=[], source_name=None, threads=threads)
 
 
 def test_what_cannot_be_read_or_cut_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_cannot_be_read_or_cut_is_refused_before_anything_is_written(tmp_pa
         RowConverter([unknown], None)
     endless = planned("b", np.zeros((1, (1 << 18) + 1), np.float16), "F16")
     with pytest.raises(UnsupportedModelError, match="tensor b: rows of 262145 weights are too long"):
-        prepare({}, [endless], "F16", target=tmp_path / "out.gguf", read=[], source_name=None, threads=1)
+        prepare({}, [endless], "F16", target=tmp_path / "out.gguf", source_files=[], source_name=None, threads=1)
 
 
 def test_threads_take_from_one_list_and_the_first_error_stops_all() -> None:
