@@ -1,0 +1,62 @@
+"""Functions of 16 lanes: exponentials, hyperbolic tangent and error function, against float64 over dense samples."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from support.kernels import compile_kernel
+
+F32 = np.float32
+Array = NDArray[Any]
+Function = Callable[[Array], Array]
+
+
+@pytest.fixture(scope="module")
+def functions() -> dict[str, Function]:
+    """Each function as a kernel of its own, over float32 arrays of any length."""
+    from kquants.activations import exponential  # here, as it takes a second to import
+    from kquants.simd import load_f32x16, store_f32x16
+
+    def compiled(function: Any) -> Function:
+        @compile_kernel
+        def every_lane(x: int, n: int, y: int) -> None:
+            for k in range(0, 4 * n, 64):
+                store_f32x16(y + k, function(load_f32x16(x + k)))
+
+        def call(x: Array) -> Array:
+            padded = np.pad(x.astype(F32), (0, -len(x) % 16))
+            y = np.empty_like(padded)
+            every_lane(padded.ctypes.data, len(padded), y.ctypes.data)
+            return y[: len(x)]
+
+        return call
+
+    return {name: compiled(getattr(exponential, name)) for name in REFERENCES}
+
+
+def samples(first: float, last: float, step: int) -> Array:
+    """Every `step`-th float32 from `first` to `last`, both positive."""
+    ends = np.array([first, last], F32).view(np.uint32).tolist()
+    return np.arange(*ends, step, dtype=np.uint32).view(F32)
+
+
+def units_in_the_last_place(y: Array, exact: Array) -> Array:
+    error: Array = np.abs(y - exact) / np.spacing(np.abs(exact).astype(F32)).astype(np.float64)
+    return error
+
+
+REFERENCES: dict[str, Callable[[Array], Array]] = {"exp": np.exp, "expm1": np.expm1, "tanh": np.tanh}
+DENSE = [("exp", 2**-30, 88.0, 87.33, 2.0), ("expm1", 1e-37, 88.0, 104.0, 2.0), ("tanh", 1e-37, 30.0, 30.0, 3.0)]
+
+
+@pytest.mark.parametrize(("name", "first", "last", "lowest", "bound"), DENSE)
+def test_functions_are_right_to_the_last_places(
+    functions: dict[str, Function], name: str, first: float, last: float, lowest: float, bound: float
+) -> None:
+    for x in (samples(first, last, 211), -samples(first, lowest, 211)):
+        error = units_in_the_last_place(functions[name](x), REFERENCES[name](x.astype(np.float64)))
+        print(f"{name}: at most {error.max():.3f} units in the last place, at {x[error.argmax()]}")
+        assert error.max() <= bound
