@@ -63,6 +63,12 @@ def exp(x: Vector) -> Vector:
 
 
 @inline
+def times_sigmoid(x: Vector, z: Vector) -> Vector:
+    """x / (1 + e**-z) in each lane. Where that should be below x / 1.7e38 it is x / 1.7e38."""
+    return div_f32(x, add_f32(splat_f32(nb.float32(1)), exp(sub_f32(splat_f32(nb.float32(0)), z))))
+
+
+@inline
 def expm1(x: Vector) -> Vector:
     """e**x - 1 in each lane, within 2 units in the last place of it; at most 1.7e38; NaN stays NaN.
 

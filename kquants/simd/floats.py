@@ -99,6 +99,12 @@ def larger(b: ir.IRBuilder, x: Any, y: Any) -> Any:
 larger_f32 = define(F32, F32, F32)(larger)
 
 
+@define(F32, F32, F32, F32, F32)
+def where_less_f32(b: ir.IRBuilder, x: Any, y: Any, less: Any, other: Any) -> Any:
+    """`less` in the lanes where x < y, `other` where not or where one is NaN."""
+    return b.select(b.fcmp_ordered("<", x, y), less, other)
+
+
 @define(F32, F32, F32)
 def unless_nan(b: ir.IRBuilder, x: Any, y: Any) -> Any:
     """`x`, but NaN where y is NaN."""

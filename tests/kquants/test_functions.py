@@ -1,5 +1,6 @@
 """Functions of 16 lanes: exponentials, hyperbolic tangent and error function, against float64 over dense samples."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ Function = Callable[[Array], Array]
 @pytest.fixture(scope="module")
 def functions() -> dict[str, Function]:
     """Each function as a kernel of its own, over float32 arrays of any length."""
-    from kquants.activations import exponential  # here, as it takes a second to import
+    from kquants.activations import error_function, exponential  # here, as they take a second to import
     from kquants.simd import load_f32x16, store_f32x16
 
     def compiled(function: Any) -> Function:
@@ -34,7 +35,8 @@ def functions() -> dict[str, Function]:
 
         return call
 
-    return {name: compiled(getattr(exponential, name)) for name in REFERENCES}
+    exponentials = {name: compiled(getattr(exponential, name)) for name in ("exp", "expm1", "tanh")}
+    return exponentials | {"erf": compiled(error_function.erf)}
 
 
 def samples(first: float, last: float, step: int) -> Array:
@@ -48,15 +50,25 @@ def units_in_the_last_place(y: Array, exact: Array) -> Array:
     return error
 
 
-REFERENCES: dict[str, Callable[[Array], Array]] = {"exp": np.exp, "expm1": np.expm1, "tanh": np.tanh}
-DENSE = [("exp", 2**-30, 88.0, 87.33, 2.0), ("expm1", 1e-37, 88.0, 104.0, 2.0), ("tanh", 1e-37, 30.0, 30.0, 3.0)]
+def math_erf(x: Array) -> Array:
+    return np.array([math.erf(value) for value in x.tolist()])
 
 
-@pytest.mark.parametrize(("name", "first", "last", "lowest", "bound"), DENSE)
+REFERENCES: dict[str, Function] = {"exp": np.exp, "expm1": np.expm1, "tanh": np.tanh, "erf": math_erf}
+DENSE = [
+    ("exp", 2**-30, 88.0, 87.33, 211, 2.0),
+    ("expm1", 1e-37, 88.0, 104.0, 211, 2.0),
+    ("tanh", 1e-37, 30.0, 30.0, 211, 3.0),
+    ("erf", 1e-37, 30.0, 30.0, 2111, 2.0),
+]
+"""Name, first and last positive argument, the last negative one's size, which float32 are tried, error allowed."""
+
+
+@pytest.mark.parametrize(("name", "first", "last", "lowest", "step", "bound"), DENSE)
 def test_functions_are_right_to_the_last_places(
-    functions: dict[str, Function], name: str, first: float, last: float, lowest: float, bound: float
+    functions: dict[str, Function], name: str, first: float, last: float, lowest: float, step: int, bound: float
 ) -> None:
-    for x in (samples(first, last, 211), -samples(first, lowest, 211)):
+    for x in (samples(first, last, step), -samples(first, lowest, step)):
         error = units_in_the_last_place(functions[name](x), REFERENCES[name](x.astype(np.float64)))
         print(f"{name}: at most {error.max():.3f} units in the last place, at {x[error.argmax()]}")
         assert error.max() <= bound
