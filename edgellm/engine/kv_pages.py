@@ -3,8 +3,8 @@
 A page holds the keys and values of PAGE tokens for the layers of a KV group: all layers that see the same cells (see
 `edgellm.arch.description.Description.kv_groups`). Pages have reference counts: a fork shares the pages of its parent,
 and copies a page only before it writes to it. Layers with a window read no cell before it, so pages that lie wholly
-before the window are freed. A sequence then goes back to the points only whose windows it still holds: those of its last
-tokens, and those of its checkpoints.
+before the window are freed. A sequence then goes back only to lengths whose windows it still holds: those close to its
+end, and those of its checkpoints.
 """
 
 from collections import deque
