@@ -141,7 +141,7 @@ class PageTable:
     def reaches(self, length: int) -> bool:
         """Whether all cells are there that the token after the first `length` sees."""
         window = self.pool.window
-        return window is None or self.freed * PAGE <= max(0, length + 1 - window)
+        return window is None or not length or self.freed * PAGE <= max(0, length + 1 - window)
 
     def fork(self, length: int) -> "PageTable":
         """Another table that shares the pages of the first `length` tokens."""

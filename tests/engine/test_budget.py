@@ -1,4 +1,4 @@
-"""The memory that KV pages, logits and position tables may take: one clear line comes before the system is out of it."""
+"""The memory that KV pages, logits and position tables may take: an error comes before the system is out of memory."""
 
 import sys
 from pathlib import Path

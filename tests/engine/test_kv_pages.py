@@ -1,7 +1,7 @@
 """KV pages of sequences with windows: what a later token sees is always there, and everything else is given back."""
 
 from collections import defaultdict
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -147,7 +147,7 @@ def test_checkpoints_that_stay_are_close_together_near_the_end() -> None:
     lengths = [point.length for point in sequence._checkpoints]
     assert len(lengths) == MAX_CHECKPOINTS
     assert lengths[-1] == 2000
-    gaps = [after - before for before, after in zip(lengths, lengths[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(lengths)]
     assert gaps == sorted(gaps, reverse=True)
 
 
