@@ -1,6 +1,7 @@
 """RoPE frequencies, from the metadata of a GGUF file."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,59 +13,107 @@ from edgellm.gguf import GGUFFile
 
 Frequencies = NDArray[np.float64]
 
-
-def read_rope(file: GGUFFile, head_dim: int, rope_type: RopeType) -> Rope:
-    """RoPE over the first `rope.dimension_count` dimensions of each head, by default all.
-
-    Plain frequencies are base^(-2i / dims) (RoFormer, arXiv 2104.09864). They are divided by the tensor
-    `rope_freqs.weight`, which holds Llama 3's scaling. Linear scaling divides all frequencies by a factor; YaRN
-    divides low frequencies only. Raises ModelFileError and UnsupportedModelError.
-    """
-    prefix = f"{file.architecture}.rope"
-    base = _number(file, f"{prefix}.freq_base", 10000.0)
-    dims = file.get_int(f"{prefix}.dimension_count", head_dim)
-    if not 0 < dims <= head_dim:
-        file.fail(f"key {prefix}.dimension_count is {dims}, but a head has {head_dim} dimensions")
-    if dims < 2 or dims % 2 or not base > 1.0:
-        file.fail(f"rope over {dims} dimensions with base {base} is impossible; get another conversion")
-    frequencies = base ** (-np.arange(0, dims, 2) / dims) / _factors(file, dims // 2)
-    magnitude = _number(file, f"{prefix}.scaling.attn_factor", 1.0)
-    # A factor without a type means linear; old files have one key for that alone. 0 stands for "no scaling".
-    kind = file.get_str(f"{prefix}.scaling.type", "linear")
-    old = _number(file, f"{prefix}.scale_linear", 1.0, off=0.0)
-    factor = _number(file, f"{prefix}.scaling.factor", old, off=0.0) or 1.0
-    if kind == "yarn":
-        kept = _kept_by_yarn(file, base, dims)
-        return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * _yarn_magnitude(factor), rope_type)
-    if kind == "linear":
-        return Rope(frequencies / factor, magnitude, rope_type)
-    if kind != "none":
-        refuse(file, f"rope scaling {printable(kind)} is not supported, only none, linear and yarn are")
-    return Rope(frequencies, magnitude, rope_type)
+FACTOR_TENSORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
+"""The tensors with divisors of frequencies."""
 
 
-def _number(file: GGUFFile, key: str, default: float, off: float | None = None) -> float:
-    """The number at a key, which must be within 1e-9 … 1e15, or `off`."""
+class _Choice(NamedTuple):
+    dims: int
+    base: float | None
+    scaled: bool
+    magnitude: float | None
+
+
+class RopeReader:
+    """Reads the RoPE of a file; a model may have several, with other bases. Equal choices give the same object."""
+
+    def __init__(self, file: GGUFFile, rope_type: RopeType) -> None:
+        self._file, self._rope_type, self._prefix = file, rope_type, f"{file.architecture}.rope"
+        self._made: dict[_Choice, Rope] = {}
+
+    def read(
+        self, dims: int, *, base: float | None = None, scaled: bool = True, magnitude: float | None = None
+    ) -> Rope:
+        """RoPE over the first `dims` dimensions of each head, with `rope.freq_base` or another base.
+
+        Plain frequencies are base^(-2i / dims) (RoFormer, arXiv 2104.09864). With `scaled` they are divided by the
+        tensor `rope_freqs.weight`, which holds Llama 3's scaling, or by `rope_factors_short.weight` and, in longer
+        contexts, `rope_factors_long.weight` (LongRoPE, arXiv 2402.13753). Linear scaling divides all frequencies by a
+        factor; YaRN divides low frequencies only. `magnitude` replaces that of YaRN. Raises ModelFileError and
+        UnsupportedModelError.
+        """
+        choice = _Choice(dims, base, scaled, magnitude)
+        if choice not in self._made:
+            self._made[choice] = self._read(choice)
+        return self._made[choice]
+
+    def _read(self, choice: _Choice) -> Rope:
+        file, dims = self._file, choice.dims
+        base = number(file, f"{self._prefix}.freq_base", 10000.0) if choice.base is None else choice.base
+        if dims < 2 or dims % 2 or not base > 1.0:
+            file.fail(f"rope over {dims} dimensions with base {base} is impossible; get another conversion")
+        plain = base ** (-np.arange(0, dims, 2) / dims)
+        if not choice.scaled:
+            return Rope(plain, 1.0, self._rope_type)
+        if "rope_factors_long.weight" in file.tensors:
+            return self._long_rope(plain)
+        return self._scaled(plain / _factors(file, "rope_freqs.weight", dims // 2), base, choice.magnitude)
+
+    def _scaled(self, frequencies: Frequencies, base: float, yarn_magnitude: float | None) -> Rope:
+        file, prefix, rope_type = self._file, f"{self._prefix}.scaling", self._rope_type
+        magnitude = number(file, f"{prefix}.attn_factor", 1.0)
+        # A factor without a type means linear; old files have one key for that alone. 0 stands for "no scaling".
+        kind = file.get_str(f"{prefix}.type", "linear")
+        old = number(file, f"{self._prefix}.scale_linear", 1.0, off=0.0)
+        factor = number(file, f"{prefix}.factor", old, off=0.0) or 1.0
+        if kind == "yarn":
+            kept = _kept_by_yarn(file, base, 2 * len(frequencies))
+            own = _yarn_magnitude(factor) if yarn_magnitude is None else yarn_magnitude
+            return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * own, rope_type)
+        if kind == "linear":
+            return Rope(frequencies / factor, magnitude, rope_type)
+        if kind not in ("none", "longrope"):  # LongRoPE's factors are tensors
+            refuse(file, f"rope scaling {printable(kind)} is not supported, only none, linear, yarn and longrope are")
+        return Rope(frequencies, magnitude, rope_type)
+
+    def _long_rope(self, plain: Frequencies) -> Rope:
+        file, pairs = self._file, len(plain)
+        magnitude = number(file, f"{self._prefix}.scaling.attn_factor", 1.0)
+        long, short = (_factors(file, f"rope_factors_{name}.weight", pairs) for name in ("long", "short"))
+        in_long = Rope(plain / long, magnitude, self._rope_type)
+        return Rope(plain / short, magnitude, self._rope_type, in_long, _original_context(file))
+
+
+def number(file: GGUFFile, key: str, default: float, off: float | None = None) -> float:
+    """The number at a key, which must be within 1e-9 … 1e15, or `off`. Raises ModelFileError."""
     value = file.get_float(key, default)
     if value != off and not 1e-9 <= value <= 1e15:
         file.fail(f"key {key} is {value}, outside 1e-9 … 1e15; get another conversion of the model")
     return value
 
 
-def _factors(file: GGUFFile, pairs: int) -> Frequencies | float:
-    tensor = file.tensors.get("rope_freqs.weight")
+def _factors(file: GGUFFile, name: str, pairs: int) -> Frequencies | float:
+    tensor = file.tensors.get(name)
     if tensor is None:
         return 1.0
     if tensor.type.name != "F32" or tensor.shape != (pairs,):
-        file.fail(f"tensor rope_freqs.weight must be {pairs} F32 values; get another conversion of the model")
+        file.fail(f"tensor {name} must be {pairs} F32 values; get another conversion of the model")
     factors = tensor.data.view("<f4").astype(np.float64)
     if not (np.isfinite(factors).all() and (factors > 0).all()):
-        file.fail("tensor rope_freqs.weight has values that are not positive; get another conversion")
+        file.fail(f"tensor {name} has values that are not positive; get another conversion")
     return factors
 
 
 def _yarn_magnitude(factor: float) -> float:
     return 1.0 + 0.1 * math.log(factor) if factor > 1 else 1.0
+
+
+def _original_context(file: GGUFFile) -> int:
+    key = f"{file.architecture}.rope.scaling.original_context_length"
+    original = file.get_int(key, file.get_int(f"{file.architecture}.context_length"))
+    if original < 1:
+        file.fail(f"key {key} is {original}, below 1; get another conversion of the model")
+    return original
 
 
 def _kept_by_yarn(file: GGUFFile, base: float, dims: int) -> Frequencies:
@@ -75,11 +124,9 @@ def _kept_by_yarn(file: GGUFFile, base: float, dims: int) -> Frequencies:
     file may set both. llama.cpp 0.3.36 always takes 32 and 1 for these architectures, so its logits then differ.
     """
     prefix = f"{file.architecture}.rope.scaling"
-    original = file.get_int(f"{prefix}.original_context_length", file.get_int(f"{file.architecture}.context_length"))
-    fast = _number(file, f"{prefix}.yarn_beta_fast", 32.0)
-    slow = _number(file, f"{prefix}.yarn_beta_slow", 1.0)
-    if original < 1:
-        file.fail(f"key {prefix}.original_context_length is {original}, below 1; get another conversion of the model")
+    original = _original_context(file)
+    fast = number(file, f"{prefix}.yarn_beta_fast", 32.0)
+    slow = number(file, f"{prefix}.yarn_beta_slow", 1.0)
 
     def pair(turns: float) -> float:
         return dims * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))

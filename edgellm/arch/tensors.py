@@ -20,9 +20,9 @@ class Tensors:
         """A weight matrix (rows, columns) of any supported type."""
         return self._take(name, (rows, columns), FORMATS)
 
-    def vector(self, name: str, n: int) -> Tensor:
-        """A float32 vector of n values, such as the weight of a norm."""
-        return self._take(name, (n,), ("F32",))
+    def floats(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Float32 values, such as the weight of a norm."""
+        return self._take(name, shape, ("F32",))
 
     def _take(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> Tensor:
         tensor = self._left.pop(name, None)

@@ -1,8 +1,9 @@
 """The protocol of an engine, which `edgellm.engine.native_engine` and `edgellm.llamacpp.engine` implement."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from collections.abc import Sequence as Ids
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -63,11 +64,15 @@ S_co = TypeVar("S_co", bound=Sequence, covariant=True)
 
 @dataclass(frozen=True)
 class Segment(Generic[S_co]):
-    """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted."""
+    """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted.
+
+    `embeddings`: float32 [width] by index, in place of the embedding of the token there.
+    """
 
     sequence: S_co
     tokens: Ids[int]
     wanted: Ids[int] = ()
+    embeddings: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
 
 class Engine(Protocol):

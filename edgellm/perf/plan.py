@@ -13,7 +13,7 @@ from edgellm.engine.device import DeviceFault
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.offload import OffloadRequest, device_figures
 from edgellm.engine.placement import GPU, Placement, on_cpu
-from edgellm.engine.rope_table import table_bytes
+from edgellm.engine.position_tables import table_bytes
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -135,8 +135,8 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     devices = device_figures(model, placement, weights, gpu.name if gpu else None)
     logits = program.logits.row_bytes if program.logits in program.buffers else 0
-    activations = program.activation_bytes(rows) + table_bytes(model.rope, ctx)
-    scratch, kv_cache = threads * program.scratch_bytes + logits, -(-ctx // PAGE) * program.page_bytes
+    activations = program.activation_bytes(rows) + table_bytes(model, ctx)
+    scratch, kv_cache = threads * program.scratch_bytes + logits, -(-ctx // PAGE) * sum(program.page_bytes)
     others = activations + scratch if options.kv_memory is None else 0
     kv_memory = max(0, KVBudget.of(options.kv_memory).room(0) - others)
     return Plan(
@@ -148,7 +148,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         weights=devices[0]["bytes"],
         kv_cache=kv_cache,
         kv_memory=kv_memory,
-        kv_tokens=min(ctx, kv_memory // max(1, program.page_bytes) * PAGE),
+        kv_tokens=min(ctx, kv_memory // max(1, sum(program.page_bytes)) * PAGE),
         activations=activations,
         scratch=scratch,
         available=available_memory(),

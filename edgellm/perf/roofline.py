@@ -41,7 +41,7 @@ class Roofline:
             if len(tensor.shape) == 2:  # the others are norms and biases
                 matrix_bytes[tensor.type.name] += tensor.nbytes
         weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row
-        return cls(weight_bytes, build_program(model, kv_type).page_bytes // PAGE, matrix_bytes)
+        return cls(weight_bytes, sum(build_program(model, kv_type).page_bytes) // PAGE, matrix_bytes)
 
     def bytes_per_token(self, depth: float) -> float:
         """Bytes read to decode one token after `depth` tokens."""

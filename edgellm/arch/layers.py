@@ -1,0 +1,142 @@
+"""From the tensors of a layer to its description; what a tensor is, its GGUF stem says.
+
+attn_norm                       the norm before the mixer; without it the mixer reads x as it is
+attn_q, attn_k, attn_v          projections, or one matrix attn_qkv with their rows in this order
+attn_q_norm, attn_k_norm        norms of q and k: of each head, or of the whole projection where they are as long
+attn_sinks, attn_gate           see `edgellm.arch.description.Attention`
+attn_output                     the projection behind attention
+post_attention_norm             the norm behind the mixer, unless it is `ffn_norm_stem`
+ffn_norm                        the norm before the feed-forward
+ffn_gate, ffn_up, ffn_down      projections; ffn_up has the rows of gate and up where the facts ask for twice the width
+post_ffw_norm                   the norm behind the feed-forward
+"""
+
+from dataclasses import dataclass
+
+from edgellm.arch.description import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
+from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
+from edgellm.arch.tensors import Tensors
+from edgellm.gguf import Tensor
+
+
+@dataclass(frozen=True)
+class LayerReader:
+    """Takes the tensors of layer `index`, with the shapes that the facts give."""
+
+    tensors: Tensors
+    hyper: HyperParameters
+    facts: ArchitectureFacts
+    index: int
+
+    def layer(self) -> Layer:
+        """The layer. Raises ModelFileError and UnsupportedModelError."""
+        settings = self.facts.attention(self.hyper, self.index)
+        sizes = self.sizes(settings)
+        return Layer(self.attention(settings, sizes), self.feed_forward(sizes), self.facts.parallel)
+
+    def sizes(self, settings: AttentionSettings) -> LayerSizes:
+        """The sizes that shapes of tensors name."""
+        return LayerSizes(
+            width=self.hyper.width,
+            vocab=self.hyper.vocab,
+            ffn=self.hyper.ffn[self.index],
+            key_dim=settings.key_dim,
+            q_width=settings.q_width,
+            k_width=settings.k_width,
+            v_width=settings.v_width,
+            attention_width=settings.attention_width,
+        )
+
+    def attention(self, settings: AttentionSettings, sizes: LayerSizes) -> Attention:
+        """The mixer of a layer with these settings."""
+        q, k, v = self.qkv(settings, sizes)
+        return Attention(
+            **vars(settings),
+            norm=self.norm("attn_norm", sizes),
+            q=q,
+            k=k,
+            v=v,
+            output=self.required("attn_output", sizes),
+            q_norm=self.norm("attn_q_norm", sizes),
+            k_norm=self.norm("attn_k_norm", sizes) if k else None,
+            norm_after_rope=self.facts.norm_after_rope,
+            sinks=self.sinks(settings),
+            gate=self.linear("attn_gate", sizes),
+            post_norm=None if self.facts.ffn_norm_stem == _POST_NORM else self.norm(_POST_NORM, sizes),
+        )
+
+    def qkv(self, settings: AttentionSettings, sizes: LayerSizes) -> tuple[Linear, Linear | None, Linear | None]:
+        """The projections of q, k and v; without k and v where the layer reads those of another."""
+        if self.has("attn_qkv"):
+            rows = settings.q_width + settings.k_width + settings.v_width
+            fused = self.matrix("attn_qkv", rows, sizes.width)
+            k, v = settings.q_width, settings.q_width + settings.k_width
+            return part(fused, 0, k), part(fused, k, v), part(fused, v, rows)
+        q = self.required("attn_q", sizes)
+        if settings.kv_layer is not None:
+            return q, None, None
+        return q, self.required("attn_k", sizes), self.linear("attn_v", sizes)
+
+    def feed_forward(self, sizes: LayerSizes) -> FeedForward:
+        """The feed-forward of a layer."""
+        gate, up = self.linear("ffn_gate", sizes), None
+        if "ffn_gate" in self.facts.tensors and gate is None:
+            fused = self.matrix("ffn_up", 2 * sizes.ffn, sizes.width)
+            gate, up = part(fused, 0, sizes.ffn), part(fused, sizes.ffn, 2 * sizes.ffn)
+        return FeedForward(
+            norm=self.norm(self.facts.ffn_norm_stem, sizes),
+            gate=gate,
+            up=up or self.required("ffn_up", sizes),
+            down=self.required("ffn_down", sizes),
+            activation=self.facts.activation,
+            post_norm=self.norm("post_ffw_norm", sizes),
+        )
+
+    def has(self, stem: str) -> bool:
+        """Whether the file has a weight of this stem in the layer."""
+        return f"blk.{self.index}.{stem}.weight" in self.tensors
+
+    def norm(self, stem: str, sizes: LayerSizes) -> Norm | None:
+        """The norm of a stem; None where the architecture has none, or may lack it and does."""
+        facts = self.facts.tensors.get(stem)
+        if facts is None or (facts.optional and not self.has(stem)):
+            return None
+        shape = sizes.shape(facts.shape)
+        weight = self.tensors.floats(f"blk.{self.index}.{stem}.weight", shape)
+        return Norm(weight, self.bias(stem, shape), self.hyper.eps, self.hyper.norm_kind)
+
+    def required(self, stem: str, sizes: LayerSizes) -> Linear:
+        """The projection of a stem. Raises ModelFileError if the file has none."""
+        rows, columns = sizes.shape(self.facts.tensors[stem].shape)
+        return self.matrix(stem, rows, columns)
+
+    def linear(self, stem: str, sizes: LayerSizes) -> Linear | None:
+        """The projection of a stem; None where the architecture has none, or may lack it and does."""
+        facts = self.facts.tensors.get(stem)
+        return None if facts is None or (facts.optional and not self.has(stem)) else self.required(stem, sizes)
+
+    def matrix(self, stem: str, rows: int, columns: int) -> Linear:
+        """A projection with its bias, if it has one."""
+        weight = self.tensors.matrix(f"blk.{self.index}.{stem}.weight", rows, columns)
+        return Linear(weight, self.bias(stem, (rows,)))
+
+    def bias(self, stem: str, shape: tuple[int, ...]) -> Tensor | None:
+        """The bias of a stem; None where the architecture has none, or may lack it and does."""
+        name = f"blk.{self.index}.{stem}.bias"
+        has_bias = stem in self.facts.biases or (stem in self.facts.optional_biases and name in self.tensors)
+        return self.tensors.floats(name, shape) if has_bias else None
+
+    def sinks(self, settings: AttentionSettings) -> Tensor | None:
+        """The scores of the sinks; None where the architecture has none."""
+        if "attn_sinks" not in self.facts.tensors:
+            return None
+        return self.tensors.floats(f"blk.{self.index}.attn_sinks.weight", (settings.heads,))
+
+
+_POST_NORM = "post_attention_norm"
+
+
+def part(fused: Linear, first: int, last: int) -> Linear:
+    """Rows `first` … `last` - 1 of a fused projection."""
+    return Linear(fused.weight.rows(first, last), fused.bias.rows(first, last) if fused.bias else None)
