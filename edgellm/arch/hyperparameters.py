@@ -33,11 +33,23 @@ class LayerSizes:
     width: int
     vocab: int
     ffn: int
+    heads: int
+    kv_heads: int
     key_dim: int
     q_width: int
     k_width: int
     v_width: int
     attention_width: int
+
+    @property
+    def qkv_width(self) -> int:
+        """Rows of the fused projection of q, k and v."""
+        return self.q_width + self.k_width + self.v_width
+
+    @property
+    def gate_up(self) -> int:
+        """Rows of the fused projection of gate and up."""
+        return 2 * self.ffn
 
     def shape(self, dimensions: tuple[Dimension, ...]) -> tuple[int, ...]:
         """The shape of a tensor, by the names of its dimensions."""

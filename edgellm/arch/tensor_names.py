@@ -7,7 +7,20 @@ Face's layout `self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`.
 from dataclasses import dataclass
 from typing import Literal
 
-Dimension = Literal["vocab", "width", "q_width", "k_width", "v_width", "attention_width", "key_dim", "ffn"]
+Dimension = Literal[
+    "vocab",
+    "width",
+    "heads",
+    "kv_heads",
+    "key_dim",
+    "q_width",
+    "k_width",
+    "v_width",
+    "qkv_width",
+    "attention_width",
+    "ffn",
+    "gate_up",
+]
 """A size of a model or of a layer; see `edgellm.arch.hyperparameters.LayerSizes`."""
 
 
@@ -53,6 +66,18 @@ HEAD_NORMS = (
     TensorFacts("attn_k_norm", "self_attn.k_norm", None, ("key_dim",)),
 )
 """Tensors of each layer: the norms of each head of q and k."""
+
+PROJECTION_NORMS = (
+    TensorFacts("attn_q_norm", "self_attn.q_norm", None, ("q_width",)),
+    TensorFacts("attn_k_norm", "self_attn.k_norm", None, ("k_width",)),
+)
+"""Tensors of each layer: the norms of the whole projections q and k."""
+
+POST_NORMS = (
+    TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+    TensorFacts("post_ffw_norm", "post_feedforward_layernorm", None, ("width",)),
+)
+"""Tensors of each layer: the norms behind the mixer and the feed-forward."""
 
 QKV = ("attn_q", "attn_k", "attn_v")
 ATTENTION = (*QKV, "attn_output")
