@@ -34,6 +34,11 @@ def plain_settings(hyper: HyperParameters) -> ModelSettings:
     return ModelSettings()
 
 
+def no_parameters(hyper: HyperParameters, layer: int) -> tuple[float, ...]:
+    """The parameters of an activation that has none."""
+    return ()
+
+
 @dataclass(frozen=True)
 class ArchitectureFacts:
     """One architecture, as GGUF files and checkpoints have it; see `edgellm.arch.architectures`.
@@ -46,9 +51,11 @@ class ArchitectureFacts:
     `norm_kind` and `activation` are those of all norms and feed-forwards. With `parallel`, mixer and feed-forward read
     the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
     which is the norm behind the mixer in the others. `norm_after_rope`: the norms of q and k follow RoPE.
+    `post_norm_eps` is the epsilon of the norms behind mixer and feed-forward, where it is not that of the others.
+    `norms_embedding`: a norm without weight follows the embedding.
 
-    `attention` gives the settings of a layer's attention, `settings` those of the model; both read the metadata, and
-    refuse variants that edgellm does not compute.
+    `attention` gives the settings of a layer's attention, `settings` those of the model, `activation_parameters` those
+    of a layer's activation; they read the metadata, and refuse variants that edgellm does not compute.
 
     The rest is as llama.cpp has it. Its converter writes `attention.key_length` only where config.json has `head_dim`,
     unless `writes_head_dim`; with `writes_vocab_size` also `vocab_size` and `rope.dimension_count`. Without
@@ -58,23 +65,22 @@ class ArchitectureFacts:
     name: str
     rope_type: RopeType
     block_tensors: tuple[TensorFacts, ...]
-    checkpoints: tuple[CheckpointClass, ...]
+    checkpoints: tuple[CheckpointClass, ...] = ()
     biases: tuple[str, ...] = ()
+    optional_biases: tuple[str, ...] = ()
     norm_kind: NormKind = NormKind.RMS
     activation: Activation = Activation.SILU
     parallel: bool = False
     ffn_norm_stem: str = "ffn_norm"
     norm_after_rope: bool = False
+    post_norm_eps: float | None = None
+    norms_embedding: bool = False
     attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
     settings: Callable[[HyperParameters], ModelSettings] = plain_settings
+    activation_parameters: Callable[[HyperParameters, int], tuple[float, ...]] = no_parameters
     writes_head_dim: bool = True
     writes_vocab_size: bool = False
     optional_biases_in_llamacpp: bool = True
-
-    @cached_property
-    def optional_biases(self) -> frozenset[str]:
-        """GGUF stems of the tensors that have a bias in some models."""
-        return frozenset(stem for each in self.checkpoints for stems in each.bias_keys.values() for stem in stems)
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorFacts]:

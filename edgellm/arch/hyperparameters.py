@@ -33,11 +33,23 @@ class LayerSizes:
     width: int
     vocab: int
     ffn: int
+    heads: int
+    kv_heads: int
     key_dim: int
     q_width: int
     k_width: int
     v_width: int
     attention_width: int
+
+    @property
+    def qkv_width(self) -> int:
+        """Rows of the fused projection of q, k and v."""
+        return self.q_width + self.k_width + self.v_width
+
+    @property
+    def gate_up(self) -> int:
+        """Rows of the fused projection of gate and up."""
+        return 2 * self.ffn
 
     def shape(self, dimensions: tuple[Dimension, ...]) -> tuple[int, ...]:
         """The shape of a tensor, by the names of its dimensions."""
@@ -119,6 +131,11 @@ class HyperParameters:
     def rope(self, dims: int, *, base: float | None = None, scaled: bool = True) -> Rope:
         """RoPE over the first `dims` values of a head; see `edgellm.arch.rope.RopeReader.read`."""
         return self.ropes.read(dims, base=base, scaled=scaled)
+
+    def rope_sections(self) -> tuple[int, ...]:
+        """The sizes of M-RoPE's four sections of a head; zeros where the model has none."""
+        name = "rope.dimension_sections"
+        return self.file.get_integers(self.key(name), 4) if name in self else (0, 0, 0, 0)
 
     def end_context(self, tokens: int) -> None:
         """End the context after `tokens` tokens, the most that edgellm computes exactly."""
