@@ -60,6 +60,7 @@ class LayerReader:
             output=self.required("attn_output", sizes),
             q_norm=self.norm("attn_q_norm", sizes),
             k_norm=self.norm("attn_k_norm", sizes) if k else None,
+            v_norm=Norm(None, None, self.hyper.eps) if self.facts.weightless_v_norm and k else None,
             norm_after_rope=self.facts.norm_after_rope,
             sinks=self.sinks(settings),
             gate=self.linear("attn_gate", sizes),
@@ -74,9 +75,13 @@ class LayerReader:
             k, v = settings.q_width, settings.q_width + settings.k_width
             return part(fused, 0, k), part(fused, k, v), part(fused, v, rows)
         q = self.required("attn_q", sizes)
-        if settings.kv_layer is not None:
+        if settings.kv_layer is not None:  # some conversions have tensors there, which the model never uses
+            self.tensors.drop(*(f"blk.{self.index}.{stem}.weight" for stem in ("attn_k", "attn_v", "attn_k_norm")))
             return q, None, None
-        return q, self.required("attn_k", sizes), self.linear("attn_v", sizes)
+        k, v = self.required("attn_k", sizes), self.linear("attn_v", sizes)
+        if v is None and settings.key_dim != settings.value_dim:
+            self.tensors.file.fail(f"has no tensor blk.{self.index}.attn_v.weight; get another conversion of the model")
+        return q, k, v
 
     def feed_forward(self, sizes: LayerSizes) -> FeedForward:
         """The feed-forward of a layer."""
@@ -90,6 +95,7 @@ class LayerReader:
             up=up or self.required("ffn_up", sizes),
             down=self.required("ffn_down", sizes),
             activation=self.facts.activation,
+            sparsity=self.facts.sparsity(self.hyper, self.index),
             post_norm=self.norm("post_ffw_norm", sizes),
         )
 

@@ -1,7 +1,9 @@
 """The architectures that edgellm runs: one file each, with its facts, named like its GGUF `general.architecture`."""
 
-from edgellm.arch.architectures import llama, qwen2, qwen3
+from edgellm.arch.architectures import gemma, gemma2, gemma3, gemma3n, gemma4, llama, qwen2, qwen3
 from edgellm.arch.facts import ArchitectureFacts
 
-ARCHITECTURES: dict[str, ArchitectureFacts] = {each.FACTS.name: each.FACTS for each in (llama, qwen2, qwen3)}
+_FILES = (gemma, gemma2, gemma3, gemma3n, gemma4, llama, qwen2, qwen3)
+
+ARCHITECTURES: dict[str, ArchitectureFacts] = {each.FACTS.name: each.FACTS for each in _FILES}
 """Facts by GGUF name."""
