@@ -9,7 +9,7 @@ from functools import cached_property
 
 from edgellm.arch.description import NormKind, Rope, RopeType
 from edgellm.arch.rope import RopeReader
-from edgellm.arch.tensor_names import Dimension
+from edgellm.arch.tensor_names import Size
 from edgellm.gguf import GGUFFile
 
 _LIMITS = {
@@ -34,13 +34,25 @@ class LayerSizes:
     width: int
     vocab: int
     ffn: int
+    heads: int
+    kv_heads: int
     key_dim: int
     q_width: int
     k_width: int
     v_width: int
     attention_width: int
 
-    def shape(self, dimensions: tuple[Dimension, ...]) -> tuple[int, ...]:
+    @property
+    def qkv_width(self) -> int:
+        """Rows of the fused projection of q, k and v."""
+        return self.q_width + self.k_width + self.v_width
+
+    @property
+    def gate_up(self) -> int:
+        """Rows of the fused projection of gate and up."""
+        return 2 * self.ffn
+
+    def shape(self, dimensions: tuple[Size, ...]) -> tuple[int, ...]:
         """The shape of a tensor, by the names of its dimensions."""
         return tuple(each if isinstance(each, int) else int(getattr(self, each)) for each in dimensions)
 

@@ -15,7 +15,7 @@ from edgellm.arch.description import AltUp, Laurel, Layer, Linear, Norm, PerLaye
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader
-from edgellm.arch.tensor_names import (
+from edgellm.arch.per_layer_names import (
     PER_LAYER_NORM,
     PER_LAYER_PROJECTION,
     PER_LAYER_TABLE,

@@ -3,7 +3,7 @@
 The output matrix is the embedding where the file has none.
 """
 
-from edgellm.arch.description import Description, Linear, Norm
+from edgellm.arch.description import Description, Linear, Norm, NormKind
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader
@@ -35,6 +35,7 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
         embedding=embedding,
         per_layer_embeddings=per_layer_embeddings(tensors, hyper, facts),
         streams=streams(tensors, hyper, facts),
+        embedding_norm=Norm(None, None, hyper.eps, hyper.norm_kind) if facts.norms_embedding else None,
         layers=layers,
         output_norm=_output_norm(tensors, hyper),
         output=_output(tensors, hyper) or Linear(embedding),
@@ -47,7 +48,8 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
 def _output_norm(tensors: Tensors, hyper: HyperParameters) -> Norm:
     name, bias = f"{OUTPUT_NORM.gguf}.weight", f"{OUTPUT_NORM.gguf}.bias"
     weight = tensors.floats(name, (hyper.width,))
-    return Norm(weight, tensors.floats(bias, (hyper.width,)) if bias in tensors else None, hyper.eps, hyper.norm_kind)
+    has_bias = hyper.norm_kind is NormKind.LAYER and bias in tensors
+    return Norm(weight, tensors.floats(bias, (hyper.width,)) if has_bias else None, hyper.eps, hyper.norm_kind)
 
 
 def _output(tensors: Tensors, hyper: HyperParameters) -> Linear | None:

@@ -21,5 +21,4 @@ FACTS = ArchitectureFacts(
     block_tensors=BLOCK,
     activation=Activation.GELU,
     settings=settings,
-    checkpoints=(),
 )

@@ -11,7 +11,7 @@ from edgellm.arch.attention_settings import grouped_query_attention, is_windowed
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
-from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, SANDWICH_NORM_TENSORS
+from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, SANDWICH_NORMS
 
 _LAYERS_OF_27B = 46
 
@@ -41,9 +41,8 @@ def model_settings(hyper: HyperParameters) -> ModelSettings:
 FACTS = ArchitectureFacts(
     name="gemma2",
     rope_type=RopeType.NEOX,
-    block_tensors=(*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *SANDWICH_NORM_TENSORS),
+    block_tensors=(*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *SANDWICH_NORMS),
     activation=Activation.GELU,
     attention=attention,
     settings=model_settings,
-    checkpoints=(),
 )

@@ -11,7 +11,7 @@ from edgellm.arch.attention_settings import grouped_query_attention, is_windowed
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
-from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, SANDWICH_NORM_TENSORS
+from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, SANDWICH_NORMS
 
 _LAYERS_OF_27B = 62
 
@@ -35,9 +35,8 @@ def model_settings(hyper: HyperParameters) -> ModelSettings:
 FACTS = ArchitectureFacts(
     name="gemma3",
     rope_type=RopeType.NEOX,
-    block_tensors=(*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *SANDWICH_NORM_TENSORS, *HEAD_NORMS),
+    block_tensors=(*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *SANDWICH_NORMS, *HEAD_NORMS),
     activation=Activation.GELU,
     attention=attention,
     settings=model_settings,
-    checkpoints=(),
 )

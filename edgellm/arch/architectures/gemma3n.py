@@ -13,20 +13,17 @@ from edgellm.arch.attention_settings import grouped_query_attention, rope_dims
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
-from edgellm.arch.refuse import refuse
-from edgellm.arch.tensor_names import (
+from edgellm.arch.per_layer_names import (
     ALTUP_TENSORS,
-    ATTENTION_TENSORS,
-    GATED_FEED_FORWARD_TENSORS,
-    HEAD_NORMS,
     LAUREL_TENSORS,
     PER_LAYER_INPUT_TENSORS,
     PER_LAYER_TENSORS,
-    SANDWICH_NORM_TENSORS,
     STREAM_PROJECTIONS,
     STREAM_UNEMBEDDINGS,
     STREAMS,
 )
+from edgellm.arch.refuse import refuse
+from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, SANDWICH_NORMS
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
@@ -68,7 +65,7 @@ FACTS = ArchitectureFacts(
     block_tensors=(
         *ATTENTION_TENSORS,
         *GATED_FEED_FORWARD_TENSORS,
-        *SANDWICH_NORM_TENSORS,
+        *SANDWICH_NORMS,
         *HEAD_NORMS,
         *PER_LAYER_INPUT_TENSORS,
         *LAUREL_TENSORS,
@@ -80,5 +77,4 @@ FACTS = ArchitectureFacts(
     attention=attention,
     settings=model_settings,
     sparsity=sparsity,
-    checkpoints=(),
 )

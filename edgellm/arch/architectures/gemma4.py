@@ -12,13 +12,12 @@ from edgellm.arch.attention_settings import rope_dims, window
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.per_layer_names import PER_LAYER_INPUT_TENSORS, PER_LAYER_TENSORS
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
     GATED_FEED_FORWARD_TENSORS,
     HEAD_NORMS,
-    PER_LAYER_INPUT_TENSORS,
-    PER_LAYER_TENSORS,
-    SANDWICH_NORM_TENSORS,
+    SANDWICH_NORMS,
     TensorFacts,
 )
 
@@ -88,7 +87,7 @@ FACTS = ArchitectureFacts(
     block_tensors=(
         *(_Q, _K, replace(_V, optional=True), _OUTPUT),
         *GATED_FEED_FORWARD_TENSORS,
-        *SANDWICH_NORM_TENSORS,
+        *SANDWICH_NORMS,
         *HEAD_NORMS,
         *(replace(each, optional=True) for each in PER_LAYER_INPUT_TENSORS),
         TensorFacts("layer_output_scale", "layer_scalar", None, (1,), optional=True),
@@ -98,5 +97,4 @@ FACTS = ArchitectureFacts(
     weightless_v_norm=True,
     attention=attention,
     settings=model_settings,
-    checkpoints=(),
 )
