@@ -65,6 +65,7 @@ class LayerReader:
             output=self.required("attn_output", sizes),
             q_norm=self.norm("attn_q_norm", sizes),
             k_norm=self.norm("attn_k_norm", sizes) if k else None,
+            v_norm=Norm(None, None, self.hyper.eps) if self.facts.weightless_v_norm and k else None,
             norm_after_rope=self.facts.norm_after_rope,
             sinks=self.sinks(settings),
             gate=self.linear("attn_gate", sizes),
@@ -75,12 +76,16 @@ class LayerReader:
         """The projections of q, k and v; without k and v where the layer reads those of another."""
         if self.has("attn_qkv") or "attn_q" not in self.facts.tensors:
             fused = self.matrix("attn_qkv", sizes.qkv_width, sizes.width)
-            k, v = sizes.q_width, sizes.q_width + sizes.k_width
-            return part(fused, 0, k), part(fused, k, v), part(fused, v, sizes.qkv_width)
+            end_of_q, end_of_k = sizes.q_width, sizes.q_width + sizes.k_width
+            return part(fused, 0, end_of_q), part(fused, end_of_q, end_of_k), part(fused, end_of_k, sizes.qkv_width)
         q = self.required("attn_q", sizes)
-        if settings.kv_layer is not None:
+        if settings.kv_layer is not None:  # some conversions have tensors there, which the model never uses
+            self.tensors.drop(*(f"blk.{self.index}.{stem}.weight" for stem in ("attn_k", "attn_v", "attn_k_norm")))
             return q, None, None
-        return q, self.required("attn_k", sizes), self.linear("attn_v", sizes)
+        k, v = self.required("attn_k", sizes), self.linear("attn_v", sizes)
+        if v is None and settings.key_dim != settings.value_dim:
+            self.tensors.file.fail(f"has no tensor blk.{self.index}.attn_v.weight; get another conversion of the model")
+        return q, k, v
 
     def feed_forward(self, sizes: LayerSizes) -> FeedForward:
         """The feed-forward of a layer."""
@@ -92,6 +97,7 @@ class LayerReader:
             down=self.required("ffn_down", sizes),
             activation=self.facts.activation,
             parameters=self.facts.activation_parameters(self.hyper, self.index),
+            sparsity=self.facts.sparsity(self.hyper, self.index),
             post_norm=self.post_norm("post_ffw_norm", sizes),
         )
 

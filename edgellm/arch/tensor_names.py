@@ -20,8 +20,11 @@ Dimension = Literal[
     "attention_width",
     "ffn",
     "gate_up",
+    "per_layer_width",
+    "per_layer_total",
 ]
-"""A size of a model or of a layer; see `edgellm.arch.hyperparameters.LayerSizes`."""
+Size = Dimension | int
+"""A size of a model or of a layer, or the same number in all models; see `edgellm.arch.hyperparameters.LayerSizes`."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class TensorFacts:
     gguf: str
     hugging_face: str
     meta: str | None
-    shape: tuple[Dimension, ...]
+    shape: tuple[Size, ...]
     optional: bool = False
 
 
