@@ -13,7 +13,6 @@ from platformdirs import user_cache_path
 from edgellm.engine.threadpool import ThreadPool
 from support import SHARED, TESTS, workers
 from support.chat_fakes import FakeModel
-from support.families.files import write_family_file
 from support.headless_chat import HeadlessFrontend, MakeFrontend
 from support.make_gguf import Spec, write_model
 from support.model_file import FamilyFile, ModelFile
@@ -80,6 +79,8 @@ def family_file(tmp_path_factory: pytest.TempPathFactory) -> FamilyFile:
     written: dict[str, Path] = {}
 
     def get(name: str) -> Path:
+        from support.families.files import write_family_file  # imports the converters, which most tests do not need
+
         if name not in written:
             written[name] = write_family_file(folder, name)
         return written[name]
