@@ -91,12 +91,15 @@ class EmbedOp(NamedTuple):
     x: Word
     x_bytes: Word
     scale: float
+    own_embeddings: Word = 1
+    """1: the batch's own embeddings count; 0: all rows are those of the table, such as one of per-layer embeddings."""
 
 
 class NormOp(NamedTuple):
     """h = (x - m) / sqrt(mean((x - m)²) + eps) · weight + bias, over n values.
 
-    m is 0 for RMSNorm, mean(x) for LayerNorm. Weight and bias may be null: 1 and 0. Written to each of h, q8 and super_q8 that is not null; h may be x.
+    m is 0 for RMSNorm, mean(x) for LayerNorm. Weight and bias may be null: 1 and 0. Written to each of h, q8 and
+    super_q8 that is not null; h may be x.
     """
 
     x: Word
