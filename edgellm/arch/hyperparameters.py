@@ -134,6 +134,11 @@ class HyperParameters:
         """RoPE over the first `dims` values of a head; see `edgellm.arch.rope.RopeReader.read`."""
         return self.ropes.read(dims, base=base, scaled=scaled)
 
+    def rope_sections(self) -> tuple[int, ...]:
+        """The sizes of M-RoPE's four sections of a head; zeros where the model has none."""
+        name = "rope.dimension_sections"
+        return self.file.get_integers(self.key(name), 4) if name in self else (0, 0, 0, 0)
+
     def end_context(self, tokens: int) -> None:
         """End the context after `tokens` tokens, the most that edgellm computes exactly."""
         self.context_length = min(self.context_length, tokens)

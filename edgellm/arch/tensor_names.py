@@ -57,10 +57,15 @@ GATED_FEED_FORWARD_TENSORS = (
     TensorFacts("ffn_up", "mlp.up_proj", "feed_forward.w3", ("ffn", "width")),
     TensorFacts("ffn_down", "mlp.down_proj", "feed_forward.w2", ("width", "ffn")),
 )
-PRE_NORM_TENSORS = (
-    TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",)),
-    TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",)),
+FUSED_GATE_UP = (
+    TensorFacts("ffn_up", "mlp.gate_up_proj", None, ("gate_up", "width")),
+    TensorFacts("ffn_down", "mlp.down_proj", None, ("width", "ffn")),
 )
+"""Tensors of each layer: a gated feed-forward with the rows of gate and up in one matrix."""
+
+ATTN_NORM = TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",))
+FFN_NORM = TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",))
+PRE_NORM_TENSORS = (ATTN_NORM, FFN_NORM)
 BLOCK = (*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *PRE_NORM_TENSORS)
 """Tensors of each layer: pre-norm attention and a gated feed-forward."""
 
@@ -82,12 +87,8 @@ POST_NORMS = (
 )
 """Tensors of each layer: the norms behind the mixer and the feed-forward."""
 
-SANDWICH_NORMS = (
-    TensorFacts("attn_norm", "input_layernorm", None, ("width",)),
-    TensorFacts("ffn_norm", "pre_feedforward_layernorm", None, ("width",)),
-    *POST_NORMS,
-)
-"""Tensors of each layer: norms before and behind the mixer and the feed-forward."""
+SANDWICH_NORMS = (ATTN_NORM, TensorFacts("ffn_norm", "pre_feedforward_layernorm", None, ("width",)), *POST_NORMS)
+"""Tensors of each layer: norms before and behind both blocks."""
 
 QKV = ("attn_q", "attn_k", "attn_v")
 ATTENTION = (*QKV, "attn_output")

@@ -3,8 +3,8 @@
 A page holds the keys and values of PAGE tokens for the layers of a KV group: all layers that see the same cells (see
 `edgellm.arch.description.Description.kv_groups`). Pages have reference counts: a fork shares the pages of its parent,
 and copies a page only before it writes to it. Layers with a window read no cell before it, so pages that lie wholly
-before the window are freed. A sequence then goes back to the points only whose windows it still holds: those of its last
-tokens, and those of its checkpoints.
+before the window are freed. A sequence then goes back only to lengths whose windows it still holds: those close to its
+end, and those of its checkpoints.
 """
 
 from collections import deque
@@ -141,7 +141,7 @@ class PageTable:
     def reaches(self, length: int) -> bool:
         """Whether all cells are there that the token after the first `length` sees."""
         window = self.pool.window
-        return window is None or self.freed * PAGE <= max(0, length + 1 - window)
+        return window is None or not length or self.freed * PAGE <= max(0, length + 1 - window)
 
     def fork(self, length: int) -> "PageTable":
         """Another table that shares the pages of the first `length` tokens."""
