@@ -91,6 +91,8 @@ class EmbedOp(NamedTuple):
     x: Word
     x_bytes: Word
     scale: float
+    own_embeddings: Word = 1
+    """1: the batch's own embeddings count; 0: all rows are those of the table, such as one of per-layer embeddings."""
 
 
 class NormOp(NamedTuple):
