@@ -45,10 +45,10 @@ PAGE_SIZES = {
 """The KV types."""
 
 
-def layer_page_bytes(kv_heads: int, head_dim: int, kv_type: str) -> int:
+def layer_page_bytes(kv_heads: int, key_dim: int, value_dim: int, kv_type: str) -> int:
     """Bytes of one layer's part of a page."""
     sizes = PAGE_SIZES[kv_type]
-    return kv_heads * (sizes.key_bytes(head_dim) + sizes.value_bytes(padded_head_dim(head_dim)))
+    return kv_heads * (sizes.key_bytes(key_dim) + sizes.value_bytes(padded_head_dim(value_dim)))
 
 
 def partial_bytes(width: int) -> int:
@@ -56,7 +56,8 @@ def partial_bytes(width: int) -> int:
     return 4 * width + 64
 
 
-def attention_scratch(head_dim: int) -> int:
+def attention_scratch(key_dim: int, value_dim: int) -> int:
     """Bytes of scratch that attention needs; its layout is in `kquants.attention.query_tile`."""
+    head_dim = max(key_dim, value_dim)
     query = 4 * padded_head_dim(head_dim) + 4 * PAGE * KV_BLOCK_PAGES + 2 * partial_bytes(padded_head_dim(head_dim))
     return QUERY_TILE * query + PAGE * 4 * padded_head_dim(head_dim)

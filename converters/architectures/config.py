@@ -26,15 +26,16 @@ class Config:
         if not isinstance(values, Mapping):
             self.fail("must hold a JSON object; correct it")
         self._values: dict[str, object] = without_nulls(dict(values))
-        self.nulls = frozenset(values.keys() - self._values.keys())
         self._given = frozenset(self._values)
-        self._values = {key: value for key, value in (defaults or {}).items() if key not in self.nulls} | self._values
+        own = {key: value for key, value in (defaults or {}).items() if key not in values}
+        self.nulls = frozenset((values.keys() | own.keys()) - self._given - without_nulls(own).keys())
+        self._values = without_nulls(own) | self._values
 
     def text_model(self, defaults: Mapping[str, object]) -> "Config":
         """The configuration of the text model, which may be inside that of a larger model, with other defaults."""
         inner = next((self.section(key) for key in _TEXT_MODELS if key in self), {})
         given = {key: self._values[key] for key in self._given if key not in _TEXT_MODELS}
-        return Config(self.path, given | dict.fromkeys(self.nulls) | inner, defaults)
+        return Config(self.path, dict.fromkeys(self.nulls) | given | inner, defaults)
 
     def given(self, key: str) -> bool:
         """Whether the file has the key, with a value that is not null."""

@@ -1,5 +1,6 @@
 """The metadata of a model without its vocabulary, in the order of llama.cpp's converter."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from converters.architectures.card import write_general
@@ -34,7 +35,7 @@ def metadata_of(model: TextModel, family: Family, tensors: list[Source]) -> Meta
     family.write(own, model)
     own.plain("general.quantization_version", MetadataValue("u32", gguf.GGML_QUANT_VERSION))
     general = {key: _value(value) for key, value in writer.kv_data[0].items()}
-    return general | _ordered(keys.metadata | own.metadata, model.facts.name, family)
+    return _ordered(general, keys.metadata | own.metadata, model, family)
 
 
 def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
@@ -54,11 +55,15 @@ def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
     write_yarn_magnitude(keys, model.rope)
 
 
-def _ordered(metadata: dict[str, MetadataValue], architecture: str, family: Family) -> Metadata:
-    """The keys in the family's order, without those that it omits."""
-    first = [key for key in (f"{architecture}.{name}" for name in family.order) if key in metadata]
-    omitted = {f"{architecture}.{name}" for name in family.omitted}
-    return {key: metadata[key] for key in dict.fromkeys([*first, *metadata]) if key not in omitted}
+def _ordered(
+    general: Mapping[str, MetadataValue], own: Mapping[str, MetadataValue], model: TextModel, family: Family
+) -> Metadata:
+    """All keys in the family's order, without those that it omits."""
+    prefix, metadata = model.facts.name, {**general, **own}
+    architecture, *others = general
+    order = [architecture, *family.leading, *others, *(f"{prefix}.{name}" for name in family.order), *own]
+    omitted = {f"{prefix}.{name}" for name in family.omitted(model)}
+    return {key: metadata[key] for key in dict.fromkeys(order) if key in metadata and key not in omitted}
 
 
 def _value(value: Any) -> MetadataValue:

@@ -15,7 +15,7 @@ class CheckpointSizes:
     """The sizes of a model; tuples have a value for each layer.
 
     `kv_heads` heads of keys and values are shared by `heads` query heads; keys and values of a head have as many
-    values as `head_dim` says.
+    values as `head_dim` says. `per_layer_width` are the values of a layer's own embedding of a token, 0 for none.
     """
 
     width: int
@@ -25,25 +25,38 @@ class CheckpointSizes:
     kv_heads: tuple[int, ...]
     head_dim: tuple[int, ...]
     ffn: tuple[int, ...]
+    per_layer_width: int = 0
 
     @property
     def layer_count(self) -> int:
         """Number of layers."""
         return len(self.ffn)
 
-    def layer(self, index: int) -> LayerSizes:
+    def layer(self, index: int) -> "CheckpointLayerSizes":
         """The sizes of a layer, by the names that the shapes of tensors have for them."""
         key_dim, kv_width = self.head_dim[index], self.kv_heads[index] * self.head_dim[index]
-        return LayerSizes(
+        return CheckpointLayerSizes(
             width=self.width,
             vocab=self.vocab,
             ffn=self.ffn[index],
+            heads=self.heads,
+            kv_heads=self.kv_heads[index],
             key_dim=key_dim,
             q_width=self.heads * key_dim,
             k_width=kv_width,
             v_width=kv_width,
             attention_width=self.heads * key_dim,
+            per_layer_width=self.per_layer_width,
+            per_layer_total=self.per_layer_width * self.layer_count,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointLayerSizes(LayerSizes):
+    """The sizes of a layer, with those of per-layer embeddings: values of each layer's part, and of all parts."""
+
+    per_layer_width: int
+    per_layer_total: int
 
 
 SizesReader = Callable[[Config], CheckpointSizes]

@@ -38,7 +38,7 @@ def read_tensors(model: TextModel, family: Family) -> list[Source]:
     An output matrix is kept where there is one, also with `tie_word_embeddings`, unless the family drops it. Raises
     ModelFileError, and UnsupportedModelError for an unknown layout.
     """
-    layout, wanted = _layout(model), dict(_wanted(model))
+    layout, wanted = _layout(model), dict(_wanted(model, family))
     found = _match(model, family, layout, wanted)
     for gguf_name, tensor in wanted.items():
         if gguf_name not in found and not tensor.optional:
@@ -108,20 +108,23 @@ def _names(model: TextModel, family: Family) -> Iterator[str]:
             yield name
 
 
-def _wanted(model: TextModel) -> Iterator[tuple[str, WantedTensor]]:
+def _wanted(model: TextModel, family: Family) -> Iterator[tuple[str, WantedTensor]]:
     """GGUF names, shapes in numpy order, and whether a checkpoint may lack them, of all tensors of the model."""
     facts, sizes = model.facts, model.sizes
+    first = sizes.layer(0)
     tied = model.config.flag("tie_word_embeddings")
     for each in (EMBEDDING, OUTPUT_NORM, OUTPUT, *facts.model_tensors):
         optional = tied if each is OUTPUT else each.optional
-        yield f"{each.gguf}.weight", WantedTensor(sizes.layer(0).shape(each.shape), optional)
+        yield f"{each.gguf}.weight", WantedTensor(first.shape(each.shape), optional)
     if facts.norm_kind is NormKind.LAYER:
         yield f"{OUTPUT_NORM.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
     required = [*facts.biases, *_biases_of_flags(model)]
     by_flag = {stem for stems in model.checkpoint_class.bias_keys.values() for stem in stems}
     possible = [stem for stem in facts.optional_biases if stem not in by_flag]
     for i in range(sizes.layer_count):
-        yield from _wanted_in_layer(model, i, required, possible)
+        lacks = family.lacks(model, i)
+        for name, tensor in _wanted_in_layer(model, i, required, possible):
+            yield name, tensor._replace(optional=tensor.optional or name.split(".")[2] in lacks)
 
 
 def _wanted_in_layer(

@@ -26,7 +26,7 @@ def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> N
     experts = next((key for key in _EXPERTS if key in config and config.integer(key, least=0) > 1), None)
     if experts or config.flag("enable_moe_block"):
         config.refuse(f"experts ({experts or 'enable_moe_block'}) are not supported yet; choose a model without them")
-    if not config.flag("is_causal", default=True) or config.flag("use_bidirectional_attention"):
+    if not _is_causal(config):
         config.refuse("tokens that see the ones after them (is_causal) write no text; choose another model")
     names = (*_NAMES[facts.activation], *family.activations)
     for key in ("hidden_activation", "hidden_act"):
@@ -36,3 +36,10 @@ def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> N
                 config.refuse(f"{key} {printable(given)} is not supported for {facts.name}, only {' and '.join(names)}")
             break
     family.check(config)
+
+
+def _is_causal(config: Config) -> bool:
+    """Whether tokens of a text see none after them; in Gemma 4 those of an image may."""
+    key = "use_bidirectional_attention"
+    both_ways = config.word(key, "") == "all" if config.is_text(key) else config.flag(key)
+    return config.flag("is_causal", default=True) and not both_ways

@@ -1,6 +1,6 @@
 """What the conversion to an architecture takes beyond its facts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from converters.architectures.config import Config
@@ -18,6 +18,16 @@ def accept(config: Config) -> None:
     """Refuse no variant."""
 
 
+def no_keys(model: TextModel) -> Collection[str]:
+    """Omit no key."""
+    return ()
+
+
+def no_stems(model: TextModel, layer: int) -> Collection[str]:
+    """Let no layer lack tensors of others."""
+    return ()
+
+
 def llama3_rope(model: TextModel, sources: list[Source]) -> list[Source]:
     """The tensors, after the factors of Llama 3's RoPE where the model has it."""
     if model.rope.kind != "llama3":
@@ -30,13 +40,14 @@ class Family:
     """How checkpoints become GGUF files of an architecture.
 
     `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the architecture's keys
-    after those of sizes, RoPE and norms; `order` lists keys that llama.cpp's converter writes before the others, and
-    `omitted` those that it does not write. `sources` turns the tensors of the checkpoint, under their GGUF names, into
+    after those of sizes, RoPE and norms; `order` lists keys that llama.cpp's converter writes before the others,
+    `leading` those that it writes before all others, with their prefix, and `omitted` gives those that it does not write. `sources` turns the tensors of the checkpoint, under their GGUF names, into
     those of the file.
 
     `rope_kinds` are the types of RoPE, and `partial_rotary` says whether heads may be rotated in part. `activations`
-    are values of `hidden_act` that mean the architecture's activation besides its usual names. `padded` are stems of
-    matrices that may have fewer rows than the model has tokens; rows of zeros are added. `parameters` are tensors of
+    are values of `hidden_act` that mean the architecture's activation besides its usual names. `lacks` gives the GGUF stems of
+    tensors that a layer may lack. `padded` are stems of matrices that may have fewer rows than the model has tokens;
+    rows of zeros are added. `parameters` are tensors of
     layers, by Hugging Face stem, that become metadata. With `drops_tied_output`, an output matrix beside
     `tie_word_embeddings` is left out.
     """
@@ -45,11 +56,13 @@ class Family:
     sizes: SizesReader = read_sizes
     write: Callable[[ArchitectureKeys, TextModel], None] = write_uniform_window
     order: tuple[str, ...] = ()
-    omitted: tuple[str, ...] = ()
+    leading: tuple[str, ...] = ()
+    omitted: Callable[[TextModel], Collection[str]] = no_keys
     sources: Callable[[TextModel, list[Source]], list[Source]] = llama3_rope
     rope_kinds: tuple[str, ...] = (*PLAIN, *SCALED)
     partial_rotary: bool = False
     activations: tuple[str, ...] = ()
+    lacks: Callable[[TextModel, int], Collection[str]] = no_stems
     padded: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     drops_tied_output: bool = False
