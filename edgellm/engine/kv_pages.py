@@ -20,6 +20,14 @@ KEPT_BEFORE_WINDOW = 256
 """Cells that are kept before a window, so that a sequence can drop as many tokens and go on: rejected drafts."""
 
 
+def pages_of_context(window: int | None, ctx: int, rows: int) -> int:
+    """The most pages of a KV group that one sequence of up to `ctx` tokens takes, in batches of up to `rows` rows."""
+    whole = -(-ctx // PAGE)
+    if window is None:
+        return whole
+    return min(whole, -(-(window + KEPT_BEFORE_WINDOW + rows - 1) // PAGE) + 1)
+
+
 class PageStore(Protocol):
     """Memory for pages, by the ids that the PagePool of a KV group gives out."""
 
