@@ -96,7 +96,8 @@ class EmbedOp(NamedTuple):
 class NormOp(NamedTuple):
     """h = (x - m) / sqrt(mean((x - m)²) + eps) · weight + bias, over n values.
 
-    m is 0 for RMSNorm, mean(x) for LayerNorm. Weight and bias may be null: 1 and 0. Written to each of h, q8 and super_q8 that is not null; h may be x.
+    m is 0 for RMSNorm, mean(x) for LayerNorm. Weight and bias may be null: 1 and 0. Written to each of h, q8 and
+    super_q8 that is not null; h may be x.
     """
 
     x: Word

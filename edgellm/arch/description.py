@@ -191,7 +191,10 @@ class Attention(AttentionSettings):
 
 @dataclass(frozen=True)
 class FeedForward:
-    """down(f(gate(h)) · up(h)), or down(f(up(h))) without a gate; `parameters` are those of f (see `Activation`)."""
+    """down(f(gate(h)) · up(h)), or down(f(up(h))) without a gate; `parameters` are those of f (see `Activation`).
+
+    With `sparsity` s, f reads max(gate - m, 0) with m = mean(gate) + s · std(gate) over all values of a row (Gemma 3n).
+    """
 
     norm: Norm | None
     gate: Linear | None
@@ -199,6 +202,7 @@ class FeedForward:
     down: Linear
     activation: Activation = Activation.SILU
     parameters: tuple[float, ...] = ()
+    sparsity: float | None = None
     post_norm: Norm | None = None
 
 
@@ -212,12 +216,51 @@ class PerLayerInput:
 
 
 @dataclass(frozen=True)
+class Laurel:
+    """h + norm(right(left(h))) of the h that the mixer reads (learned augmented residual layer, Gemma 3n)."""
+
+    left: Linear
+    right: Linear
+    norm: Norm
+
+
+@dataclass(frozen=True)
+class AltUp:
+    """A layer's part of alternating updates (AltUp, arXiv 2301.13310) of n streams x_0 … x_n-1.
+
+    Before the layer p_j = x_j + Σ_i (`predict`[j · n + i] · r(x_0)) x_i, with r(x) = tanh(router(norm(x)) / width) of n
+    values. The layer computes y from p_0. Then x_j = p_j + (1 + `correct`[j] · r(y)) (y - p_0). `predict` is float32
+    [n², n], `correct` [n, n] and `correct_scale` [width]. The layer's per-layer input reads `correct_scale` · x_0, and
+    is added to x_1 … x_n-1.
+    """
+
+    norm: Norm
+    router: Linear
+    predict: Tensor
+    correct: Tensor
+    correct_scale: Tensor
+
+
+@dataclass(frozen=True)
+class Streams:
+    """The streams of alternating updates: x_0 is the embedding, x_i = `projections`[i - 1](x_0) with the norm of x_0.
+
+    The output head reads the mean of x_0 and all `unembeddings`[i - 1](x_i) with the norm of x_0.
+    """
+
+    projections: tuple[Linear, ...]
+    unembeddings: tuple[Linear, ...]
+
+
+@dataclass(frozen=True)
 class Layer:
     """x += s · post_norm(mixer(norm(x))), then x += s · post_norm(feed_forward(norm(x))), each if there is one.
 
     Norms belong to the mixer and the feed-forward, each of which may have none before or behind it; s is the model's
     `residual_scale`. With `parallel`, both read the x from before the layer, and a feed-forward without a norm reads
     what the mixer's norm gives. Then comes `per_layer_input`, and the whole x is multiplied by `output_scale`.
+
+    With `laurel` the feed-forward reads (x + laurel) / √2 for x, `altup` is around all of this.
     """
 
     mixer: Attention | None
@@ -225,6 +268,8 @@ class Layer:
     parallel: bool = False
     per_layer_input: PerLayerInput | None = None
     output_scale: float = 1.0
+    laurel: Laurel | None = None
+    altup: AltUp | None = None
 
 
 @dataclass(frozen=True)
@@ -267,6 +312,7 @@ class Description(ModelSettings):
     embedding: Tensor
     embedding_norm: Norm | None = None
     per_layer_embeddings: PerLayerEmbeddings | None = None
+    streams: Streams | None = None
     layers: tuple[Layer, ...]
     output_norm: Norm
     output: Linear

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from edgellm.arch.description import NormKind, Rope, RopeType
 from edgellm.arch.rope import RopeReader
-from edgellm.arch.tensor_names import Dimension
+from edgellm.arch.tensor_names import Size
 from edgellm.gguf import GGUFFile
 
 _LIMITS = {
@@ -18,6 +18,7 @@ _LIMITS = {
     "attention.head_count": 1 << 12,
     "block_count": 1 << 12,
     "context_length": 1 << 31,
+    "embedding_length_per_layer_input": 1 << 16,
 }
 
 MAX_HEAD_DIM = 1024
@@ -33,15 +34,27 @@ class LayerSizes:
     width: int
     vocab: int
     ffn: int
+    heads: int
+    kv_heads: int
     key_dim: int
     q_width: int
     k_width: int
     v_width: int
     attention_width: int
 
-    def shape(self, dimensions: tuple[Dimension, ...]) -> tuple[int, ...]:
+    @property
+    def qkv_width(self) -> int:
+        """Rows of the fused projection of q, k and v."""
+        return self.q_width + self.k_width + self.v_width
+
+    @property
+    def gate_up(self) -> int:
+        """Rows of the fused projection of gate and up."""
+        return 2 * self.ffn
+
+    def shape(self, dimensions: tuple[Size, ...]) -> tuple[int, ...]:
         """The shape of a tensor, by the names of its dimensions."""
-        return tuple(getattr(self, name) for name in dimensions)
+        return tuple(each if isinstance(each, int) else int(getattr(self, each)) for each in dimensions)
 
 
 class HyperParameters:
@@ -59,6 +72,7 @@ class HyperParameters:
         self.heads = self.sizes("attention.head_count")
         self.kv_heads = self.sizes("attention.head_count_kv", self.heads)
         self.ffn = self.sizes("feed_forward_length")
+        self.per_layer_width = self._per_layer_width()
         self.ropes = RopeReader(file, rope_type)
 
     def key(self, name: str) -> str:
@@ -120,6 +134,11 @@ class HyperParameters:
         """RoPE over the first `dims` values of a head; see `edgellm.arch.rope.RopeReader.read`."""
         return self.ropes.read(dims, base=base, scaled=scaled)
 
+    def rope_sections(self) -> tuple[int, ...]:
+        """The sizes of M-RoPE's four sections of a head; zeros where the model has none."""
+        name = "rope.dimension_sections"
+        return self.file.get_integers(self.key(name), 4) if name in self else (0, 0, 0, 0)
+
     def end_context(self, tokens: int) -> None:
         """End the context after `tokens` tokens, the most that edgellm computes exactly."""
         self.context_length = min(self.context_length, tokens)
@@ -131,6 +150,11 @@ class HyperParameters:
             self.file.fail(f"{heads} attention heads cannot share {kv_heads} KV heads; get another conversion")
         if heads * max(key_dim, value_dim) > _MAX_Q_WIDTH:
             self.file.fail(f"{heads} heads of {key_dim} values are more than a model has; get another conversion of it")
+
+    def _per_layer_width(self) -> int:
+        """Values of the embedding that each layer has for itself; 0: none."""
+        name = "embedding_length_per_layer_input"
+        return self.size(name) if self.integer(name, 0) else 0
 
     def _vocabulary(self) -> int:
         """Rows of the embedding, which must be as many as the tokens of the file."""

@@ -7,8 +7,24 @@ Face's layout `self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`.
 from dataclasses import dataclass
 from typing import Literal
 
-Dimension = Literal["vocab", "width", "q_width", "k_width", "v_width", "attention_width", "key_dim", "ffn"]
-"""A size of a model or of a layer; see `edgellm.arch.hyperparameters.LayerSizes`."""
+Dimension = Literal[
+    "vocab",
+    "width",
+    "heads",
+    "kv_heads",
+    "key_dim",
+    "q_width",
+    "k_width",
+    "v_width",
+    "qkv_width",
+    "attention_width",
+    "ffn",
+    "gate_up",
+    "per_layer_width",
+    "per_layer_total",
+]
+Size = Dimension | int
+"""A size of a model or of a layer, or the same number in all models; see `edgellm.arch.hyperparameters.LayerSizes`."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +37,7 @@ class TensorFacts:
     gguf: str
     hugging_face: str
     meta: str | None
-    shape: tuple[Dimension, ...]
+    shape: tuple[Size, ...]
     optional: bool = False
 
 
@@ -41,10 +57,15 @@ GATED_FEED_FORWARD_TENSORS = (
     TensorFacts("ffn_up", "mlp.up_proj", "feed_forward.w3", ("ffn", "width")),
     TensorFacts("ffn_down", "mlp.down_proj", "feed_forward.w2", ("width", "ffn")),
 )
-PRE_NORM_TENSORS = (
-    TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",)),
-    TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",)),
+FUSED_GATE_UP = (
+    TensorFacts("ffn_up", "mlp.gate_up_proj", None, ("gate_up", "width")),
+    TensorFacts("ffn_down", "mlp.down_proj", None, ("width", "ffn")),
 )
+"""Tensors of each layer: a gated feed-forward with the rows of gate and up in one matrix."""
+
+ATTN_NORM = TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",))
+FFN_NORM = TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",))
+PRE_NORM_TENSORS = (ATTN_NORM, FFN_NORM)
 BLOCK = (*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *PRE_NORM_TENSORS)
 """Tensors of each layer: pre-norm attention and a gated feed-forward."""
 
@@ -53,6 +74,21 @@ HEAD_NORMS = (
     TensorFacts("attn_k_norm", "self_attn.k_norm", None, ("key_dim",)),
 )
 """Tensors of each layer: the norms of each head of q and k."""
+
+PROJECTION_NORMS = (
+    TensorFacts("attn_q_norm", "self_attn.q_norm", None, ("q_width",)),
+    TensorFacts("attn_k_norm", "self_attn.k_norm", None, ("k_width",)),
+)
+"""Tensors of each layer: the norms of the whole projections q and k."""
+
+POST_NORMS = (
+    TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+    TensorFacts("post_ffw_norm", "post_feedforward_layernorm", None, ("width",)),
+)
+"""Tensors of each layer: the norms behind the mixer and the feed-forward."""
+
+SANDWICH_NORMS = (ATTN_NORM, TensorFacts("ffn_norm", "pre_feedforward_layernorm", None, ("width",)), *POST_NORMS)
+"""Tensors of each layer: norms before and behind both blocks."""
 
 QKV = ("attn_q", "attn_k", "attn_v")
 ATTENTION = (*QKV, "attn_output")

@@ -3,15 +3,19 @@
 The output matrix is the embedding where the file has none.
 """
 
-from edgellm.arch.description import Description, Linear, Norm
+from edgellm.arch.description import Description, Linear, Norm, NormKind
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader
+from edgellm.arch.per_layer import per_layer_embeddings, read_layer, streams
 from edgellm.arch.refuse import refuse
 from edgellm.arch.rope import FACTOR_TENSORS
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import GGUFFile
+
+_OTHER_MODALITIES = ("v.", "a.", "mm.")
+"""Prefixes of tensors that encode images and sounds; some files have them beside the text model."""
 
 
 def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Description:
@@ -22,17 +26,21 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
         refuse(file, "models whose tokens see the ones after them write no text; they are not supported")
     hyper, tensors = HyperParameters(file, facts.rope_type, facts.norm_kind), Tensors(file)
     embedding = tensors.matrix(f"{EMBEDDING.gguf}.weight", hyper.vocab, hyper.width)
-    layers = tuple(LayerReader(tensors, hyper, facts, i).layer() for i in range(hyper.layer_count))
+    layers = tuple(read_layer(LayerReader(tensors, hyper, facts, i)) for i in range(hyper.layer_count))
     description = Description(
         **vars(facts.settings(hyper)),
         width=hyper.width,
         vocab=hyper.vocab,
         context_length=hyper.context_length,
         embedding=embedding,
+        per_layer_embeddings=per_layer_embeddings(tensors, hyper, facts),
+        streams=streams(tensors, hyper, facts),
+        embedding_norm=Norm(None, None, hyper.eps, hyper.norm_kind) if facts.norms_embedding else None,
         layers=layers,
         output_norm=_output_norm(tensors, hyper),
         output=_output(tensors, hyper) or Linear(embedding),
     )
+    tensors.drop_prefix(*_OTHER_MODALITIES)
     tensors.finish(*FACTOR_TENSORS)
     return description
 
@@ -40,7 +48,8 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
 def _output_norm(tensors: Tensors, hyper: HyperParameters) -> Norm:
     name, bias = f"{OUTPUT_NORM.gguf}.weight", f"{OUTPUT_NORM.gguf}.bias"
     weight = tensors.floats(name, (hyper.width,))
-    return Norm(weight, tensors.floats(bias, (hyper.width,)) if bias in tensors else None, hyper.eps, hyper.norm_kind)
+    has_bias = hyper.norm_kind is NormKind.LAYER and bias in tensors
+    return Norm(weight, tensors.floats(bias, (hyper.width,)) if has_bias else None, hyper.eps, hyper.norm_kind)
 
 
 def _output(tensors: Tensors, hyper: HyperParameters) -> Linear | None:

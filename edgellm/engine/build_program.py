@@ -7,18 +7,29 @@ from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.engine.program import Buffer, Program
+from kquants.kv_layout import max_partials
 
 
 def build_program(
-    model: Description, kv_type: str, placement: Placement | None = None, outputs: OutputSettings = LOGITS
+    model: Description,
+    kv_type: str,
+    placement: Placement | None = None,
+    outputs: OutputSettings = LOGITS,
+    ctx: int | None = None,
 ) -> Program:
-    """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU."""
-    return _ProgramBuilder(model, kv_type, placement or on_cpu(len(model.layers)), outputs).build()
+    """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU.
+
+    Sequences have up to `ctx` tokens, by default as many as the model allows.
+    """
+    partials = max_partials(ctx or model.context_length)
+    return _ProgramBuilder(model, kv_type, placement or on_cpu(len(model.layers)), outputs, partials).build()
 
 
 class _ProgramBuilder:
-    def __init__(self, model: Description, kv_type: str, placement: Placement, outputs: OutputSettings) -> None:
-        self._model, self._placement, self._outputs = model, placement, outputs
+    def __init__(
+        self, model: Description, kv_type: str, placement: Placement, outputs: OutputSettings, partials: int
+    ) -> None:
+        self._model, self._placement, self._outputs, self._partials = model, placement, outputs, partials
         self._b = b = StreamBuffers.of(model.width)
         self._kv = KVLayout(model, kv_type)
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
@@ -62,7 +73,7 @@ class _ProgramBuilder:
             self._ops.keep_outputs(self._b.x, *buffers)
 
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
-        ops, own = self._attention_ops, AttentionBuffers.of(block)
+        ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
         projections = [linear for linear in (block.q, block.k, block.v, block.gate) if linear]
         ff = layer.feed_forward
         if layer.parallel and ff and not ff.norm:

@@ -3,12 +3,13 @@
 A page holds the keys and values of PAGE tokens for the layers of a KV group: all layers that see the same cells (see
 `edgellm.arch.description.Description.kv_groups`). Pages have reference counts: a fork shares the pages of its parent,
 and copies a page only before it writes to it. Layers with a window read no cell before it, so pages that lie wholly
-before the window are freed.
+before the window are freed. A sequence then goes back only to lengths whose windows it still holds: those close to its
+end, and those of its checkpoints.
 """
 
 from collections import deque
 from collections.abc import Sequence as Ids
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from edgellm.engine import protocol
 from kquants.kv_layout import PAGE
@@ -20,12 +21,20 @@ KEPT_BEFORE_WINDOW = 256
 """Cells that are kept before a window, so that a sequence can drop as many tokens and go on: rejected drafts."""
 
 
-def pages_of_context(window: int | None, ctx: int, rows: int) -> int:
-    """The most pages of a KV group that one sequence of up to `ctx` tokens takes, in batches of up to `rows` rows."""
-    whole = -(-ctx // PAGE)
+MAX_CHECKPOINTS = 4
+"""Checkpoints of a sequence, beside its end."""
+
+
+def most_pages(window: int | None, ctx: int, rows: int) -> int:
+    """The most pages that a sequence of `ctx` tokens holds in a KV group, with its checkpoints.
+
+    Batches have up to `rows` rows.
+    """
+    full = -(-ctx // PAGE)
     if window is None:
-        return whole
-    return min(whole, -(-(window + KEPT_BEFORE_WINDOW + rows - 1) // PAGE) + 1)
+        return full
+    kept = -(-(window + KEPT_BEFORE_WINDOW) // PAGE) + 1
+    return min(full, -(-rows // PAGE) + (1 + MAX_CHECKPOINTS) * kept)
 
 
 class PageStore(Protocol):
@@ -132,7 +141,7 @@ class PageTable:
     def reaches(self, length: int) -> bool:
         """Whether all cells are there that the token after the first `length` sees."""
         window = self.pool.window
-        return window is None or self.freed * PAGE <= max(0, length + 1 - window)
+        return window is None or not length or self.freed * PAGE <= max(0, length + 1 - window)
 
     def fork(self, length: int) -> "PageTable":
         """Another table that shares the pages of the first `length` tokens."""
@@ -150,6 +159,18 @@ class PageTable:
         self.pool.drop(gone)
 
 
+class Checkpoint(NamedTuple):
+    """A length to which a sequence can go back: the page tables of KV groups with windows, by group, at that length."""
+
+    length: int
+    tables: dict[int, PageTable]
+
+    def reach(self, n: int) -> int:
+        """The largest length up to `n` whose windows the checkpoint holds; 0 if there is none."""
+        n = min(n, self.length)
+        return n if all(table.reaches(n) for table in self.tables.values()) else 0
+
+
 class PagedSequence(protocol.Sequence):
     """The state of one sequence of tokens: their ids, and the page tables of each KV group.
 
@@ -161,6 +182,7 @@ class PagedSequence(protocol.Sequence):
         super().__init__()
         self._pools = pools
         self.tables = [PageTable(pool) for pool in pools]
+        self._checkpoints: list[Checkpoint] = []
 
     def reserve(self, n: int) -> None:
         """Have room for `n` more tokens in pages that no other sequence shares. Raises NoMemoryError."""
@@ -178,19 +200,42 @@ class PagedSequence(protocol.Sequence):
         child = PagedSequence(self._pools)
         child.tokens = list(self.tokens)
         child.tables = [table.fork(len(self)) for table in self.tables]
+        child._checkpoints = list(self._checkpoints)
         return child
 
-    def trim(self, n: int) -> int:
-        """Keep the first `n` tokens, and return how many are left.
+    def mark(self) -> None:
+        """Keep the pages that the next token sees as a checkpoint, if there are windows.
 
-        Where pages before a window were freed that the next token would see, nothing is left.
+        Each of MAX_CHECKPOINTS takes the pages of a window at most. Those that go are the ones with others close by,
+        compared to their distance from the end.
         """
+        tables = {group: table for group, table in enumerate(self.tables) if table.pool.window is not None}
+        if not tables or not self.tokens or any(point.length == len(self) for point in self._checkpoints):
+            return
+        point = Checkpoint(len(self), {group: table.fork(len(self)) for group, table in tables.items()})
+        self._checkpoints.append(point)
+        if len(self._checkpoints) > MAX_CHECKPOINTS:
+            del self._checkpoints[_least_useful([point.length for point in self._checkpoints])]
+
+    def reach(self, n: int) -> int:
+        """The length to which `trim` would go back for `n`: `n`, unless pages that the next token sees were freed."""
         n = max(0, min(n, len(self.tokens)))
+        if all(table.reaches(n) for table in self.tables):
+            return n
+        return max((point.reach(n) for point in self._checkpoints), default=0)
+
+    def trim(self, n: int) -> int:
+        """Keep the first `n` tokens, or as many as `reach` says, and return how many are left."""
+        n, length = self.reach(n), len(self.tokens)
         if not all(table.reaches(n) for table in self.tables):
-            n = 0
+            point = next(point for point in self._checkpoints if point.reach(n) == n)
+            for group, table in point.tables.items():
+                self.tables[group] = table.fork(n)
         del self.tokens[n:]
         for table in self.tables:
             table.trim(n)
+        if n < length:
+            self._checkpoints = [point for point in self._checkpoints if point.length <= n]
         return n
 
     def belongs_to(self, pools: Ids[PagePool]) -> bool:
@@ -199,5 +244,15 @@ class PagedSequence(protocol.Sequence):
 
     def adopt(self, other: "PagedSequence") -> None:
         """Take the pages of another sequence with the same tokens, and leave it empty."""
-        self._pools, self.tables = other._pools, other.tables
+        self._pools, self.tables, self._checkpoints = other._pools, other.tables, []
         other.tokens, other.tables = [], [PageTable(pool) for pool in other._pools]
+
+
+def _least_useful(lengths: Ids[int]) -> int:
+    """The index of the length to forget: never the last, and of the others that with the narrowest gap around it.
+
+    Gaps are compared to the distance from the last length, so that the lengths that stay are close together near the
+    end and far apart before it.
+    """
+    before = (0, *lengths)
+    return min(range(len(lengths) - 1), key=lambda i: (lengths[i + 1] - before[i]) / (lengths[-1] - before[i]))

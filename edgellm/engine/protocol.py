@@ -54,6 +54,13 @@ class Sequence(ABC):
     def trim(self, n: int) -> int:
         """Keep the first `n` tokens, or fewer if the state cannot go back to `n`; return how many are left."""
 
+    def reach(self, n: int) -> int:
+        """How many tokens `trim(n)` would leave."""
+        return min(n, len(self))
+
+    def mark(self) -> None:  # noqa: B027 (most states go back to any length)
+        """Keep what is needed to go back to the present length later, as far as memory is given to that."""
+
     def shared_prefix(self, tokens: Ids[int]) -> int:
         """The length of the longest prefix of `tokens` that this sequence holds."""
         return common_prefix(self.tokens, list(tokens))

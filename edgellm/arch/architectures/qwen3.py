@@ -13,6 +13,7 @@ FACTS = ArchitectureFacts(
     name="qwen3",
     rope_type=RopeType.NEOX,
     block_tensors=(*BLOCK, *HEAD_NORMS),
+    optional_biases=ATTENTION,
     attention=without_window,
     checkpoints=(
         CheckpointClass(

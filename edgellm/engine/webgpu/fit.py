@@ -1,7 +1,7 @@
 """The memory of a GPU that a placement takes; known without a GPU."""
 
 from edgellm.arch.description import Description
-from edgellm.engine.kv_pages import pages_of_context
+from edgellm.engine.kv_pages import most_pages
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import GPU, Placement
@@ -17,7 +17,7 @@ def gpu_memory(model: Description, placement: Placement, limits: BatchLimits) ->
     """The bytes of GPU memory that a placement takes with a full context, by part."""
     own, blocks = [block for block, on in enumerate(placement) if on == GPU], OffloadedBlocks.of(model, placement)
     kv_bytes = [
-        page_bytes(mixer, limits.kv_type) * pages_of_context(mixer.window, limits.ctx, limits.rows)
+        page_bytes(mixer, limits.kv_type) * most_pages(mixer.window, limits.ctx, limits.rows)
         for mixer in blocks.mixers.values()
     ]
     return {

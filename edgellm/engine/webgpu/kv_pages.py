@@ -4,7 +4,7 @@ import sys
 from typing import NamedTuple
 
 from edgellm.arch.description import AttentionSettings
-from edgellm.engine.kv_pages import pages_of_context
+from edgellm.engine.kv_pages import most_pages
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
@@ -108,7 +108,7 @@ class GPUKVPages:
                 for block, settings in blocks.mixers.items()
                 if blocks.row_kind(settings).kv_group == group
             }
-            self.groups.append(GroupPages(gpu, own, pages_of_context(window, limits.ctx, limits.rows)))
+            self.groups.append(GroupPages(gpu, own, most_pages(window, limits.ctx, limits.rows)))
         largest = max((n for group in self.groups for n in group.page_bytes.values()), default=0)
         self._staging = gpu.buffer(largest, "a KV page")
 
