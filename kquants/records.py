@@ -56,8 +56,8 @@ class BatchRecord(NamedTuple):
     tokens: Word = 0
     """int32[rows], token ids."""
     embeddings: Word = 0
-    """int64[rows], address of the float32[width] that row t starts from, 0 where that is its token's embedding. Or null:
-    all rows start from their token's."""
+    """int64[rows], address of the float32[width] that row t starts from, or 0 for the embedding of its token. Null: all
+    rows start from those of their tokens."""
     positions: Word = 0
     """int32[rows], position of the row in its sequence: the row of the position tables that it uses."""
     cells: Word = 0
@@ -94,9 +94,10 @@ class EmbedOp(NamedTuple):
 
 
 class NormOp(NamedTuple):
-    """h = (x - m) / sqrt(mean((x - m)²) + eps) · weight + bias, over n values; m is 0 for RMSNorm, mean(x) for LayerNorm.
+    """h = (x - m) / sqrt(mean((x - m)²) + eps) · weight + bias, over n values.
 
-    Weight and bias may be null: 1 and 0. Written to each of h, q8 and super_q8 that is not null; h may be x.
+    m is 0 for RMSNorm, mean(x) for LayerNorm. Weight and bias may be null: 1 and 0. Written to each of h, q8 and
+    super_q8 that is not null; h may be x.
     """
 
     x: Word

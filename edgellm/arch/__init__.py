@@ -5,7 +5,9 @@ facts           the record that these files fill in; `converters.architectures` 
 tensor_names    names and shapes of the tensors of a layer, in GGUF files and in checkpoints
 description     the result: sizes, RoPE and tensors of one model, layer by layer
 transformer     from a file and facts to a description
-sizes, rope     what these read of the metadata; `tensors` takes tensors by name and checks them
+layers          from the tensors of a layer to its description
+hyperparameters, rope, attention_settings   what these read of the metadata
+tensors         takes tensors by name and checks them
 """
 
 from edgellm.arch.architectures import ARCHITECTURES

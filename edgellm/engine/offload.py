@@ -69,7 +69,7 @@ def file_identity(file: GGUFFile) -> tuple[int, ...]:
 def block_tensors(model: Description, block: int) -> list[Tensor]:
     """The tensors of a block (see `edgellm.engine.placement`)."""
     if block == head(len(model.layers)):
-        return [model.output_norm, model.output]
+        return list(tensors_in([model.output_norm, model.output]))
     layer = model.layers[block // 2]
     return list(tensors_in(layer.feed_forward if block % 2 else layer.mixer))
 

@@ -9,7 +9,8 @@ A placement has the number of a device for each block. Device 0 is the CPU, whic
 hidden state is copied wherever consecutive blocks are on different devices, so each device should have one run of them.
 """
 
-from itertools import groupby
+from collections.abc import Collection
+from itertools import accumulate, groupby
 
 Placement = tuple[int, ...]
 CPU, GPU = 0, 1
@@ -59,13 +60,19 @@ def fewer_layers(placement: Placement) -> int:
     return len({block // 2 for block, on in enumerate(placement[:-1]) if on == GPU}) * 3 // 4
 
 
-def runs(placement: Placement) -> list[tuple[int, range]]:
-    """Runs of blocks on the same device, in order: (device, blocks).
+def layer_before(block: int) -> int | None:
+    """The layer that ends before a block; None if none does."""
+    return None if block % 2 or not block else block // 2 - 1
+
+
+def runs(placement: Placement, taps: Collection[int] = ()) -> list[tuple[int, range]]:
+    """Runs of blocks on the same device, in order: (device, blocks). A run ends behind each layer of `taps`.
 
     The first run is the CPU's, which looks up the embeddings; it may be empty.
     """
     found: list[tuple[int, range]] = [] if placement[0] == CPU else [(CPU, range(0))]
-    for device, members in groupby(range(len(placement)), key=placement.__getitem__):
+    part = list(accumulate(int(layer_before(block) in taps) for block in range(len(placement))))
+    for (device, _), members in groupby(range(len(placement)), key=lambda block: (placement[block], part[block])):
         run = list(members)
         found.append((device, range(run[0], run[-1] + 1)))
     return found

@@ -50,7 +50,8 @@ def test_each_head_is_normed_for_itself(heads: int, head_dim: int) -> None:
     weight, eps = rng.standard_normal(head_dim).astype(F32), 1e-6
     rows = guarded((3, heads * head_dim + 8), F32)
     rows[:, : heads * head_dim] = x.reshape(3, -1)
-    given = HeadNormOp(x=rows, x_bytes=rows[0].nbytes, weight=fenced(weight), head_dim=head_dim, heads=heads, eps=eps)
+    nbytes = rows[0].nbytes
+    given = HeadNormOp(rows, nbytes, rows, nbytes, fenced(weight), 0, head_dim, heads, eps)
     run_op(op_record("norm_heads", given), batch_record(3), 3)
     wide = x.astype(np.float64)
     exact = wide / np.sqrt((wide**2).mean(axis=2, keepdims=True) + np.array(eps, F32)) * weight

@@ -120,7 +120,7 @@ def test_embedding_rows(name: str, columns: int) -> None:
     row_bytes, stride = kind.row_bytes(columns), columns + 24
     table = random_blocks(np.random.default_rng(columns), kind, 9 * columns // kind.block).reshape(9, row_bytes)
     tokens, x = np.array([8, 0, 3, 3], np.int32), guarded((4, stride), np.float32)
-    given = EmbedOp(table=table, row_bytes=row_bytes, columns=columns, x=x, x_bytes=4 * stride)
+    given = EmbedOp(table=table, row_bytes=row_bytes, columns=columns, x=x, x_bytes=4 * stride, scale=1.0)
     op = op_record(f"embed_{name.lower()}", given, per_row=1)
     run_op(op, batch_record(4, tokens=tokens), units=4)
     assert same_bits(x[:, :columns].copy(), expected(name, table[tokens]).reshape(4, columns))

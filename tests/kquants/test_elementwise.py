@@ -15,7 +15,7 @@ from kquants.layout import (
     SUPER_GROUP_BYTES,
     quantized_bytes,
 )
-from kquants.records import KeepOutputsOp, RmsNormOp, SwiGLUOp
+from kquants.records import ActivationOp, KeepOutputsOp, NormOp
 from kquants.tuning import tuning
 from support.kernels import batch_record, compile_kernel, guarded, op_record, padded_rows, run_op, same_bits
 from support.quantized_rows import BlockRows, SuperRows
@@ -115,10 +115,11 @@ def rms_norm(x: Array, weight: Array, eps: float, wants_floats: bool = True) -> 
     count, n = x.shape
     buffer = padded_rows(x)
     h, to = guarded((count, buffer.shape[1]), F32), Targets(count, n)
-    given = RmsNormOp(
+    given = NormOp(
         x=buffer,
         x_bytes=buffer[0].nbytes,
         weight=weight,
+        bias=0,
         n=n,
         eps=eps,
         h=h if wants_floats else 0,
@@ -159,18 +160,18 @@ def test_wanted_rows_are_kept(wanted: list[int], n: int, chunk: int) -> None:
     assert same_bits(x[len(wanted) :], rows[len(wanted) :]), "nothing else was written"
 
 
-def swiglu(gate: Array, up: Array, n: int) -> Array:
+def swiglu(gate: Array, up: Array, n: int, q8: Any = 0, super_q8: Any = 0) -> Array:
     rows, pieces = len(gate), -(-n // PIECE)
     gate, up = padded_rows(gate), padded_rows(up)
-    given = SwiGLUOp(gate=gate, up=up, row_bytes=gate[0].nbytes, n=n, q8=0, super_q8=0)
-    run_op(op_record("swiglu", given), batch_record(rows), rows * pieces)
+    nbytes = gate[0].nbytes
+    given = ActivationOp(gate, nbytes, up, nbytes, 0, n, q8, super_q8, 0.0, 0.0, 0.0, 0.0)
+    run_op(op_record("swiglu", given), batch_record(rows), rows * pieces, 4 * PIECE)
     return gate
 
 
 def quantized_swiglu(gate: Array, up: Array, n: int) -> Targets:
-    to, pieces = Targets(len(gate), n), -(-n // PIECE)
-    given = SwiGLUOp(gate=gate, up=up, row_bytes=gate[0].nbytes, n=n, q8=to.q8, super_q8=to.super_q8)
-    run_op(op_record("swiglu", given), batch_record(len(gate)), len(gate) * pieces, 4 * PIECE)
+    to = Targets(len(gate), n)
+    swiglu(gate, up, n, to.q8, to.super_q8)
     return to
 
 

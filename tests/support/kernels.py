@@ -14,6 +14,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from kquants import FORMATS, jit
+from kquants.compiler.kernel_names import KERNELS_BY_MODULE
 from kquants.ggml import NAMED_TYPES, GGMLType
 from kquants.kv_layout import PAGE_SIZES
 from kquants.layout import PREPARED, SHARE_BYTES, THREADS
@@ -21,15 +22,10 @@ from kquants.records import Arguments, BatchRecord, OpHeader, record_of_op
 
 KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = [
-    "submit_job",
-    "run_caller",
-    "run_worker",
-    "rms_norm",
-    "keep_outputs",
-    "norm_heads",
-    "add_bias",
-    "quantize",
-    "swiglu",
+    name
+    for module, names in KERNELS_BY_MODULE.items()
+    if module.startswith(("kquants.activations.", "kquants.threadpool."))
+    for name in names
 ]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
 OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in PAGE_SIZES]

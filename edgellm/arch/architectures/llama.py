@@ -12,6 +12,7 @@ FACTS = ArchitectureFacts(
     name="llama",
     rope_type=RopeType.NORM,
     block_tensors=BLOCK,
+    optional_biases=(*ATTENTION, *FEED_FORWARD),
     checkpoints=(
         CheckpointClass(
             name="LlamaForCausalLM",

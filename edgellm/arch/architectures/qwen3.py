@@ -4,6 +4,7 @@ Each head of q and k is normed before RoPE. The size of a head is given: all hea
 model. Hugging Face's `attention_bias` gives some models biases.
 """
 
+from edgellm.arch.attention_settings import without_window
 from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, HEAD_NORMS
@@ -12,6 +13,8 @@ FACTS = ArchitectureFacts(
     name="qwen3",
     rope_type=RopeType.NEOX,
     block_tensors=(*BLOCK, *HEAD_NORMS),
+    optional_biases=ATTENTION,
+    attention=without_window,
     checkpoints=(
         CheckpointClass(
             name="Qwen3ForCausalLM",

@@ -1,0 +1,17 @@
+"""The text model of Qwen2-VL (arXiv 2409.12191) and Qwen2.5-VL (arXiv 2502.13923): that of Qwen2.
+
+M-RoPE gives the sections of a head other positions for images; text has one position for all, so that it is RoPE.
+"""
+
+from edgellm.arch.attention_settings import without_window
+from edgellm.arch.description import RopeType
+from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.tensor_names import BLOCK, QKV
+
+FACTS = ArchitectureFacts(
+    name="qwen2vl",
+    rope_type=RopeType.NEOX,
+    block_tensors=BLOCK,
+    biases=QKV,
+    attention=without_window,
+)
