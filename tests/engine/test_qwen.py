@@ -96,7 +96,7 @@ def test_biases_that_an_architecture_does_not_have(tmp_path: Path, arch: str, na
 
 
 REFUSED: dict[str, tuple[Mapping[str, Any], str]] = {
-    "experts": ({"expert_count": 8}, "mixture-of-experts models are not supported yet"),
+    "experts": ({"expert_count": 8}, "with a mixture of experts is not supported yet"),
     "not causal": ({"attention.causal": False}, "whose tokens see the ones after them"),
 }
 
