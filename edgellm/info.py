@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgellm.arch import describe as describe_model
+from edgellm.arch.description import Description
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile, StringArray
 from edgellm.gguf.check import special_ids
@@ -92,6 +93,7 @@ class ModelInfo:
 def describe(file: GGUFFile) -> ModelInfo:
     """Describe an open file. Raises ModelFileError if a value has the wrong type."""
     author = file.hint("general.author", str) or file.hint("general.organization", str)
+    model = _described(file)
     return ModelInfo(
         files=[str(path) for path in file.paths],
         bytes=file.nbytes,
@@ -105,10 +107,10 @@ def describe(file: GGUFFile) -> ModelInfo:
         context_length=file.get_int(f"{file.architecture}.context_length", None),
         window=file.hint(f"{file.architecture}.attention.sliding_window", int) or None,
         layers=file.get_int(f"{file.architecture}.block_count", None),
-        kv_bytes_per_token=kv_bytes_per_token(file),
+        kv_bytes_per_token=_kv_bytes(model) if model else kv_bytes_per_token(file),
         tokenizer=_tokenizer(file),
         chat_template="tokenizer.chat_template" in file.metadata,
-        decode=_decode_speed(file),
+        decode=_decode_speed(file, model) if model else None,
     )
 
 
@@ -148,11 +150,21 @@ def _kv_heads(file: GGUFFile, heads: int) -> int:
     return file.get_int(f"{file.architecture}.block_count", 0) * file.get_int(key, heads)
 
 
-def _decode_speed(file: GGUFFile) -> DecodeSpeed | None:
+def _described(file: GGUFFile) -> Description | None:
+    """The description of the file's model; None if edgellm's own engine does not support it."""
     try:
-        model = describe_model(file)
+        return describe_model(file)
     except EdgeLLMError:
         return None
+
+
+def _kv_bytes(model: Description) -> int:
+    """Bytes of float16 keys and values of one token in all layers that have their own."""
+    mixers = [layer.mixer for layer in model.layers if layer.mixer]
+    return sum(2 * (mixer.k_width + mixer.v_width) for mixer in mixers if mixer.kv_layer is None)
+
+
+def _decode_speed(file: GGUFFile, model: Description) -> DecodeSpeed:
     threads = default_threads(file.nbytes)
     speeds = load_profile(threads) if file.nbytes <= available_memory() else {}
     roofline = Roofline.of(model, LoadOptions().kv_type)

@@ -6,16 +6,14 @@ order. An op's record has OP_WORDS words, and a program is an array of such reco
     word  0      1     2             3       4       5 ...
           kernel units units_per_row outputs barrier arguments of the kernel (a class below that ends in `Op`), zeros
 
-A batch's record has the words of BatchRecord:
-
-    word  0    1       2      3           4       5           6         7
-          rows outputs tokens page_tables visible output_rows cos_sin   pages
+A batch's record has the words of BatchRecord.
 
 Rows of activations (x, y, h, q, k, v) are float32, padded with zeros to whole vectors of 16; `x_bytes` is the number of
 bytes from a row of x to the next, and `y_bytes` and the others likewise. The layout of quantized rows is in
 `kquants.activations.quantized` (q8) and `super_quantized` (super_q8). Imports no compiler, so that callers need none.
 
-Cell: the KV slot of one token; visible: the row's causal length, in cells.
+Cell: the KV slot of one token of a sequence. KV group: the layers whose KV pages are allocated together, since they see
+the same cells; each group has page tables and pages of its own.
 """
 
 import struct
@@ -24,7 +22,7 @@ from typing import Any, NamedTuple
 Word = Any
 """An int64 in a kernel. In a program also a Tensor or Buffer, which a device replaces by its address; None is null."""
 
-OP_WORDS = 16
+OP_WORDS = 32
 """Words of an op's record."""
 
 
@@ -46,23 +44,37 @@ FIRST_ARGUMENT = len(OpHeader._fields)
 
 
 class BatchRecord(NamedTuple):
-    """A batch of rows; a row is one token of one sequence."""
+    """A batch of rows; a row is one token of one sequence, and consecutive rows of one sequence are a segment."""
 
     rows: Word
     outputs: Word = 0
     """Number of rows whose logits are wanted."""
+    segments: Word = 0
+    """Number of segments."""
+    segment_rows: Word = 0
+    """int32[segments + 1], the row at which each segment begins, then `rows`."""
     tokens: Word = 0
     """int32[rows], token ids."""
-    page_tables: Word = 0
-    """int64[rows], address of the page table (int32 page ids) of the row's sequence."""
+    embeddings: Word = 0
+    """int64[rows], address of the float32[width] that row t starts from, or 0 for the embedding of its token. Null: all
+    rows start from those of their tokens."""
+    positions: Word = 0
+    """int32[rows], position of the row in its sequence: the row of the position tables that it uses."""
+    cells: Word = 0
+    """int32[rows], the cell of its sequence that the row writes."""
+    first: Word = 0
+    """int32[rows], the first cell of its sequence that the row sees; a layer's window may begin later."""
     visible: Word = 0
-    """int32[rows], number of cells of its sequence that the row attends to; the last one is its own."""
+    """int32[rows], the end of the cells that the row sees: `first` … `visible` - 1."""
     output_rows: Word = 0
     """int32[outputs], the rows whose logits are wanted."""
-    cos_sin: Word = 0
-    """float32[positions, rope_dim / 2, 2], cosine and sine of each pair's angle: the RoPE table."""
+    position_tables: Word = 0
+    """int64[tables], address of each table of float32 by position: cosines and sines of RoPE, or factors of q."""
+    page_tables: Word = 0
+    """int64[KV groups, rows], address of the page table (int32 page ids) of the row's sequence. Pages that no row will
+    see any more have no id, but -1."""
     pages: Word = 0
-    """int64[pages], address of each KV page, by page id."""
+    """int64[KV groups], address of the array int64[pages] with the address of each KV page, by page id."""
 
 
 ROPE_NORM, ROPE_NEOX = 0, 1
@@ -70,7 +82,7 @@ ROPE_NORM, ROPE_NEOX = 0, 1
 
 
 class EmbedOp(NamedTuple):
-    """Row t of x = the table's row for the token of row t."""
+    """Row t of x = scale · the table's row for the token of row t, or the batch's own embedding of row t, unscaled."""
 
     table: Word
     row_bytes: Word
@@ -78,15 +90,24 @@ class EmbedOp(NamedTuple):
     columns: Word
     x: Word
     x_bytes: Word
+    scale: float
+    own_embeddings: Word = 1
+    """1: the batch's own embeddings count; 0: all rows are those of the table, such as one of per-layer embeddings."""
 
 
-class RmsNormOp(NamedTuple):
-    """h = x / sqrt(mean(x²) + eps) · weight, over n values; written to each of h, q8 and super_q8 that is not null."""
+class NormOp(NamedTuple):
+    """h = (x - m) / sqrt(mean((x - m)²) + eps) · weight + bias, over n values.
+
+    m is 0 for RMSNorm, mean(x) for LayerNorm. Weight and bias may be null: 1 and 0. Written to each of h, q8 and
+    super_q8 that is not null; h may be x.
+    """
 
     x: Word
     x_bytes: Word
     weight: Word
     """float32[n]."""
+    bias: Word
+    """float32[n]; RMSNorm has none."""
     n: Word
     eps: float
     h: Word
@@ -95,13 +116,43 @@ class RmsNormOp(NamedTuple):
     super_q8: Word
 
 
-class HeadNormOp(NamedTuple):
-    """RMSNorm of each head of x, in place."""
+class AddNormOp(NamedTuple):
+    """x = x + scale · norm(y), with RMSNorm or LayerNorm as in NormOp: a norm behind a block, and its residual."""
 
     x: Word
     x_bytes: Word
+    y: Word
+    y_bytes: Word
     weight: Word
-    """float32[head_dim]."""
+    bias: Word
+    n: Word
+    eps: float
+    scale: float
+
+
+class AddScaledOp(NamedTuple):
+    """x = scale_x · x + scale_y · y, over n values; y may be null: x = scale_x · x."""
+
+    x: Word
+    x_bytes: Word
+    y: Word
+    y_bytes: Word
+    n: Word
+    scale_x: float
+    scale_y: float
+
+
+class HeadNormOp(NamedTuple):
+    """y = the norm of each head of x, as in NormOp; y may be x. One head of all values norms a whole projection."""
+
+    x: Word
+    x_bytes: Word
+    y: Word
+    y_bytes: Word
+    weight: Word
+    """float32[head_dim], or float32[heads, head_dim] with `weight_stride` head_dim; or null."""
+    weight_stride: Word
+    """Values from the weights of one head to those of the next: 0 or head_dim."""
     head_dim: Word
     heads: Word
     eps: float
@@ -134,19 +185,111 @@ class QuantizeOp(NamedTuple):
     super_q8: Word
 
 
-class SwiGLUOp(NamedTuple):
-    """gate = silu(gate) · up, with silu(z) = z / (1 + exp(-z)).
+class ActivationOp(NamedTuple):
+    """gate = f(gate) · up, or f(gate) where up is null; the kernel's name says which function f is.
 
-    The result goes to gate, or, where q8 or super_q8 is not null, to these instead. Rows of gate and of up are
-    `row_bytes` apart.
+    The result goes to gate, or, where q8 or super_q8 is not null, to these instead. `parameters` are those of xIELU,
+    which has α_p, α_n, β and eps.
     """
 
     gate: Word
+    gate_bytes: Word
     up: Word
-    row_bytes: Word
+    up_bytes: Word
+    up_offset: Word
+    """Bytes from the start of a row of up to its first value."""
     n: Word
     q8: Word
     super_q8: Word
+    parameter_0: float
+    parameter_1: float
+    parameter_2: float
+    parameter_3: float
+
+
+class SigmoidGateOp(NamedTuple):
+    """x = x · sigmoid(gate), over n values."""
+
+    x: Word
+    x_bytes: Word
+    gate: Word
+    gate_bytes: Word
+    n: Word
+
+
+class SoftCapOp(NamedTuple):
+    """y = cap · tanh(y / cap) over n values, in place."""
+
+    y: Word
+    y_bytes: Word
+    n: Word
+    cap: float
+
+
+class TopActivationsOp(NamedTuple):
+    """x = max(x - m, 0) with m = mean(x) + deviations · std(x), over the n values of a row."""
+
+    x: Word
+    x_bytes: Word
+    n: Word
+    deviations: float
+
+
+class MatchMagnitudeOp(NamedTuple):
+    """to = y · rms(x) / rms(y), where the mean square of y is at least 1e-5; `to` may be y. n values, equal strides."""
+
+    x: Word
+    y: Word
+    to: Word
+    row_bytes: Word
+    n: Word
+
+
+class PredictStreamsOp(NamedTuple):
+    """p_j = x_j + Σ_i c_4j+i x_i of the four streams, with c = coefficients · tanh(router_scale · routed).
+
+    x holds stream 0 before and p_0 after, x_1 … x_3 the others; `predicted` becomes p_0, too.
+    """
+
+    x: Word
+    x_1: Word
+    x_2: Word
+    x_3: Word
+    predicted: Word
+    row_bytes: Word
+    """Of all these."""
+    n: Word
+    routed: Word
+    """float32[4]."""
+    routed_bytes: Word
+    coefficients: Word
+    """float32[16, 4]."""
+    router_scale: float
+
+
+class CorrectStreamsOp(NamedTuple):
+    """x_j = p_j + (1 + c_j) (y - p_0) of the four streams, with c = coefficients · tanh(router_scale · routed).
+
+    x holds y before and x_0 after; p_0 is `predicted`, and p_1 … p_3 become x_1 … x_3. `scaled` becomes scale · x_0.
+    """
+
+    x: Word
+    x_1: Word
+    x_2: Word
+    x_3: Word
+    predicted: Word
+    scaled: Word
+    row_bytes: Word
+    """Of all these."""
+    n: Word
+    routed: Word
+    """float32[4]."""
+    routed_bytes: Word
+    coefficients: Word
+    """float32[4, 4]."""
+    scale: Word
+    """float32[n]."""
+    router_scale: float
 
 
 class MatmulOp(NamedTuple):
@@ -174,24 +317,38 @@ NEXT_MATMUL = FIRST_ARGUMENT + MatmulOp._fields.index("next_matmul")
 
 
 class RopeStoreOp(NamedTuple):
-    """Rotate q and k in place (RoPE), and write k and v to the row's own cell, `page_offset` bytes into its page."""
+    """Rotate q and k in place (RoPE), and write k and v to the row's own cell, `page_offset` bytes into its page.
+
+    With k null, only q is rotated: the layer reads the keys and values of another.
+    """
 
     q: Word
     q_bytes: Word
     k: Word
+    k_bytes: Word
     v: Word
-    kv_bytes: Word
+    v_bytes: Word
     heads: Word
     kv_heads: Word
-    head_dim: Word
+    key_dim: Word
+    """Values of a head of q and of k."""
+    value_dim: Word
+    """Values of a head of v."""
     rope_dim: Word
+    """The first values of each head of q and k that are rotated; 0: no RoPE."""
     rope_type: Word
     """ROPE_NORM or ROPE_NEOX."""
+    rope_table: Word
+    """Number of the position table: float32[positions, rope_dim / 2, 2], cosine and sine of each pair's angle."""
+    q_factor_table: Word
+    """Number of the position table float32[positions] whose factor multiplies q; -1: none."""
+    kv_group: Word
     page_offset: Word
 
 
 class AttentionOp(NamedTuple):
-    """out = softmax(scale · q K) V, with K and V `page_offset` bytes into their pages.
+    """out = softmax(s) V with s = scale · q K, or cap · tanh(scale · q K / cap), with K and V `page_offset` bytes into
+    their pages.
 
     q has all rows of the batch, out the rows that the op works on.
     """
@@ -202,11 +359,21 @@ class AttentionOp(NamedTuple):
     out_bytes: Word
     heads: Word
     kv_heads: Word
-    head_dim: Word
+    key_dim: Word
+    value_dim: Word
+    kv_group: Word
     page_offset: Word
+    window: Word
+    """A row sees the cells after its `visible` - `window` - 1; 0: all from its `first`."""
     scale: float
+    soft_cap: float
+    """0: none."""
+    sinks: Word
+    """float32[heads], one more score of each head, whose value is 0; or null."""
     partials: Word
-    """Room for MAX_PARTIALS partial results of every head, see `kquants.attention.attention`."""
+    """Room for partial results of every head, see `kquants.attention.attention`."""
+    max_partials: Word
+    """Partial results of each head that there is room for."""
 
 
 class ReadSumOp(NamedTuple):
@@ -231,12 +398,20 @@ class Int8PeakOp(NamedTuple):
 
 Arguments = (
     EmbedOp
-    | RmsNormOp
+    | NormOp
+    | AddNormOp
+    | AddScaledOp
     | HeadNormOp
     | KeepOutputsOp
     | AddBiasOp
     | QuantizeOp
-    | SwiGLUOp
+    | ActivationOp
+    | SigmoidGateOp
+    | SoftCapOp
+    | TopActivationsOp
+    | MatchMagnitudeOp
+    | PredictStreamsOp
+    | CorrectStreamsOp
     | MatmulOp
     | RopeStoreOp
     | AttentionOp

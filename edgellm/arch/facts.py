@@ -1,39 +1,71 @@
 """The record of what is particular to an architecture, read by `edgellm.arch` and by `converters.architectures`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from edgellm.arch.description import RopeType
-from edgellm.arch.tensor_names import Dimension, TensorFacts
+from edgellm.arch.attention_settings import grouped_query_attention
+from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, NormKind, RopeType
+from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.tensor_names import Size, TensorFacts
 
 
 @dataclass(frozen=True)
 class CheckpointClass:
     """A class of Hugging Face transformers whose checkpoints become GGUF files of the architecture.
 
-    `name` is the entry of `architectures` in config.json. `context_length`, `kv_heads` (None: as many as heads) and
-    `head_dim` (None: width / heads) are the defaults of transformers where config.json has no such key. `bias_keys`
-    maps flags of config.json to the projections, by GGUF stem, that have a bias where the flag is true. A sliding
-    window that is "always" there needs no flag; "by_layer" needs `use_sliding_window`, and is in some layers or all.
+    `name` is the entry of `architectures` in config.json. `defaults` are the values of transformers for keys that
+    config.json may leave out, where they are not those of Llama: the published files of some models hold little more
+    than what differs. `bias_keys` maps flags of config.json to the projections, by GGUF stem, that have a bias where
+    the flag is true.
+
+    A sliding window that is "always" there needs no flag; "by_flag" needs `use_sliding_window`, and is in some layers
+    or all. With `dual_rope` the windowed layers have a RoPE of their own, without scaling.
     """
 
     name: str
-    context_length: int
-    kv_heads: int | None = None
-    head_dim: int | None = None
+    defaults: Mapping[str, object] = field(default_factory=dict)
     bias_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    sliding_window: Literal["never", "always", "by_layer"] = "never"
+    sliding_window: Literal["never", "always", "by_flag"] = "never"
+    dual_rope: bool = False
+
+
+def plain_settings(hyper: HyperParameters) -> ModelSettings:
+    """The settings of a model without scales and soft caps."""
+    return ModelSettings()
+
+
+def dense(hyper: HyperParameters, layer: int) -> float | None:
+    """The sparsity of feed-forwards that use all values."""
+    return None
+
+
+def no_parameters(hyper: HyperParameters, layer: int) -> tuple[float, ...]:
+    """The parameters of an activation that has none."""
+    return ()
 
 
 @dataclass(frozen=True)
 class ArchitectureFacts:
     """One architecture, as GGUF files and checkpoints have it; see `edgellm.arch.architectures`.
 
-    `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file: where it is NORM and that of the
-    checkpoint's layout is NEOX, the converter permutes the rows of q and k. `block_tensors` are the weights of each
-    layer. `biases` are the GGUF stems of the projections that always have a bias.
+    `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file, `checkpoint_rope_type` that of
+    checkpoints in Hugging Face's layout: where they differ, the converter permutes the rows of q and k.
+    `block_tensors` are the weights of each layer; `edgellm.arch.layers` says what a tensor of each stem is.
+    `model_tensors` are those outside of layers, besides the embedding, the last norm and the output matrix. `biases`
+    are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
+
+    `norm_kind` and `activation` are those of all norms and feed-forwards. With `parallel`, mixer and feed-forward read
+    the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
+    which is the norm behind the mixer in the others. `norm_after_rope`: the norms of q and k follow RoPE.
+    `weightless_v_norm`: each head of v has an RMSNorm without a weight.
+    `post_norm_eps` is the epsilon of the norms behind mixer and feed-forward, where it is not that of the others.
+    `norms_embedding`: a norm without weight follows the embedding.
+
+    `attention` gives the settings of a layer's attention, `settings` those of the model, `activation_parameters` those
+    of a layer's activation, `sparsity` that of its feed-forward; they read the metadata, and refuse variants that
+    edgellm does not compute.
 
     The rest is as llama.cpp has it. Its converter writes `attention.key_length` only where config.json has `head_dim`,
     unless `writes_head_dim`; with `writes_vocab_size` also `vocab_size` and `rope.dimension_count`. Without
@@ -43,18 +75,33 @@ class ArchitectureFacts:
     name: str
     rope_type: RopeType
     block_tensors: tuple[TensorFacts, ...]
-    checkpoints: tuple[CheckpointClass, ...]
+    model_tensors: tuple[TensorFacts, ...] = ()
+    checkpoints: tuple[CheckpointClass, ...] = ()
     biases: tuple[str, ...] = ()
+    optional_biases: tuple[str, ...] = ()
+    norm_kind: NormKind = NormKind.RMS
+    activation: Activation = Activation.SILU
+    parallel: bool = False
+    ffn_norm_stem: str = "ffn_norm"
+    norm_after_rope: bool = False
+    weightless_v_norm: bool = False
+    post_norm_eps: float | None = None
+    norms_embedding: bool = False
+    attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
+    settings: Callable[[HyperParameters], ModelSettings] = plain_settings
+    sparsity: Callable[[HyperParameters, int], float | None] = dense
+    activation_parameters: Callable[[HyperParameters, int], tuple[float, ...]] = no_parameters
+    checkpoint_rope_type: RopeType = RopeType.NEOX
     writes_head_dim: bool = True
     writes_vocab_size: bool = False
     optional_biases_in_llamacpp: bool = True
 
     @cached_property
-    def optional_biases(self) -> frozenset[str]:
-        """GGUF stems of the projections that have a bias in some models."""
-        return frozenset(stem for each in self.checkpoints for stems in each.bias_keys.values() for stem in stems)
+    def tensors(self) -> Mapping[str, TensorFacts]:
+        """The tensors of a layer by GGUF stem."""
+        return {tensor.gguf: tensor for tensor in self.block_tensors}
 
     @cached_property
-    def shapes(self) -> Mapping[str, tuple[Dimension, ...]]:
+    def shapes(self) -> Mapping[str, tuple[Size, ...]]:
         """The shape of each tensor of a layer, by GGUF stem."""
         return {tensor.gguf: tensor.shape for tensor in self.block_tensors}

@@ -7,43 +7,90 @@ Face's layout `self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`.
 from dataclasses import dataclass
 from typing import Literal
 
-Dimension = Literal["vocab", "width", "q_width", "kv_width", "head_dim", "ffn"]
-"""A field or property of `edgellm.arch.description.ModelSizes`."""
+Dimension = Literal[
+    "vocab",
+    "width",
+    "heads",
+    "kv_heads",
+    "key_dim",
+    "q_width",
+    "k_width",
+    "v_width",
+    "qkv_width",
+    "attention_width",
+    "ffn",
+    "gate_up",
+    "per_layer_width",
+    "per_layer_total",
+]
+Size = Dimension | int
+"""A size of a model or of a layer, or the same number in all models; see `edgellm.arch.hyperparameters.LayerSizes`."""
 
 
 @dataclass(frozen=True)
 class TensorFacts:
-    """The names of a weight and its shape, in numpy order. `meta` is its name in Meta's and Mistral's own layout."""
+    """The names of a weight and its shape, in numpy order. `meta` is its name in Meta's and Mistral's own layout.
+
+    `hugging_face` is None for a tensor that checkpoints do not have, as the converter computes it. A name that ends
+    with * is that of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the
+    architecture have no such tensor, or some layers.
+    """
 
     gguf: str
-    hugging_face: str
+    hugging_face: str | None
     meta: str | None
-    shape: tuple[Dimension, ...]
+    shape: tuple[Size, ...]
+    optional: bool = False
 
 
 EMBEDDING = TensorFacts("token_embd", "embed_tokens", "tok_embeddings", ("vocab", "width"))
 OUTPUT_NORM = TensorFacts("output_norm", "norm", "norm", ("width",))
-OUTPUT = TensorFacts("output", "lm_head", "output", ("vocab", "width"))
+OUTPUT = TensorFacts("output", "lm_head", "output", ("vocab", "width"), optional=True)
 """The tensors outside of layers. Models with tied embeddings may have no output matrix."""
 
-BLOCK = (
+ATTENTION_TENSORS = (
     TensorFacts("attn_q", "self_attn.q_proj", "attention.wq", ("q_width", "width")),
-    TensorFacts("attn_k", "self_attn.k_proj", "attention.wk", ("kv_width", "width")),
-    TensorFacts("attn_v", "self_attn.v_proj", "attention.wv", ("kv_width", "width")),
-    TensorFacts("attn_output", "self_attn.o_proj", "attention.wo", ("width", "q_width")),
+    TensorFacts("attn_k", "self_attn.k_proj", "attention.wk", ("k_width", "width")),
+    TensorFacts("attn_v", "self_attn.v_proj", "attention.wv", ("v_width", "width")),
+    TensorFacts("attn_output", "self_attn.o_proj", "attention.wo", ("width", "attention_width")),
+)
+GATED_FEED_FORWARD_TENSORS = (
     TensorFacts("ffn_gate", "mlp.gate_proj", "feed_forward.w1", ("ffn", "width")),
     TensorFacts("ffn_up", "mlp.up_proj", "feed_forward.w3", ("ffn", "width")),
     TensorFacts("ffn_down", "mlp.down_proj", "feed_forward.w2", ("width", "ffn")),
-    TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",)),
-    TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",)),
 )
-"""Tensors of each layer: pre-norm attention and SwiGLU."""
+FUSED_GATE_UP = (
+    TensorFacts("ffn_up", "mlp.gate_up_proj", None, ("gate_up", "width")),
+    TensorFacts("ffn_down", "mlp.down_proj", None, ("width", "ffn")),
+)
+"""Tensors of each layer: a gated feed-forward with the rows of gate and up in one matrix."""
+
+ATTN_NORM = TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",))
+FFN_NORM = TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",))
+PRE_NORM_TENSORS = (ATTN_NORM, FFN_NORM)
+BLOCK = (*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *PRE_NORM_TENSORS)
+"""Tensors of each layer: pre-norm attention and a gated feed-forward."""
 
 HEAD_NORMS = (
-    TensorFacts("attn_q_norm", "self_attn.q_norm", None, ("head_dim",)),
-    TensorFacts("attn_k_norm", "self_attn.k_norm", None, ("head_dim",)),
+    TensorFacts("attn_q_norm", "self_attn.q_norm", None, ("key_dim",)),
+    TensorFacts("attn_k_norm", "self_attn.k_norm", None, ("key_dim",)),
 )
-"""Tensors of each layer: RMSNorm over each head of q and k."""
+"""Tensors of each layer: the norms of each head of q and k."""
+
+PROJECTION_NORMS = (
+    TensorFacts("attn_q_norm", "self_attn.q_norm", None, ("q_width",)),
+    TensorFacts("attn_k_norm", "self_attn.k_norm", None, ("k_width",)),
+)
+"""Tensors of each layer: the norms of the whole projections q and k."""
+
+POST_NORMS = (
+    TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+    TensorFacts("post_ffw_norm", "post_feedforward_layernorm", None, ("width",)),
+)
+"""Tensors of each layer: the norms behind the mixer and the feed-forward."""
+
+SANDWICH_NORMS = (ATTN_NORM, TensorFacts("ffn_norm", "pre_feedforward_layernorm", None, ("width",)), *POST_NORMS)
+"""Tensors of each layer: norms before and behind both blocks."""
 
 QKV = ("attn_q", "attn_k", "attn_v")
 ATTENTION = (*QKV, "attn_output")

@@ -1,5 +1,7 @@
 """The tensors of a file, taken by name, each checked for its shape and type."""
 
+from dataclasses import replace
+
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, Tensor
@@ -20,9 +22,23 @@ class Tensors:
         """A weight matrix (rows, columns) of any supported type."""
         return self._take(name, (rows, columns), FORMATS)
 
-    def vector(self, name: str, n: int) -> Tensor:
-        """A float32 vector of n values, such as the weight of a norm."""
-        return self._take(name, (n,), ("F32",))
+    def floats(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Float32 values, such as the weight of a norm."""
+        return self._take(name, shape, ("F32",))
+
+    def matrices(self, name: str, count: int, rows: int, columns: int) -> tuple[Tensor, ...]:
+        """The `count` matrices (rows, columns) of a tensor with three dimensions."""
+        stacked = self._take(name, (count, rows, columns), FORMATS)
+        return tuple(replace(stacked.rows(i, i + 1), shape=(rows, columns)) for i in range(count))
+
+    def drop(self, *names: str) -> None:
+        """Take tensors that compute nothing, where the file has them."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def drop_prefix(self, *prefixes: str) -> None:
+        """Take all tensors whose names begin with one of the prefixes, without using them."""
+        self.drop(*(name for name in self._left if name.startswith(prefixes)))
 
     def _take(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> Tensor:
         tensor = self._left.pop(name, None)

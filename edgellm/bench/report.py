@@ -59,7 +59,7 @@ def decode_peak(result: BenchResult, bandwidth: float, steps: int, before: int =
     """Tokens per second if each step reads the weights and the KV cache of all sequences once at this bandwidth."""
     roofline, options = result.roofline, result.options
     context_tokens = options.depth + before + 1 + (steps - 1) / 2  # the mean over the steps
-    kv_bytes = options.parallel * roofline.kv_bytes_per_token * context_tokens
+    kv_bytes = options.parallel * roofline.kv_bytes_read(context_tokens)
     return options.parallel * bandwidth / (roofline.weight_bytes + kv_bytes)
 
 

@@ -51,5 +51,6 @@ def open_bench(
 def int8_products(model: Description) -> int:
     """Products in the layers for a prompt token without logits: of the last layer only queries, keys and values."""
     *layers, last = model.layers
-    tensors = tensors_in([*layers, last.mixer.q, last.mixer.k, last.mixer.v])
+    projections = [last.mixer.q, last.mixer.k, last.mixer.v] if last.mixer else []
+    tensors = tensors_in([*layers, *projections])
     return sum(t.size for t in tensors if t.type.name in QUANTIZED_FORMATS)

@@ -3,17 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgellm.arch.description import Description, Linear
+from edgellm.arch.description import Attention, Linear
 from edgellm.engine.program import Buffer
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS
-from kquants.kv_layout import MAX_PARTIALS, padded_head_dim, partial_bytes
+from kquants.kv_layout import padded_head_dim, partial_bytes
 from kquants.layout import in_odd_lines, int16_bytes, quantized_bytes, super_quantized_bytes
 
 
 def float_buffer(name: str, width: int) -> Buffer:
-    """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero, but for logits)."""
-    return Buffer(name, in_odd_lines(4 * width))
+    """A buffer of `width` float32 a row, padded to whole vectors (the padding stays zero, but for logits).
+
+    Buffers of different widths are different: what one leaves in its padding, the other would read.
+    """
+    return Buffer(f"{name}[{width}]", in_odd_lines(4 * width))
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,14 @@ class MatmulInput:
     @classmethod
     def named(cls, name: str, width: int) -> "MatmulInput":
         """The buffers for `width` values a row."""
-        q8 = Buffer(f"{name}.q8", quantized_bytes(width))
-        super_q8 = Buffer(f"{name}.super_q8", super_quantized_bytes(width), int16_bytes=int16_bytes(width))
-        return cls(width, float_buffer(name, width), q8, super_q8)
+        return cls.of(name, width, float_buffer(name, width))
+
+    @classmethod
+    def of(cls, name: str, width: int, f32: Buffer) -> "MatmulInput":
+        """The buffers for the quantized values of a buffer of float32."""
+        q8 = Buffer(f"{name}.q8[{width}]", quantized_bytes(width))
+        super_q8 = Buffer(f"{name}.super_q8[{width}]", super_quantized_bytes(width), int16_bytes=int16_bytes(width))
+        return cls(width, f32, q8, super_q8)
 
     def read_by(self, weight: Tensor) -> Buffer:
         """The buffer that a matmul by the weight reads."""
@@ -49,33 +57,46 @@ class MatmulInput:
 
 
 @dataclass(frozen=True)
-class ModelBuffers:
-    """All activations of a model: `x` is the hidden state, `up` the result of the up projection.
+class StreamBuffers:
+    """The activations that all blocks share: the hidden state x, x normed, and the result of a block.
 
-    `partials` are softmaxes over a part of a sequence; `gate` becomes the product of gate and up.
+    `raw` are the values of x itself for projections that read x without a norm.
     """
 
     x: Buffer
     normed: MatmulInput
+    raw: MatmulInput
+    result: Buffer
+
+    @classmethod
+    def of(cls, width: int) -> "StreamBuffers":
+        """The buffers for hidden states of `width` values."""
+        x, normed = float_buffer("x", width), MatmulInput.named("normed", width)
+        return cls(x, normed, MatmulInput(width, x, normed.q8, normed.super_q8), float_buffer("result", width))
+
+
+@dataclass(frozen=True)
+class AttentionBuffers:
+    """The activations of an attention layer."""
+
     q: Buffer
     k: Buffer
     v: Buffer
+    gate: Buffer
     partials: Buffer
-    attention_output: MatmulInput
-    gate: MatmulInput
-    up: Buffer
+    result: MatmulInput
 
     @classmethod
-    def of(cls, model: Description) -> "ModelBuffers":
-        """The buffers for a model's sizes."""
+    def of(cls, mixer: Attention, partials: int) -> "AttentionBuffers":
+        """The buffers for a layer's sizes, with room for `partials` partial softmaxes of all heads.
+
+        Layers of the same sizes share them.
+        """
         return cls(
-            x=float_buffer("x", model.width),
-            normed=MatmulInput.named("normed", model.width),
-            q=float_buffer("q", model.q_width),
-            k=float_buffer("k", model.kv_width),
-            v=float_buffer("v", model.kv_width),
-            partials=Buffer("partials", model.heads * partial_bytes(padded_head_dim(model.head_dim)), MAX_PARTIALS),
-            attention_output=MatmulInput.named("attention_output", model.q_width),
-            gate=MatmulInput.named("gate", model.ffn),
-            up=float_buffer("up", model.ffn),
+            q=float_buffer("q", mixer.q_width),
+            k=float_buffer("k", mixer.k_width),
+            v=float_buffer("v", mixer.v_width),
+            gate=float_buffer("attention_gate", mixer.attention_width),
+            partials=Buffer("partials", mixer.heads * partial_bytes(padded_head_dim(mixer.value_dim)), partials),
+            result=MatmulInput.named("attention", mixer.attention_width),
         )

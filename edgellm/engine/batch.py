@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.kv_pages import PagedSequence
+from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
-from edgellm.engine.rope_table import RopeTable
 from kquants.records import BatchRecord
 
 
 class BatchMemory(NamedTuple):
-    """The BatchRecord of a batch, int64, and the arrays that it points to: `tables` int64, `numbers` int32."""
+    """The BatchRecord of a batch, int64, and the arrays that it points to: `addresses` int64, `numbers` int32."""
 
     words: "array[int]"
-    tables: "array[int]"
+    addresses: "array[int]"
     numbers: "array[int]"
 
     @property
@@ -31,56 +31,89 @@ class BatchMemory(NamedTuple):
 class Batch:
     """Segments of different sequences, laid out as rows for the devices.
 
-    The sequences must have room for their new tokens. `lengths`: rows of each segment. `tables`: for each segment the
-    page ids of its sequence (the sequence's own list). For each row, `tokens` has its token and `visible` the number of
-    cells of its sequence that it sees; its own cell is the last of them. `wanted`: rows whose logits are wanted; row i
-    of the logits is that of wanted row i.
+    The sequences must have room for their new tokens. `lengths`: rows of each segment. `tables`: for each KV group and
+    each segment the page ids of its sequence (the sequence's own list). For each row, `tokens` has its token, `cells`
+    the cell of its sequence that it writes, `positions` its position, and the row sees the cells `first` …
+    `visible` - 1. `wanted`: rows whose logits are wanted; row i of the logits is that of wanted row i.
     """
 
-    def __init__(self, segments: Ids[Segment[PagedSequence]], rope_table: RopeTable) -> None:
+    def __init__(self, segments: Ids[Segment[PagedSequence]], position_tables: PositionTables) -> None:
         self.lengths = [len(s.tokens) for s in segments]
-        self.tables = [s.sequence.pages for s in segments]
+        groups = range(len(segments[0].sequence.tables))
+        self.tables = [[s.sequence.tables[group].ids for s in segments] for group in groups]
         self.tokens = [token for s in segments for token in s.tokens]
-        self.visible = [n for s in segments for n in range(len(s.sequence) + 1, len(s.sequence) + 1 + len(s.tokens))]
-        starts = accumulate(self.lengths, initial=0)
-        self.wanted = [start + i for s, start in zip(segments, starts, strict=False) for i in s.wanted]
+        self.cells = [n for s in segments for n in range(len(s.sequence), len(s.sequence) + len(s.tokens))]
+        self.positions, self.first = self.cells, [0] * len(self.cells)
+        self.visible = [n + 1 for n in self.cells]
+        self.starts = list(accumulate(self.lengths, initial=0))
+        self.wanted = [start + i for s, start in zip(segments, self.starts, strict=False) for i in s.wanted]
         self.rows, self.outputs = len(self.tokens), len(self.wanted)
-        self._table = rope_table.up_to(max(self.visible))
+        self._embeddings = _own_embeddings(segments)
+        self._position_tables = position_tables.up_to(max(self.visible))
 
     @cached_property
-    def cos_sin(self) -> NDArray[np.float32]:
-        """Cosine and sine of each pair's angle at the position of each row: float32 [rows, rope_dim/2, 2]."""
-        rows: NDArray[np.float32] = self._table.array[np.array(self.visible) - 1]
-        return rows
+    def position_values(self) -> list[NDArray[np.float32]]:
+        """Of each position table the values of each row: float32 [rows, width]."""
+        return self._position_tables.at(self.positions)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state that another process needs: the angles of the rows in place of those of all positions."""
-        state = {**vars(self), "cos_sin": self.cos_sin}
-        del state["_table"]
+        """The state that another process needs: the values of the rows in place of those of all positions."""
+        state = {**vars(self), "position_values": self.position_values}
+        del state["_position_tables"], state["_embeddings"]
         return state
 
     def record(self, pages: int) -> BatchMemory:
-        """The record; `pages` is the address of the array with the addresses of all KV pages.
+        """The record; `pages` is the address of int64[KV groups], see BatchRecord.
 
         The arrays are those of Python, not of NumPy, whose code would be read from memory for each token, since the
         weights of a token leave nothing else in the caches: 0.1 ms more a token.
         """
-        n, ids = self.rows, [page for table in self.tables for page in table]
-        numbers = array("i", self.tokens + self.visible + self.wanted + ids)
+        rows, n = self.rows, 4 * self.rows
+        ids = [page for tables in self.tables for table in tables for page in table]
+        by_row = self.tokens + self.positions + self.cells + self.first + self.visible
+        numbers = array("i", by_row + self.wanted + self.starts + ids)
         tokens = numbers.buffer_info()[0]
-        visible, wanted, table = tokens + 4 * n, tokens + 8 * n, tokens + 8 * n + 4 * self.outputs
-        table_of_row = array("q")
-        for length, pages_of_one in zip(self.lengths, self.tables, strict=True):
-            table_of_row.extend([table] * length)
-            table += 4 * len(pages_of_one)
+        wanted = tokens + 5 * n
+        starts = wanted + 4 * self.outputs
+        addresses = self._page_tables(starts + 4 * len(self.starts))
+        table_count = len(addresses)
+        addresses.extend(0 if each is None else each.ctypes.data for each in self._embeddings)
+        page_tables = addresses.buffer_info()[0]
         record = BatchRecord(
-            rows=n,
+            rows=rows,
             outputs=self.outputs,
+            segments=len(self.lengths),
+            segment_rows=starts,
             tokens=tokens,
-            page_tables=table_of_row.buffer_info()[0],
-            visible=visible,
+            embeddings=page_tables + 8 * table_count if self._embeddings else 0,
+            positions=tokens + n,
+            cells=tokens + 2 * n,
+            first=tokens + 3 * n,
+            visible=tokens + 4 * n,
             output_rows=wanted,
-            cos_sin=self._table.address,
+            position_tables=self._position_tables.address,
+            page_tables=page_tables,
             pages=pages,
         )
-        return BatchMemory(array("q", record), table_of_row, numbers)
+        return BatchMemory(array("q", record), addresses, numbers)
+
+    def _page_tables(self, table: int) -> "array[int]":
+        """For each KV group and row the address of its page table; the first table is at `table`."""
+        addresses = array("q")
+        for tables in self.tables:
+            for length, ids in zip(self.lengths, tables, strict=True):
+                addresses.extend([table] * length)
+                table += 4 * len(ids)
+        return addresses
+
+
+def _own_embeddings(segments: Ids[Segment[PagedSequence]]) -> list[NDArray[np.float32] | None]:
+    """For each row the embedding that replaces that of its token, contiguous float32; empty if no row has any."""
+    found: list[NDArray[np.float32] | None] = []
+    if any(s.embeddings for s in segments):
+        for s in segments:
+            found += [
+                np.ascontiguousarray(s.embeddings[i], np.float32) if i in s.embeddings else None
+                for i in range(len(s.tokens))
+            ]
+    return found

@@ -1,43 +1,55 @@
 """From a description and a placement to the program of the CPU's blocks."""
 
-from edgellm.arch.description import Attention, Description, FeedForward, Linear, RopeType
-from edgellm.engine.activations import ModelBuffers, float_buffer
+from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Norm
+from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
+from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
 from edgellm.engine.op_writer import OpWriter
+from edgellm.engine.outputs import LOGITS, OutputSettings
+from edgellm.engine.per_layer_ops import PerLayerOps
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
-from edgellm.engine.program import Program
-from kquants import records
-from kquants.kv_layout import MAX_KV_SPLITS, MAX_SPLIT_ROWS, attention_scratch, layer_page_bytes
+from edgellm.engine.program import Buffer, Program
+from kquants.kv_layout import max_partials
 
 
-def build_program(model: Description, kv_type: str, placement: Placement | None = None) -> Program:
-    """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU."""
-    return _ProgramBuilder(model, kv_type, placement or on_cpu(len(model.layers))).build()
+def build_program(
+    model: Description,
+    kv_type: str,
+    placement: Placement | None = None,
+    outputs: OutputSettings = LOGITS,
+    ctx: int | None = None,
+) -> Program:
+    """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU.
+
+    Sequences have up to `ctx` tokens, by default as many as the model allows.
+    """
+    partials = max_partials(ctx or model.context_length)
+    return _ProgramBuilder(model, kv_type, placement or on_cpu(len(model.layers)), outputs, partials).build()
 
 
 class _ProgramBuilder:
-    def __init__(self, model: Description, kv_type: str, placement: Placement) -> None:
-        self._model, self._kv_type, self._placement = model, kv_type, placement
-        self._buffers = ModelBuffers.of(model)
-        self._program = Program(self._buffers.x, float_buffer("logits", model.vocab), 0)
-        self._ops = OpWriter(self._program, model.eps)
+    def __init__(
+        self, model: Description, kv_type: str, placement: Placement, outputs: OutputSettings, partials: int
+    ) -> None:
+        self._model, self._placement, self._outputs, self._partials = model, placement, outputs, partials
+        self._b = b = StreamBuffers.of(model.width)
+        self._kv = KVLayout(model, kv_type)
+        self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
+        self._ops = OpWriter(self._program)
+        self._attention_ops = AttentionOps(model, kv_type, self._ops)
+        self._per_layer = PerLayerOps(model, b, self._ops)
         self._block = 0
 
     def build(self) -> Program:
-        model, program = self._model, self._program
-        self._ops.embed(model.embedding, self._buffers.x)
-        for i, layer in enumerate(model.layers):
-            if self._begin(mixer(i)):
-                self._attention(layer.mixer, program.page_bytes)
-                program.page_bytes += layer_page_bytes(model.kv_heads, model.head_dim, self._kv_type)
+        self._embed()
+        for i, layer in enumerate(self._model.layers):
+            if self._begin(mixer(i)) and layer.mixer:
+                self._attention(layer, layer.mixer, self._kv.place(i, layer.mixer))
             if self._begin(feed_forward(i)):
-                self._keep_outputs()
-                self._feed_forward(layer.feed_forward)
-        if self._begin(head(len(model.layers))):
-            self._keep_outputs()
+                self._feed_forward(layer, i)
+        if self._begin(head(len(self._model.layers))):
             self._output_head()
-        program.starts.append(len(program.ops))
-        self._ops.need_scratch(attention_scratch(model.head_dim))
-        return program
+        self._program.starts.append(len(self._program.ops))
+        return self._program
 
     def _begin(self, block: int) -> bool:
         """Record where a block begins. Returns whether it is placed on the CPU."""
@@ -45,73 +57,102 @@ class _ProgramBuilder:
         self._block = block
         return self._placement[block] == CPU
 
-    def _keep_outputs(self) -> None:
+    def _embed(self) -> None:
+        model, x = self._model, self._b.x
+        self._ops.embed(model.embedding, x, model.embedding_scale)
+        if model.embedding_norm:
+            self._ops.norm_in_place(x, model.embedding_norm, model.width)
+        self._per_layer.embed()
+
+    def _keep_outputs(self, *buffers: Buffer) -> None:
         """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
-        In the last layer, the other tokens of a prompt need keys and values only.
+        Dropped are those of `buffers` and of what one layer hands to the next. In the last layer, the other tokens of a
+        prompt need keys and values only.
         """
-        rest = self._placement[self._block :]
-        if not self._ops.outputs and self._block >= mixer(len(self._model.layers) - 1) and set(rest) == {CPU}:
-            self._ops.keep_outputs(self._buffers.x)
+        layers = len(self._model.layers)
+        at_end = self._block >= mixer(layers - 1) and layers - 1 not in self._outputs.taps
+        is_last = (at_end or self._block == head(layers)) and set(self._placement[self._block :]) == {CPU}
+        if is_last and not self._ops.outputs:
+            self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
 
-    def _attention(self, block: Attention, page_offset: int) -> None:
-        model, ops, b = self._model, self._ops, self._buffers
-        ops.norm(b.x, block.norm, b.normed, [block.q, block.k, block.v])
-        ops.linear(b.normed, (block.q, b.q), (block.k, b.k), (block.v, b.v))
-        if block.q_norm and block.k_norm:
-            ops.norm_heads(b.q, block.q_norm, model.heads)
-            ops.norm_heads(b.k, block.k_norm, model.kv_heads, barrier=False)
-        self._rope_and_store(page_offset)
-        self._keep_outputs()
-        self._attend(page_offset)
-        ops.quantize(b.attention_output, [block.output])
-        ops.linear(b.attention_output, (block.output, b.x), accumulate=True)
+    def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
+        ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
+        beside = layer.laurel.left if layer.laurel else None
+        projections = [linear for linear in (block.q, block.k, block.v, block.gate, beside) if linear]
+        ff = layer.feed_forward
+        if layer.parallel and ff and not ff.norm:
+            projections += [linear for linear in (ff.gate, ff.up) if linear]
+        self._per_layer.before_layer(layer)
+        ops.project(block, self._input(block.norm, projections, keep=layer.laurel is not None), own)
+        kept = [own.gate] if block.gate else []
+        if layer.laurel:
+            kept += self._per_layer.beside_attention(layer.laurel)
+        ops.store(block, place, own)
+        if not layer.parallel:
+            self._keep_outputs(*kept)
+        ops.attend(block, place, own)
+        self._add_to_x(own.result, block.output, block.post_norm)
+        if layer.laurel:
+            self._per_layer.after_attention()
 
-    def _rope_and_store(self, page_offset: int) -> None:
-        """Rotate q and k, and write k and v to the KV pages."""
-        model, b = self._model, self._buffers
-        arguments = records.RopeStoreOp(
-            q=b.q,
-            q_bytes=b.q.row_bytes,
-            k=b.k,
-            v=b.v,
-            kv_bytes=b.k.row_bytes,
-            heads=model.heads,
-            kv_heads=model.kv_heads,
-            head_dim=model.head_dim,
-            rope_dim=2 * len(model.rope.frequencies),
-            rope_type=records.ROPE_NEOX if model.rope.rope_type is RopeType.NEOX else records.ROPE_NORM,
-            page_offset=page_offset,
-        )
-        self._ops.add(f"rope_store_{self._kv_type}", arguments, per_row=model.kv_heads)
+    def _input(self, norm: Norm | None, projections: list[Linear], keep: bool = False) -> MatmulInput:
+        """What the projections of a block read: norm(x), or x; with `keep` also as float32."""
+        b = self._b
+        if norm is None:
+            self._ops.quantize(b.raw, projections)
+            return b.raw
+        self._ops.norm(b.x, norm, b.normed, projections, keep)
+        return b.normed
 
-    def _attend(self, page_offset: int) -> None:
-        """attention_output = attention of q over the KV pages."""
-        model, b = self._model, self._buffers
-        arguments = records.AttentionOp(
-            q=b.q,
-            q_bytes=b.q.row_bytes,
-            out=b.attention_output.f32,
-            out_bytes=b.attention_output.f32.row_bytes,
-            heads=model.heads,
-            kv_heads=model.kv_heads,
-            head_dim=model.head_dim,
-            page_offset=page_offset,
-            scale=model.head_dim**-0.5,
-            partials=b.partials,
-        )
-        units, per_row = model.kv_heads * MAX_KV_SPLITS, model.kv_heads
-        self._ops.add(f"attention_{self._kv_type}", arguments, units=units, per_row=per_row)
-        self._ops.add("attention_merge", arguments, units=model.kv_heads * MAX_SPLIT_ROWS)
+    def _add_to_x(self, h: MatmulInput, projection: Linear, post_norm: Norm | None) -> None:
+        """x += residual_scale · post_norm(projection(h))."""
+        ops, b, scale = self._ops, self._b, self._model.residual_scale
+        if post_norm is None and scale == 1.0:
+            ops.linear(h, (projection, b.x), accumulate=True)
+            return
+        ops.linear(h, (projection, b.result))
+        if post_norm:
+            ops.add_norm(b.x, b.result, post_norm, self._model.width, scale)
+        else:
+            ops.add_scaled(b.x, b.result, self._model.width, 1.0, scale)
 
-    def _feed_forward(self, block: FeedForward) -> None:
-        ops, b = self._ops, self._buffers
-        ops.norm(b.x, block.norm, b.normed, [block.gate, block.up])
-        ops.linear(b.normed, (block.gate, b.gate.f32), (block.up, b.up))
-        ops.swiglu(b.gate, b.up, [block.down])
-        ops.linear(b.gate, (block.down, b.x), accumulate=True)
+    def _feed_forward(self, layer: Layer, index: int) -> None:
+        block = layer.feed_forward
+        if not layer.parallel:
+            self._keep_outputs()
+        if block is None:
+            return
+        first = [linear for linear in (block.gate, block.up) if linear]
+        h = self._b.normed if layer.parallel and not block.norm else self._input(block.norm, first)
+        self._activate(block, h)
+        self._per_layer.after_layer(layer, index)
+        if layer.output_scale != 1.0:
+            self._ops.add_scaled(self._b.x, None, self._model.width, layer.output_scale)
+
+    def _activate(self, block: FeedForward, h: MatmulInput) -> None:
+        """x += down(f(gate(h)) · up(h))."""
+        ops, ffn = self._ops, block.down.weight.shape[1]
+        gate, up = MatmulInput.named("gate", ffn), float_buffer("up", ffn)
+        if block.gate:
+            ops.linear(h, (block.gate, gate.f32), (block.up, up))
+        else:
+            ops.linear(h, (block.up, gate.f32))
+        if block.sparsity is not None:
+            ops.top_activations(gate, block.sparsity)
+        ops.activate(block.activation, gate, up if block.gate else None, [block.down], block.parameters)
+        self._add_to_x(gate, block.down, block.post_norm)
 
     def _output_head(self) -> None:
-        model, ops, b = self._model, self._ops, self._buffers
-        ops.norm(b.x, model.output_norm, b.normed, [Linear(model.output)])
-        ops.matmul(model.output, b.normed, self._program.logits)
+        model, ops, b, logits = self._model, self._ops, self._b, self._program.logits
+        self._keep_outputs()
+        self._per_layer.before_head()
+        wanted = [model.output] if self._outputs.logits else []
+        ops.norm(b.x, model.output_norm, b.normed, wanted, keep=self._outputs.hidden)
+        if not self._outputs.logits:
+            return
+        ops.linear(b.normed, (model.output, logits))
+        if model.logit_scale != 1.0:
+            ops.add_scaled(logits, None, model.vocab, model.logit_scale)
+        if model.logit_soft_cap:
+            ops.soft_cap(logits, model.vocab, model.logit_soft_cap)

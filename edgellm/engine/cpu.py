@@ -70,10 +70,14 @@ class CPUDevice:
         self._ops = self._records()
         self._program_at = int(self._ops.ctypes.data)
         self._x = self._buffers[program.x].view(np.float32)
-        self._vocab, self._logits_at, self._used = vocab, None, tuple[object, ...]()
-        if program.logits in program.buffers:  # the output head is the last op
-            place = FIRST_ARGUMENT + program.ops[-1].arguments.index(program.logits)
-            self._logits_at = self._ops[-1, place : place + 1].data
+        self._hidden = self._buffers[program.hidden].view(np.float32) if program.hidden in self._buffers else None
+        self._vocab, self._used = vocab, tuple[object, ...]()
+        self._logits_at = [  # the words of records that the address of the logits goes to
+            self._ops[i, FIRST_ARGUMENT + place : FIRST_ARGUMENT + place + 1].data
+            for i, op in enumerate(program.ops)
+            for place, argument in enumerate(op.arguments)
+            if argument == program.logits
+        ]
         self.ensure_pages, self.copy_page = self._pages.ensure_pages, self._pages.copy_page
         self.stop, self.clear = self.threads.stop, self.threads.clear
 
@@ -88,6 +92,11 @@ class CPUDevice:
     def hidden(self, rows: int, width: int) -> NDArray[np.float32]:
         """The hidden state of the first rows, float32 [rows, width]: a view of this device's buffer."""
         return self._x[:rows, :width]
+
+    def last_hidden(self, rows: int, width: int) -> NDArray[np.float32]:
+        """A copy of what the output matrix reads, float32 [rows, width], if the program keeps it."""
+        assert self._hidden is not None, "the program keeps no hidden state behind the last norm"
+        return self._hidden[:rows, :width].copy()
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`; `hidden` is that of `hidden()`. The first blocks begin with the embeddings.
@@ -113,7 +122,7 @@ class CPUDevice:
         """End the threads, and free buffers, pages and references to tensors. Nothing may be running."""
         self.threads.close()
         self._pages.clear()
-        del self._buffers, self._x, self._program, self._used
+        del self._buffers, self._x, self._hidden, self._program, self._used
 
     def _new_logits(self, outputs: int) -> Logits | None:
         """The array for the logits of the next run, float32 [outputs, padded vocab]; None without the output head."""
@@ -129,7 +138,9 @@ class CPUDevice:
                 f"no memory for {needed} MiB of logits; ask for fewer, or close other programs"
             ) from None
         if outputs:
-            self._logits_at[0] = addressof(c_char.from_buffer(logits.data))  # ten times as fast as logits.ctypes.data
+            address = addressof(c_char.from_buffer(logits.data))  # ten times as fast as logits.ctypes.data
+            for word in self._logits_at:
+                word[0] = address
         return logits
 
     def _record(self, op: Op) -> Sequence[int]:

@@ -60,11 +60,11 @@ class Device(Protocol):
         them later. Raises Stopped after `stop`; the batch's own cells and `hidden` are then undefined.
         """
 
-    def ensure_pages(self, pages: int) -> None:
-        """Have room for KV pages 0 … `pages` - 1, and keep their contents. Raises EdgeLLMError without memory."""
+    def ensure_pages(self, group: int, pages: int) -> None:
+        """See `edgellm.engine.kv_pages.PageStore`."""
 
-    def copy_page(self, source: int, target: int) -> None:
-        """Copy the contents of a KV page to another."""
+    def copy_page(self, group: int, source: int, target: int) -> None:
+        """See `edgellm.engine.kv_pages.PageStore`."""
 
     def stop(self) -> None:
         """Stop the running `run`, or the next, within 100 ms; from any thread."""

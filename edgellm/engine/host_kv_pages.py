@@ -1,5 +1,7 @@
 """KV pages in the memory of the CPU."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,42 +14,49 @@ CHUNK = 32 << 20
 
 
 class HostKVPages:
-    """KV pages of `page_bytes` bytes within a budget; `addresses`, int64, has the address of each page by its id."""
+    """KV pages of all KV groups within a budget; those of group g have `page_bytes[g]` bytes.
 
-    def __init__(self, page_bytes: int, budget: KVBudget) -> None:
-        self.page_bytes, self._budget = page_bytes, budget
-        self.addresses = AddressedArray.of(np.zeros(64, np.int64))
-        self._pages: list[NDArray[np.uint8]] = []
+    `addresses` is int64 [groups]: the address of an int64 array with the address of each page by its id.
+    """
 
-    def ensure_pages(self, pages: int) -> None:
+    def __init__(self, page_bytes: Sequence[int], budget: KVBudget) -> None:
+        self.page_bytes, self._budget = list(page_bytes), budget
+        self._tables = [AddressedArray.of(np.zeros(64, np.int64)) for _ in page_bytes]
+        self.addresses = AddressedArray.of(np.array([table.address for table in self._tables] or [0], np.int64))
+        self._pages: list[list[NDArray[np.uint8]]] = [[] for _ in page_bytes]
+
+    def ensure_pages(self, group: int, pages: int) -> None:
         """See `edgellm.engine.kv_pages.PageStore`; allocates many pages at once."""
-        held = len(self._pages)
-        if pages <= held or not self.page_bytes:
+        held = len(self._pages[group])
+        if pages <= held or not self.page_bytes[group]:
             return
-        new = self._allocate(pages - held)
+        new = self._allocate(group, pages - held)
         count = len(new)
-        if held + count > len(self.addresses.array):
-            self.addresses = AddressedArray.of(np.concatenate([self.addresses.array, np.zeros(held + count, np.int64)]))
-        self.addresses.array[held : held + count] = [page.ctypes.data for page in new]
-        self._pages.extend(new)
+        if held + count > len(self._tables[group].array):
+            grown = np.concatenate([self._tables[group].array, np.zeros(held + count, np.int64)])
+            self._tables[group] = AddressedArray.of(grown)
+            self.addresses.array[group] = self._tables[group].address
+        self._tables[group].array[held : held + count] = [page.ctypes.data for page in new]
+        self._pages[group].extend(new)
 
-    def _allocate(self, needed: int) -> NDArray[np.uint8]:
+    def _allocate(self, group: int, needed: int) -> NDArray[np.uint8]:
         """At least `needed` new pages, uint8 [pages, page_bytes]. Raises NoMemoryError."""
-        held = len(self._pages)
-        room = self._budget.room(held * self.page_bytes) // self.page_bytes
+        page_bytes = self.page_bytes[group]
+        held = sum(len(pages) * nbytes for pages, nbytes in zip(self._pages, self.page_bytes, strict=True))
+        room = self._budget.room(held) // page_bytes
         try:
             if room >= needed:
-                count = min(max(needed, CHUNK // self.page_bytes), room)
-                return huge(count * self.page_bytes).reshape(count, self.page_bytes)
+                count = min(max(needed, CHUNK // page_bytes), room)
+                return huge(count * page_bytes).reshape(count, page_bytes)
         except MemoryError:  # from a system that does not overcommit memory
             pass
-        return self._budget.refuse(needed * self.page_bytes, held * PAGE)
+        return self._budget.refuse(needed * page_bytes, len(self._pages[group]) * PAGE)
 
-    def copy_page(self, source: int, target: int) -> None:
+    def copy_page(self, group: int, source: int, target: int) -> None:
         """See `edgellm.engine.kv_pages.PageStore`."""
-        if self.page_bytes:
-            self._pages[target][:] = self._pages[source]
+        if self.page_bytes[group]:
+            self._pages[group][target][:] = self._pages[group][source]
 
     def clear(self) -> None:
         """Free all pages."""
-        self._pages.clear()
+        self._pages = [[] for _ in self.page_bytes]

@@ -12,9 +12,10 @@ from edgellm.engine.build_program import build_program
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
 from edgellm.engine.kv_pages import PagedSequence, PagePool
-from edgellm.engine.placement import Placement, runs
+from edgellm.engine.outputs import Floats, Outputs, OutputSettings
+from edgellm.engine.placement import Placement, layer_before, runs
+from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
-from edgellm.engine.rope_table import RopeTable
 from kquants.jit import Progress
 
 
@@ -39,37 +40,43 @@ class ModelRunner:
         progress: Progress | None,
         check: Callable[[], None],
         budget: KVBudget,
+        outputs: OutputSettings,
     ) -> None:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
-        program = build_program(model, kv_type, placement)
+        self._outputs = outputs
+        program = build_program(model, kv_type, placement, outputs, ctx)
         self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress, budget)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
-        self._runs = runs(placement)
-        self.pool = PagePool(self.devices)
-        self._rope_table = RopeTable(model.rope, ctx)
+        self._runs = runs(placement, outputs.taps)
+        self.pools = [PagePool(self.devices, group, window) for group, window in enumerate(model.kv_groups)]
+        self._position_tables = PositionTables(model, ctx)
 
-    def run(self, segments: Ids[Segment[PagedSequence]]) -> Logits:
-        """The logits that segments want; their sequences then hold their tokens.
+    def run(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
+        """The outputs that the settings ask for; the sequences then hold their tokens.
 
         Raises Stopped and DeviceFault, and ModelFileError where weights were lost while they were read. After an
         exception the sequences hold what they held before.
         """
         for segment in segments:
             segment.sequence.reserve(len(segment.tokens))
-        batch, logits = Batch(segments, self._rope_table), None
+        batch = Batch(segments, self._position_tables)
         hidden = self.cpu.hidden(batch.rows, self._model.width)
+        logits: Logits | None = None
+        taps: dict[int, Floats] = {}
         for device, blocks in self._runs:
             started = perf_counter()
             logits = self.devices[device].run(blocks, batch, hidden)
             self.devices[device].stats.seconds += perf_counter() - started
+            if (tapped := layer_before(blocks.stop)) in self._outputs.taps:
+                taps[tapped] = hidden.copy()
         self._check()
-        assert logits is not None, "the output head is the last block"
         for segment in segments:
             segment.sequence.append(segment.tokens)
-        return logits
+        last = self.cpu.last_hidden(batch.outputs, self._model.width) if self._outputs.hidden else None
+        return Outputs(logits, last, taps)
 
     def close(self) -> None:
         """Free all memory and drop all references to tensors. Nothing may be running."""
         for device in self.devices:
             device.close()
-        del self.devices[1:], self.gpu, self._model, self._rope_table, self._check
+        del self.devices[1:], self.gpu, self._model, self._position_tables, self._check

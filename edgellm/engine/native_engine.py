@@ -17,6 +17,7 @@ from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
 from edgellm.engine.offload import NO_OFFLOAD, OffloadRequest, OffloadTask, UploadProgress, device_figures
 from edgellm.engine.open_gpu import GPUOpener
+from edgellm.engine.outputs import LOGITS, Outputs, OutputSettings
 from edgellm.engine.placement import Placement, fewer_layers
 from edgellm.engine.protocol import Segment, check_batch
 from edgellm.errors import EdgeLLMError
@@ -44,6 +45,7 @@ class NativeEngine:
         progress: Progress | None = None,
         offload: OffloadRequest = NO_OFFLOAD,
         uploading: UploadProgress | None = None,
+        outputs: OutputSettings = LOGITS,
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
@@ -53,13 +55,15 @@ class NativeEngine:
         model = self._model = describe(file)
         self.ctx = context_length(file, model, ctx)
         self.vocab = model.vocab
-        self.max_rows = max_batch_rows(build_program(model, kv_type), self.ctx)
+        self.max_rows = max_batch_rows(build_program(model, kv_type, ctx=self.ctx), self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
+        self._options["outputs"] = outputs
+        offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
         task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
         self._gpu_opener = GPUOpener(task, len(model.layers))
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
-        self._pools: list[PagePool] = []
+        self._pools: list[list[PagePool]] = []
         self._closed = self._stopping = False
         self._fork_guard = ForkGuard()
         self._run_on(*self._gpu_opener.open(offload.layers, uploading))
@@ -71,7 +75,7 @@ class NativeEngine:
             if gpu:
                 gpu.close()
             raise
-        self._pools.append(self._runner.pool)
+        self._pools.append(self._runner.pools)
         self._figures = device_figures(self._model, placement, self._weights, gpu.name if gpu else None)
         if self._stopping:
             self.stop()
@@ -98,10 +102,16 @@ class NativeEngine:
 
     def new_sequence(self) -> PagedSequence:
         """An empty sequence."""
-        return PagedSequence(self._runner.pool)
+        return PagedSequence(self._runner.pools)
 
     def forward(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
-        """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].
+        """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab]. See `compute`."""
+        logits = self.compute(segments).logits
+        assert logits is not None, "the engine was opened without logits"
+        return logits
+
+    def compute(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
+        """Compute up to `max_rows` rows, of different sequences; return what `outputs` asked for at the opening.
 
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
         ids that the model does not have, or if its file was cut short; in each case the sequences hold what they held
@@ -112,7 +122,7 @@ class NativeEngine:
             raise EdgeLLMError("the engine was closed; open the model again")
         self._runner.cpu.threads.settle()  # before anything that an interrupted run may still use is touched
         check_batch(self, segments)
-        if not all(any(segment.sequence.belongs_to(pool) for pool in self._pools) for segment in segments):
+        if not all(any(segment.sequence.belongs_to(pools) for pools in self._pools) for segment in segments):
             raise EdgeLLMError("a sequence belongs to the engine that made it")
         while True:
             try:
@@ -130,9 +140,9 @@ class NativeEngine:
         self._run_on(*self._gpu_opener.open(fewer))
         broken.close()
 
-    def _compute(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
+    def _compute(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
         for segment in segments:
-            if not segment.sequence.belongs_to(self._runner.pool):
+            if not segment.sequence.belongs_to(self._runner.pools):
                 self._restore(segment.sequence)
         return self._runner.run(segments)
 

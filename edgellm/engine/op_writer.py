@@ -2,12 +2,20 @@
 
 from collections.abc import Sequence
 
-from edgellm.arch.description import Linear
+from edgellm.arch.description import Activation, Linear, Norm, NormKind
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.gguf import Tensor
 from kquants import records
 from kquants.layout import PIECE, TILE_ROWS, matmul_scratch
+
+_ACTIVATION_KERNELS = {
+    Activation.SILU: "swiglu",
+    Activation.GELU: "geglu",
+    Activation.GELU_ERF: "geglu_erf",
+    Activation.RELU2: "relu2",
+    Activation.XIELU: "xielu",
+}
 
 
 def matmul_kernel(name: str) -> str:
@@ -15,11 +23,19 @@ def matmul_kernel(name: str) -> str:
     return f"matmul_{name.lower()}"
 
 
-class OpWriter:
-    """Appends ops to a program; `eps` is that of its norms. With `outputs`, ops work on the rows of wanted logits."""
+def _norm_kernel(norm: Norm) -> str:
+    return "rms_norm" if norm.kind is NormKind.RMS else "layer_norm"
 
-    def __init__(self, program: Program, eps: float) -> None:
-        self._program, self._eps, self.outputs = program, eps, False
+
+def _pieces(n: int) -> int:
+    return -(-n // PIECE)
+
+
+class OpWriter:
+    """Appends ops to a program. With `outputs`, ops work on the rows of wanted logits."""
+
+    def __init__(self, program: Program) -> None:
+        self._program, self.outputs = program, False
 
     def add(
         self, kernel: str, arguments: records.Arguments, units: int = 0, per_row: int = 0, barrier: bool = True
@@ -31,62 +47,159 @@ class OpWriter:
         """Have at least `nbytes` of scratch for each thread."""
         self._program.scratch_bytes = max(self._program.scratch_bytes, nbytes)
 
-    def keep_outputs(self, x: Buffer) -> None:
-        """Drop the rows of x whose logits are not wanted; later ops work on the others."""
+    def keep_outputs(self, *buffers: Buffer) -> None:
+        """Drop the rows of buffers whose logits are not wanted; later ops work on the others."""
         self.outputs = True
-        # No barrier is needed: either the op is the first after another device, or there was a barrier after the norm,
-        # which is the last op that reads x.
-        units = -(-x.row_bytes // (4 * PIECE))
-        self.add("keep_outputs", records.KeepOutputsOp(x, x.row_bytes), units=units, barrier=False)
+        # No barrier is needed: either the op is the first after another device, or there was a barrier after the last
+        # op that reads or writes these buffers.
+        for buffer in buffers:
+            units = -(-buffer.row_bytes // (4 * PIECE))
+            self.add("keep_outputs", records.KeepOutputsOp(buffer, buffer.row_bytes), units=units, barrier=False)
 
-    def embed(self, table: Tensor, x: Buffer) -> None:
-        """x = the rows of the table for the tokens of the batch."""
+    def embed(self, table: Tensor, x: Buffer, scale: float, barrier: bool = True, own_embeddings: bool = True) -> None:
+        """x = scale · the rows of the table for the tokens of the batch, or its `own_embeddings`, where it has any."""
         columns = table.shape[1]
         arguments = records.EmbedOp(
-            table=table, row_bytes=table.type.row_bytes(columns), columns=columns, x=x, x_bytes=x.row_bytes
-        )
-        self.add(f"embed_{table.type.name.lower()}", arguments, per_row=1)
-
-    def norm(self, x: Buffer, weight: Tensor, h: MatmulInput, projections: Sequence[Linear]) -> None:
-        """h = RMSNorm(x), in the forms that the projections read."""
-        f32, q8, super_q8 = h.targets(projections)
-        self.need_scratch(h.f32.row_bytes)  # h passes through scratch where no projection reads it as float32
-        arguments = records.RmsNormOp(
+            table=table,
+            row_bytes=table.type.row_bytes(columns),
+            columns=columns,
             x=x,
             x_bytes=x.row_bytes,
-            weight=weight,
-            n=h.width,
-            eps=self._eps,
-            h=f32,
-            h_bytes=h.f32.row_bytes,
+            scale=scale,
+            own_embeddings=int(own_embeddings),
+        )
+        self.add(f"embed_{table.type.name.lower()}", arguments, per_row=1, barrier=barrier)
+
+    def norm(self, x: Buffer, norm: Norm, h: MatmulInput, projections: Sequence[Linear], keep: bool = False) -> None:
+        """h = norm(x), in the forms that the projections read; with `keep` also as float32."""
+        f32, q8, super_q8 = h.targets(projections)
+        self.need_scratch(h.f32.row_bytes)  # h passes through scratch where no projection reads it as float32
+        self._norm(x, norm, h.width, h.f32 if keep else f32, h.f32.row_bytes, q8, super_q8)
+
+    def norm_in_place(self, x: Buffer, norm: Norm, width: int) -> None:
+        """x = norm(x), `width` values a row."""
+        self._norm(x, norm, width, x, x.row_bytes, None, None)
+
+    def _norm(
+        self, x: Buffer, norm: Norm, n: int, h: Buffer | None, h_bytes: int, q8: Buffer | None, super_q8: Buffer | None
+    ) -> None:
+        arguments = records.NormOp(
+            x=x,
+            x_bytes=x.row_bytes,
+            weight=norm.weight,
+            bias=norm.bias,
+            n=n,
+            eps=norm.eps,
+            h=h,
+            h_bytes=h_bytes,
             q8=q8,
             super_q8=super_q8,
         )
-        self.add("rms_norm", arguments, per_row=1)
+        self.add(_norm_kernel(norm), arguments, per_row=1)
 
-    def norm_heads(self, x: Buffer, weight: Tensor, heads: int, barrier: bool = True) -> None:
-        """RMSNorm of each head of x, in place."""
-        (head_dim,) = weight.shape
-        arguments = records.HeadNormOp(
-            x=x, x_bytes=x.row_bytes, weight=weight, head_dim=head_dim, heads=heads, eps=self._eps
+    def add_norm(self, x: Buffer, y: Buffer, norm: Norm, width: int, scale: float, barrier: bool = True) -> None:
+        """x += scale · norm(y)."""
+        arguments = records.AddNormOp(
+            x=x,
+            x_bytes=x.row_bytes,
+            y=y,
+            y_bytes=y.row_bytes,
+            weight=norm.weight,
+            bias=norm.bias,
+            n=width,
+            eps=norm.eps,
+            scale=scale,
         )
-        self.add("norm_heads", arguments, per_row=1, barrier=barrier)
+        self.add(f"add_{_norm_kernel(norm)}", arguments, per_row=1, barrier=barrier)
+
+    def add_scaled(self, x: Buffer, y: Buffer | None, width: int, scale_x: float, scale_y: float = 0.0) -> None:
+        """x = scale_x · x + scale_y · y."""
+        arguments = records.AddScaledOp(
+            x=x,
+            x_bytes=x.row_bytes,
+            y=y,
+            y_bytes=y.row_bytes if y else 0,
+            n=width,
+            scale_x=scale_x,
+            scale_y=scale_y,
+        )
+        self.add("add_scaled", arguments, per_row=_pieces(width))
+
+    def norm_heads(
+        self, x: Buffer, norm: Norm, heads: int, head_dim: int, y: Buffer | None = None, barrier: bool = True
+    ) -> None:
+        """The norm of each head of x, to y, or in place; one norm of all heads where the weight is as long."""
+        shape = norm.weight.shape if norm.weight else (head_dim,)
+        if shape == (heads * head_dim,):
+            heads, head_dim = 1, heads * head_dim
+        y = y or x
+        arguments = records.HeadNormOp(
+            x=x,
+            x_bytes=x.row_bytes,
+            y=y,
+            y_bytes=y.row_bytes,
+            weight=norm.weight,
+            weight_stride=head_dim if len(shape) == 2 else 0,
+            head_dim=head_dim,
+            heads=heads,
+            eps=norm.eps,
+        )
+        kernel = "norm_heads" if norm.kind is NormKind.RMS else "layer_norm_heads"
+        self.add(kernel, arguments, per_row=1, barrier=barrier)
 
     def quantize(self, x: MatmulInput, projections: Sequence[Linear]) -> None:
         """Quantize x in the ways that the projections read, if any."""
         q8, super_q8 = x.quantized_targets(projections)
         if q8 or super_q8:
             arguments = records.QuantizeOp(x=x.f32, x_bytes=x.f32.row_bytes, n=x.width, q8=q8, super_q8=super_q8)
-            self.add("quantize", arguments, per_row=-(-x.width // PIECE))
+            self.add("quantize", arguments, per_row=_pieces(x.width))
 
-    def swiglu(self, gate: MatmulInput, up: Buffer, projections: Sequence[Linear]) -> None:
-        """gate = silu(gate) · up, in the forms that the projections read."""
+    def activate(
+        self,
+        activation: Activation,
+        gate: MatmulInput,
+        up: Buffer | None,
+        projections: Sequence[Linear],
+        parameters: tuple[float, ...] = (),
+        up_offset: int = 0,
+    ) -> None:
+        """gate = f(gate) · up, or f(gate) without up, in the forms that the projections read.
+
+        The values of up begin `up_offset` bytes into its rows.
+        """
         q8, super_q8 = gate.quantized_targets(projections)
         self.need_scratch(4 * PIECE)
-        arguments = records.SwiGLUOp(
-            gate=gate.f32, up=up, row_bytes=up.row_bytes, n=gate.width, q8=q8, super_q8=super_q8
+        p0, p1, p2, p3 = (*parameters, 0.0, 0.0, 0.0, 0.0)[:4]
+        arguments = records.ActivationOp(
+            gate=gate.f32,
+            gate_bytes=gate.f32.row_bytes,
+            up=up,
+            up_bytes=up.row_bytes if up else 0,
+            up_offset=up_offset,
+            n=gate.width,
+            q8=q8,
+            super_q8=super_q8,
+            parameter_0=p0,
+            parameter_1=p1,
+            parameter_2=p2,
+            parameter_3=p3,
         )
-        self.add("swiglu", arguments, per_row=-(-gate.width // PIECE))
+        self.add(_ACTIVATION_KERNELS[activation], arguments, per_row=_pieces(gate.width))
+
+    def top_activations(self, x: MatmulInput, deviations: float) -> None:
+        """x = max(x - m, 0), with m the given number of standard deviations above the mean of a row."""
+        arguments = records.TopActivationsOp(x.f32, x.f32.row_bytes, x.width, deviations)
+        self.add("top_activations", arguments, per_row=1)
+
+    def sigmoid_gate(self, x: Buffer, gate: Buffer, width: int) -> None:
+        """x = x · sigmoid(gate)."""
+        arguments = records.SigmoidGateOp(x=x, x_bytes=x.row_bytes, gate=gate, gate_bytes=gate.row_bytes, n=width)
+        self.add("sigmoid_gate", arguments, per_row=_pieces(width))
+
+    def soft_cap(self, y: Buffer, width: int, cap: float) -> None:
+        """y = cap · tanh(y / cap)."""
+        arguments = records.SoftCapOp(y=y, y_bytes=y.row_bytes, n=width, cap=cap)
+        self.add("soft_cap", arguments, per_row=_pieces(width))
 
     def linear(self, x: MatmulInput, *projections: tuple[Linear, Buffer], accumulate: bool = False) -> None:
         """Each y = W x + b, or with `accumulate` y += W x + b: first all matmuls, then the biases."""

@@ -44,13 +44,15 @@ class Op:
 class Program:
     """The ops of the CPU's blocks of a model, the buffers they use, and the scratch (bytes) that a thread needs.
 
-    A KV page has `page_bytes` for all their layers. `x` is the hidden state. The ops of block b begin at `starts[b]`
-    and end at `starts[b + 1]`; those before the first block look up embeddings.
+    A KV page of group g has `page_bytes[g]` for all their layers. `x` is the hidden state, `hidden` that behind the
+    last norm. The ops of block b begin at `starts[b]` and end at `starts[b + 1]`; those before the first block look up
+    embeddings.
     """
 
     x: Buffer
+    hidden: Buffer
     logits: Buffer
-    page_bytes: int
+    page_bytes: list[int]
     ops: list[Op] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     scratch_bytes: int = 0

@@ -1,8 +1,9 @@
 """The protocol of an engine, which `edgellm.engine.native_engine` and `edgellm.llamacpp.engine` implement."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from collections.abc import Sequence as Ids
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -53,6 +54,13 @@ class Sequence(ABC):
     def trim(self, n: int) -> int:
         """Keep the first `n` tokens, or fewer if the state cannot go back to `n`; return how many are left."""
 
+    def reach(self, n: int) -> int:
+        """How many tokens `trim(n)` would leave."""
+        return min(n, len(self))
+
+    def mark(self) -> None:  # noqa: B027 (most states go back to any length)
+        """Keep what is needed to go back to the present length later, as far as memory is given to that."""
+
     def shared_prefix(self, tokens: Ids[int]) -> int:
         """The length of the longest prefix of `tokens` that this sequence holds."""
         return common_prefix(self.tokens, list(tokens))
@@ -63,11 +71,15 @@ S_co = TypeVar("S_co", bound=Sequence, covariant=True)
 
 @dataclass(frozen=True)
 class Segment(Generic[S_co]):
-    """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted."""
+    """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted.
+
+    `embeddings`: float32 [width] by index, in place of the embedding of the token there.
+    """
 
     sequence: S_co
     tokens: Ids[int]
     wanted: Ids[int] = ()
+    embeddings: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
 
 class Engine(Protocol):

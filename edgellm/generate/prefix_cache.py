@@ -57,8 +57,8 @@ class PrefixCache:
         with self._lock:
             if not self._free:
                 return self._session.engine.new_sequence()
-            # The longest common prefix; then the fewest other tokens; then the most recently used.
-            best = max(reversed(self._free), key=lambda sequence: (sequence.shared_prefix(ids), -len(sequence)))
+            # The longest prefix that can be continued; then the fewest other tokens; then the most recently used.
+            best = max(reversed(self._free), key=lambda each: (each.reach(each.shared_prefix(ids)), -len(each)))
             self._free.remove(best)
             fork = self._max_sequences > 1 and self._lost_tokens(best, ids) >= MIN_FORK_TOKENS
             self._evict_for([ids, best.tokens] if fork else [ids])

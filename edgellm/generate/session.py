@@ -63,9 +63,18 @@ class Session:
             raise PromptError("the prompt is empty, without even a BOS token to begin with", "give {prompt}")
 
     def rewind(self, sequence: Sequence, ids: Ids[int], cancel: CancelFlag) -> int:
-        """Trim a sequence to its common prefix with `ids`; returns the tokens left. Raises Stopped after `cancel`."""
-        # The last token of a prompt is computed even if it is cached, as its logits are needed.
-        return self._exclusively(lambda: sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1)), cancel)
+        """Trim a sequence to its common prefix with `ids`; returns the tokens left. Raises Stopped after `cancel`.
+
+        A sequence that cannot go back to the end of the prefix goes back further.
+        """
+
+        def trim() -> int:
+            # The last token of a prompt is computed even if it is cached, as its logits are needed.
+            left = sequence.trim(min(sequence.shared_prefix(ids), len(ids) - 1))
+            sequence.mark()
+            return left
+
+        return self._exclusively(trim, cancel)
 
     def prefill(
         self,
@@ -87,6 +96,7 @@ class Session:
             start += len(batch)
             progress(start - cached, len(ids) - cached)
             if start == len(ids):
+                self._exclusively(sequence.mark, cancel)
                 last: Logits = logits[0]
                 return last
 

@@ -121,6 +121,28 @@ class GGUFFile:
             self._wrong(key, wanted)
         return value
 
+    def is_array(self, key: str) -> bool:
+        """Whether a key is there and has an array of numbers or truth values."""
+        return isinstance(self.metadata.get(key), np.ndarray)
+
+    def get_integers(self, key: str, count: int) -> tuple[int, ...]:
+        """`count` integers: those of an array of integers or truth values, or the one that the key has for all."""
+        if not self.is_array(key):
+            return (self.get_int(key),) * count
+        values = self.metadata[key]
+        if values.dtype.kind not in "iub" or len(values) != count:
+            self._wrong(key, f"an array of {count} integers")
+        return tuple(int(value) for value in values)
+
+    def get_numbers(self, key: str, count: int) -> tuple[float, ...]:
+        """`count` finite numbers: those of an array, or the one that the key has for all."""
+        if not self.is_array(key):
+            return (self.get_float(key),) * count
+        values = self.metadata[key]
+        if values.dtype.kind not in "iuf" or len(values) != count or not np.isfinite(values).all():
+            self._wrong(key, f"an array of {count} finite numbers")
+        return tuple(float(value) for value in values)
+
     def _get(self, key: str, kinds: tuple[type[V], ...], wanted: str, default: T) -> V | T:
         if key not in self.metadata:
             if default is _REQUIRED:

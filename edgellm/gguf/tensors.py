@@ -38,6 +38,14 @@ class Tensor:
         """Number of weights."""
         return prod(self.shape)
 
+    def rows(self, first: int, last: int) -> "Tensor":
+        """Rows `first` … `last` - 1 of a matrix, or these values of a vector: a view of the same bytes."""
+        rows, *rest = self.shape
+        row_bytes = self.nbytes // rows
+        start, stop = first * row_bytes, last * row_bytes
+        name = f"{self.name}[{first}:{last}]"
+        return Tensor(name, self.type, (last - first, *rest), self.data[start:stop], self.offset + start, self.path)
+
 
 class TensorInfo(NamedTuple):
     """An entry of the tensor table; `offset` counts from the start of the data section."""

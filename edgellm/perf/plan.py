@@ -1,5 +1,6 @@
 """`edgellm plan`: the memory that a model takes and its speed, predicted from its file before it is loaded."""
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +11,12 @@ from edgellm.engine.backends import find_backend, load_backend
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import DeviceFault
+from edgellm.engine.kv_pages import most_pages
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.offload import OffloadRequest, device_figures
 from edgellm.engine.placement import GPU, Placement, on_cpu
-from edgellm.engine.rope_table import table_bytes
+from edgellm.engine.position_tables import table_bytes
+from edgellm.engine.program import Program
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -128,15 +131,15 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     """
     model = describe(file)
     ctx = context_length(file, model, options.ctx)
-    rows = max_batch_rows(build_program(model, options.kv_type), ctx)
+    rows = max_batch_rows(build_program(model, options.kv_type, ctx=ctx), ctx)
     placement, gpu, notes = _offload(model, rows, ctx, options)
-    program = build_program(model, options.kv_type, placement)
+    program = build_program(model, options.kv_type, placement, ctx=ctx)
     threads = options.threads or default_threads(file.nbytes)
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     devices = device_figures(model, placement, weights, gpu.name if gpu else None)
     logits = program.logits.row_bytes if program.logits in program.buffers else 0
-    activations = program.activation_bytes(rows) + table_bytes(model.rope, ctx)
-    scratch, kv_cache = threads * program.scratch_bytes + logits, -(-ctx // PAGE) * program.page_bytes
+    activations = program.activation_bytes(rows) + table_bytes(model, ctx)
+    scratch = threads * program.scratch_bytes + logits
     others = activations + scratch if options.kv_memory is None else 0
     kv_memory = max(0, KVBudget.of(options.kv_memory).room(0) - others)
     return Plan(
@@ -146,9 +149,9 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         layers=len(model.layers),
         roofline=Roofline.of(model, options.kv_type),
         weights=devices[0]["bytes"],
-        kv_cache=kv_cache,
+        kv_cache=_kv_cache(model, program, rows, ctx),
         kv_memory=kv_memory,
-        kv_tokens=min(ctx, kv_memory // max(1, program.page_bytes) * PAGE),
+        kv_tokens=_tokens_within(kv_memory, model, program, rows, ctx),
         activations=activations,
         scratch=scratch,
         available=available_memory(),
@@ -156,6 +159,19 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         gpu=gpu,
         notes=notes,
     )
+
+
+def _kv_cache(model: Description, program: Program, rows: int, tokens: int) -> int:
+    """The most bytes of KV pages on the CPU for a sequence of `tokens` tokens."""
+    most = (most_pages(window, tokens, rows) for window in model.kv_groups)
+    return sum(pages * nbytes for pages, nbytes in zip(most, program.page_bytes, strict=True))
+
+
+def _tokens_within(nbytes: int, model: Description, program: Program, rows: int, ctx: int) -> int:
+    """The most tokens, up to `ctx`, in whole pages, whose KV pages take at most `nbytes` bytes."""
+    pages = range(1, -(-ctx // PAGE) + 1)
+    fitting = bisect_right(pages, nbytes, key=lambda count: _kv_cache(model, program, rows, count * PAGE))
+    return min(ctx, fitting * PAGE)
 
 
 def _offload(

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgellm.arch.description import Description, tensors_in
-from edgellm.engine.build_program import build_program
 from edgellm.perf.machine_profile import MEMORY
-from kquants.kv_layout import PAGE
+from kquants.kv_layout import PAGE, layer_page_bytes
 
 LAYER_S, LAYER_ONE_THREAD_S = 20e-6, 6e-6
 """Seconds of a layer beside reading and multiplying: barriers, norms, activations; the latter with one thread."""
@@ -20,32 +19,46 @@ TOKEN_S = 100e-6
 class Roofline:
     """The memory traffic of decoding one token, in bytes.
 
-    `weight_bytes` are read once for each decoded token, `kv_bytes_per_token` (the keys and values of one token in all
-    layers) once for each token in the context. `matrix_bytes` are the bytes of the multiplied weights, by their format.
+    `weight_bytes` are read once for each decoded token, `kv_bytes` (the keys and values of one token in all layers with
+    a window, by window; None sees all tokens) once for each token that these layers see. `matrix_bytes` are the bytes
+    of the multiplied weights, by their format.
     """
 
     weight_bytes: int
-    kv_bytes_per_token: int
+    kv_bytes: Mapping[int | None, int]
     matrix_bytes: Mapping[str, int]
 
     @classmethod
     def of(cls, model: Description, kv_type: str) -> "Roofline":
-        """The traffic of a model: all tensors of the layers and the output head, and one row of the embedding.
+        """The traffic of a model: all tensors of the layers and the output head, and one row of each embedding.
 
         If the embedding is also the output head, all of it is read.
         """
-        used = {id(t): t for t in tensors_in([model.layers, model.output_norm, model.output])}
-        row = 0 if id(model.embedding) in used else model.embedding.type.row_bytes(model.width)
+        per_layer = model.per_layer_embeddings
+        projections = [per_layer.projection, per_layer.norm] if per_layer else []
+        used = {id(t): t for t in tensors_in([model.layers, model.output_norm, model.output, projections])}
+        tables = [model.embedding, *([per_layer.table] if per_layer else [])]
+        row = sum(table.type.row_bytes(table.shape[1]) for table in tables if id(table) not in used)
         matrix_bytes = Counter[str]()
         for tensor in used.values():
             if len(tensor.shape) == 2:  # the others are norms and biases
                 matrix_bytes[tensor.type.name] += tensor.nbytes
         weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row
-        return cls(weight_bytes, build_program(model, kv_type).page_bytes // PAGE, matrix_bytes)
+        return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes)
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes of the keys and values that a token reads for each token that all layers see."""
+        return sum(self.kv_bytes.values())
 
     def bytes_per_token(self, depth: float) -> float:
         """Bytes read to decode one token after `depth` tokens."""
-        return self.weight_bytes + self.kv_bytes_per_token * (depth + 1)
+        return self.weight_bytes + self.kv_bytes_read(depth + 1)
+
+    def kv_bytes_read(self, tokens: float) -> float:
+        """Bytes of keys and values read by a token that sees `tokens` tokens, itself among them."""
+        seen = {window: tokens if window is None else min(tokens, window) for window in self.kv_bytes}
+        return sum(nbytes * seen[window] for window, nbytes in self.kv_bytes.items())
 
     @property
     def profile_names(self) -> list[str]:
@@ -58,6 +71,14 @@ class Roofline:
             return None
         seconds = sum(nbytes / speeds[name] for name, nbytes in self.matrix_bytes.items())
         return sum(self.matrix_bytes.values()) / seconds
+
+
+def _kv_bytes(model: Description, kv_type: str) -> Mapping[int | None, int]:
+    """Bytes of the keys and values of a token that layers read, by window; shared ones count for each layer."""
+    found = Counter[int | None]()
+    for mixer in (layer.mixer for layer in model.layers if layer.mixer):
+        found[mixer.window] += layer_page_bytes(mixer.kv_heads, mixer.key_dim, mixer.value_dim, kv_type) // PAGE
+    return found
 
 
 def decode_tps(

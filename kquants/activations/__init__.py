@@ -1,4 +1,16 @@
-"""Activations between matmuls: norms, biases, SwiGLU (`elementwise`), and their quantization.
+"""Activations between matmuls: norms, sums with the residual stream, activation functions, and quantization.
 
-`quantized` is for formats without super-blocks, `super_quantized` for those with them.
+    norms                     RMSNorm and LayerNorm of rows and of heads
+    residuals                 biases, scaled sums, the rows whose logits are wanted
+    activations               activation functions, alone or times a second projection (SwiGLU)
+    gates                     the gate of attention's output, the soft cap of logits
+    sparsity                  activations above most of their row
+    streams                   alternating updates of four streams
+    row_quantizer             rows to quantized rows
+    quantized                 the layout of these for formats without super-blocks
+    super_quantized           the same for formats with super-blocks
+    exponential               exp, exp2, expm1, tanh and sigmoid over 16 lanes
+    error_function            erf over 16 lanes
+
+Rows of activations are float32, padded with zeros to a multiple of 16; every op keeps the padding zero.
 """

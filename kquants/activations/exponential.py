@@ -4,7 +4,10 @@ import numba as nb
 
 from kquants.compiler.decorators import Vector, inline
 from kquants.simd import (
+    abs_f32,
     add_f32,
+    copysign_f32,
+    div_f32,
     exp2_of_whole,
     fma_f32,
     larger_f32,
@@ -34,19 +37,57 @@ _P5 = nb.float32(5.0000001201e-1)
 
 
 @inline
-def exp(x: Vector) -> Vector:
-    """e**x in each lane, within 2 units in the last place; 0 below -87.69, at most 1.7e38; NaN stays NaN."""
-    given = x
+def _reduced(x: Vector) -> tuple[Vector, Vector]:
+    """(n, r) with x = n ln 2 + r, n whole and |r| <= ln2 / 2, of x limited to the range of float32's powers of e."""
     x = min_f32(max_f32(x, splat_f32(_LOWEST)), splat_f32(_HIGHEST))
     n = round_f32(mul_f32(x, splat_f32(_LOG2_E)))
-    r = fma_f32(n, splat_f32(_LN2_LOW), fma_f32(n, splat_f32(_LN2_HIGH), x))
+    return n, fma_f32(n, splat_f32(_LN2_LOW), fma_f32(n, splat_f32(_LN2_HIGH), x))
+
+
+@inline
+def _p(r: Vector) -> Vector:
+    """(exp(r) - 1 - r) / r²."""
     p = fma_f32(splat_f32(_P0), r, splat_f32(_P1))
     p = fma_f32(p, r, splat_f32(_P2))
     p = fma_f32(p, r, splat_f32(_P3))
     p = fma_f32(p, r, splat_f32(_P4))
-    p = fma_f32(p, r, splat_f32(_P5))
-    p = fma_f32(mul_f32(p, r), r, add_f32(r, splat_f32(nb.float32(1))))
-    return unless_nan(mul_f32(p, exp2_of_whole(n)), given)
+    return fma_f32(p, r, splat_f32(_P5))
+
+
+@inline
+def exp(x: Vector) -> Vector:
+    """e**x in each lane, within 2 units in the last place; 0 below -87.69, at most 1.7e38; NaN stays NaN."""
+    n, r = _reduced(x)
+    p = fma_f32(mul_f32(_p(r), r), r, add_f32(r, splat_f32(nb.float32(1))))
+    return unless_nan(mul_f32(p, exp2_of_whole(n)), x)
+
+
+@inline
+def times_sigmoid(x: Vector, z: Vector) -> Vector:
+    """x / (1 + e**-z) in each lane. Where that should be below x / 1.7e38 it is x / 1.7e38."""
+    return div_f32(x, add_f32(splat_f32(nb.float32(1)), exp(sub_f32(splat_f32(nb.float32(0)), z))))
+
+
+@inline
+def expm1(x: Vector) -> Vector:
+    """e**x - 1 in each lane, within 2 units in the last place of it; at most 1.7e38; NaN stays NaN.
+
+    With e**r - 1 = r + r² p(r), which is exact to its last bits, 2**n (e**r - 1) + (2**n - 1) cancels little.
+    """
+    n, r = _reduced(x)
+    power = exp2_of_whole(n)
+    y = fma_f32(power, fma_f32(mul_f32(_p(r), r), r, r), sub_f32(power, splat_f32(nb.float32(1))))
+    return unless_nan(y, x)
+
+
+@inline
+def tanh(x: Vector) -> Vector:
+    """The hyperbolic tangent in each lane, within 3 units in the last place, of small x too; NaN stays NaN.
+
+    It is |m / (m + 2)| with m = exp(-2 |x|) - 1, and the sign of x.
+    """
+    m = expm1(mul_f32(splat_f32(nb.float32(-2)), abs_f32(x)))
+    return unless_nan(copysign_f32(div_f32(m, add_f32(m, splat_f32(nb.float32(2)))), x), x)
 
 
 # A weight of 2**-64 adds nothing to one of 1, as 0 would; but products of lesser ones may be denormal, and each of

@@ -9,9 +9,16 @@ def _each(*operations: str, of: tuple[str, ...]) -> list[str]:
 
 
 _ENCODED = [name.lower() for name in ENCODED_FORMATS if name not in FLOAT_FORMATS]
+_NORMS, _HEAD_NORMS = ["rms_norm", "layer_norm"], ["norm_heads", "layer_norm_heads"]
 
 KERNELS_BY_MODULE: dict[str, list[str]] = {
-    "kquants.activations.elementwise": ["rms_norm", "keep_outputs", "norm_heads", "add_bias", "quantize", "swiglu"],
+    "kquants.activations.activations": ["swiglu", "geglu", "geglu_erf", "relu2", "xielu"],
+    "kquants.activations.gates": ["sigmoid_gate", "soft_cap"],
+    "kquants.activations.norms": [f"{part}{norm}" for norm in _NORMS for part in ("", "add_")] + _HEAD_NORMS,
+    "kquants.activations.residuals": ["keep_outputs", "add_bias", "add_scaled"],
+    "kquants.activations.row_quantizer": ["quantize"],
+    "kquants.activations.sparsity": ["top_activations"],
+    "kquants.activations.streams": ["match_magnitude", "predict_streams", "correct_streams"],
     "kquants.attention.attention": ["attention_merge", *_each("attention", of=(*PAGE_SIZES,))],
     "kquants.attention.pages": _each("rope_store", of=(*PAGE_SIZES,)),
     "kquants.microbenchmark": ["read_sum", "int8_peak"],

@@ -67,6 +67,7 @@ fma_f32 = define(F32, F32, F32, F32)(fma)
 max_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.maxnum.v16f32", F32.vector, x, y))
 min_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.minnum.v16f32", F32.vector, x, y))
 abs_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.fabs.v16f32", F32.vector, x))
+copysign_f32 = define(F32, F32, F32)(lambda b, x, y: call(b, "llvm.copysign.v16f32", F32.vector, x, y))
 round_f32 = define(F32, F32)(lambda b, x: call(b, "llvm.rint.v16f32", F32.vector, x))
 square_root = define(types.float32, types.float32)(lambda b, x: call(b, "llvm.sqrt.f32", _FLOAT, x))
 sum_f32 = define(types.float32, F32)(lambda b, x: reduce_lanes(b, x, b.fadd))
@@ -96,6 +97,12 @@ def larger(b: ir.IRBuilder, x: Any, y: Any) -> Any:
 
 
 larger_f32 = define(F32, F32, F32)(larger)
+
+
+@define(F32, F32, F32, F32, F32)
+def where_less_f32(b: ir.IRBuilder, x: Any, y: Any, less: Any, other: Any) -> Any:
+    """`less` in the lanes where x < y, `other` where not or where one is NaN."""
+    return b.select(b.fcmp_ordered("<", x, y), less, other)
 
 
 @define(F32, F32, F32)

@@ -1,4 +1,4 @@
-"""The memory that KV pages, logits and the RoPE table may take: one clear line comes before the system is out of it."""
+"""The memory that KV pages, logits and position tables may take: an error comes before the system is out of memory."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from numpy.typing import NDArray
 
 from edgellm import EdgeLLMError, Model, OptionError
 from edgellm.arch import describe
@@ -15,8 +16,8 @@ from edgellm.engine.budget import KVBudget, check_memory
 from edgellm.engine.host_kv_pages import CHUNK, HostKVPages
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import OffloadRequest
+from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
-from edgellm.engine.rope_table import RopeTable
 from edgellm.errors import NoMemoryError
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -53,32 +54,47 @@ def free(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return bytes_free
 
 
+def pages_of(pages: HostKVPages, group: int = 0) -> NDArray[np.int64]:
+    """The addresses of the pages of a KV group."""
+    return pages._tables[group].array
+
+
+def test_pages_of_two_groups_share_the_limit() -> None:
+    pages = HostKVPages([1 << 20, 2 << 20], KVBudget(10 << 20))
+    pages.ensure_pages(1, 3)
+    assert np.count_nonzero(pages_of(pages, 1)) == 5, "all that the limit leaves"
+    with pytest.raises(NoMemoryError, match="full after 0 tokens"):
+        pages.ensure_pages(0, 1)
+    assert pages.addresses.array.tolist() == [each.address for each in pages._tables]
+    pages.copy_page(1, 0, 2)
+
+
 def test_pages_stay_within_the_limit() -> None:
-    pages = HostKVPages(1 << 20, KVBudget(10 << 20))
-    pages.ensure_pages(1)
-    assert np.count_nonzero(pages.addresses.array) == 10, "many at once, and no more than there may be"
-    pages.ensure_pages(10)
+    pages = HostKVPages([1 << 20], KVBudget(10 << 20))
+    pages.ensure_pages(0, 1)
+    assert np.count_nonzero(pages_of(pages)) == 10, "many at once, and no more than there may be"
+    pages.ensure_pages(0, 10)
     with pytest.raises(NoMemoryError, match=r"may not grow beyond 10.5 MB \(--kv-memory\), .* full after 640 tokens"):
-        pages.ensure_pages(11)
-    pages.ensure_pages(10)
+        pages.ensure_pages(0, 11)
+    pages.ensure_pages(0, 10)
 
 
 def test_pages_stay_within_what_is_free(free: list[int]) -> None:
-    pages = HostKVPages(1 << 20, KVBudget())
-    pages.ensure_pages(1)
-    assert np.count_nonzero(pages.addresses.array) == CHUNK >> 20
+    pages = HostKVPages([1 << 20], KVBudget())
+    pages.ensure_pages(0, 1)
+    assert np.count_nonzero(pages_of(pages)) == CHUNK >> 20
     free[0] = 3 << 20
-    pages.ensure_pages(33)
-    assert np.count_nonzero(pages.addresses.array) == 35
+    pages.ensure_pages(0, 33)
+    assert np.count_nonzero(pages_of(pages)) == 35
     free[0] = 1 << 19
     told = "no memory for another 1.05 MB of KV cache after 2,240 tokens, as 524 kB are free; close other programs"
     with pytest.raises(NoMemoryError, match=told):
-        pages.ensure_pages(36)
+        pages.ensure_pages(0, 36)
 
 
 def test_a_limit_that_a_person_set_counts_whatever_is_free(free: list[int]) -> None:
     free[0] = 0
-    HostKVPages(1 << 20, KVBudget(1 << 20)).ensure_pages(1)
+    HostKVPages([1 << 20], KVBudget(1 << 20)).ensure_pages(0, 1)
 
 
 def test_what_is_small_is_taken_without_a_look(free: list[int]) -> None:
@@ -105,12 +121,12 @@ def test_a_model_that_has_no_room_is_not_opened(path: Path, monkeypatch: pytest.
         Model.open(path)
 
 
-def test_a_rope_table_that_has_no_room_is_not_made(path: Path, free: list[int]) -> None:
+def test_a_position_table_that_has_no_room_is_not_made(path: Path, free: list[int]) -> None:
     with GGUFFile.open(path) as file:
-        table = RopeTable(describe(file).rope, 1 << 22)
+        table = PositionTables(describe(file), 1 << 22)
     free[0] = 20 << 20
     table.up_to(1 << 17)
-    with pytest.raises(NoMemoryError, match=r"no memory for .* of RoPE table, .*; choose a smaller --ctx"):
+    with pytest.raises(NoMemoryError, match=r"no memory for .* of position tables, .*; choose a smaller --ctx"):
         table.up_to(1 << 20)
 
 
@@ -188,7 +204,7 @@ def test_pages_on_a_gpu_stay_within_its_memory(model_file: ModelFile) -> None:
     with GGUFFile.open(model_file(**TINY)) as file:
         sizes: dict[str, Any] = {"threads": 1, "ctx": 256, "kv_type": "f32", "cache": cache_folder()}
         needed = make_plan(file, LoadOptions(ctx=256, kv_type="f32", gpu_layers="all", gpu="0")).gpu
-        assert needed and describe(file).kv_heads == 2
+        assert needed and describe(file).layers[0].mixer.kv_heads == 2
         engine = NativeEngine(file, **sizes, offload=OffloadRequest("all", "0", needed.total, strict=True))
         first, second = engine.new_sequence(), engine.new_sequence()
         ids = some_ids(200)

@@ -66,7 +66,7 @@ def histories(engine: NativeEngine, pages: set[int]) -> type[RuleBasedStateMachi
             before = [list(sequence.tokens) for sequence, _ in parts]
             for (sequence, ids), held, bits in zip(parts, before, last_logits(engine, *parts), strict=True):
                 assert sequence.tokens == held + ids
-                pages.update(sequence.pages)
+                pages.update(sequence.tables[0].ids)
                 alone = last_logits(engine, (engine.new_sequence(), held + ids))[0]
                 assert np.array_equal(bits, alone)
 
@@ -136,7 +136,7 @@ def test_pages_are_used_again(engine: NativeEngine) -> None:
         last_logits(engine, (sequence, ids))
         child = sequence.fork()
         last_logits(engine, (child, [5]), (sequence, [6]))
-        used.update(sequence.pages, child.pages)
+        used.update(sequence.tables[0].ids, child.tables[0].ids)
         assert child.trim(PAGE) == PAGE
     assert used <= set(range(2 * 4 + 2))
 
@@ -145,10 +145,10 @@ def test_a_fork_costs_only_what_differs(engine: NativeEngine) -> None:
     parent = engine.new_sequence()
     last_logits(engine, (parent, list(range(3, 3 + 2 * PAGE + 10))))
     child = parent.fork()
-    assert child.pages == parent.pages
+    assert child.tables[0].ids == parent.tables[0].ids
     last_logits(engine, (child, [5]))
-    assert child.pages[:2] == parent.pages[:2]
-    assert child.pages[2] != parent.pages[2]
+    assert child.tables[0].ids[:2] == parent.tables[0].ids[:2]
+    assert child.tables[0].ids[2] != parent.tables[0].ids[2]
 
 
 def test_a_page_reserved_by_a_stop_is_not_shared(engine: NativeEngine) -> None:
@@ -253,7 +253,7 @@ def test_a_model_that_takes_more_memory_than_there_is(
 def test_trimming_below_nothing_leaves_nothing(engine: NativeEngine) -> None:
     sequence = engine.new_sequence()
     engine.forward([Segment(sequence, [5, 6, 7])])
-    assert (sequence.trim(-1), sequence.tokens, sequence.pages) == (0, [], [])
+    assert (sequence.trim(-1), sequence.tokens, sequence.tables[0].ids) == (0, [], [])
 
 
 def test_a_context_beyond_the_models_is_refused(model_file: ModelFile) -> None:

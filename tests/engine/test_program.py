@@ -38,10 +38,13 @@ def test_rows_without_wanted_logits_are_dropped_once_nothing_needs_them(
     assert names[at + 1] == before
 
 
-@pytest.mark.parametrize(("types", "wanted"), [("F16", "normed"), ("Q8_0", "normed.q8"), ("Q4_K", "normed.super_q8")])
+@pytest.mark.parametrize(
+    ("types", "wanted"), [("F16", "normed["), ("Q8_0", "normed.q8["), ("Q4_K", "normed.super_q8[")]
+)
 def test_normed_rows_are_written_only_in_the_form_that_matmuls_read(
     model_file: ModelFile, types: str, wanted: str
 ) -> None:
     with GGUFFile.open(model_file(types=types)) as file:
         program = build_program(describe(file), "f16")
-    assert [buffer.name for buffer in program.buffers if buffer.name.startswith("normed")] == [wanted]
+    (name,) = [buffer.name for buffer in program.buffers if buffer.name.startswith("normed")]
+    assert name.startswith(wanted)

@@ -231,11 +231,11 @@ def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypat
     monkeypatch.setattr("edgellm.engine.host_kv_pages.CHUNK", 0)
     hold = HostKVPages.ensure_pages
 
-    def limited(store: HostKVPages, pages: int) -> None:
+    def limited(store: HostKVPages, group: int, pages: int) -> None:
         with monkeypatch.context() as patch:
             if pages * PAGE > 200 + PAGE:
                 patch.setattr("edgellm.engine.host_kv_pages.huge", fail)
-            hold(store, pages)
+            hold(store, group, pages)
 
     def fail(n: int) -> None:
         raise MemoryError

@@ -10,7 +10,7 @@ import pytest
 from llvmlite import ir
 
 from kquants import jit
-from kquants.activations import elementwise
+from kquants.activations import row_quantizer
 from kquants.compiler import compile
 from kquants.compiler.decorators import KERNELS
 from kquants.matmul import amx, quantized
@@ -146,7 +146,7 @@ def test_the_largest_int16_are_exact(name: str, weight: int, kernel: Callable[[s
 def test_int16_of_activations_are_their_bytes_times_powers_of_two(
     rows: int, kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elementwise, "_quantize", elementwise._quantizer(WITH_AMX))
+    monkeypatch.setattr(row_quantizer, "quantize_values", row_quantizer.row_quantizer(WITH_AMX))
     addresses()["tiles_quantize"] = jit._link(compile.object_code("quantize"), "quantize")
     x = np.random.default_rng(2).standard_normal((rows, 768)).astype(np.float32)
     quantize(x, "tiles_quantize").check(x)

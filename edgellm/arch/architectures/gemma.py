@@ -1,0 +1,30 @@
+"""Gemma (arXiv 2403.08295): Gemma 2B and 7B, CodeGemma.
+
+The embedding is multiplied by the square root of the width; norm weights of a checkpoint are off by 1, which the
+converter adds.
+"""
+
+from edgellm.arch.description import Activation, ModelSettings, RopeType
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.tensor_names import BLOCK
+
+
+def settings(hyper: HyperParameters) -> ModelSettings:
+    """The scale of the embedding."""
+    return ModelSettings(embedding_scale=hyper.width**0.5)
+
+
+FACTS = ArchitectureFacts(
+    name="gemma",
+    rope_type=RopeType.NEOX,
+    block_tensors=BLOCK,
+    activation=Activation.GELU,
+    settings=settings,
+    checkpoints=(
+        CheckpointClass(
+            name="GemmaForCausalLM",
+            defaults={"max_position_embeddings": 8192, "head_dim": 256, "tie_word_embeddings": True},
+        ),
+    ),
+)

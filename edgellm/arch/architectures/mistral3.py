@@ -1,0 +1,66 @@
+"""Mistral 3: Ministral 3, and Mistral Small 3.1 as newer converters write it. Only the text model is computed.
+
+YaRN's factor on cosine and sine is that of mscale 1 over that of mscale_all_dim. Queries are multiplied by a factor
+that grows with the position (Llama 4's scaling of attention).
+"""
+
+import math
+from dataclasses import replace
+
+from edgellm.arch.attention_settings import grouped_query_attention
+from edgellm.arch.description import AttentionSettings, AttentionTemperature, RopeType
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.tensor_names import BLOCK
+
+
+def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
+    """Grouped-query attention with the YaRN and the temperature of these models."""
+    settings = grouped_query_attention(hyper, layer)
+    rope = hyper.ropes.read(settings.key_dim, magnitude=yarn_magnitude(hyper))
+    return replace(settings, rope=rope, temperature=temperature(hyper))
+
+
+def yarn_magnitude(hyper: HyperParameters) -> float | None:
+    """YaRN's factor on cosine and sine; None for the usual one.
+
+    `rope.scaling.yarn_log_multiplier` is mscale_all_dim; files have no mscale, which is 1 in all models.
+    """
+    mscale_all_dim = hyper.number("rope.scaling.yarn_log_multiplier", 0.0)
+    if not mscale_all_dim:
+        return None
+    log_factor = math.log(max(1.0, hyper.number("rope.scaling.factor", 1.0)))
+    return (1 + 0.1 * log_factor) / (1 + 0.1 * mscale_all_dim * log_factor)
+
+
+def temperature(hyper: HyperParameters) -> AttentionTemperature | None:
+    """The factor of queries by position; None where the file has none."""
+    scale = hyper.number("attention.temperature_scale", 0.0)
+    return AttentionTemperature(scale, hyper.ropes.original_context) if scale else None
+
+
+FACTS = ArchitectureFacts(
+    name="mistral3",
+    rope_type=RopeType.NORM,
+    block_tensors=BLOCK,
+    attention=attention,
+    checkpoints=(
+        CheckpointClass(
+            name="Mistral3ForConditionalGeneration",
+            defaults={"max_position_embeddings": 131072, "num_key_value_heads": 8},
+            sliding_window="always",
+        ),
+        CheckpointClass(
+            name="Ministral3ForCausalLM",
+            defaults={
+                "max_position_embeddings": 262144,
+                "num_key_value_heads": 8,
+                "head_dim": 128,
+                "rms_norm_eps": 1e-5,
+                "sliding_window": None,
+            },
+            sliding_window="always",
+        ),
+    ),
+    writes_vocab_size=True,
+)

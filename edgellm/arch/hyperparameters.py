@@ -1,0 +1,170 @@
+"""The sizes of a model, read from its metadata and checked, as compiled code computes addresses from them.
+
+Sizes may differ from layer to layer: a key then holds an array with a value for each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from edgellm.arch.description import NormKind, Rope, RopeType
+from edgellm.arch.rope import RopeReader
+from edgellm.arch.tensor_names import Size
+from edgellm.gguf import GGUFFile
+
+_LIMITS = {
+    "embedding_length": 1 << 20,
+    "feed_forward_length": 1 << 20,
+    "attention.head_count": 1 << 12,
+    "block_count": 1 << 12,
+    "context_length": 1 << 31,
+    "embedding_length_per_layer_input": 1 << 16,
+}
+
+MAX_HEAD_DIM = 1024
+
+_MAX_Q_WIDTH = 1 << 20
+"""The largest heads · head_dim: sixty times that of a model of 405B parameters."""
+
+
+@dataclass(frozen=True)
+class LayerSizes:
+    """Sizes of a layer; the shapes of tensors name them (see `edgellm.arch.tensor_names.Dimension`)."""
+
+    width: int
+    vocab: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    key_dim: int
+    q_width: int
+    k_width: int
+    v_width: int
+    attention_width: int
+
+    @property
+    def qkv_width(self) -> int:
+        """Rows of the fused projection of q, k and v."""
+        return self.q_width + self.k_width + self.v_width
+
+    @property
+    def gate_up(self) -> int:
+        """Rows of the fused projection of gate and up."""
+        return 2 * self.ffn
+
+    def shape(self, dimensions: tuple[Size, ...]) -> tuple[int, ...]:
+        """The shape of a tensor, by the names of its dimensions."""
+        return tuple(each if isinstance(each, int) else int(getattr(self, each)) for each in dimensions)
+
+
+class HyperParameters:
+    """The metadata of a file's architecture. Keys are given without the architecture's prefix.
+
+    All methods and properties raise ModelFileError where values are missing, absurd or contradict each other.
+    """
+
+    def __init__(self, file: GGUFFile, rope_type: RopeType, norm_kind: NormKind) -> None:
+        self.file, self.norm_kind = file, norm_kind
+        self.layer_count = self.size("block_count")
+        self.width = self.size("embedding_length")
+        self.vocab = self._vocabulary()
+        self.context_length = self.size("context_length")
+        self.heads = self.sizes("attention.head_count")
+        self.kv_heads = self.sizes("attention.head_count_kv", self.heads)
+        self.ffn = self.sizes("feed_forward_length")
+        self.per_layer_width = self._per_layer_width()
+        self.ropes = RopeReader(file, rope_type)
+
+    def key(self, name: str) -> str:
+        """The full key of a name."""
+        return f"{self.file.architecture}.{name}"
+
+    def __contains__(self, name: str) -> bool:
+        return self.key(name) in self.file.metadata
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """The integer at a key, or `default` where it is absent and has one."""
+        key = self.key(name)
+        return self.file.get_int(key) if default is None else self.file.get_int(key, default)
+
+    def number(self, name: str, default: float | None = None, least: float = 1e-9, most: float = 1e15) -> float:
+        """The number at a key, `least` … `most`, or `default` where it is absent and has one."""
+        key = self.key(name)
+        value = self.file.get_float(key) if default is None else self.file.get_float(key, default)
+        if value != default and not least <= value <= most:
+            self.file.fail(f"key {key} is {value}, outside {least:g} … {most:g}; get another conversion of the model")
+        return value
+
+    def per_layer(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """The integers of all layers: those of an array, or one for all."""
+        key = self.key(name)
+        if key not in self.file.metadata and default is not None:
+            return tuple(default)
+        return self.file.get_integers(key, self.layer_count)
+
+    def size(self, name: str) -> int:
+        """The number at a key, from 1 to its limit."""
+        return self._checked(name, self.file.get_int(self.key(name)))
+
+    def sizes(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """The numbers of all layers, each from 1 to the key's limit."""
+        return tuple(self._checked(name, value) for value in self.per_layer(name, default))
+
+    def _checked(self, name: str, value: int) -> int:
+        most = _LIMITS.get(name, _LIMITS["attention.head_count"])
+        if not 0 < value <= most:
+            key = self.key(name)
+            self.file.fail(f"key {key} is {value}, outside 1 … {most}; get another conversion of the model")
+        return value
+
+    def head_dim(self, name: str, default: int) -> int:
+        """The values of a head at a key such as `attention.key_length`, from 1 to MAX_HEAD_DIM."""
+        value = self.integer(name, default)
+        if not 0 < value <= MAX_HEAD_DIM:
+            self.file.fail(f"key {self.key(name)} is {value}, outside 1 … {MAX_HEAD_DIM}; get another conversion")
+        return value
+
+    @cached_property
+    def eps(self) -> float:
+        """The epsilon of all norms."""
+        infix = "rms_" if self.norm_kind is NormKind.RMS else ""
+        return self.number(f"attention.layer_norm_{infix}epsilon", least=0.0, most=0.99)
+
+    def rope(self, dims: int, *, base: float | None = None, scaled: bool = True) -> Rope:
+        """RoPE over the first `dims` values of a head; see `edgellm.arch.rope.RopeReader.read`."""
+        return self.ropes.read(dims, base=base, scaled=scaled)
+
+    def rope_sections(self) -> tuple[int, ...]:
+        """The sizes of M-RoPE's four sections of a head; zeros where the model has none."""
+        name = "rope.dimension_sections"
+        return self.file.get_integers(self.key(name), 4) if name in self else (0, 0, 0, 0)
+
+    def end_context(self, tokens: int) -> None:
+        """End the context after `tokens` tokens, the most that edgellm computes exactly."""
+        self.context_length = min(self.context_length, tokens)
+
+    def check_heads(self, layer: int, key_dim: int, value_dim: int) -> None:
+        """Check that the heads of a layer are possible."""
+        heads, kv_heads = self.heads[layer], self.kv_heads[layer]
+        if heads % kv_heads:
+            self.file.fail(f"{heads} attention heads cannot share {kv_heads} KV heads; get another conversion")
+        if heads * max(key_dim, value_dim) > _MAX_Q_WIDTH:
+            self.file.fail(f"{heads} heads of {key_dim} values are more than a model has; get another conversion of it")
+
+    def _per_layer_width(self) -> int:
+        """Values of the embedding that each layer has for itself; 0: none."""
+        name = "embedding_length_per_layer_input"
+        return self.size(name) if self.integer(name, 0) else 0
+
+    def _vocabulary(self) -> int:
+        """Rows of the embedding, which must be as many as the tokens of the file."""
+        tensor = self.file.tensors.get("token_embd.weight")
+        if tensor is None or len(tensor.shape) != 2:
+            self.file.fail("has no token_embd.weight matrix: it holds a vocabulary or part of a model and cannot run")
+        tokens = self.file.get_strings("tokenizer.ggml.tokens", None)
+        if tokens is not None and len(tokens) != tensor.shape[0]:
+            self.file.fail(
+                f"tensor token_embd.weight has {tensor.shape[0]} rows for {len(tokens)} tokens; "
+                "get another conversion of the model"
+            )
+        return tensor.shape[0]

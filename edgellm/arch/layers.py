@@ -1,0 +1,170 @@
+"""From the tensors of a layer to its description; what a tensor is, its GGUF stem says.
+
+attn_norm                       the norm before the mixer; an architecture without it reads x as it is
+attn_q, attn_k, attn_v          projections, or one matrix attn_qkv with their rows in this order
+attn_q_norm, attn_k_norm        norms of q and k: of each head, or of the whole projection where they are as long
+attn_sinks, attn_gate           see `edgellm.arch.description.Attention`
+attn_output                     the projection behind attention
+post_attention_norm             the norm behind the mixer, unless it is `ffn_norm_stem`
+ffn_norm                        the norm before the feed-forward; where it is optional and the layer has none, mixer and
+                                feed-forward are parallel
+ffn_gate, ffn_up, ffn_down      projections; ffn_up of shape (gate_up, width) has the rows of gate, then those of up
+post_ffw_norm                   the norm behind the feed-forward
+"""
+
+from dataclasses import dataclass, replace
+
+from edgellm.arch.description import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
+from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
+from edgellm.arch.tensors import Tensors
+from edgellm.gguf import Tensor
+
+
+@dataclass(frozen=True)
+class LayerReader:
+    """Takes the tensors of layer `index`, with the shapes that the facts give."""
+
+    tensors: Tensors
+    hyper: HyperParameters
+    facts: ArchitectureFacts
+    index: int
+
+    def layer(self) -> Layer:
+        """The layer. Raises ModelFileError and UnsupportedModelError."""
+        settings = self.attention_settings()
+        sizes = self.sizes(settings)
+        mixer, feed_forward = self.attention(settings, sizes), self.feed_forward(sizes)
+        lacks_norm = feed_forward.norm is None and self.facts.ffn_norm_stem in self.facts.tensors
+        return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
+
+    def attention_settings(self) -> AttentionSettings:
+        """The settings of the layer's attention; a window as long as the context is none."""
+        settings = self.facts.attention(self.hyper, self.index)
+        if settings.window and settings.window >= self.hyper.context_length:
+            return replace(settings, window=None)
+        return settings
+
+    def sizes(self, settings: AttentionSettings) -> LayerSizes:
+        """The sizes that shapes of tensors name."""
+        return LayerSizes(
+            width=self.hyper.width,
+            vocab=self.hyper.vocab,
+            ffn=self.hyper.ffn[self.index],
+            heads=settings.heads,
+            kv_heads=settings.kv_heads,
+            key_dim=settings.key_dim,
+            q_width=settings.q_width,
+            k_width=settings.k_width,
+            v_width=settings.v_width,
+            attention_width=settings.attention_width,
+        )
+
+    def attention(self, settings: AttentionSettings, sizes: LayerSizes) -> Attention:
+        """The mixer of a layer with these settings."""
+        q, k, v = self.qkv(settings, sizes)
+        return Attention(
+            **vars(settings),
+            norm=self.norm("attn_norm", sizes),
+            q=q,
+            k=k,
+            v=v,
+            output=self.required("attn_output", sizes),
+            q_norm=self.norm("attn_q_norm", sizes),
+            k_norm=self.norm("attn_k_norm", sizes) if k else None,
+            v_norm=Norm(None, None, self.hyper.eps) if self.facts.weightless_v_norm and k else None,
+            norm_after_rope=self.facts.norm_after_rope,
+            sinks=self.sinks(settings),
+            gate=self.linear("attn_gate", sizes),
+            post_norm=None if self.facts.ffn_norm_stem == _POST_NORM else self.post_norm(_POST_NORM, sizes),
+        )
+
+    def qkv(self, settings: AttentionSettings, sizes: LayerSizes) -> tuple[Linear, Linear | None, Linear | None]:
+        """The projections of q, k and v; without k and v where the layer reads those of another."""
+        if self.has("attn_qkv") or "attn_q" not in self.facts.tensors:
+            fused = self.matrix("attn_qkv", sizes.qkv_width, sizes.width)
+            end_of_q, end_of_k = sizes.q_width, sizes.q_width + sizes.k_width
+            return part(fused, 0, end_of_q), part(fused, end_of_q, end_of_k), part(fused, end_of_k, sizes.qkv_width)
+        q = self.required("attn_q", sizes)
+        if settings.kv_layer is not None:  # some conversions have tensors there, which the model never uses
+            self.tensors.drop(*(f"blk.{self.index}.{stem}.weight" for stem in ("attn_k", "attn_v", "attn_k_norm")))
+            return q, None, None
+        k, v = self.required("attn_k", sizes), self.linear("attn_v", sizes)
+        if v is None and settings.key_dim != settings.value_dim:
+            self.tensors.file.fail(f"has no tensor blk.{self.index}.attn_v.weight; get another conversion of the model")
+        return q, k, v
+
+    def feed_forward(self, sizes: LayerSizes) -> FeedForward:
+        """The feed-forward of a layer."""
+        gate, up = self.gate_and_up(sizes)
+        return FeedForward(
+            norm=self.norm(self.facts.ffn_norm_stem, sizes),
+            gate=gate,
+            up=up,
+            down=self.required("ffn_down", sizes),
+            activation=self.facts.activation,
+            parameters=self.facts.activation_parameters(self.hyper, self.index),
+            sparsity=self.facts.sparsity(self.hyper, self.index),
+            post_norm=self.post_norm("post_ffw_norm", sizes),
+        )
+
+    def gate_and_up(self, sizes: LayerSizes) -> tuple[Linear | None, Linear]:
+        """The projections gate and up; without gate where the architecture has none."""
+        if self.facts.shapes["ffn_up"][0] == "gate_up":
+            fused = self.required("ffn_up", sizes)
+            return part(fused, 0, sizes.ffn), part(fused, sizes.ffn, sizes.gate_up)
+        return self.linear("ffn_gate", sizes), self.required("ffn_up", sizes)
+
+    def has(self, stem: str) -> bool:
+        """Whether the file has a weight of this stem in the layer."""
+        return f"blk.{self.index}.{stem}.weight" in self.tensors
+
+    def norm(self, stem: str, sizes: LayerSizes) -> Norm | None:
+        """The norm of a stem; None where the architecture has none, or may lack it and does."""
+        facts = self.facts.tensors.get(stem)
+        if facts is None or (facts.optional and not self.has(stem)):
+            return None
+        shape = sizes.shape(facts.shape)
+        weight = self.tensors.floats(f"blk.{self.index}.{stem}.weight", shape)
+        return Norm(weight, self.bias(stem, shape), self.hyper.eps, self.hyper.norm_kind)
+
+    def post_norm(self, stem: str, sizes: LayerSizes) -> Norm | None:
+        """The norm of a stem, behind the mixer or the feed-forward; see `norm`."""
+        norm, eps = self.norm(stem, sizes), self.facts.post_norm_eps
+        return norm if norm is None or eps is None else replace(norm, eps=eps)
+
+    def required(self, stem: str, sizes: LayerSizes) -> Linear:
+        """The projection of a stem. Raises ModelFileError if the file has none."""
+        rows, columns = sizes.shape(self.facts.tensors[stem].shape)
+        return self.matrix(stem, rows, columns)
+
+    def linear(self, stem: str, sizes: LayerSizes) -> Linear | None:
+        """The projection of a stem; None where the architecture has none, or may lack it and does."""
+        facts = self.facts.tensors.get(stem)
+        return None if facts is None or (facts.optional and not self.has(stem)) else self.required(stem, sizes)
+
+    def matrix(self, stem: str, rows: int, columns: int) -> Linear:
+        """A projection with its bias, if it has one."""
+        weight = self.tensors.matrix(f"blk.{self.index}.{stem}.weight", rows, columns)
+        return Linear(weight, self.bias(stem, (rows,)))
+
+    def bias(self, stem: str, shape: tuple[int, ...]) -> Tensor | None:
+        """The bias of a stem; None where the architecture has none, or may lack it and does."""
+        name = f"blk.{self.index}.{stem}.bias"
+        stem = "attn_q" if stem == "attn_qkv" else stem
+        has_bias = stem in self.facts.biases or (stem in self.facts.optional_biases and name in self.tensors)
+        return self.tensors.floats(name, shape) if has_bias else None
+
+    def sinks(self, settings: AttentionSettings) -> Tensor | None:
+        """The scores of the sinks; None where the architecture has none."""
+        if "attn_sinks" not in self.facts.tensors:
+            return None
+        return self.tensors.floats(f"blk.{self.index}.attn_sinks.weight", (settings.heads,))
+
+
+_POST_NORM = "post_attention_norm"
+
+
+def part(fused: Linear, first: int, last: int) -> Linear:
+    """Rows `first` … `last` - 1 of a fused projection."""
+    return Linear(fused.weight.rows(first, last), fused.bias.rows(first, last) if fused.bias else None)

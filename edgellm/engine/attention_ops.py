@@ -1,0 +1,132 @@
+"""The ops of an attention layer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from edgellm.arch.description import Attention, Description, RopeType
+from edgellm.engine.activations import AttentionBuffers, MatmulInput
+from edgellm.engine.op_writer import OpWriter
+from edgellm.engine.program import Buffer
+from kquants import records
+from kquants.kv_layout import (
+    ATTENTION_UNITS,
+    ATTENTION_UNITS_PER_ROW,
+    MERGE_UNITS,
+    attention_scratch,
+    layer_page_bytes,
+)
+
+
+@dataclass(frozen=True)
+class KVPlace:
+    """Where the keys and values of a layer lie: `page_offset` bytes into the pages of a KV group."""
+
+    group: int
+    page_offset: int
+
+
+class KVLayout:
+    """The places of the layers' keys and values in the pages; `page_bytes` are the bytes of a page of each KV group."""
+
+    def __init__(self, model: Description, kv_type: str) -> None:
+        self._groups, self._kv_type = model.kv_groups, kv_type
+        self.page_bytes = [0] * len(model.kv_groups)
+        self._places: dict[int, KVPlace] = {}
+
+    def place(self, layer: int, mixer: Attention) -> KVPlace:
+        """The place of a layer's keys and values: its own, new behind those of earlier layers, or another layer's."""
+        if mixer.kv_layer is not None:
+            return self._places[mixer.kv_layer]
+        group = self._groups.index(mixer.window)
+        self._places[layer] = KVPlace(group, self.page_bytes[group])
+        self.page_bytes[group] += layer_page_bytes(mixer.kv_heads, mixer.key_dim, mixer.value_dim, self._kv_type)
+        return self._places[layer]
+
+
+class AttentionOps:
+    """Appends the ops of attention layers of a model to a program."""
+
+    def __init__(self, model: Description, kv_type: str, ops: OpWriter) -> None:
+        self._tables, self._kv_type, self._ops = model.position_tables, kv_type, ops
+
+    def project(self, mixer: Attention, h: MatmulInput, b: AttentionBuffers) -> None:
+        """q, k, v and the gate from h, with norms of heads before RoPE."""
+        targets = [(mixer.q, b.q), (mixer.k, b.k), (mixer.v, b.v), (mixer.gate, b.gate)]
+        self._ops.linear(h, *[(linear, buffer) for linear, buffer in targets if linear])
+        if mixer.v_norm and mixer.k:
+            source = b.v if mixer.v else b.k
+            self._ops.norm_heads(source, mixer.v_norm, mixer.kv_heads, mixer.value_dim, b.v)
+        if not mixer.norm_after_rope:
+            self._norm_heads(mixer, b)
+
+    def _norm_heads(self, mixer: Attention, b: AttentionBuffers) -> None:
+        if mixer.q_norm:
+            self._ops.norm_heads(b.q, mixer.q_norm, mixer.heads, mixer.key_dim)
+        if mixer.k_norm and mixer.k:
+            separate = bool(mixer.q_norm) and (not mixer.v_norm or bool(mixer.v))
+            self._ops.norm_heads(b.k, mixer.k_norm, mixer.kv_heads, mixer.key_dim, barrier=not separate)
+
+    def store(self, mixer: Attention, place: KVPlace, b: AttentionBuffers) -> None:
+        """Rotate q and k, and write k and v to the KV pages."""
+        rope = self._rope_words(mixer)
+        if mixer.norm_after_rope and mixer.rope:
+            self._rope_store(self._rotated(mixer, mixer.heads, b.q) | rope)
+            if mixer.k:
+                self._rope_store(self._rotated(mixer, mixer.kv_heads, b.k) | rope, barrier=False)
+            rope |= {"rope_dim": 0}
+        if mixer.norm_after_rope:
+            self._norm_heads(mixer, b)
+        stored = self._rotated(mixer, mixer.heads, b.q) | rope
+        if mixer.k:
+            stored |= {"k": b.k, "k_bytes": b.k.row_bytes, "v": b.v, "v_bytes": b.v.row_bytes}
+            stored |= {"kv_heads": mixer.kv_heads, "kv_group": place.group, "page_offset": place.page_offset}
+        if mixer.temperature:
+            stored["q_factor_table"] = self._tables.index(mixer.temperature)
+        if mixer.k or mixer.temperature or stored["rope_dim"]:
+            self._rope_store(stored)
+
+    def _rope_words(self, mixer: Attention) -> dict[str, Any]:
+        rope = mixer.rope
+        if rope is None:
+            return {"rope_dim": 0, "rope_type": records.ROPE_NORM, "rope_table": 0}
+        rope_type = records.ROPE_NEOX if rope.rope_type is RopeType.NEOX else records.ROPE_NORM
+        return {"rope_dim": rope.width, "rope_type": rope_type, "rope_table": self._tables.index(rope)}
+
+    def _rotated(self, mixer: Attention, heads: int, x: Buffer) -> dict[str, Any]:
+        """The words that rotate the heads of x, as those of q, and store nothing."""
+        nothing = dict.fromkeys(("k_bytes", "v_bytes", "kv_group", "page_offset"), 0) | {"k": None, "v": None}
+        sizes = {"heads": heads, "kv_heads": heads, "key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
+        return nothing | sizes | {"q": x, "q_bytes": x.row_bytes, "q_factor_table": -1}
+
+    def _rope_store(self, words: dict[str, Any], barrier: bool = True) -> None:
+        arguments = records.RopeStoreOp(**words)
+        self._ops.add(f"rope_store_{self._kv_type}", arguments, per_row=arguments.kv_heads, barrier=barrier)
+
+    def attend(self, mixer: Attention, place: KVPlace, b: AttentionBuffers) -> None:
+        """result = attention of q over the KV pages, times the sigmoid of the gate; quantized for the output matrix."""
+        out = b.result.f32
+        arguments = records.AttentionOp(
+            q=b.q,
+            q_bytes=b.q.row_bytes,
+            out=out,
+            out_bytes=out.row_bytes,
+            heads=mixer.heads,
+            kv_heads=mixer.kv_heads,
+            key_dim=mixer.key_dim,
+            value_dim=mixer.value_dim,
+            kv_group=place.group,
+            page_offset=place.page_offset,
+            window=mixer.window or 0,
+            scale=mixer.scale,
+            soft_cap=mixer.soft_cap or 0.0,
+            sinks=mixer.sinks,
+            partials=b.partials,
+            max_partials=b.partials.rows,
+        )
+        self._ops.need_scratch(attention_scratch(mixer.key_dim, mixer.value_dim))
+        units, per_row = ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW
+        self._ops.add(f"attention_{self._kv_type}", arguments, units=units, per_row=per_row)
+        self._ops.add("attention_merge", arguments, units=MERGE_UNITS)
+        if mixer.gate:
+            self._ops.sigmoid_gate(out, b.gate, mixer.attention_width)
+        self._ops.quantize(b.result, [mixer.output])

@@ -1,0 +1,38 @@
+"""What a forward pass gives: logits, hidden states, and hidden states behind some layers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class OutputSettings:
+    """What an engine gives for a batch; it is opened for that.
+
+    `logits`: the logits of wanted rows. `hidden`: the hidden state of wanted rows behind the last norm, which the
+    output matrix reads. `taps`: the layers behind which the hidden state of all rows is given.
+    """
+
+    logits: bool = True
+    hidden: bool = False
+    taps: frozenset[int] = field(default_factory=frozenset)
+
+
+LOGITS = OutputSettings()
+"""Logits alone."""
+
+
+class Outputs(NamedTuple):
+    """The results of a batch; what the settings do not ask for is None or empty.
+
+    `logits` is [wanted rows, vocab], `hidden` [wanted rows, width], and `taps` [rows, width] by layer.
+    """
+
+    logits: Floats | None
+    hidden: Floats | None
+    taps: Mapping[int, Floats]

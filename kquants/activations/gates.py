@@ -1,0 +1,37 @@
+"""The gate of attention's output and the soft cap of logits."""
+
+from kquants.activations.exponential import tanh, times_sigmoid
+from kquants.compiler.decorators import kernel
+from kquants.layout import PIECE
+from kquants.records import SigmoidGateOp, SoftCapOp
+from kquants.simd import div_f32, load_f32x16, load_f32x16_part, mul_f32, splat_f32, store_f32x16
+from kquants.threadpool.interpreter import arguments_of
+
+_gate_of, _cap_of = arguments_of(SigmoidGateOp), arguments_of(SoftCapOp)
+
+
+@kernel("sigmoid_gate")
+def sigmoid_gate(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Arguments: SigmoidGateOp; a piece of a row a unit."""
+    given = _gate_of(op)
+    n = given.n
+    pieces = (n + PIECE - 1) // PIECE
+    for unit in range(first, last):
+        t, start = unit // pieces, unit % pieces * PIECE
+        x, gate = given.x + t * given.x_bytes, given.gate + t * given.gate_bytes
+        for k in range(start, min(start + PIECE, n), 16):
+            z = load_f32x16_part(gate + 4 * k, n - k)
+            store_f32x16(x + 4 * k, times_sigmoid(load_f32x16(x + 4 * k), z))
+
+
+@kernel("soft_cap")
+def soft_cap(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Arguments: SoftCapOp; a piece of a row a unit, so that all threads share the logits of one row."""
+    given = _cap_of(op)
+    n, cap = given.n, splat_f32(given.cap)
+    pieces = (n + PIECE - 1) // PIECE
+    for unit in range(first, last):
+        t, start = unit // pieces, unit % pieces * PIECE
+        y = given.y + t * given.y_bytes
+        for k in range(start, min(start + PIECE, n), 16):
+            store_f32x16(y + 4 * k, mul_f32(cap, tanh(div_f32(load_f32x16(y + 4 * k), cap))))

@@ -1,0 +1,156 @@
+"""Compute what `transformers` makes of the checkpoints of `support.families`, in float64.
+
+    python -m support.make_family_references [NAME ...]      all cases without a NAME
+    python -m support.make_family_references --archs SHARED  the greedy text of the fixtures in SHARED/archs
+
+Needs torch and transformers (made with torch 2.13.0 and transformers 5.24.0), which the tests that compare with the
+results do not. Prints for each case the spread of its logits and the size of its file.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from support.archs import DENSE, GREEDY, ArchFixture
+from support.checkpoint_tokenizers import write_json
+from support.families import CASES, FamilyCase
+from support.families.case import VOCABULARY
+from support.families.checkpoint import DrawnTensor, write_family_checkpoint
+from support.families.references import FAMILY_REFERENCES, IDS, POSITIONS, FamilyReference, save_reference
+
+_GAIN = 1.4
+_WANTED_SPREAD = 2.0
+# Numbers that decide how a layer works and that no checkpoint has at random.
+_FIXED = {"act_fn.beta": 0.5, "act_fn.eps": -1e-6}
+
+
+def model_class(case: FamilyCase) -> Any:
+    """The class of `transformers` that config.json names."""
+    return getattr(transformers, case.config["architectures"][0])
+
+
+def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
+    """The tensors of a checkpoint as `transformers` saves and first fills them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_json(folder / "config.json", case.config)
+        config = transformers.AutoConfig.from_pretrained(folder)
+        torch.manual_seed(0)
+        model_class(case)(config).save_pretrained(folder / "saved")
+        with safe_open(folder / "saved" / "model.safetensors", "pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118: it is no mapping
+    return tensors | unread_keys_and_values(case, tensors)
+
+
+def unread_keys_and_values(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """k, v and their norms of the layers that share those of an earlier one.
+
+    The published checkpoints have them, and nothing reads them.
+    """
+    text = case.config.get("text_config", case.config)
+    shared, kinds = text.get("num_kv_shared_layers", 0), text.get("layer_types", [])
+    added = {}
+    for i in range(len(kinds) - shared, len(kinds)):
+        source = max(j for j in range(len(kinds) - shared) if kinds[j] == kinds[i])
+        for name, tensor in tensors.items():
+            if f"language_model.layers.{source}.self_attn." in name or name.startswith(f"model.layers.{source}.self_"):
+                added[name.replace(f".{source}.", f".{i}.")] = tensor
+    return {name: tensor for name, tensor in added.items() if name not in tensors}
+
+
+def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
+    """How the numbers of a tensor are spread: activations keep a size near 1, logits spread over a few units."""
+    shape, config = tuple(tensor.shape), case.config.get("text_config", case.config)
+    fixed = [value for suffix, value in _FIXED.items() if name.endswith(suffix)]
+    if fixed:
+        return DrawnTensor(shape, fixed[0], 0.0)
+    if name.endswith(("alpha_p", "alpha_n")):
+        return DrawnTensor(shape, 0.6, 0.15)
+    if name.endswith("bias"):
+        return DrawnTensor(shape, 0.0, 0.2)
+    if len(shape) <= 1:
+        return DrawnTensor(shape, 1.0 if float(tensor.float().mean()) > 0.5 else 0.0, 0.1)
+    if "embed" in name and "per_layer" in name and shape[0] == VOCABULARY:
+        return DrawnTensor(shape, 0.0, config["hidden_size_per_layer_input"] ** -0.5)
+    if shape[0] == VOCABULARY:
+        return DrawnTensor(shape, 0.0, 2 * config["hidden_size"] ** -0.5)
+    return DrawnTensor(shape, 0.0, _GAIN * shape[-1] ** -0.5)
+
+
+def opened(folder: Path) -> Any:
+    """The model of a checkpoint in float64."""
+    name = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0]
+    model, report = getattr(transformers, name).from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+    )
+    wrong = {key: value for key, value in report.items() if value}
+    assert not wrong, f"{folder}: {wrong}"
+    return model.double().eval()
+
+
+def logits_of(model: Any, ids: list[int]) -> NDArray[np.float64]:
+    """The logits of every position, (n, vocabulary)."""
+    with torch.inference_mode():
+        logits: NDArray[np.float64] = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].numpy()
+    assert logits.dtype == np.float64
+    return logits
+
+
+def reference_of(case: FamilyCase) -> FamilyReference:
+    """The reference; the head, or the embeddings that it is tied to, is scaled until logits have the wanted spread."""
+    tensors = {name: drawn(case, name, tensor) for name, tensor in empty_tensors(case).items()}
+    heads = [name for name in tensors if name.endswith("lm_head.weight")]
+    heads = heads or [name for name in tensors if name.endswith("embed_tokens.weight")]
+    (head,) = heads
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            model = opened(write_family_checkpoint(Path(folder), case, tensors))
+            logits = logits_of(model, IDS)
+            ratio = _WANTED_SPREAD / logits.std()
+            if 0.7 < ratio < 1.5:
+                break
+            tensors[head] = tensors[head]._replace(deviation=float(tensors[head].deviation * ratio))
+    return FamilyReference(tensors, logits[POSITIONS], greedy(model, IDS))
+
+
+def greedy(model: Any, prompt: list[int]) -> list[int]:
+    """The 8 ids that follow `prompt`, each the likeliest."""
+    ids = list(prompt)
+    for _ in range(8):
+        ids.append(int(logits_of(model, ids)[-1].argmax()))
+    return ids[len(prompt) :]
+
+
+def make_greedy(shared: Path) -> None:
+    """Write the greedy continuation of each dense fixture of shared/archs."""
+    fixtures = {name: ArchFixture.of(shared, name) for name in DENSE}
+    made = {name: greedy(opened(each.checkpoint), each.ids) for name, each in fixtures.items()}
+    lines = (f'  "{name}": {json.dumps(ids)}' for name, ids in made.items())
+    GREEDY.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Make the references that the command line names."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    if sys.argv[1:2] == ["--archs"]:
+        make_greedy(Path(sys.argv[2]))
+        return
+    for name in sys.argv[1:] or CASES:
+        reference = reference_of(CASES[name])
+        save_reference(name, reference)
+        nbytes = (FAMILY_REFERENCES / f"{name}.npz").stat().st_size
+        print(f"{name:16} {len(reference.tensors):4} tensors, spread {reference.logits.std():.2f}, {nbytes} bytes")
+
+
+if __name__ == "__main__":
+    main()
