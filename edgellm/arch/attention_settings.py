@@ -68,6 +68,11 @@ def window(hyper: HyperParameters, default: int = 0) -> int | None:
     return n or None
 
 
+def has_window(hyper: HyperParameters) -> bool:
+    """Whether the file has a window, of any length."""
+    return hyper.integer("attention.sliding_window", 0) > 0
+
+
 def is_windowed(hyper: HyperParameters, layer: int, every: int) -> bool:
     """Whether a layer has the file's window. The last of each `every` layers has none, unless the file says which.
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
 from edgellm.arch.description import AttentionSettings, AttentionTemperature, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import BLOCK
 
@@ -39,4 +39,28 @@ def temperature(hyper: HyperParameters) -> AttentionTemperature | None:
     return AttentionTemperature(scale, hyper.ropes.original_context) if scale else None
 
 
-FACTS = ArchitectureFacts(name="mistral3", rope_type=RopeType.NORM, block_tensors=BLOCK, attention=attention)
+FACTS = ArchitectureFacts(
+    name="mistral3",
+    rope_type=RopeType.NORM,
+    block_tensors=BLOCK,
+    attention=attention,
+    checkpoints=(
+        CheckpointClass(
+            name="Mistral3ForConditionalGeneration",
+            defaults={"max_position_embeddings": 131072, "num_key_value_heads": 8},
+            sliding_window="always",
+        ),
+        CheckpointClass(
+            name="Ministral3ForCausalLM",
+            defaults={
+                "max_position_embeddings": 262144,
+                "num_key_value_heads": 8,
+                "head_dim": 128,
+                "rms_norm_eps": 1e-5,
+                "sliding_window": None,
+            },
+            sliding_window="always",
+        ),
+    ),
+    writes_vocab_size=True,
+)

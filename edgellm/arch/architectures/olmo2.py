@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from edgellm.arch.attention_settings import interleaved_windows
 from edgellm.arch.description import AttentionSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, POST_NORMS, PROJECTION_NORMS
 
@@ -27,4 +27,13 @@ FACTS = ArchitectureFacts(
     rope_type=RopeType.NEOX,
     block_tensors=(*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *PROJECTION_NORMS, *POST_NORMS),
     attention=attention,
+    checkpoints=(
+        CheckpointClass(name="Olmo2ForCausalLM", defaults={"rms_norm_eps": 1e-5}),
+        CheckpointClass(
+            name="Olmo3ForCausalLM",
+            defaults={"rms_norm_eps": 1e-5, "rope_theta": 500000.0, "sliding_window": 4096},
+            dual_rope=True,
+        ),
+    ),
+    writes_head_dim=False,
 )
