@@ -7,7 +7,7 @@ that grows with the position (Llama 4's scaling of attention).
 import math
 from dataclasses import replace
 
-from edgellm.arch.attention_settings import grouped_query_attention
+from edgellm.arch.attention_settings import grouped_query_attention, rope_dims
 from edgellm.arch.description import AttentionSettings, AttentionTemperature, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -17,7 +17,7 @@ from edgellm.arch.tensor_names import BLOCK
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Grouped-query attention with the YaRN and the temperature of these models."""
     settings = grouped_query_attention(hyper, layer)
-    rope = hyper.ropes.read(settings.key_dim, magnitude=yarn_magnitude(hyper))
+    rope = hyper.ropes.read(rope_dims(hyper, settings.key_dim), magnitude=yarn_magnitude(hyper))
     return replace(settings, rope=rope, temperature=temperature(hyper))
 
 
