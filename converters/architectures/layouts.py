@@ -74,7 +74,7 @@ def _stems(prefix: str, tensors: Iterable[TensorFacts]) -> dict[str, str]:
 
 
 def _meta(facts: ArchitectureFacts) -> CheckpointLayout:
-    names = {each.meta: each.gguf for each in (EMBEDDING, OUTPUT_NORM, OUTPUT) if each.meta}
+    names: dict[str, str] = {f"{each.meta}": each.gguf for each in (EMBEDDING, OUTPUT_NORM, OUTPUT)}
     names |= {f"layers.*.{each.meta}": each.gguf for each in facts.block_tensors if each.meta}
     return CheckpointLayout("Meta and Mistral", names, RopeType.NORM)
 
