@@ -13,13 +13,30 @@ PAGE = 64
 KV_BLOCK_PAGES = 4
 """Pages of a KV block."""
 
+KV_BLOCK = KV_BLOCK_PAGES * PAGE
+"""Cells of a KV block."""
+
 QUERY_TILE = 72
 """The most queries that go through the pages together: a multiple of 4 and 6, the queries of a micro-tile, and enough
 that converting a page to float32 takes a small part of the time."""
 
-MAX_KV_SPLITS, MAX_SPLIT_ROWS, MAX_PARTIALS = 8, 16, 256
-"""Split-KV: batches of up to MAX_SPLIT_ROWS rows have their KV blocks distributed over up to MAX_KV_SPLITS units of
-work, if they have at most MAX_PARTIALS partial results of each head in all."""
+ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW = 128, 8
+"""Units of the kernels `attention_*`, and for each row of the batch: see `kquants.attention.attention`."""
+
+MERGE_UNITS = 128
+"""Units of the kernel `attention_merge`."""
+
+
+WORK_LIST, WORK_TILES, WORK_TILE_BYTES = 64, 256, 48
+"""Where a thread's scratch has the list of an op's work, for how many tiles there is room, and the bytes of a tile."""
+
+WORK_LIST_END = WORK_LIST + 64 + WORK_TILES * WORK_TILE_BYTES
+"""Where the list of an op's work ends."""
+
+
+def max_partials(context: int) -> int:
+    """Partial results of each head that a context of so many cells needs room for: at least those of a row, or 256."""
+    return max(256, -(-context // KV_BLOCK))
 
 
 def padded_head_dim(head_dim: int) -> int:
@@ -28,7 +45,7 @@ def padded_head_dim(head_dim: int) -> int:
 
 
 class PageSizes(NamedTuple):
-    """Bytes that a KV head takes in a page: its keys, by head_dim, and its values, by padded head_dim."""
+    """Bytes that a KV head takes in a page: its keys, by key_dim, and its values, by padded value_dim."""
 
     key_bytes: Callable[[int], int]
     value_bytes: Callable[[int], int]
@@ -57,7 +74,8 @@ def partial_bytes(width: int) -> int:
 
 
 def attention_scratch(key_dim: int, value_dim: int) -> int:
-    """Bytes of scratch that attention needs; its layout is in `kquants.attention.query_tile`."""
-    head_dim = max(key_dim, value_dim)
-    query = 4 * padded_head_dim(head_dim) + 4 * PAGE * KV_BLOCK_PAGES + 2 * partial_bytes(padded_head_dim(head_dim))
-    return QUERY_TILE * query + PAGE * 4 * padded_head_dim(head_dim)
+    """Bytes of scratch that attention needs: a work list and a tile of queries, whose layouts are in
+    `kquants.attention.work_list` and `query_tile`."""
+    key_width, value_width = padded_head_dim(key_dim), padded_head_dim(value_dim)
+    query = 16 + 4 * key_width + 4 * KV_BLOCK + 2 * partial_bytes(value_width)
+    return WORK_LIST_END + QUERY_TILE * query + PAGE * 4 * max(key_width, value_width)

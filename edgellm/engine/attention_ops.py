@@ -8,7 +8,13 @@ from edgellm.engine.activations import AttentionBuffers, MatmulInput
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from kquants import records
-from kquants.kv_layout import MAX_KV_SPLITS, MAX_PARTIALS, MAX_SPLIT_ROWS, attention_scratch, layer_page_bytes
+from kquants.kv_layout import (
+    ATTENTION_UNITS,
+    ATTENTION_UNITS_PER_ROW,
+    MERGE_UNITS,
+    attention_scratch,
+    layer_page_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -115,12 +121,12 @@ class AttentionOps:
             soft_cap=mixer.soft_cap or 0.0,
             sinks=mixer.sinks,
             partials=b.partials,
-            max_partials=MAX_PARTIALS,
+            max_partials=b.partials.rows,
         )
         self._ops.need_scratch(attention_scratch(mixer.key_dim, mixer.value_dim))
-        units, per_row = mixer.kv_heads * MAX_KV_SPLITS, mixer.kv_heads
+        units, per_row = ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW
         self._ops.add(f"attention_{self._kv_type}", arguments, units=units, per_row=per_row)
-        self._ops.add("attention_merge", arguments, units=mixer.kv_heads * MAX_SPLIT_ROWS)
+        self._ops.add("attention_merge", arguments, units=MERGE_UNITS)
         if mixer.gate:
             self._ops.sigmoid_gate(out, b.gate, mixer.attention_width)
         self._ops.quantize(b.result, [mixer.output])

@@ -1,20 +1,30 @@
 """What a micro-tile of queries does with one page of float keys or values of a KV head (f16, f32).
 
-Every sum has one order, that of head_dim or of the cells, whatever the number of queries and vectors of a micro-tile
+Every sum has one order, that of key_dim or of the cells, whatever the number of queries and vectors of a micro-tile
 and whether the page was converted to float32 before: all ways give the same bits. What the functions do is described in
 `kquants.attention.page_readers`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kquants.attention.micro_tile import DECODE_QUERIES, WIDE_VECTORS, MicroTileOps, micro_tile_ops
 from kquants.compiler.decorators import inline
-from kquants.kv_layout import KV_BLOCK_PAGES, PAGE
+from kquants.kv_layout import KV_BLOCK, PAGE
 from kquants.simd import copy, load_f16x16, prefetch, prefetch_lines, store_f32x16
 
-WEIGHTS_BYTES = 4 * PAGE * KV_BLOCK_PAGES
+WEIGHTS_BYTES = 4 * KV_BLOCK
 """Bytes from the scores or weights of one query to those of the next."""
+
+
+class SeenCells(NamedTuple):
+    """Cells of a page: some query of a micro-tile sees first … end - 1, all of them see all_from … all_to - 1."""
+
+    first: int
+    all_from: int
+    all_to: int
+    end: int
+
 
 Load = Callable[[MicroTileOps], Any]
 """Chooses the operation that loads `v`, for micro-tiles of some number of vectors."""
@@ -43,14 +53,16 @@ def _add_columns(n: int, queries: int, load: Load, element: int, prefetch_next: 
 
     @inline
     def add_columns(
-        p: int, seen: int, cells: int, values: int, width: int, d: int, to: int, stride: int, next_page: int
+        p: int, seen: SeenCells, values: int, width: int, d: int, to: int, stride: int, next_page: int
     ) -> None:
         """Add `n` vectors of each cell, from value d on."""
         sums = load_sums(to, stride)
-        for c in range(seen):
+        for c in range(seen.first, seen.all_from):
+            sums = add_seen(sums, load_cell(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
+        for c in range(seen.all_from, seen.all_to):
             prefetch_next(next_page + (c * width + d) * element, 16 * n * element)
             sums = add(sums, load_cell(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
-        for c in range(seen, cells):
+        for c in range(seen.all_to, seen.end):
             sums = add_seen(sums, load_cell(values, c, d, width), p + 4 * c, WEIGHTS_BYTES)
         store(to, sums, stride)
 
@@ -62,14 +74,12 @@ def define_add_values(load: Load, element: int, prefetch_next: Any, queries: int
     wide, narrow = (_add_columns(n, queries, load, element, prefetch_next) for n in (WIDE_VECTORS, 1))
 
     @inline
-    def add_values(
-        p: int, seen: int, cells: int, values: int, width: int, to: int, stride: int, next_page: int
-    ) -> None:
+    def add_values(p: int, seen: SeenCells, values: int, width: int, to: int, stride: int, next_page: int) -> None:
         whole = width - width % (16 * WIDE_VECTORS)
         for d in range(0, whole, 16 * WIDE_VECTORS):
-            wide(p, seen, cells, values, width, d, to + 4 * d, stride, next_page)
+            wide(p, seen, values, width, d, to + 4 * d, stride, next_page)
         for d in range(whole, width, 16):
-            narrow(p, seen, cells, values, width, d, to + 4 * d, stride, next_page)
+            narrow(p, seen, values, width, d, to + 4 * d, stride, next_page)
 
     return add_values
 
@@ -85,10 +95,10 @@ def _define_scores(load: Load, element: int, prefetch_next: Any, queries: int) -
     zero, add, store, load_keys = ops.zero, ops.add, ops.store, load(ops)
 
     @inline
-    def scores(q: int, stride: int, keys: int, head_dim: int, p: int, next_page: int) -> None:
+    def scores(q: int, stride: int, keys: int, key_dim: int, p: int, next_page: int) -> None:
         for j in range(0, PAGE, 16 * WIDE_VECTORS):
             sums = zero()
-            for d in range(head_dim):
+            for d in range(key_dim):
                 at = (d * PAGE + j) * element
                 prefetch_next(next_page + at, 16 * WIDE_VECTORS * element)
                 sums = add(sums, load_keys(keys + at), q + 4 * d, stride)

@@ -18,10 +18,10 @@ from kquants.attention.q8_pages import add_q8_values, q8_scores, q8_to_float, qu
 class PageOps(NamedTuple):
     """What micro-tiles of queries do with a page; compiled into the kernels. Addresses are int64.
 
-    `scores(q, stride, keys, head_dim, p, next_page)`: write the dot products of each query with all keys of a page to
-    p. `add_values(p, seen, cells, values, width, to, stride, next_page)`: to the sums of each query at `to`, add the
-    values of the page's first `cells` cells times their weights at p. All queries see the first `seen` cells; of the
-    others, a query sees those whose weight is not below 0. Both prefetch `next_page`, the page that is read next.
+    `scores(q, stride, keys, key_dim, p, next_page)`: write the dot products of each query with all keys of a page to
+    p. `add_values(p, seen, values, width, to, stride, next_page)`: to the sums of each query at `to`, add the values of
+    the cells of a page that the queries see (`seen`, SeenCells) times their weights at p. Of the cells that not all
+    queries see, a query sees those whose weight is not below 0. Both prefetch `next_page`, the page that is read next.
     """
 
     scores: Any
@@ -36,7 +36,7 @@ class PageReader(NamedTuple):
     """How pages of a type are read.
 
     `load_query(x, width, q)`: write a query, `width` float32 and 16 zeros at x, to q in the form that `scores` reads.
-    `few` is for a few queries. For more, `convert_keys(keys, head_dim, buffer, next_page)` and
+    `few` is for a few queries. For more, `convert_keys(keys, key_dim, buffer, next_page)` and
     `convert_values(values, width, buffer, next_page)` write a page to the buffer in the form that `many` reads, and
     return where it is.
     """

@@ -3,17 +3,17 @@
 A cell is one token's place in a sequence. A page holds the keys and values of PAGE cells for all layers; each layer's
 part starts at the layer's `page_offset`:
 
-    K  [kv_head][head_dim][PAGE]              so that lanes are keys, and every sum over d has one order
-    V  [kv_head][PAGE][padded head_dim]       padded with zeros to a multiple of 16
+    K  [kv_head][key_dim][PAGE]               so that lanes are keys, and every sum over d has one order
+    V  [kv_head][PAGE][padded value_dim]      padded with zeros to a multiple of 16
 
 of float16 or float32. In pages of type q8_0 a value takes a byte, and every 32 values of a head in a cell share a
 float16 scale: 8.5 bits a value, as in ggml's Q8_0, but with scales apart from the bytes, so that values of 16 keys, or
 of a whole cell, form a vector:
 
-    K  [kv_head] of ( int8 [padded head_dim / 4][PAGE][4], float16 [head_dim / 32][PAGE] )
-    V  [kv_head] of ( int8 [PAGE][padded head_dim], float16 [PAGE][head_dim / 32] )
+    K  [kv_head] of ( int8 [padded key_dim / 4][PAGE][4], float16 [key_dim / 32][PAGE] )
+    V  [kv_head] of ( int8 [PAGE][padded value_dim], float16 [PAGE][value_dim / 32] )
 
-where head_dim / 32 is rounded up, and SIGNED_OFFSET of `kquants.simd.dot4` is added to the int8 of K. Scores are exact
+where a quotient is rounded up, and SIGNED_OFFSET of `kquants.simd.dot4` is added to the int8 of K. Scores are exact
 integer dot products with queries that are quantized likewise, scaled and summed block by block.
 """
 
@@ -34,13 +34,16 @@ from kquants.simd import (
     load_f32x16_part,
     load_i32,
     load_i64,
+    mul_f32,
     prefetch_lines,
+    splat_f32,
     store_f16,
     store_f16_apart,
     store_f16x16,
     store_f32,
     store_f32_apart,
     store_f32x16,
+    store_f32x16_part,
     store_i32,
 )
 from kquants.simd.dot4 import SIGNED_OFFSET
@@ -51,16 +54,18 @@ _store_of = arguments_of(RopeStoreOp)
 
 
 @inline
-def own_cell(batch: int, t: int) -> int:
-    """The cell that row t writes: the last one of its sequence that the row sees."""
-    return int(load_i32(batch_of(batch).visible + 4 * t)) - 1
+def page_address(batch: int, group: int, t: int, index: int) -> int:
+    """Address of the index-th page of a KV group of row t's sequence."""
+    table = load_i64(batch_of(batch).page_tables + 8 * (group * batch_of(batch).rows + t))
+    pages = load_i64(batch_of(batch).pages + 8 * group)
+    return load_i64(pages + 8 * load_i32(table + 4 * index))
 
 
 @inline
-def page_address(batch: int, t: int, index: int) -> int:
-    """Address of the index-th page of row t's sequence."""
-    table = load_i64(batch_of(batch).page_tables + 8 * t)
-    return load_i64(batch_of(batch).pages + 8 * load_i32(table + 4 * index))
+def position_entry(batch: int, number: int, t: int, entry_bytes: int) -> int:
+    """Address of the entry of a position table for row t, whose entries have `entry_bytes` bytes."""
+    table = load_i64(batch_of(batch).position_tables + 8 * number)
+    return table + load_i32(batch_of(batch).positions + 4 * t) * entry_bytes
 
 
 def _float_writers(element: int, store: Any, store_16: Any, store_apart: Any) -> tuple[Any, Any, int]:
@@ -126,6 +131,36 @@ _WRITERS = {
 from a key's element to that of the next key in a row of K."""
 
 
+@inline
+def _rotate_head(op: int, batch: int, t: int, head: int) -> None:
+    given = _store_of(op)
+    if given.rope_dim > 0:
+        cos_sin = position_entry(batch, given.rope_table, t, 4 * given.rope_dim)
+        rotate(head, cos_sin, given.rope_dim, given.rope_type)
+
+
+@inline
+def _scale_head(op: int, batch: int, t: int, head: int) -> None:
+    """Multiply a head of q by the factor of row t's position."""
+    given = _store_of(op)
+    factor = splat_f32(load_f32(position_entry(batch, given.q_factor_table, t, 4)))
+    for d in range(0, given.key_dim, 16):
+        x = load_f32x16_part(head + 4 * d, given.key_dim - d)
+        store_f32x16_part(head + 4 * d, mul_f32(x, factor), given.key_dim - d)
+
+
+@inline
+def _rotate_queries(op: int, batch: int, t: int, g: int) -> None:
+    """Rotate the heads of q that share KV head g."""
+    given = _store_of(op)
+    group = given.heads // given.kv_heads
+    for h in range(g * group, (g + 1) * group):
+        head = given.q + t * given.q_bytes + 4 * h * given.key_dim
+        _rotate_head(op, batch, t, head)
+        if given.q_factor_table >= 0:
+            _scale_head(op, batch, t, head)
+
+
 def _define_store(name: str) -> None:
     write_key, write_value, element = _WRITERS[name]
     key_bytes, value_bytes = inline(PAGE_SIZES[name].key_bytes), inline(PAGE_SIZES[name].value_bytes)
@@ -133,40 +168,49 @@ def _define_store(name: str) -> None:
     @inline
     def keys_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
         given = _store_of(op)
-        return page_address(batch, t, cell // PAGE) + given.page_offset + g * key_bytes(given.head_dim)
+        page = page_address(batch, given.kv_group, t, cell // PAGE)
+        return page + given.page_offset + g * key_bytes(given.key_dim)
 
     @inline
     def values_at(op: int, batch: int, t: int, g: int, cell: int) -> int:
         given = _store_of(op)
-        return keys_at(op, batch, t, given.kv_heads, cell) + g * value_bytes(head_width(given.head_dim))
+        return keys_at(op, batch, t, given.kv_heads, cell) + g * value_bytes(head_width(given.value_dim))
+
+    @inline
+    def own_cell(batch: int, t: int) -> int:
+        return int(load_i32(batch_of(batch).cells + 4 * t))
 
     @inline
     def prefetch_key(op: int, batch: int, t: int, g: int) -> None:
         """Prefetch the cache lines of a key: each of its elements lies in another line."""
         cell, keys = own_cell(batch, t), keys_at(op, batch, t, g, own_cell(batch, t))
         step = element * PAGE
-        count = (key_bytes(_store_of(op).head_dim) + step - 1) // step
+        count = (key_bytes(_store_of(op).key_dim) + step - 1) // step
         prefetch_lines(keys + element * (cell % PAGE), count, step)
+
+    @inline
+    def store(op: int, batch: int, t: int, g: int, scratch: int) -> None:
+        """Rotate the key of KV head g of row t, and write key and value to the row's cell."""
+        given, cell = _store_of(op), own_cell(batch, t)
+        key = given.k + t * given.k_bytes + 4 * g * given.key_dim
+        value = given.v + t * given.v_bytes + 4 * g * given.value_dim
+        _rotate_head(op, batch, t, key)
+        write_key(key, cell % PAGE, given.key_dim, keys_at(op, batch, t, g, cell), scratch)
+        write_value(value, cell % PAGE, given.value_dim, values_at(op, batch, t, g, cell), scratch)
 
     @kernel(f"rope_store_{name}")
     def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         """Rotate q and k, and write k and v to their pages. Arguments: RopeStoreOp; a unit is a KV head of a row."""
         given = _store_of(op)
-        kv_heads, head_dim, rope_dim, rope_type = given.kv_heads, given.head_dim, given.rope_dim, given.rope_type
-        group = given.heads // kv_heads
-        for unit in range(first, last):
-            prefetch_key(op, batch, unit // kv_heads, unit % kv_heads)
+        kv_heads, writes = given.kv_heads, given.k != 0
+        if writes:
+            for unit in range(first, last):
+                prefetch_key(op, batch, unit // kv_heads, unit % kv_heads)
         for unit in range(first, last):
             t, g = unit // kv_heads, unit % kv_heads
-            cell = own_cell(batch, t)
-            cos_sin = batch_of(batch).cos_sin + cell * rope_dim * 4
-            for h in range(g * group, (g + 1) * group):
-                rotate(given.q + t * given.q_bytes + 4 * h * head_dim, cos_sin, rope_dim, rope_type)
-            at = t * given.kv_bytes + 4 * g * head_dim
-            key, value = given.k + at, given.v + at
-            rotate(key, cos_sin, rope_dim, rope_type)
-            write_key(key, cell % PAGE, head_dim, keys_at(op, batch, t, g, cell), scratch)
-            write_value(value, cell % PAGE, head_dim, values_at(op, batch, t, g, cell), scratch)
+            _rotate_queries(op, batch, t, g)
+            if writes:
+                store(op, batch, t, g, scratch)
 
 
 for _name in _WRITERS:

@@ -26,9 +26,9 @@ def quantize_query(x: int, width: int, q: int) -> None:
 
 
 @inline
-def q8_scores(q: int, stride: int, keys: int, head_dim: int, p: int, next_page: int) -> None:
+def q8_scores(q: int, stride: int, keys: int, key_dim: int, p: int, next_page: int) -> None:
     """Scores, summed by blocks of 32 values; the last block may have 16."""
-    width, n = (head_dim + 15) & ~15, (head_dim + 31) & ~31
+    width, n = (key_dim + 15) & ~15, (key_dim + 31) & ~31
     for j in range(0, PAGE, 16 * KEYS):
         sums = _zero()
         for d in range(0, width, 32):

@@ -7,21 +7,28 @@ query over some cells has `partial_bytes` bytes of float32:
 """
 
 import math
+from typing import Any
 
 import numba as nb
+from llvmlite import ir
+from numba import types
 
 from kquants.activations.exponential import exp2
 from kquants.compiler.decorators import Vector, inline
 from kquants.simd import (
+    F32,
     add_f32,
+    define,
     first_f32,
     fma_f32,
     keep_f32,
+    lanes_below,
     larger_f32,
     largest_f32,
     load_f32,
     load_f32x16,
     mul_f32,
+    splat,
     splat_f32,
     store_f32,
     store_f32x16,
@@ -30,6 +37,7 @@ from kquants.simd import (
     sum_f32,
 )
 
+LOG2_E = nb.float32(math.log2(math.e))
 _MINUS_INFINITY = nb.float32(-math.inf)
 _UNSEEN = nb.float32(-1)
 """The weight of a cell that the query does not see. A weight of 0 would not do: the cell's value may be NaN."""
@@ -44,14 +52,41 @@ def clear(partial: int, width: int) -> None:
     store_f32(partial + 4 * width + 4, nb.float32(0))
 
 
+@define(F32, F32, types.int64, types.int64, types.float32)
+def _between(b: ir.IRBuilder, x: Any, low: Any, high: Any, other: Any) -> Any:
+    """`x` in lanes low … high - 1, `other` in the others."""
+    inside = b.and_(b.not_(lanes_below(b, low)), lanes_below(b, high))
+    return b.select(inside, x, splat(b, other))
+
+
 @inline
-def _largest(p: int, seen: int) -> float:
+def _whole_from(low: int) -> int:
+    """The first whole vector at or behind a cell."""
+    return (low + 15) & ~15
+
+
+@inline
+def _has_part_before(low: int) -> bool:
+    return low % 16 != 0
+
+
+@inline
+def _has_part_behind(low: int, high: int) -> bool:
+    """Whether cells low … high - 1 end with a part of a vector that does not begin before `low`."""
+    return high % 16 != 0 and high - high % 16 >= low
+
+
+@inline
+def _largest(p: int, low: int, high: int) -> float:
     largest = splat_f32(_MINUS_INFINITY)
-    for j in range(0, seen - 15, 16):
+    if _has_part_before(low):
+        j = low - low % 16
+        largest = larger_f32(_between(load_f32x16(p + 4 * j), low - j, high - j, _MINUS_INFINITY), largest)
+    for j in range(_whole_from(low), high - 15, 16):
         largest = larger_f32(load_f32x16(p + 4 * j), largest)
-    if seen % 16 != 0:
-        j = seen - seen % 16
-        largest = larger_f32(keep_f32(load_f32x16(p + 4 * j), seen % 16, _MINUS_INFINITY), largest)
+    if _has_part_behind(low, high):
+        j = high - high % 16
+        largest = larger_f32(keep_f32(load_f32x16(p + 4 * j), high % 16, _MINUS_INFINITY), largest)
     return largest_f32(largest)
 
 
@@ -61,30 +96,40 @@ def _weights(p: int, largest: float) -> Vector:
 
 
 @inline
-def find_largest(p: int, seen: int, state: int) -> None:
-    """Write the largest of the first `seen` scores at p to `state`, ignoring NaN."""
-    store_f32(state, _largest(p, seen))
+def find_largest(p: int, low: int, high: int, state: int) -> None:
+    """Write the largest of the scores low … high - 1 at p to `state`, ignoring NaN."""
+    store_f32(state, _largest(p, low, high))
 
 
 @inline
-def to_weights(p: int, seen: int, cells: int, state: int) -> None:
-    """Turn the scores at p into weights: of `cells` cells that the tile sees, the query sees the first `seen`.
+def to_weights(p: int, low: int, high: int, state: int) -> None:
+    """Turn the scores low … high - 1 at p into weights; the rest of their vectors becomes unseen.
 
     The sum of the weights goes to `state`, after the largest score; a NaN score makes it NaN.
     """
     largest, total = load_f32(state), splat_f32(nb.float32(0))
-    for j in range(0, seen - 15, 16):
+    if _has_part_before(low):
+        j = low - low % 16
+        e = _weights(p + 4 * j, largest)
+        store_f32x16(p + 4 * j, _between(e, low - j, high - j, _UNSEEN))
+        total = add_f32(total, _between(e, low - j, high - j, nb.float32(0)))
+    for j in range(_whole_from(low), high - 15, 16):
         e = _weights(p + 4 * j, largest)
         store_f32x16(p + 4 * j, e)
         total = add_f32(total, e)
-    if seen % 16 != 0:
-        j = seen - seen % 16
+    if _has_part_behind(low, high):
+        j = high - high % 16
         e = _weights(p + 4 * j, largest)
-        store_f32x16(p + 4 * j, keep_f32(e, seen % 16, _UNSEEN))
-        total = add_f32(total, keep_f32(e, seen % 16, nb.float32(0)))
-    for j in range((seen + 15) // 16 * 16, cells, 16):
-        store_f32x16(p + 4 * j, splat_f32(_UNSEEN))
+        store_f32x16(p + 4 * j, keep_f32(e, high % 16, _UNSEEN))
+        total = add_f32(total, keep_f32(e, high % 16, nb.float32(0)))
     store_f32(state + 4, sum_f32(total))
+
+
+@inline
+def hide(p: int, low: int, high: int) -> None:
+    """Make whole vectors of the weights at p unseen, from the one with cell `low` to the one with `high` - 1."""
+    for j in range(low - low % 16, high, 16):
+        store_f32x16(p + 4 * j, splat_f32(_UNSEEN))
 
 
 @inline
@@ -102,8 +147,21 @@ def merge(merged: int, partial: int, width: int) -> None:
 
 
 @inline
-def normalize(merged: int, width: int, head_dim: int, out: int) -> None:
-    """Divide the merged values by the sum of the weights, and write `head_dim` float32 of them to `out`."""
+def merge_sink(merged: int, width: int, sink: float) -> None:
+    """Merge a score, to the base e, whose value is 0."""
+    score = sink * LOG2_E
+    before = load_f32(merged + 4 * width)
+    both = max(before, score)
+    old, new = exp2(splat_f32(before - both)), exp2(splat_f32(score - both))
+    store_f32(merged + 4 * width, both)
+    store_f32(merged + 4 * width + 4, load_f32(merged + 4 * width + 4) * first_f32(old) + first_f32(new))
+    for d in range(0, width, 16):
+        store_f32x16(merged + 4 * d, mul_f32(load_f32x16(merged + 4 * d), old))
+
+
+@inline
+def normalize(merged: int, width: int, value_dim: int, out: int) -> None:
+    """Divide the merged values by the sum of the weights, and write `value_dim` float32 of them to `out`."""
     inverse = splat_f32(nb.float32(1) / load_f32(merged + 4 * width + 4))
-    for d in range(0, head_dim, 16):
-        store_f32x16_part(out + 4 * d, mul_f32(load_f32x16(merged + 4 * d), inverse), head_dim - d)
+    for d in range(0, value_dim, 16):
+        store_f32x16_part(out + 4 * d, mul_f32(load_f32x16(merged + 4 * d), inverse), value_dim - d)

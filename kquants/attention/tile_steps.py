@@ -1,32 +1,32 @@
 """What a tile of queries does with a KV block: scores with all its keys, weights, the sum of the weighted values."""
 
-import math
 from typing import Any, NamedTuple
 
-import numba as nb
-
+from kquants.attention.float_pages import SeenCells
 from kquants.attention.micro_tile import DECODE_QUERIES
 from kquants.attention.page_readers import PageOps, PageReader
 from kquants.attention.pages import head_width, page_address
 from kquants.attention.query_tile import (
-    KV_BLOCK,
     QueryTile,
     attention_of,
     buffer_at,
-    cells_seen,
     is_prefill_sized,
+    note_ranges,
     partial_at,
     partial_length,
+    query_at,
     round_up_to_micro_tile,
+    seen_by_all,
+    seen_by_any,
+    seen_from,
+    seen_to,
     weights_at,
 )
-from kquants.attention.softmax import clear, find_largest, to_weights
+from kquants.attention.softmax import LOG2_E, clear, find_largest, hide, to_weights
 from kquants.compiler.decorators import inline
-from kquants.kv_layout import KV_BLOCK_PAGES, PAGE, PageSizes
+from kquants.kv_layout import KV_BLOCK, KV_BLOCK_PAGES, PAGE, PageSizes
 from kquants.simd import load_f32x16_part, mul_f32, splat_f32, store_f32x16
 from kquants.threadpool.interpreter import batch_row
-
-_LOG2_E = nb.float32(math.log2(math.e))
 
 
 class TileSteps(NamedTuple):
@@ -39,28 +39,53 @@ class TileSteps(NamedTuple):
     keys_at: Any
 
 
+@inline
+def _seen_cells(tile: QueryTile, i: int, stop: int, start: int) -> SeenCells:
+    """What queries i … stop - 1 see of the page whose first cell is `start`."""
+    first, end = seen_by_any(tile, i, stop, start, PAGE)
+    all_from, all_to = seen_by_all(tile, i, stop, start, PAGE)
+    if all_from >= all_to:
+        all_from, all_to = end, end
+    return SeenCells(first, all_from, all_to, end)
+
+
 def _define_passes(ops: PageOps) -> tuple[Any, Any]:
-    """`score(tile, j, keys, head_dim, next_page)` with page j of a KV block, and
-    `add(tile, start, j, values, width, next_page)` of its values; `start` is the block's first cell."""
+    """`score(tile, j, keys, key_dim, next_page)` with page j of a KV block, and
+    `add(tile, start, j, values, next_page)` of its values; `start` is the block's first cell."""
     page_scores, add_page_values, scores_queries, values_queries = ops
 
     @inline
-    def score(tile: QueryTile, j: int, keys: int, head_dim: int, next_page: int) -> None:
-        width = head_width(head_dim)
-        for i in range(0, round_up_to_micro_tile(tile.rows * tile.heads), scores_queries):
-            q, p = tile.scratch + 4 * width * i, weights_at(tile, width, i) + 4 * PAGE * j
-            page_scores(q, 4 * width, keys, head_dim, p, next_page)
+    def score(tile: QueryTile, j: int, keys: int, key_dim: int, next_page: int) -> None:
+        for i in range(0, tile.rows * tile.heads, scores_queries):
+            p = weights_at(tile, i) + 4 * PAGE * j
+            page_scores(query_at(tile, i), 4 * tile.key_width, keys, key_dim, p, next_page)
 
     @inline
-    def add(tile: QueryTile, start: int, j: int, values: int, width: int, next_page: int) -> None:
-        queries = tile.rows * tile.heads
+    def add(tile: QueryTile, start: int, j: int, values: int, next_page: int) -> None:
+        queries, width = tile.rows * tile.heads, tile.value_width
         for i in range(0, queries, values_queries):
-            seen = cells_seen(tile, i, start + PAGE * j, PAGE)
-            cells = cells_seen(tile, min(i + values_queries, queries) - 1, start + PAGE * j, PAGE)
-            p, to = weights_at(tile, width, i) + 4 * PAGE * j, partial_at(tile, width, i)
-            add_page_values(p, seen, cells, values, width, to, partial_length(width), next_page)
+            seen = _seen_cells(tile, i, min(i + values_queries, queries), start + PAGE * j)
+            p, to = weights_at(tile, i) + 4 * PAGE * j, partial_at(tile, i)
+            add_page_values(p, seen, values, width, to, partial_length(width), next_page)
 
     return score, add
+
+
+@inline
+def _weigh_block(tile: QueryTile, start: int) -> None:
+    """Turn the scores of a KV block, whose first cell is `start`, into weights, for all queries."""
+    queries = tile.rows * tile.heads
+    low, high = max(0, tile.first - start), min(KV_BLOCK, tile.end - start)
+    for first in range(0, queries, DECODE_QUERIES):
+        last = min(first + DECODE_QUERIES, queries)
+        for i in range(first, last):
+            seen, end = seen_from(tile, i, start, KV_BLOCK), seen_to(tile, i, start, KV_BLOCK)
+            find_largest(weights_at(tile, i), seen, end, partial_at(tile, i) + 4 * tile.value_width)
+        for i in range(first, last):
+            p, seen, end = weights_at(tile, i), seen_from(tile, i, start, KV_BLOCK), seen_to(tile, i, start, KV_BLOCK)
+            to_weights(p, seen, end, partial_at(tile, i) + 4 * tile.value_width)
+            hide(p, low, seen & ~15)
+            hide(p, (end + 15) & ~15, high)
 
 
 def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
@@ -72,82 +97,67 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
     @inline
     def load_queries(op: int, batch: int, tile: QueryTile) -> None:
         """Gather the queries, times scale and log2 e, and fill up the last micro-tile with zeros."""
-        given = attention_of(op)
-        head_dim, width = given.head_dim, head_width(given.head_dim)
-        buffer = buffer_at(tile, width)
-        scale = splat_f32(given.scale * _LOG2_E)
+        given, key_dim, buffer = attention_of(op), attention_of(op).key_dim, buffer_at(tile)
+        note_ranges(op, batch, tile)
+        scale = splat_f32(given.scale * LOG2_E)
         queries = tile.rows * tile.heads
         for i in range(round_up_to_micro_tile(queries)):
             row = batch_row(op, batch, tile.t + min(i, queries - 1) // tile.heads)
-            x = given.q + row * given.q_bytes + 4 * (tile.h + i % tile.heads) * head_dim
-            for d in range(0, width + 16, 16):
-                x_part = load_f32x16_part(x + 4 * d, head_dim - d if i < queries else 0)
+            x = given.q + row * given.q_bytes + 4 * (tile.h + i % tile.heads) * key_dim
+            for d in range(0, tile.key_width + 16, 16):
+                x_part = load_f32x16_part(x + 4 * d, key_dim - d if i < queries else 0)
                 store_f32x16(buffer + 4 * d, mul_f32(x_part, scale))
-            load_query(buffer, width, tile.scratch + 4 * width * i)
+            load_query(buffer, tile.key_width, query_at(tile, i))
 
     @inline
     def keys_at(op: int, batch: int, t: int, g: int, page: int) -> int:
         given = attention_of(op)
-        return page_address(batch, batch_row(op, batch, t), page) + given.page_offset + g * key_bytes(given.head_dim)
+        address = page_address(batch, given.kv_group, batch_row(op, batch, t), page)
+        return address + given.page_offset + g * key_bytes(given.key_dim)
 
     @inline
     def values_at(op: int, batch: int, t: int, g: int, page: int) -> int:
         given = attention_of(op)
-        return keys_at(op, batch, t, given.kv_heads, page) + g * value_bytes(head_width(given.head_dim))
+        return keys_at(op, batch, t, given.kv_heads, page) + g * value_bytes(head_width(given.value_dim))
 
     @inline
     def score_page(op: int, tile: QueryTile, j: int, keys: int, next_page: int) -> None:
         """Scores of all queries with page j of a KV block."""
-        head_dim = attention_of(op).head_dim
+        key_dim = attention_of(op).key_dim
         if is_prefill_sized(tile.rows * tile.heads):
-            keys = convert_keys(keys, head_dim, buffer_at(tile, head_width(head_dim)), next_page)
-            score_many(tile, j, keys, head_dim, keys)
+            keys = convert_keys(keys, key_dim, buffer_at(tile), next_page)
+            score_many(tile, j, keys, key_dim, keys)
         else:
-            score_few(tile, j, keys, head_dim, next_page)
+            score_few(tile, j, keys, key_dim, next_page)
 
     @inline
-    def weigh(op: int, tile: QueryTile, first: int, start: int, cells: int) -> None:
-        """Turn the scores of DECODE_QUERIES queries, from `first` on, into weights."""
-        width = head_width(attention_of(op).head_dim)
-        last = min(first + DECODE_QUERIES, tile.rows * tile.heads)
-        for i in range(first, last):
-            seen = cells_seen(tile, i, start, KV_BLOCK)
-            find_largest(weights_at(tile, width, i), seen, partial_at(tile, width, i) + 4 * width)
-        for i in range(first, last):
-            seen = cells_seen(tile, i, start, KV_BLOCK)
-            to_weights(weights_at(tile, width, i), seen, cells, partial_at(tile, width, i) + 4 * width)
-
-    @inline
-    def add_page(op: int, tile: QueryTile, start: int, j: int, values: int, next_page: int) -> None:
+    def add_page(tile: QueryTile, start: int, j: int, values: int, next_page: int) -> None:
         """Add the weighted values of page j of the KV block whose first cell is `start`."""
-        width = head_width(attention_of(op).head_dim)
         if is_prefill_sized(tile.rows * tile.heads):
-            values = convert_values(values, width, buffer_at(tile, width), next_page)
-            add_many(tile, start, j, values, width, values)
+            values = convert_values(values, tile.value_width, buffer_at(tile), next_page)
+            add_many(tile, start, j, values, values)
         else:
-            add_few(tile, start, j, values, width, next_page)
+            add_few(tile, start, j, values, next_page)
 
     @inline
     def attend_block(op: int, batch: int, tile: QueryTile, block: int, next_page: int) -> None:
         """Write the partial results of a KV block; `next_page` is what is read after it."""
-        queries, first, start = tile.rows * tile.heads, block * KV_BLOCK_PAGES, block * KV_BLOCK
-        cells = cells_seen(tile, queries - 1, start, KV_BLOCK)
-        pages = (cells + PAGE - 1) // PAGE
-        for j in range(pages):
-            keys = keys_at(op, batch, tile.t, tile.g, first + j)
-            if j + 1 < pages:
-                following = keys_at(op, batch, tile.t, tile.g, first + j + 1)
+        start, before = block * KV_BLOCK, block * KV_BLOCK_PAGES
+        first = max(0, tile.first // PAGE - before)
+        end = min(KV_BLOCK_PAGES, (tile.end + PAGE - 1) // PAGE - before)
+        for j in range(first, end):
+            keys = keys_at(op, batch, tile.t, tile.g, before + j)
+            if j + 1 < end:
+                following = keys_at(op, batch, tile.t, tile.g, before + j + 1)
             else:
-                following = values_at(op, batch, tile.t, tile.g, first)
+                following = values_at(op, batch, tile.t, tile.g, before + first)
             score_page(op, tile, j, keys, following)
-        width = head_width(attention_of(op).head_dim)
-        for i in range(round_up_to_micro_tile(queries)):
-            clear(partial_at(tile, width, i), width)
-        for i in range(0, queries, DECODE_QUERIES):
-            weigh(op, tile, i, start, cells)
-        for j in range(pages):
-            values = values_at(op, batch, tile.t, tile.g, first + j)
-            following = values_at(op, batch, tile.t, tile.g, first + j + 1) if j + 1 < pages else next_page
-            add_page(op, tile, start, j, values, following)
+        for i in range(round_up_to_micro_tile(tile.rows * tile.heads)):
+            clear(partial_at(tile, i), tile.value_width)
+        _weigh_block(tile, start)
+        for j in range(first, end):
+            values = values_at(op, batch, tile.t, tile.g, before + j)
+            following = values_at(op, batch, tile.t, tile.g, before + j + 1) if j + 1 < end else next_page
+            add_page(tile, start, j, values, following)
 
     return TileSteps(load_queries, attend_block, keys_at)

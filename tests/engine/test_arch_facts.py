@@ -23,8 +23,12 @@ OF_LLAMA = {
     "tie_word_embeddings": False,
 }
 """What the converter assumes where a class has no default of its own."""
-OLD_NAMES = {"StableLMEpochForCausalLM": "StableLmForCausalLM", "Ernie4_5_ForCausalLM": "Ernie4_5ForCausalLM"}
-"""Names of classes in published files that transformers does not have, and those of the same models that it has."""
+SAME_TEXT_MODEL = {
+    "StableLMEpochForCausalLM": "StableLmForCausalLM",
+    "Ernie4_5_ForCausalLM": "Ernie4_5ForCausalLM",
+    "Mistral3ForConditionalGeneration": "MistralForCausalLM",
+}
+"""Classes that transformers does not have or whose text model has a class of its own, and those of these models."""
 OLD_KEYS = {"norm_eps": "layer_norm_eps", "rope_pct": "partial_rotary_factor"}
 
 
@@ -74,7 +78,7 @@ def config_of(name: str) -> Mapping[str, Any]:
     """The configuration of a class of transformers with its defaults, with RoPE as older versions have it."""
     import transformers
 
-    stem = OLD_NAMES.get(name, name).removesuffix("ForCausalLM").removesuffix("ForConditionalGeneration")
+    stem = SAME_TEXT_MODEL.get(name, name).removesuffix("ForCausalLM").removesuffix("ForConditionalGeneration")
     kind = next(k for k in (f"{stem}TextConfig", f"{stem}Config") if hasattr(transformers, k))
     values: dict[str, Any] = getattr(transformers, kind)().get_text_config().to_dict()
     rope = values["rope_parameters"]

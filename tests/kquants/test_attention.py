@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from kquants.kv_layout import (
-    MAX_KV_SPLITS,
-    MAX_PARTIALS,
-    MAX_SPLIT_ROWS,
+    ATTENTION_UNITS,
+    ATTENTION_UNITS_PER_ROW,
+    MERGE_UNITS,
     QUERY_TILE,
-    attention_scratch,
+    max_partials,
     padded_head_dim,
     partial_bytes,
 )
@@ -25,16 +25,18 @@ def attend(
     q: Array,
     scale: float,
     wanted: list[int] | None = None,
+    threads: int = 2,
+    chunk: int = 1,
 ) -> Array:
     """The kernel's result for queries [row, head, head_dim], in the same shape; checks that it wrote nothing else.
 
     With `wanted` it works on these rows alone, and the result has no others.
     """
-    rows, width = Rows(pages, tables, visible, outputs=wanted), shape.heads * shape.head_dim
+    rows, width = Rows(pages, tables, visible, outputs=wanted), shape.heads * shape.key_dim
     queries = np.hstack([q.reshape(len(q), width), np.full((len(q), EXTRA), np.nan, F32)])
     n, outputs = (len(q), False) if wanted is None else (len(wanted), True)
     out = guarded((n, width + EXTRA), F32)
-    parts = guarded((MAX_PARTIALS, shape.heads, partial_bytes(padded_head_dim(shape.head_dim))), np.uint8)
+    parts = guarded((max_partials(0), shape.heads, partial_bytes(padded_head_dim(shape.value_dim))), np.uint8)
     arguments = AttentionOp(
         q=queries,
         q_bytes=queries[0].nbytes,
@@ -42,15 +44,21 @@ def attend(
         out_bytes=out[0].nbytes,
         heads=shape.heads,
         kv_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
+        key_dim=shape.key_dim,
+        value_dim=shape.value_dim,
+        kv_group=1,
         page_offset=shape.layer_bytes,
+        window=0,
         scale=scale,
+        soft_cap=0.0,
+        sinks=0,
         partials=parts,
+        max_partials=len(parts),
     )
-    scratch = attention_scratch(shape.head_dim)
-    op, merge = (op_record(name, arguments, outputs=outputs) for name in (f"attention_{shape.kv}", "attention_merge"))
-    run_op(op, rows.record, (MAX_KV_SPLITS + n) * shape.kv_heads, scratch)
-    run_op(merge, rows.record, MAX_SPLIT_ROWS * shape.kv_heads, scratch)
+    op = op_record(f"attention_{shape.kv}", arguments, ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW, outputs)
+    merge = op_record("attention_merge", arguments, MERGE_UNITS, outputs=outputs)
+    run_op(op, rows.record, ATTENTION_UNITS + n * ATTENTION_UNITS_PER_ROW, shape.scratch, chunk, threads)
+    run_op(merge, rows.record, MERGE_UNITS, shape.scratch, chunk, threads)
     assert same_bits(out[:, width:].copy(), guarded((n, EXTRA), F32)), "wrote past the row"
     result: Array = out[:, :width].reshape(n, *q.shape[1:]).copy()
     return result
@@ -79,7 +87,7 @@ SHAPES = [
 
 def some_cells(rng: np.random.Generator, shape: Shape, cells: int) -> tuple[Array, Array]:
     """Keys and values that the page type holds exactly, [cells, kv head, head_dim]."""
-    size = (cells, shape.kv_heads, shape.head_dim)
+    size = (cells, shape.kv_heads, shape.key_dim)
     k, v = (rng.standard_normal(size) for _ in range(2))
     if shape.kv != "q8_0":
         return k.astype(TYPES[shape.kv]), v.astype(TYPES[shape.kv])
@@ -95,9 +103,9 @@ def seen_by(shape: Shape, q: Array, scale: float) -> Array:
     if shape.kv != "q8_0":
         return q
     factor = F32(F32(scale) * F32(np.log2(np.e)))
-    ints, scales = quantized(q * factor, padded_head_dim(shape.head_dim))
+    ints, scales = quantized(q * factor, padded_head_dim(shape.key_dim))
     exact = ints.astype(np.float64) * np.repeat(scales, 32, axis=-1)[..., : ints.shape[-1]]
-    result: Array = exact[..., : shape.head_dim] / (np.log2(np.e) * float(F32(scale)))
+    result: Array = exact[..., : shape.key_dim] / (np.log2(np.e) * float(F32(scale)))
     return result
 
 
@@ -105,14 +113,14 @@ def seen_by(shape: Shape, q: Array, scale: float) -> Array:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_attention_is_softmax_over_the_visible_cells(shape: Shape, fill: int) -> None:
     # Memory that no row sees, such as the tails of pages and other layers, holds NaN, 0 or 5e36.
-    rng = np.random.default_rng(shape.head_dim)
+    rng = np.random.default_rng(shape.key_dim)
     pages = Pages(shape, 9, fill)
     tables = [[8], [3], [0], [5, 1], [7, 2, 6]]
     cells = [some_cells(rng, shape, n) for n in VISIBLE]
     for table, (k, v) in zip(tables, cells, strict=True):
         pages.put(table, k, v)
-    q = rng.standard_normal((len(VISIBLE), shape.heads, shape.head_dim)).astype(F32)
-    scale = shape.head_dim**-0.5
+    q = rng.standard_normal((len(VISIBLE), shape.heads, shape.key_dim)).astype(F32)
+    scale = shape.key_dim**-0.5
     result, seen = attend(shape, pages, tables, VISIBLE, q, scale), seen_by(shape, q, scale)
     for row, (k, v) in enumerate(cells):
         exact = softmax_attention(shape, seen[row], k, v, float(F32(scale)))
@@ -191,7 +199,7 @@ def test_split_kv_gives_the_same_bits(heads: int, kv_heads: int, head_dim: int, 
         )
         alone = attend(shape, pages, tables[row : row + 1], [n], q[row : row + 1], scale)
         assert same_bits(alone[0], together[row]), f"row {row}, {n} cells"
-    more = MAX_SPLIT_ROWS + 1 - len(visible)
+    more = 17 - len(visible)
     wanted = [0, 1, 3, 8, 9]
     some = attend(shape, pages, tables, visible, q, scale, wanted)
     assert same_bits(some, together[wanted]), "rows whose logits are wanted, alone"
@@ -250,11 +258,11 @@ def test_q8_0_pages_show_what_is_not_finite(at: str, bad: float) -> None:
     """A block with such a value has no scale: all of its values are NaN, and so is the result of rows that see them."""
     shape, table = Shape(1, 1, 64, "q8_0"), [0, 1]
     pages, (k, v) = Pages(shape, 2, 0), some_cells(np.random.default_rng(4), shape, 66)
-    rows = Rows(pages, [table] * 66, [*range(1, 67)], np.array([[[1, 0]]] * 66, F32))
+    rows = Rows(pages, [table] * 66, [*range(1, 67)], position_tables=[np.array([[[1, 0]]] * 66, F32)])
     (k if at == "key" else v)[65, 0, 40] = bad
     q, x, y = np.zeros((66, 64), F32), k[:, 0].copy(), v[:, 0].copy()
     op = store_record(shape, q, x, y, rope_dim=2)
-    run_op(op, rows.record, 66, attention_scratch(64))
+    run_op(op, rows.record, 66, shape.scratch)
     result = attend(shape, pages, [table] * 2, [65, 66], np.ones((2, 1, 64), F32), 1.0)[:, 0]
     assert np.isfinite(result[0]).all()
     assert np.isnan(result[1]).tolist() == [at == "key" or d >= 32 for d in range(64)]

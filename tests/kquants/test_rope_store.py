@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kquants.kv_layout import PAGE, attention_scratch
+from kquants.kv_layout import PAGE
 from kquants.records import ROPE_NEOX, ROPE_NORM
 from support.kernels import GUARD, Array, run_op, same_bits
 from support.kv_pages import EXTRA, F32, KINDS, Pages, Rows, Shape, store_record
@@ -37,20 +37,20 @@ def rope_store(shape: Shape, rope_dim: int, rope_type: int, tables: list[list[in
     rng, n = np.random.default_rng(rope_dim), len(positions)
     table = np.arange(1 + max(positions))[:, None] * 100.0 ** (-2 * np.arange(rope_dim // 2) / rope_dim)
     angles, cos_sin = table[positions], np.stack([np.cos(table), np.sin(table)], axis=-1).astype(F32)
-    q = rng.standard_normal((n, shape.heads * shape.head_dim + EXTRA)).astype(F32)
-    k, v = (rng.standard_normal((n, shape.kv_heads * shape.head_dim + EXTRA)).astype(F32) for _ in range(2))
+    q = rng.standard_normal((n, shape.heads * shape.key_dim + EXTRA)).astype(F32)
+    k, v = (rng.standard_normal((n, shape.kv_heads * shape.key_dim + EXTRA)).astype(F32) for _ in range(2))
     before = [x.copy() for x in (q, k, v)]
     pages = Pages(shape, 1 + max(page for table in tables for page in table))
-    rows = Rows(pages, tables, [p + 1 for p in positions], cos_sin)
+    rows = Rows(pages, tables, [p + 1 for p in positions], position_tables=[cos_sin])
     op = store_record(shape, q, k, v, rope_dim, rope_type)
-    run_op(op, rows.record, n * shape.kv_heads, attention_scratch(shape.head_dim))
+    run_op(op, rows.record, n * shape.kv_heads, shape.scratch)
     for x, was, heads in zip((q, k, v), before, (shape.heads, shape.kv_heads, 0), strict=True):
-        width = heads * shape.head_dim
+        width = heads * shape.key_dim
         assert same_bits(x[:, width:].copy(), was[:, width:].copy()), "wrote past the row"
-        wanted = rotated(was[:, :width].reshape(n, heads, shape.head_dim), angles, rope_type).reshape(n, width)
+        wanted = rotated(was[:, :width].reshape(n, heads, shape.key_dim), angles, rope_type).reshape(n, width)
         # Angles, cosine and sine are rounded once, the products once and their sum once, at magnitudes up to 6.
         assert np.abs(x[:, :width] - wanted).max(initial=0) < 1e-6
-    q, k, v = (x[:, :-EXTRA].reshape(n, -1, shape.head_dim) for x in (q, k, v))
+    q, k, v = (x[:, :-EXTRA].reshape(n, -1, shape.key_dim) for x in (q, k, v))
     return Stored(q, k, v, pages)
 
 
@@ -76,7 +76,7 @@ def test_values_round_to_half_as_numpy_rounds(value: float) -> None:
     shape = Shape(1, 1, 8, "f16")
     pages, q = Pages(shape, 1), np.zeros((1, 8), F32)
     k, v = np.full((1, 8), value, F32), np.full((1, 8), value, F32)
-    rows = Rows(pages, [[0]], [1], np.array([[[1, 0]]], F32))
+    rows = Rows(pages, [[0]], [1], position_tables=[np.array([[[1, 0]]], F32)])
     op = store_record(shape, q, k, v, rope_dim=2)
     run_op(op, rows.record, 1)
     with np.errstate(over="ignore"):

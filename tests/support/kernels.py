@@ -17,7 +17,7 @@ from kquants import FORMATS, jit
 from kquants.compiler.kernel_names import KERNELS_BY_MODULE
 from kquants.ggml import NAMED_TYPES, GGMLType
 from kquants.kv_layout import PAGE_SIZES
-from kquants.layout import PREPARED, SHARE_BYTES
+from kquants.layout import PREPARED, SHARE_BYTES, THREADS
 from kquants.records import Arguments, BatchRecord, OpHeader, record_of_op
 
 KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
@@ -99,11 +99,22 @@ def batch_record(rows: int, outputs: int = 0, **parts: Array) -> NDArray[np.int6
     return np.array(BatchRecord(rows, outputs, **{name: a.ctypes.data for name, a in parts.items()}), np.int64)
 
 
-def run_op(op: NDArray[np.int64], batch: NDArray[np.int64], units: int, scratch_bytes: int = 0, chunk: int = 1) -> None:
-    """All units of an op in this thread, `chunk` at once, from the last to the first: no chunk may need another."""
+def run_op(
+    op: NDArray[np.int64],
+    batch: NDArray[np.int64],
+    units: int,
+    scratch_bytes: int = 0,
+    chunk: int = 1,
+    threads: int = 1,
+) -> None:
+    """All units of an op in this thread, `chunk` at once, from the last to the first: no chunk may need another.
+
+    Kernels see a job of `threads` threads.
+    """
     scratch = fenced(np.full(scratch_bytes + 64, GUARD, np.uint8))
     if scratch_bytes >= SHARE_BYTES:
         scratch[PREPARED : PREPARED + 8] = 0
+        scratch[THREADS : THREADS + 8].view(np.int64)[:] = threads
     for first in reversed(range(0, units, chunk)):
         last = min(first + chunk, units)
         call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, first, last, scratch.ctypes.data)

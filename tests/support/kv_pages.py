@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kquants.kv_layout import PAGE, layer_page_bytes, padded_head_dim
-from kquants.records import ROPE_NORM, RopeStoreOp
+from kquants.kv_layout import PAGE, PAGE_SIZES, attention_scratch, layer_page_bytes, padded_head_dim
+from kquants.records import ROPE_NORM, BatchRecord, RopeStoreOp
 from kquants.simd.dot4 import SIGNED_OFFSET
 from support.kernels import Array, batch_record, op_record
 
@@ -22,34 +22,48 @@ EXTRA = 8
 class Shape:
     heads: int
     kv_heads: int
-    head_dim: int
+    key_dim: int
     kv: str
+    value_dim: int = 0
+    """0: that of keys."""
+
+    def __post_init__(self) -> None:
+        self.value_dim = self.value_dim or self.key_dim
 
     @property
     def layer_bytes(self) -> int:
-        return layer_page_bytes(self.kv_heads, self.head_dim, self.kv)
+        return layer_page_bytes(self.kv_heads, self.key_dim, self.value_dim, self.kv)
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch that its kernels need."""
+        return attention_scratch(self.key_dim, self.value_dim)
 
 
 class Pages:
-    """KV pages of three layers, of which the second is used; all bytes are `fill` (0xFF: every value is NaN)."""
+    """KV pages of three layers, of which the second is used; all bytes are `fill` (0xFF: every value is NaN).
+
+    The pages are those of the second of two KV groups.
+    """
 
     def __init__(self, shape: Shape, count: int, fill: int = 0xFF) -> None:
         self.shape = shape
         self.memory = np.full((count, 3 * shape.layer_bytes), fill, np.uint8)
         self.addresses = np.array([page.ctypes.data for page in self.memory], np.int64)
+        self.groups = np.array([0, self.addresses.ctypes.data], np.int64)
 
     @property
     def keys(self) -> Array:
-        """Keys of the second layer, [page, kv head, head_dim, PAGE]: a view."""
+        """Keys of the second layer, [page, kv head, key_dim, PAGE]: a view."""
         s = self.shape
-        return self._layer()[:, : s.kv_heads * s.head_dim * PAGE].reshape(-1, s.kv_heads, s.head_dim, PAGE)
+        return self._layer()[:, : s.kv_heads * s.key_dim * PAGE].reshape(-1, s.kv_heads, s.key_dim, PAGE)
 
     @property
     def values(self) -> Array:
-        """Values of the second layer, [page, kv head, PAGE, padded head_dim]: a view."""
+        """Values of the second layer, [page, kv head, PAGE, padded value_dim]: a view."""
         s = self.shape
-        return self._layer()[:, s.kv_heads * s.head_dim * PAGE :].reshape(
-            -1, s.kv_heads, PAGE, padded_head_dim(s.head_dim)
+        return self._layer()[:, s.kv_heads * s.key_dim * PAGE :].reshape(
+            -1, s.kv_heads, PAGE, padded_head_dim(s.value_dim)
         )
 
     def _layer(self) -> Array:
@@ -58,31 +72,40 @@ class Pages:
         return layer
 
     def put(self, table: list[int], keys: Array, values: Array) -> None:
-        """Write keys and values [cells, kv head, head_dim] into the pages of a sequence."""
+        """Write keys and values [cells, kv head, size of a head] into the pages of a sequence that it has."""
         for cell, (k, v) in enumerate(zip(keys, values, strict=True)):
-            self.write(table[cell // PAGE], cell % PAGE, k, v)
+            if table[cell // PAGE] >= 0:
+                self.write(table[cell // PAGE], cell % PAGE, k, v)
 
     def write(self, page: int, at: int, k: Array, v: Array) -> None:
-        """Write a key and a value [kv head, head_dim] into a cell."""
+        """Write a key and a value [kv head, size of a head] into a cell."""
         if self.shape.kv == "q8_0":
             self._write_q8(page, at, k, v)
         else:
             self.keys[page, :, :, at] = k
             self.values[page, :, at] = 0
-            self.values[page, :, at, : self.shape.head_dim] = v
+            self.values[page, :, at, : self.shape.value_dim] = v
 
     def _write_q8(self, page: int, at: int, k: Array, v: Array) -> None:
-        s = self.shape
-        width, blocks = padded_head_dim(s.head_dim), -(-s.head_dim // 32)
-        heads = self.memory[page, s.layer_bytes : 2 * s.layer_bytes].reshape(2, s.kv_heads, -1)
-        ints, scales = heads[..., : width * PAGE], heads[..., width * PAGE :].view(np.float16)
-        wanted = [quantized(x, width) for x in (k, v)]
-        ints[0].reshape(-1, width // 4, PAGE, 4)[:, :, at] = wanted[0][0].view(np.uint8).reshape(
-            -1, width // 4, 4
-        ) + np.uint8(SIGNED_OFFSET)
-        ints[1].reshape(-1, PAGE, width)[:, at] = wanted[1][0].view(np.uint8)
-        scales[0].reshape(-1, blocks, PAGE)[:, :, at] = wanted[0][1]
-        scales[1].reshape(-1, PAGE, blocks)[:, at] = wanted[1][1]
+        s, memory = self.shape, self.memory[page]
+        layer = memory[self.shape.layer_bytes : 2 * self.shape.layer_bytes]
+        key_bytes = s.kv_heads * PAGE_SIZES[s.kv].key_bytes(s.key_dim)
+        (k_ints, k_scales), (v_ints, v_scales) = (
+            quantized(x, padded_head_dim(x.shape[-1])) for x in (k.astype(F32), v.astype(F32))
+        )
+        ints, scales = _q8_parts(layer[:key_bytes], s.kv_heads, padded_head_dim(s.key_dim))
+        fours = k_ints.view(np.uint8).reshape(s.kv_heads, -1, 4) + np.uint8(SIGNED_OFFSET)
+        ints.reshape(s.kv_heads, -1, PAGE, 4)[:, :, at] = fours
+        scales.reshape(s.kv_heads, -1, PAGE)[:, :, at] = k_scales
+        ints, scales = _q8_parts(layer[key_bytes:], s.kv_heads, padded_head_dim(s.value_dim))
+        ints.reshape(s.kv_heads, PAGE, -1)[:, at] = v_ints.view(np.uint8)
+        scales.reshape(s.kv_heads, PAGE, -1)[:, at] = v_scales
+
+
+def _q8_parts(memory: Array, kv_heads: int, width: int) -> tuple[Array, Array]:
+    """The bytes and the scales of each KV head: views."""
+    heads = memory.reshape(kv_heads, -1)
+    return heads[:, : width * PAGE], heads[:, width * PAGE :].view(np.float16)
 
 
 def quantized(x: Array, width: int) -> tuple[Array, Array]:
@@ -96,10 +119,11 @@ def quantized(x: Array, width: int) -> tuple[Array, Array]:
 
 
 class Rows:
-    """A batch of rows of several sequences: for each row the page table and the cells that it sees.
+    """A batch of rows of several sequences: for each row the page table, and the end of the cells that it sees.
 
-    `outputs` are those whose logits are wanted. Rows of one sequence have one list for a table: kernels tell sequences
-    by the address of the table.
+    A row sees cells from its `first` on, or all. `cells` are those that rows write, or the last that each sees, and
+    `positions` those of rows in their sequences, or their cells. `outputs` are rows whose logits are wanted.
+    Consecutive rows are a segment where one list is the table of both.
     """
 
     def __init__(
@@ -107,35 +131,58 @@ class Rows:
         pages: Pages,
         tables: list[list[int]],
         visible: list[int],
-        cos_sin: Array | None = None,
+        first: list[int] | None = None,
+        cells: list[int] | None = None,
+        positions: list[int] | None = None,
+        position_tables: list[Array] | None = None,
         outputs: list[int] | None = None,
     ) -> None:
-        self.kept = {id(table): np.array(table, np.int32) for table in tables}
+        n, given = len(visible), [] if position_tables is None else position_tables
+        self.kept = ({id(table): np.array(table, np.int32) for table in tables}, given)
+        begins = [t for t in range(n) if t == 0 or tables[t] is not tables[t - 1]]
+        own = [end - 1 for end in visible] if cells is None else cells
+        row_tables = [self.kept[0][id(table)].ctypes.data for table in tables]
         self.parts: dict[str, Array] = {
-            "page_tables": np.array([self.kept[id(table)].ctypes.data for table in tables], np.int64),
+            "segment_rows": np.array([*begins, n], np.int32),
+            "page_tables": np.array([*[0] * n, *row_tables], np.int64),
             "visible": np.array(visible, np.int32),
-            "cos_sin": np.zeros(1, F32) if cos_sin is None else cos_sin,
-            "pages": pages.addresses,
+            "first": np.array([0] * n if first is None else first, np.int32),
+            "cells": np.array(own, np.int32),
+            "positions": np.array(own if positions is None else positions, np.int32),
+            "position_tables": np.array([0, *[table.ctypes.data for table in given]], np.int64),
+            "pages": pages.groups,
             "output_rows": np.array([*(outputs or []), 1 << 30], np.int32),
         }
-        self.record = batch_record(len(visible), len(outputs or []), **self.parts)
+        self.record = batch_record(n, len(outputs or []), **self.parts)
+        self.record[BatchRecord._fields.index("segments")] = len(begins)
 
 
 def store_record(
-    shape: Shape, q: Array, k: Array, v: Array, rope_dim: int, rope_type: int = ROPE_NORM
+    shape: Shape,
+    q: Array,
+    k: Array | None,
+    v: Array | None,
+    rope_dim: int,
+    rope_type: int = ROPE_NORM,
+    q_factor_table: int = -1,
 ) -> NDArray[np.int64]:
-    """The op that writes the cells of rows."""
+    """The op that writes the cells of rows; its RoPE table is the first of the batch's position tables."""
     given = RopeStoreOp(
         q=q,
         q_bytes=q[0].nbytes,
-        k=k,
-        v=v,
-        kv_bytes=k[0].nbytes,
+        k=0 if k is None else k,
+        k_bytes=0 if k is None else k[0].nbytes,
+        v=0 if v is None else v,
+        v_bytes=0 if v is None else v[0].nbytes,
         heads=shape.heads,
         kv_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
+        key_dim=shape.key_dim,
+        value_dim=shape.value_dim,
         rope_dim=rope_dim,
         rope_type=rope_type,
+        rope_table=1,
+        q_factor_table=q_factor_table,
+        kv_group=1,
         page_offset=shape.layer_bytes,
     )
     return op_record(f"rope_store_{shape.kv}", given, per_row=shape.kv_heads)

@@ -7,7 +7,7 @@ and behind attention and feed-forward. Defaults are those of llama.cpp for files
 from dataclasses import replace
 from math import sqrt
 
-from edgellm.arch.attention_settings import grouped_query_attention, is_windowed
+from edgellm.arch.attention_settings import grouped_query_attention, is_windowed, window
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -22,7 +22,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     return replace(
         settings,
         scale=score_scale(hyper, settings, _LAYERS_OF_27B),
-        window=(settings.window or 4096) if is_windowed(hyper, layer, 2) else None,
+        window=window(hyper, 4096) if is_windowed(hyper, layer, 2) else None,
         soft_cap=hyper.number("attn_logit_softcapping", 50.0),
     )
 

@@ -7,7 +7,7 @@ normed before RoPE, and norms are before and behind attention and feed-forward.
 from dataclasses import replace
 
 from edgellm.arch.architectures.gemma2 import score_scale
-from edgellm.arch.attention_settings import grouped_query_attention, is_windowed, rope_dims
+from edgellm.arch.attention_settings import grouped_query_attention, has_window, is_windowed, rope_dims
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -20,7 +20,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Attention with a window but in the last of every six layers."""
     settings = grouped_query_attention(hyper, layer)
     settings = replace(settings, scale=score_scale(hyper, settings, _LAYERS_OF_27B))
-    if settings.window and is_windowed(hyper, layer, 6):
+    if has_window(hyper) and is_windowed(hyper, layer, 6):
         base = hyper.number("rope.freq_base_swa", 10000.0)
         return replace(settings, rope=hyper.rope(rope_dims(hyper, settings.key_dim), base=base, scaled=False))
     return replace(settings, window=None)

@@ -8,7 +8,7 @@ as projected.
 
 from dataclasses import replace
 
-from edgellm.arch.attention_settings import rope_dims, window
+from edgellm.arch.attention_settings import has_window, rope_dims, window
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -51,12 +51,11 @@ def windowed_layers(hyper: HyperParameters) -> tuple[bool, ...]:
     return tuple(map(bool, hyper.per_layer(name)))
 
 
-def required_window(hyper: HyperParameters) -> int:
-    """The window of the file, which must have one."""
-    tokens = window(hyper)
-    if tokens is None:
+def required_window(hyper: HyperParameters) -> int | None:
+    """The window of the file, which must have one; None where it is as long as the context."""
+    if not has_window(hyper):
         hyper.file.fail(f"has no {hyper.key('attention.sliding_window')} above 0; get another conversion of the model")
-    return tokens
+    return window(hyper)
 
 
 def kv_layer(hyper: HyperParameters, layer: int, shared: int) -> int | None:

@@ -6,7 +6,7 @@ of four layers; the RoPE of these layers is not scaled.
 
 from dataclasses import replace
 
-from edgellm.arch.attention_settings import has_window, interleaved_windows, is_windowed
+from edgellm.arch.attention_settings import interleaved_windows
 from edgellm.arch.description import AttentionSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -16,7 +16,7 @@ from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENS
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Grouped-query attention; windowed layers have plain RoPE with the base `rope.freq_base_swa`."""
     settings = interleaved_windows(hyper, layer, every=4)
-    if not (has_window(hyper) and is_windowed(hyper, layer, every=4)):
+    if settings.window is None:
         return settings
     base = hyper.number("rope.freq_base_swa", hyper.number("rope.freq_base", 10000.0))
     return replace(settings, rope=hyper.rope(settings.key_dim, base=base, scaled=False))
