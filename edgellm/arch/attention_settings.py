@@ -34,7 +34,7 @@ def interleaved_windows(hyper: HyperParameters, layer: int, every: int) -> Atten
 
 def rope_in_windows(hyper: HyperParameters, layer: int, every: int = 4) -> AttentionSettings:
     """Interleaved windows, with RoPE on windowed layers alone; see `interleaved_windows`. The file has a window."""
-    if window(hyper) is None:
+    if not has_window(hyper):
         hyper.file.fail(f"has no window at key {hyper.key('attention.sliding_window')}; get another conversion")
     settings = interleaved_windows(hyper, layer, every)
     return settings if settings.window else replace(settings, rope=None)
