@@ -59,6 +59,7 @@ class NativeEngine:
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
         self._options["outputs"] = outputs
+        offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
         task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
         self._gpu_opener = GPUOpener(task, len(model.layers))
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgellm.arch import ARCHITECTURES
-from support.engine_bits import extend, forked, fresh, neighbours, opened, trimmed
+from support.engine_bits import extend, forked, neighbours, opened, trimmed
 from support.families import CASES
 from support.families.references import IDS, POSITIONS, load_reference
 from support.model_file import FamilyFile
@@ -46,7 +46,7 @@ def test_chunks_threads_neighbours_forks_and_trims_change_no_bit(family_file: Fa
     needs(name)
     path, ctx = family_file(name), CASES[name].context
     with opened(path, ctx=ctx) as engine:
-        whole = fresh(engine, IDS)
+        whole = extend(engine, engine.new_sequence(), IDS, 150)
         assert np.array_equal(extend(engine, engine.new_sequence(), IDS, 7), whole), "chunks of 7"
         assert np.array_equal(neighbours(engine, IDS, OTHERS), whole), "neighbours"
         for at in (64, 130):
@@ -66,6 +66,6 @@ def test_chunks_threads_neighbours_forks_and_trims_change_no_bit(family_file: Fa
 def test_windows_change_no_bit_with_other_pages(family_file: FamilyFile, name: str, kv_type: str) -> None:
     needs(name)
     with opened(family_file(name), 1, kv_type, CASES[name].context) as engine:
-        whole = fresh(engine, IDS)
+        whole = extend(engine, engine.new_sequence(), IDS, 150)
         for chunk in (1, 7, 64):
             assert np.array_equal(extend(engine, engine.new_sequence(), IDS, chunk), whole), f"chunks of {chunk}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from edgellm.arch.attention_settings import has_window, rope_dims, window
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import PER_LAYER_INPUT_TENSORS, PER_LAYER_TENSORS
 from edgellm.arch.tensor_names import (
@@ -80,6 +80,22 @@ def model_settings(hyper: HyperParameters) -> ModelSettings:
 
 _Q, _K, _V, _OUTPUT = ATTENTION_TENSORS
 
+_DEFAULTS: dict[str, object] = {
+    "vocab_size": 262144,
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "hidden_size_per_layer_input": 256,
+    "global_head_dim": 512,
+    "sliding_window": 512,
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
+    },
+    "tie_word_embeddings": True,
+}
+
 FACTS = ArchitectureFacts(
     name="gemma4",
     rope_type=RopeType.NEOX,
@@ -96,4 +112,8 @@ FACTS = ArchitectureFacts(
     weightless_v_norm=True,
     attention=attention,
     settings=model_settings,
+    checkpoints=(
+        CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(name="Gemma4ForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
+    ),
 )

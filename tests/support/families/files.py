@@ -1,8 +1,10 @@
 """The cases as GGUF files, made by edgellm's converter."""
 
+import warnings
 from pathlib import Path
 
 from converters import convert
+from edgellm.errors import EdgeLLMWarning
 from support.families import CASES
 from support.families.checkpoint import write_family_checkpoint
 from support.families.references import load_reference
@@ -15,7 +17,9 @@ def write_family_file(folder: Path, name: str) -> Path:
     The checkpoint's weights are BF16, and no mix has F32: the converter keeps them, and they are widened here.
     """
     checkpoint = write_family_checkpoint(folder / name, CASES[name], load_reference(name).tensors)
-    convert(checkpoint, checkpoint / "bf16.gguf", "BF16", threads=1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(?s).*left out", EdgeLLMWarning)  # the tensors of vision towers
+        convert(checkpoint, checkpoint / "bf16.gguf", "BF16", threads=1)
     path = folder / f"{name}.gguf"
     path.write_bytes(GGUFParts.read(checkpoint / "bf16.gguf").as_f32().build())
     return path
