@@ -117,6 +117,15 @@ def test_llama_has_its_window_where_the_file_says(
     assert windows(described("llama", keys)) == expected
 
 
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "qwen2vl"])
+def test_qwen_has_windows_where_the_file_says_and_else_ends_its_context(described: Describe, architecture: str) -> None:
+    keys = {"attention.sliding_window": 8}
+    silent = described(architecture, keys)
+    assert windows(silent) == [None] * 4 and silent.context_length == 8
+    model = described(architecture, keys | {"attention.sliding_window_pattern": [False, True, True, True]})
+    assert windows(model) == [None, 8, 8, 8] and model.context_length == 128
+
+
 def test_projections_of_any_family_may_be_fused(described: Describe) -> None:
     separate = {f"blk.{i}.attn_{x}.{kind}": None for i in range(4) for x in "qkv" for kind in ("weight", "bias")}
     fused = {f"blk.{i}.attn_qkv.weight": (64, 32) for i in range(4)}
