@@ -155,6 +155,20 @@ def test_mistral3_has_its_own_magnitude(described: Describe, multiplier: float |
     assert len(model.position_tables) == 1
 
 
+@pytest.mark.parametrize(
+    ("keys", "magnitude"),
+    [
+        ({}, 1 + 0.1 * math.log(8)),
+        ({"rope.scaling.attn_factor": 0.5}, 0.5 + 0.05 * math.log(8)),
+        ({"rope.scaling.yarn_attn_factor": 1.5}, 1.5),
+        ({"rope.scaling.yarn_attn_factor": 1.5, "rope.scaling.attn_factor": 0.5}, 0.5 + 0.05 * math.log(8)),
+    ],
+)
+def test_yarn_has_the_magnitude_of_the_file(described: Describe, keys: dict[str, float], magnitude: float) -> None:
+    rope = mixers(described("llama", YARN | keys))[0].rope
+    assert rope and rope.magnitude == pytest.approx(magnitude, abs=1e-12)
+
+
 def test_mistral3_multiplies_queries_by_a_factor_of_the_position(described: Describe) -> None:
     model = described("mistral3", YARN | {"attention.temperature_scale": 0.5})
     temperature = mixers(model)[3].temperature
