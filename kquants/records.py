@@ -91,6 +91,8 @@ class EmbedOp(NamedTuple):
     x: Word
     x_bytes: Word
     scale: float
+    own_embeddings: Word = 1
+    """1: the batch's own embeddings count; 0: all rows are those of the table, such as one of per-layer embeddings."""
 
 
 class NormOp(NamedTuple):
@@ -224,6 +226,72 @@ class SoftCapOp(NamedTuple):
     cap: float
 
 
+class TopActivationsOp(NamedTuple):
+    """x = max(x - m, 0) with m = mean(x) + deviations · std(x), over the n values of a row."""
+
+    x: Word
+    x_bytes: Word
+    n: Word
+    deviations: float
+
+
+class MatchMagnitudeOp(NamedTuple):
+    """to = y · rms(x) / rms(y), where the mean square of y is at least 1e-5; `to` may be y. n values, equal strides."""
+
+    x: Word
+    y: Word
+    to: Word
+    row_bytes: Word
+    n: Word
+
+
+class PredictStreamsOp(NamedTuple):
+    """p_j = x_j + Σ_i c_4j+i x_i of the four streams, with c = coefficients · tanh(router_scale · routed).
+
+    x holds stream 0 before and p_0 after, x_1 … x_3 the others; `predicted` becomes p_0, too.
+    """
+
+    x: Word
+    x_1: Word
+    x_2: Word
+    x_3: Word
+    predicted: Word
+    row_bytes: Word
+    """Of all these."""
+    n: Word
+    routed: Word
+    """float32[4]."""
+    routed_bytes: Word
+    coefficients: Word
+    """float32[16, 4]."""
+    router_scale: float
+
+
+class CorrectStreamsOp(NamedTuple):
+    """x_j = p_j + (1 + c_j) (y - p_0) of the four streams, with c = coefficients · tanh(router_scale · routed).
+
+    x holds y before and x_0 after; p_0 is `predicted`, and p_1 … p_3 become x_1 … x_3. `scaled` becomes scale · x_0.
+    """
+
+    x: Word
+    x_1: Word
+    x_2: Word
+    x_3: Word
+    predicted: Word
+    scaled: Word
+    row_bytes: Word
+    """Of all these."""
+    n: Word
+    routed: Word
+    """float32[4]."""
+    routed_bytes: Word
+    coefficients: Word
+    """float32[4, 4]."""
+    scale: Word
+    """float32[n]."""
+    router_scale: float
+
+
 class MatmulOp(NamedTuple):
     """y = W x, or y = y + W x with `accumulate` 1; `rows`, `columns` and `row_bytes` are those of W.
 
@@ -340,6 +408,10 @@ Arguments = (
     | ActivationOp
     | SigmoidGateOp
     | SoftCapOp
+    | TopActivationsOp
+    | MatchMagnitudeOp
+    | PredictStreamsOp
+    | CorrectStreamsOp
     | MatmulOp
     | RopeStoreOp
     | AttentionOp

@@ -15,7 +15,7 @@ from support import SHARED, TESTS, workers
 from support.chat_fakes import FakeModel
 from support.headless_chat import HeadlessFrontend, MakeFrontend
 from support.make_gguf import Spec, write_model
-from support.model_file import ModelFile
+from support.model_file import FamilyFile, ModelFile
 from support.thread_chains import new_pool
 
 
@@ -68,6 +68,22 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
         if spec not in written:
             written[spec] = write_model(folder / f"{len(written)}.gguf", **options)
         return written[spec]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def family_file(tmp_path_factory: pytest.TempPathFactory) -> FamilyFile:
+    """`family_file("gemma2")`: the path of a case of `support.families`, converted once, with F32 weights."""
+    folder = tmp_path_factory.mktemp("families")
+    written: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        from support.families.files import write_family_file  # imports the converters, which most tests do not need
+
+        if name not in written:
+            written[name] = write_family_file(folder, name)
+        return written[name]
 
     return get
 

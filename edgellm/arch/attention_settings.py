@@ -37,7 +37,7 @@ def rope_in_windows(hyper: HyperParameters, layer: int, every: int = 4) -> Atten
     if not has_window(hyper):
         hyper.file.fail(f"has no window at key {hyper.key('attention.sliding_window')}; get another conversion")
     settings = interleaved_windows(hyper, layer, every)
-    return settings if is_windowed(hyper, layer, every) else replace(settings, rope=None)
+    return settings if settings.window else replace(settings, rope=None)
 
 
 def without_window(hyper: HyperParameters, layer: int) -> AttentionSettings:
@@ -61,11 +61,11 @@ def rope_dims(hyper: HyperParameters, key_dim: int, name: str = "rope.dimension_
 
 
 def window(hyper: HyperParameters, default: int = 0) -> int | None:
-    """The tokens that a windowed layer sees; None where the file has no window, or one as long as the context."""
+    """The tokens that a windowed layer sees; None where the file has no window."""
     n = hyper.integer("attention.sliding_window", default)
     if n < 0:
         hyper.file.fail(f"key {hyper.key('attention.sliding_window')} is {n}, below 0; get another conversion")
-    return n if 0 < n < hyper.context_length else None
+    return n or None
 
 
 def has_window(hyper: HyperParameters) -> bool:

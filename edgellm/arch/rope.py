@@ -89,13 +89,17 @@ class RopeReader:
             return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * own, rope_type)
         if kind == "linear":
             return Rope(frequencies / factor, magnitude, rope_type)
-        if kind not in ("none", "longrope"):  # LongRoPE's factors are tensors
+        if kind == "longrope":
+            file.fail("has no tensor rope_factors_long.weight, which LongRoPE needs; get another conversion")
+        if kind != "none":
             refuse(file, f"rope scaling {printable(kind)} is not supported, only none, linear, yarn and longrope are")
         return Rope(frequencies, magnitude, rope_type)
 
     def _long_rope(self, plain: Frequencies, rope_type: RopeType) -> Rope:
         file, pairs = self._file, len(plain)
         magnitude = number(file, f"{self._prefix}.scaling.attn_factor", 1.0)
+        if "rope_factors_short.weight" not in file.tensors:
+            file.fail("has no tensor rope_factors_short.weight beside that of long ones; get another conversion")
         long, short = (_factors(file, f"rope_factors_{name}.weight", pairs) for name in ("long", "short"))
         in_long = Rope(plain / long, magnitude, rope_type)
         return Rope(plain / short, magnitude, rope_type, in_long, self.original_context)

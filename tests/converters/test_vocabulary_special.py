@@ -88,7 +88,7 @@ def test_families_that_llama_cpp_knows_by_size(tmp_path: Path) -> None:
     folder = Folder(tmp_path, tokenizer__json=bpe(["h e"]), tokenizer_config__json={"add_bos_token": True})
     assert folder.values(49152)["add_bos_token"] is False
     assert folder.values(32016)["eot_token_id"] == 32010
-    folder.config["architectures"] = ["Qwen2ForCausalLM"]
+    folder.config["model_type"] = "qwen2"
     assert folder.values(49152)["add_bos_token"] is True
 
 

@@ -14,9 +14,8 @@ FACTS = ArchitectureFacts(
     checkpoints=(
         CheckpointClass(
             name="Qwen2ForCausalLM",
-            context_length=32768,
-            kv_heads=32,
-            sliding_window="by_layer",
+            defaults={"max_position_embeddings": 32768, "num_key_value_heads": 32},
+            sliding_window="by_flag",
         ),
     ),
     writes_head_dim=False,

@@ -18,11 +18,9 @@ FACTS = ArchitectureFacts(
     checkpoints=(
         CheckpointClass(
             name="Qwen3ForCausalLM",
-            context_length=32768,
-            kv_heads=32,
-            head_dim=128,
+            defaults={"max_position_embeddings": 32768, "num_key_value_heads": 32, "head_dim": 128},
             bias_keys={"attention_bias": ATTENTION},
-            sliding_window="by_layer",
+            sliding_window="by_flag",
         ),
     ),
     optional_biases_in_llamacpp=False,

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-VOCABULARY = 288
-"""Tokens of each model: those of the tokenizer and some that no text reaches."""
+VOCABULARY = 271
+"""Tokens of each model: those of the tokenizer."""
 
 
 @dataclass(frozen=True)
