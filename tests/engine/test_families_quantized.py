@@ -5,7 +5,6 @@
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 
