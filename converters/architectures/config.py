@@ -29,13 +29,13 @@ class Config:
         self._given = frozenset(self._values)
         own = {key: value for key, value in (defaults or {}).items() if key not in values}
         self.nulls = frozenset((values.keys() | own.keys()) - self._given - without_nulls(own).keys())
-        self._values = without_nulls(own) | self._values
+        self._values = {**without_nulls(own), **self._values}
 
     def text_model(self, defaults: Mapping[str, object]) -> "Config":
         """The configuration of the text model, which may be inside that of a larger model, with other defaults."""
         inner = next((self.section(key) for key in _TEXT_MODELS if key in self), {})
         given = {key: self._values[key] for key in self._given if key not in _TEXT_MODELS}
-        return Config(self.path, dict.fromkeys(self.nulls) | given | inner, defaults)
+        return Config(self.path, {**dict.fromkeys(self.nulls), **given, **inner}, defaults)
 
     def given(self, key: str) -> bool:
         """Whether the file has the key, with a value that is not null."""
@@ -84,9 +84,10 @@ class Config:
         """A list of `count` or more integers at `key`, of which the first `count` count, or one integer for all."""
         value = self._values.get(key)
         items = value[:count] if isinstance(value, list) else [value] * count
-        if len(items) < count or not all(type(item) is int and least <= item <= most for item in items):
+        whole = [item for item in items if type(item) is int and least <= item <= most]
+        if len(whole) < count:
             self._wrong(key, f"a whole number from {least} to {most}, or a list of {count}")
-        return items
+        return whole
 
     def numbers(self, key: str, least: float = 0.0) -> list[float]:
         """The list of numbers at `key`, each at least `least`; an empty one where it is absent."""

@@ -20,7 +20,7 @@ _PART = re.compile(r"\.(0|[1-9][0-9]{0,3})$")
 _PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "model.text_model.")
 """What stands before the names of a text model: none in one saved without its head, such as Qwen3-Embedding; others in
 a model that also takes images or sound."""
-_OUTPUTS = (OUTPUT.hugging_face, f"language_model.{OUTPUT.hugging_face}", f"model.{OUTPUT.hugging_face}")
+_OUTPUTS = (f"{OUTPUT.hugging_face}", f"language_model.{OUTPUT.hugging_face}", f"model.{OUTPUT.hugging_face}")
 
 
 class TensorPlace(NamedTuple):
@@ -74,7 +74,7 @@ def _stems(prefix: str, tensors: Iterable[TensorFacts]) -> dict[str, str]:
 
 
 def _meta(facts: ArchitectureFacts) -> CheckpointLayout:
-    names = {each.meta: each.gguf for each in (EMBEDDING, OUTPUT_NORM, OUTPUT) if each.meta}
+    names = {f"{each.meta}": each.gguf for each in (EMBEDDING, OUTPUT_NORM, OUTPUT)}
     names |= {f"layers.*.{each.meta}": each.gguf for each in facts.block_tensors if each.meta}
     return CheckpointLayout("Meta and Mistral", names, RopeType.NORM)
 

@@ -170,7 +170,9 @@ def test_a_kv_cache_larger_than_a_binding(model_file: ModelFile, monkeypatch: py
         for i in range(1000, 1004):
             assert divergence(wanted[i : i + 1], engine.forward([Segment(sequence, ids[i : i + 1], [0])])) < 1e-9
         assert divergence(wanted[300:303], engine.forward([Segment(branch, ids[300:303], range(3))])) < 1e-9
-        assert [page // 6 for page in branch.tables[0].ids] == [0, 0, 0, 0, 2], "its own page was copied to another buffer"
+        assert [page // 6 for page in branch.tables[0].ids] == [0, 0, 0, 0, 2], (
+            "its own page was copied to another buffer"
+        )
         both = [Segment(each, ids[len(each) : len(each) + 1], [0]) for each in (sequence, branch)]
         assert divergence(wanted[[1004, 303]], engine.forward(both)) < 1e-9
         (group,) = device._kv_pages.groups

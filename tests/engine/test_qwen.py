@@ -123,17 +123,18 @@ def test_relatives_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize(
-    ("window", "context", "said"),
+    ("arch", "window", "context", "said"),
     [
-        (64, 64, "sees a window of 64 tokens at a time"),
-        (0, 512, "made for up to 512 tokens"),
-        (4096, 512, "made for up to 512 tokens"),
+        ("qwen2", 64, 64, "sees a window of 64 tokens at a time"),
+        ("qwen2", 0, 512, "made for up to 512 tokens"),
+        ("qwen3", 4096, 512, "made for up to 512 tokens"),
+        ("llama", 64, 512, "made for up to 512 tokens"),
     ],
 )
-def test_a_sliding_window_caps_the_context(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int, context: int, said: str
+def test_a_window_of_layers_that_the_file_does_not_name_ends_the_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str, window: int, context: int, said: str
 ) -> None:
-    path = write_with(tmp_path, "llama", {"attention.sliding_window": window}, monkeypatch)
+    path = write_with(tmp_path, arch, {"attention.sliding_window": window}, monkeypatch)
     Model.open(path, ctx=context).close()
     with pytest.raises(EdgeLLMError, match=said):
         Model.open(path, ctx=context + 1)

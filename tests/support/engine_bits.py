@@ -45,7 +45,8 @@ def neighbours(engine: NativeEngine, ids: list[int], others: list[int]) -> Bits:
     """The logits of `ids`, in batches with another sequence that is ahead of it or behind it."""
     ours, theirs = engine.new_sequence(), engine.new_sequence()
     got = []
-    for n, m in ((len(ids) // 3, 0), (1, len(others) // 2), (5, 1), (1, 1), (len(ids), len(others))):
+    third = len(ids) // 3
+    for n, m in ((third, 0), (1, third), (5, 1), (1, 1), (third, third), (len(ids), third)):
         parts = [(ours, ids[len(ours) :][:n]), (theirs, others[len(theirs) :][:m])]
         got.append(forward(engine, *[part for part in parts if part[1]])[0])
     return np.concatenate(got)
@@ -58,13 +59,15 @@ def forked(engine: NativeEngine, ids: list[int], others: list[int], at: int) -> 
     child = parent.fork()
     forward(engine, (parent, others[at : at + 30]))
     first = forward(engine, (child, ids[at : at + 9]))[0]
-    rest = forward(engine, (child, ids[at + 9 :]), (parent, others[at + 30 :]))[0]
+    rest = forward(engine, (child, ids[at + 9 :]), (parent, others[at + 30 :][:20]))[0]
     return np.concatenate([first, rest])
 
 
-def trimmed(engine: NativeEngine, ids: list[int], to: int) -> tuple[int, Bits]:
-    """What a trim to `to` tokens reached, and the logits of `ids` from there on."""
+def trimmed(engine: NativeEngine, ids: list[int], mark: int, to: int) -> tuple[int, Bits]:
+    """What a trim of `ids` to `to` tokens reached, after a checkpoint at `mark`; the logits of `ids` from there on."""
     sequence = engine.new_sequence()
-    extend(engine, sequence, ids, 50)
+    extend(engine, sequence, ids[:mark], 50)
+    sequence.mark()
+    extend(engine, sequence, ids[mark:], 50)
     reached = sequence.trim(to)
     return reached, extend(engine, sequence, ids[reached:], 33)

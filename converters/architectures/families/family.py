@@ -10,7 +10,7 @@ from converters.architectures.rope import PLAIN, SCALED
 from converters.architectures.rope_factors import llama3_factors
 from converters.architectures.sizes import SizesReader, read_sizes
 from converters.architectures.sources import computed
-from converters.architectures.windows import write_uniform_window
+from converters.architectures.windows import write_window
 from converters.tensors import Source
 
 
@@ -40,21 +40,22 @@ class Family:
     """How checkpoints become GGUF files of an architecture.
 
     `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the architecture's keys
-    after those of sizes, RoPE and norms; `order` lists keys that llama.cpp's converter writes before the others,
-    `leading` those that it writes before all others, with their prefix, and `omitted` gives those that it does not write. `sources` turns the tensors of the checkpoint, under their GGUF names, into
-    those of the file.
+    after those of sizes, RoPE and norms. The rest of the metadata is as llama.cpp's converter has it: `leading` are the
+    full names of keys that it writes before all others, `order` those that it writes before others of the architecture,
+    and `omitted` gives those that it does not write.
+
+    `sources` turns the tensors of the checkpoint, under their GGUF names, into those of the file. `lacks` gives the
+    GGUF stems of tensors that a layer may lack. `padded` are stems of matrices that may have fewer rows than the model
+    has tokens; rows of zeros are added. `parameters` are tensors of layers, by Hugging Face stem, that become metadata.
+    With `drops_tied_output`, an output matrix beside `tie_word_embeddings` is left out.
 
     `rope_kinds` are the types of RoPE, and `partial_rotary` says whether heads may be rotated in part. `activations`
-    are values of `hidden_act` that mean the architecture's activation besides its usual names. `lacks` gives the GGUF stems of
-    tensors that a layer may lack. `padded` are stems of matrices that may have fewer rows than the model has tokens;
-    rows of zeros are added. `parameters` are tensors of
-    layers, by Hugging Face stem, that become metadata. With `drops_tied_output`, an output matrix beside
-    `tie_word_embeddings` is left out.
+    are values of `hidden_act` that mean the architecture's activation besides its usual names.
     """
 
     check: Callable[[Config], None] = accept
     sizes: SizesReader = read_sizes
-    write: Callable[[ArchitectureKeys, TextModel], None] = write_uniform_window
+    write: Callable[[ArchitectureKeys, TextModel], None] = write_window
     order: tuple[str, ...] = ()
     leading: tuple[str, ...] = ()
     omitted: Callable[[TextModel], Collection[str]] = no_keys

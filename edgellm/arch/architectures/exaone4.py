@@ -4,7 +4,7 @@ Norms are behind the blocks, not before them, and each head of q and k is normed
 in three of four layers, and neither in the fourth; that of 1.2B has RoPE and no window in all.
 """
 
-from edgellm.arch.attention_settings import grouped_query_attention, rope_in_windows, window
+from edgellm.arch.attention_settings import grouped_query_attention, has_window, rope_in_windows
 from edgellm.arch.description import AttentionSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -13,7 +13,7 @@ from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENS
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Grouped-query attention: that of windowed models where the file has a window."""
-    return (rope_in_windows if window(hyper) else grouped_query_attention)(hyper, layer)
+    return (rope_in_windows if has_window(hyper) else grouped_query_attention)(hyper, layer)
 
 
 FACTS = ArchitectureFacts(

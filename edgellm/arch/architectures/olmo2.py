@@ -6,7 +6,7 @@ of four layers; the RoPE of these layers is not scaled.
 
 from dataclasses import replace
 
-from edgellm.arch.attention_settings import interleaved_windows
+from edgellm.arch.attention_settings import interleaved_windows, rope_dims
 from edgellm.arch.description import AttentionSettings, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -19,7 +19,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     if settings.window is None:
         return settings
     base = hyper.number("rope.freq_base_swa", hyper.number("rope.freq_base", 10000.0))
-    return replace(settings, rope=hyper.rope(settings.key_dim, base=base, scaled=False))
+    return replace(settings, rope=hyper.rope(rope_dims(hyper, settings.key_dim), base=base, scaled=False))
 
 
 FACTS = ArchitectureFacts(
