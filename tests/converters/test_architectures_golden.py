@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from converters import convert
+from support.archs import GREEDY
 from support.golden_cases import CASES, GOLDEN, facts
 
 DIFFERENCES: dict[str, dict[str, Any]] = {
@@ -40,4 +41,4 @@ def _compare(name: str, checkpoint: Path, folder: Path) -> None:
 
 
 def test_every_golden_file_is_compared() -> None:
-    assert {path.stem for path in GOLDEN.iterdir() if path.is_file()} == CASES.keys()
+    assert {path.stem for path in GOLDEN.glob("*.json")} - {GREEDY.stem} == CASES.keys()
