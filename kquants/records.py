@@ -319,7 +319,8 @@ NEXT_MATMUL = FIRST_ARGUMENT + MatmulOp._fields.index("next_matmul")
 class RopeStoreOp(NamedTuple):
     """Rotate q and k in place (RoPE), and write k and v to the row's own cell, `page_offset` bytes into its page.
 
-    With k null, only q is rotated: the layer reads the keys and values of another.
+    With k null, only q is rotated: the layer reads the keys and values of another. Then q may be of the rows whose
+    logits are wanted.
     """
 
     q: Word
@@ -350,7 +351,7 @@ class AttentionOp(NamedTuple):
     """out = softmax(s) V with s = scale · q K, or cap · tanh(scale · q K / cap), with K and V `page_offset` bytes into
     their pages.
 
-    q has all rows of the batch, out the rows that the op works on.
+    q has all rows of the batch, or, with `q_outputs`, the rows that the op works on, which out has.
     """
 
     q: Word
@@ -374,6 +375,7 @@ class AttentionOp(NamedTuple):
     """Room for partial results of every head, see `kquants.attention.attention`."""
     max_partials: Word
     """Partial results of each head that there is room for."""
+    q_outputs: Word = 0
 
 
 class ReadSumOp(NamedTuple):

@@ -14,26 +14,30 @@ _WINDOW = 4096
 _WINDOWED = "sliding_attention"
 
 
-def write_uniform_window(keys: ArchitectureKeys, model: "TextModel") -> None:
+def write_window(keys: ArchitectureKeys, model: "TextModel") -> None:
     """Add the window of models whose architecture in GGUF has no pattern of windows.
 
-    Mistral's config.json has the length of the window alone. Qwen's has a flag beside it, false by default, and says
-    which layers are windowed: those from `max_window_layers` on, unless `layer_types` has a type for each. A length of
-    null is no window; an absent one is the default.
+    Mistral's config.json has the length of the window alone: all layers have it. Qwen's has a flag beside it, false by
+    default, and says which layers are windowed, which the file then says, too. A length of null is no window; an absent
+    one is the default.
     """
     config, kind = model.config, model.checkpoint_class.sliding_window
-    by_flag = kind == "by_flag" and config.flag("use_sliding_window") and _some_layer_is_windowed(config)
-    if (kind == "always" or by_flag) and "sliding_window" not in config.nulls:
+    windowed = _windowed_by_flag(config) if kind == "by_flag" and config.flag("use_sliding_window") else []
+    if (kind == "always" or any(windowed)) and "sliding_window" not in config.nulls:
         window = config.integer("sliding_window", _WINDOW)
         if window < model.sizes.context_length:
             keys.integer("attention.sliding_window", window)
+            if windowed:
+                keys.flags("attention.sliding_window_pattern", windowed)
 
 
-def _some_layer_is_windowed(config: "Config") -> bool:
+def _windowed_by_flag(config: "Config") -> list[bool]:
+    """Whether each layer is windowed: those from `max_window_layers` on, unless `layer_types` has a type for each."""
     layers = layer_count(config)
-    layer_types = config.names("layer_types")
+    if layer_types := config.names("layer_types"):
+        return [each == _WINDOWED for each in layer_types[:layers]]
     first = config.integer("max_window_layers", 28, least=0)  # the default of transformers
-    return _WINDOWED in layer_types[:layers] if layer_types else first < layers
+    return [layer >= first for layer in range(layers)]
 
 
 def windowed_layers(config: "Config", every: int) -> list[bool]:

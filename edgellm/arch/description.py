@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from edgellm.gguf import Tensor
 
-
 P = TypeVar("P")
 
 
@@ -335,6 +334,12 @@ class Description(ModelSettings):
         """
         mixers = [layer.mixer for layer in self.layers if layer.mixer and layer.mixer.kv_layer is None]
         return tuple(dict.fromkeys(mixer.window for mixer in mixers))
+
+    @cached_property
+    def last_kv_layer(self) -> int:
+        """The last layer with keys and values of its own; without any, the first."""
+        own = (i for i, layer in enumerate(self.layers) if layer.mixer and layer.mixer.kv_layer is None)
+        return max(own, default=0)
 
 
 def parts_in(part: object, kind: type[P]) -> Iterator[P]:

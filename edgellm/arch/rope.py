@@ -85,7 +85,7 @@ class RopeReader:
         factor = number(file, f"{prefix}.factor", old, off=0.0) or 1.0
         if kind == "yarn":
             kept = self._kept_by_yarn(base, choice.dims)
-            own = _yarn_magnitude(factor) if choice.magnitude is None else choice.magnitude
+            own = self._yarn_magnitude(factor) if choice.magnitude is None else choice.magnitude
             return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * own, rope_type)
         if kind == "linear":
             return Rope(frequencies / factor, magnitude, rope_type)
@@ -103,6 +103,17 @@ class RopeReader:
         long, short = (_factors(file, f"rope_factors_{name}.weight", pairs) for name in ("long", "short"))
         in_long = Rope(plain / long, magnitude, rope_type)
         return Rope(plain / short, magnitude, rope_type, in_long, self.original_context)
+
+    def _yarn_magnitude(self, factor: float) -> float:
+        """YaRN's factor on cosine and sine, to be multiplied by `rope.scaling.attn_factor`.
+
+        llama.cpp's converter writes that of config.json to `yarn_attn_factor`, which llama.cpp 0.3.36 does not read.
+        """
+        prefix = f"{self._prefix}.scaling"
+        usual = 1.0 + 0.1 * math.log(factor) if factor > 1 else 1.0
+        if f"{prefix}.attn_factor" in self._file.metadata:
+            return usual
+        return number(self._file, f"{prefix}.yarn_attn_factor", usual)
 
     def _kept_by_yarn(self, base: float, dims: int) -> Frequencies:
         """How much of each frequency YaRN keeps, 1 … 0 (arXiv 2309.00071, section 3.2).
@@ -140,7 +151,3 @@ def _factors(file: GGUFFile, name: str, pairs: int) -> Frequencies | float:
     if not (np.isfinite(factors).all() and (factors > 0).all()):
         file.fail(f"tensor {name} has values that are not positive; get another conversion")
     return factors
-
-
-def _yarn_magnitude(factor: float) -> float:
-    return 1.0 + 0.1 * math.log(factor) if factor > 1 else 1.0

@@ -67,13 +67,12 @@ class _ProgramBuilder:
     def _keep_outputs(self, *buffers: Buffer) -> None:
         """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
-        Dropped are those of `buffers` and of what one layer hands to the next. In the last layer, the other tokens of a
-        prompt need keys and values only.
+        Dropped are those of `buffers` and of what one layer hands to the next. From the last layer with keys and values
+        of its own, the other tokens of a prompt need no more than these.
         """
-        layers = len(self._model.layers)
-        at_end = self._block >= mixer(layers - 1) and layers - 1 not in self._outputs.taps
-        is_last = (at_end or self._block == head(layers)) and set(self._placement[self._block :]) == {CPU}
-        if is_last and not self._ops.outputs:
+        last, needed = self._model.last_kv_layer, max(self._outputs.taps, default=-1)
+        first = mixer(last) if needed < last else mixer(needed + 1)
+        if not self._ops.outputs and self._block >= first and set(self._placement[self._block :]) == {CPU}:
             self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
 
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
@@ -83,6 +82,7 @@ class _ProgramBuilder:
         ff = layer.feed_forward
         if layer.parallel and ff and not ff.norm:
             projections += [linear for linear in (ff.gate, ff.up) if linear]
+        q_outputs = self._ops.outputs
         self._per_layer.before_layer(layer)
         ops.project(block, self._input(block.norm, projections, keep=layer.laurel is not None), own)
         kept = [own.gate] if block.gate else []
@@ -91,7 +91,7 @@ class _ProgramBuilder:
         ops.store(block, place, own)
         if not layer.parallel:
             self._keep_outputs(*kept)
-        ops.attend(block, place, own)
+        ops.attend(block, place, own, q_outputs)
         self._add_to_x(own.result, block.output, block.post_norm)
         if layer.laurel:
             self._per_layer.after_attention()

@@ -35,7 +35,7 @@ class Roofline:
         If the embedding is also the output head, all of it is read.
         """
         per_layer = model.per_layer_embeddings
-        projections = [per_layer.projection, per_layer.norm] if per_layer else []
+        projections = [model.streams, *([per_layer.projection, per_layer.norm] if per_layer else [])]
         used = {id(t): t for t in tensors_in([model.layers, model.output_norm, model.output, projections])}
         tables = [model.embedding, *([per_layer.table] if per_layer else [])]
         row = sum(table.type.row_bytes(table.shape[1]) for table in tables if id(table) not in used)

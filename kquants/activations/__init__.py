@@ -6,6 +6,7 @@
     gates                     the gate of attention's output, the soft cap of logits
     sparsity                  activations above most of their row
     streams                   alternating updates of four streams
+    moments                   means of values, squares and squared deviations
     row_quantizer             rows to quantized rows
     quantized                 the layout of these for formats without super-blocks
     super_quantized           the same for formats with super-blocks

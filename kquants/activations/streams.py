@@ -5,6 +5,7 @@ from typing import Any
 import numba as nb
 
 from kquants.activations.exponential import tanh
+from kquants.activations.moments import mean_square
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.records import CorrectStreamsOp, MatchMagnitudeOp, PredictStreamsOp
 from kquants.simd import (
@@ -18,7 +19,6 @@ from kquants.simd import (
     store_f32,
     store_f32x16,
     sub_f32,
-    sum_f32,
 )
 from kquants.threadpool.interpreter import arguments_of
 
@@ -28,15 +28,6 @@ _match_of = arguments_of(MatchMagnitudeOp)
 _LEAST_SQUARE = nb.float32(1e-5)
 
 
-@inline
-def _mean_square(x: int, n: int) -> Any:
-    squares = splat_f32(nb.float32(0))
-    for k in range(0, n, 16):
-        v = load_f32x16(x + 4 * k)
-        squares = fma_f32(v, v, squares)
-    return sum_f32(squares) / nb.float32(n)
-
-
 @kernel("match_magnitude")
 def match_magnitude(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Arguments: MatchMagnitudeOp; a row a unit."""
@@ -44,10 +35,10 @@ def match_magnitude(op: int, batch: int, first: int, last: int, scratch: int) ->
     n = given.n
     for t in range(first, last):
         x, y, to = given.x + t * given.row_bytes, given.y + t * given.row_bytes, given.to + t * given.row_bytes
-        square = _mean_square(y, n)
+        square = mean_square(y, n)
         if square < _LEAST_SQUARE:
             square = _LEAST_SQUARE
-        scale = splat_f32(square_root(_mean_square(x, n)) / square_root(square))
+        scale = splat_f32(square_root(mean_square(x, n)) / square_root(square))
         for k in range(0, n, 16):
             store_f32x16(to + 4 * k, mul_f32(load_f32x16(y + 4 * k), scale))
 

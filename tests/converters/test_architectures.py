@@ -267,6 +267,9 @@ def test_a_window_is_that_of_layers_that_slide(tmp_path: Path, family: str, sett
     metadata = values(described(folder, **settings, sliding_window=100)[0])
     found = metadata.get(f"{metadata['general.architecture']}.attention.sliding_window")
     assert found == (100 if slides else None)
+    pattern = metadata.get(f"{metadata['general.architecture']}.attention.sliding_window_pattern")
+    by_layer = slides and family != "mistral"
+    assert pattern == ([each == "sliding_attention" for each in theirs.layer_types] if by_layer else None)
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])

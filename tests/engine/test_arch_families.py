@@ -117,6 +117,15 @@ def test_llama_has_its_window_where_the_file_says(
     assert windows(described("llama", keys)) == expected
 
 
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "qwen2vl"])
+def test_qwen_has_windows_where_the_file_says_and_else_ends_its_context(described: Describe, architecture: str) -> None:
+    keys = {"attention.sliding_window": 8}
+    silent = described(architecture, keys)
+    assert windows(silent) == [None] * 4 and silent.context_length == 8
+    model = described(architecture, keys | {"attention.sliding_window_pattern": [False, True, True, True]})
+    assert windows(model) == [None, 8, 8, 8] and model.context_length == 128
+
+
 def test_projections_of_any_family_may_be_fused(described: Describe) -> None:
     separate = {f"blk.{i}.attn_{x}.{kind}": None for i in range(4) for x in "qkv" for kind in ("weight", "bias")}
     fused = {f"blk.{i}.attn_qkv.weight": (64, 32) for i in range(4)}
@@ -144,6 +153,20 @@ def test_mistral3_has_its_own_magnitude(described: Describe, multiplier: float |
     assert rope and rope.rope_type is RopeType.NORM
     assert rope.magnitude == pytest.approx(magnitude, abs=1e-12)
     assert len(model.position_tables) == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "magnitude"),
+    [
+        ({}, 1 + 0.1 * math.log(8)),
+        ({"rope.scaling.attn_factor": 0.5}, 0.5 + 0.05 * math.log(8)),
+        ({"rope.scaling.yarn_attn_factor": 1.5}, 1.5),
+        ({"rope.scaling.yarn_attn_factor": 1.5, "rope.scaling.attn_factor": 0.5}, 0.5 + 0.05 * math.log(8)),
+    ],
+)
+def test_yarn_has_the_magnitude_of_the_file(described: Describe, keys: dict[str, float], magnitude: float) -> None:
+    rope = mixers(described("llama", YARN | keys))[0].rope
+    assert rope and rope.magnitude == pytest.approx(magnitude, abs=1e-12)
 
 
 def test_mistral3_multiplies_queries_by_a_factor_of_the_position(described: Describe) -> None:

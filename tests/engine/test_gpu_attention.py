@@ -1,4 +1,4 @@
-"""Attention on a GPU against NumPy: windows, soft caps, sinks, RoPE of each kind, norms of heads, layouts of batches."""
+"""Attention on a GPU against NumPy: windows, soft caps, sinks, RoPE of each kind, norms of heads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgellm.arch.description import Attention, Description, Layer, Linear, Norm, Rope, RopeType
+from edgellm.arch.description import Attention, Layer, Norm, Rope, RopeType
 from edgellm.engine.kv_pages import FREED
 from edgellm.engine.limits import BatchLimits
-from edgellm.engine.placement import GPU
 from edgellm.engine.webgpu.attention import AttentionLowering
 from edgellm.engine.webgpu.batch_layout import lay_out, page_ids
 from edgellm.engine.webgpu.blocks import GPUAttention, HeadNorms

@@ -63,9 +63,11 @@ def forked(engine: NativeEngine, ids: list[int], others: list[int], at: int) -> 
     return np.concatenate([first, rest])
 
 
-def trimmed(engine: NativeEngine, ids: list[int], to: int) -> tuple[int, Bits]:
-    """What a trim to `to` tokens reached, and the logits of `ids` from there on."""
+def trimmed(engine: NativeEngine, ids: list[int], mark: int, to: int) -> tuple[int, Bits]:
+    """What a trim of `ids` to `to` tokens reached, after a checkpoint at `mark`; the logits of `ids` from there on."""
     sequence = engine.new_sequence()
-    extend(engine, sequence, ids, 50)
+    extend(engine, sequence, ids[:mark], 50)
+    sequence.mark()
+    extend(engine, sequence, ids[mark:], 50)
     reached = sequence.trim(to)
     return reached, extend(engine, sequence, ids[reached:], 33)

@@ -1,4 +1,4 @@
-"""Write GGUF files of the Gemma architectures with small sizes and weights of zero, to read their descriptions."""
+"""Write GGUF files of the Gemma architectures with small sizes, to read their descriptions or to compute."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ def common(layers: int) -> dict[str, Any]:
     """Keys that all architectures have: 2 heads of 8 values, 1 KV head."""
     return {
         "block_count": layers,
-        "context_length": 128,
+        "context_length": 256,
         "embedding_length": WIDTH,
         "feed_forward_length": FFN,
         "attention.head_count": 2,
@@ -120,3 +120,12 @@ def write_shapes(path: Path, arch: str, keys: dict[str, Any], shapes: Shapes, va
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def drawn_values(shapes: Shapes) -> dict[str, Any]:
+    """Random weights for these tensors: matrices keep the size of activations, vectors are near 1."""
+    rng = np.random.default_rng(0)
+    return {
+        name: rng.standard_normal(shape) * shape[-1] ** -0.5 if len(shape) > 1 else 1 + 0.1 * rng.standard_normal(shape)
+        for name, shape in shapes.items()
+    }

@@ -10,7 +10,7 @@ from converters.architectures.rope import PLAIN, SCALED
 from converters.architectures.rope_factors import llama3_factors
 from converters.architectures.sizes import SizesReader, read_sizes
 from converters.architectures.sources import computed
-from converters.architectures.windows import write_uniform_window
+from converters.architectures.windows import write_window
 from converters.tensors import Source
 
 
@@ -55,7 +55,7 @@ class Family:
 
     check: Callable[[Config], None] = accept
     sizes: SizesReader = read_sizes
-    write: Callable[[ArchitectureKeys, TextModel], None] = write_uniform_window
+    write: Callable[[ArchitectureKeys, TextModel], None] = write_window
     order: tuple[str, ...] = ()
     leading: tuple[str, ...] = ()
     omitted: Callable[[TextModel], Collection[str]] = no_keys

@@ -6,7 +6,7 @@ from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.rope import yarn_magnitude
-from converters.architectures.windows import write_uniform_window
+from converters.architectures.windows import write_window
 
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
@@ -15,7 +15,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
         keys.number("rope.scaling.yarn_log_multiplier", rope.number("mscale_all_dim"))
     if beta := rope.number("llama_4_scaling_beta", 0.0):
         keys.number("attention.temperature_scale", beta)
-    write_uniform_window(keys, model)
+    write_window(keys, model)
 
 
 def _has_log_multiplier(model: TextModel) -> bool:

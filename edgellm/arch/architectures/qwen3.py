@@ -4,7 +4,7 @@ Each head of q and k is normed before RoPE. The size of a head is given: all hea
 model. Hugging Face's `attention_bias` gives some models biases.
 """
 
-from edgellm.arch.attention_settings import without_window
+from edgellm.arch.attention_settings import window_of_some_layers
 from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, HEAD_NORMS
@@ -14,7 +14,7 @@ FACTS = ArchitectureFacts(
     rope_type=RopeType.NEOX,
     block_tensors=(*BLOCK, *HEAD_NORMS),
     optional_biases=ATTENTION,
-    attention=without_window,
+    attention=window_of_some_layers,
     checkpoints=(
         CheckpointClass(
             name="Qwen3ForCausalLM",

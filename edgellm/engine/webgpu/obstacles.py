@@ -65,7 +65,7 @@ def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
         yield f"the activation {part.activation.value}"
     if isinstance(part, Attention):
         yield from _of_attention(part, kv_type)
-        if any(each.mixer and each.mixer.kv_layer == block // 2 for each in model.layers):
+        if any(isinstance(each.mixer, Attention) and each.mixer.kv_layer == block // 2 for each in model.layers):
             yield "keys and values that other layers read"
 
 

@@ -37,7 +37,7 @@ class ActivationWidths:
         columns = [each.down.weight.shape[1] for each in blocks.feed_forwards.values()]
         self.gate = {n: padded_width(n) for n in columns}
         self.qkv = max((each.q_width + each.k_width + each.v_width for each in mixers), default=1)
-        self.widest = max(self.x, *self.mixed.values(), *self.gate.values())
+        self.widest = max([self.x, *self.mixed.values(), *self.gate.values()])
         self.partial = max((each.heads * (each.value_dim + 4) for each in mixers), default=1)
         self.split_rows = max(1, min(_SPLIT_ROWS, min(_PARTIALS_BYTES, binding) // (4 * MAX_SPANS * self.partial)))
         self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * vocab)))

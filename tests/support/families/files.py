@@ -8,7 +8,20 @@ from edgellm.errors import EdgeLLMWarning
 from support.families import CASES
 from support.families.checkpoint import write_family_checkpoint
 from support.families.references import load_reference
+from support.families.wide import WIDE_CASES
 from support.gguf_parts import GGUFParts
+
+
+def convert_case(folder: Path, name: str, mix: str) -> Path:
+    """Convert the checkpoint of a case, or of a wide one, in `folder` with a quantization mix; the file's path."""
+    case = (CASES | WIDE_CASES)[name]
+    # llama.cpp takes the folder's name for the model's, and treats some names in a way of its own.
+    checkpoint = write_family_checkpoint(folder / "model", case, load_reference(name).tensors)
+    path = folder / f"{name}-{mix}.gguf"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(?s).*left out", EdgeLLMWarning)  # the tensors of vision towers
+        convert(checkpoint, path, mix, threads=1)
+    return path
 
 
 def write_family_file(folder: Path, name: str) -> Path:
@@ -16,10 +29,11 @@ def write_family_file(folder: Path, name: str) -> Path:
 
     The checkpoint's weights are BF16, and no mix has F32: the converter keeps them, and they are widened here.
     """
-    checkpoint = write_family_checkpoint(folder / name, CASES[name], load_reference(name).tensors)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(?s).*left out", EdgeLLMWarning)  # the tensors of vision towers
-        convert(checkpoint, checkpoint / "bf16.gguf", "BF16", threads=1)
-    path = folder / f"{name}.gguf"
-    path.write_bytes(GGUFParts.read(checkpoint / "bf16.gguf").as_f32().build())
-    return path
+    return widened(convert_case(folder, name, "BF16"))
+
+
+def widened(path: Path) -> Path:
+    """Write a file with the weights of another as F32, beside it. Returns its path."""
+    wide = path.with_suffix(".f32.gguf")
+    wide.write_bytes(GGUFParts.read(path).as_f32().build())
+    return wide

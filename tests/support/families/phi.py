@@ -12,7 +12,7 @@ def _longrope(n: int) -> dict[str, Any]:
 
 
 def _phi3(**settings: Any) -> dict[str, Any]:
-    defaults = {"rope_scaling": None, "sliding_window": None, "original_max_position_embeddings": 512}
+    defaults = {"rope_scaling": None, "sliding_window": None, "original_max_position_embeddings": 1024}
     return decoder("phi3", "Phi3ForCausalLM", **defaults | settings)
 
 
