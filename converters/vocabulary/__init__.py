@@ -72,8 +72,9 @@ def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
     made |= chat_templates(checkpoint, settings)
     if rules.prefix_key and vocab_size == _CODE_LLAMA:
         made["tokenizer.ggml.eot_token_id"] = MetadataValue("u32", _CODE_LLAMA_EOT)
-    if rules.gemma4 or (rules.prefix_key and vocab_size == _SMOLLM):
-        made["tokenizer.ggml.add_bos_token"] = MetadataValue("bool", rules.gemma4)
+    gemma4 = made["tokenizer.ggml.model"].value == "gemma4"
+    if gemma4 or (rules.prefix_key and vocab_size == _SMOLLM):
+        made["tokenizer.ggml.add_bos_token"] = MetadataValue("bool", gemma4)
     return made
 
 
