@@ -84,7 +84,9 @@ OTHER_CASES: dict[str, FamilyCase] = {
         _seed_oss(attention_bias=True, attention_out_bias=False, mlp_bias=False),
     ),
     "seed_oss_plain": FamilyCase(
-        "seed_oss", "no biases, tied", _seed_oss(attention_bias=False, attention_out_bias=False, tie_word_embeddings=True)
+        "seed_oss",
+        "no biases, tied",
+        _seed_oss(attention_bias=False, attention_out_bias=False, tie_word_embeddings=True),
     ),
     "starcoder2": FamilyCase(
         "starcoder2",
