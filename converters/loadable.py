@@ -4,8 +4,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from converters.header import GGUFLayout
-from converters.tensors import PlannedTensor
+from converters.tensors import PlannedTensor, Source
 from edgellm.arch import describe
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
@@ -13,7 +16,7 @@ from edgellm.gguf import GGUFFile
 from edgellm.gguf.header_only import HeaderOnlyFile
 from edgellm.text.tokenizer import Tokenizer
 
-_READ_AT_OPEN = ("rope_freqs.weight",)
+_READ_AT_OPEN = re.compile(r"rope_freqs\.weight|rope_factors_(long|short)\.weight|blk\.\d+\.layer_output_scale\.weight")
 _ADVICE = re.compile(r"; get another conversion.*")
 
 
@@ -29,7 +32,7 @@ def is_loadable(file: GGUFFile) -> bool:
 
 def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str) -> None:
     """Raise ModelFileError or UnsupportedModelError, naming `source`, if edgellm could not open the new file."""
-    known = {t.source.name: t.source.rows(0, t.source.row_count).reshape(-1) for t in tensors if _is_known(t)}
+    known = {t.source.name: _read(t.source) for t in tensors if _is_known(t)}
     try:
         with HeaderOnlyFile(layout.header, layout.nbytes, target, known) as file:
             describe(file)
@@ -41,4 +44,17 @@ def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target:
 
 
 def _is_known(tensor: PlannedTensor) -> bool:
-    return tensor.source.name in _READ_AT_OPEN and tensor.source.type == tensor.type.name
+    is_read = _READ_AT_OPEN.fullmatch(tensor.source.name) is not None
+    return is_read and tensor.type.name == "F32" and tensor.source.type in ("F32", "F16", "BF16")
+
+
+def _read(source: Source) -> NDArray[np.uint8]:
+    """All values of a small tensor as the bytes of float32, 1-D."""
+    data = source.rows(0, source.row_count).reshape(-1)
+    match source.type:
+        case "F16":
+            return data.view("<f2").astype("<f4").view(np.uint8)
+        case "BF16":
+            return (data.view("<u2").astype("<u4") << 16).view(np.uint8)
+        case _:
+            return data

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from converters.architectures import facts_of
+from converters.architectures import text_model
 from converters.architectures.config import Config
 from converters.checkpoint.files import is_plain, parse_json
 from converters.checkpoint.folder import INDEX, weights_or_index
@@ -56,7 +56,7 @@ def _check(names: set[str], read: Callable[[str], bytes]) -> None:
     if _CONFIG in names:
         path = Path(_CONFIG)
         config = parse_json(path, read(_CONFIG))
-        facts_of(Config(path, config))
+        text_model(Config(path, config))
         check_quantization(path, config)
 
 

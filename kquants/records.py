@@ -91,6 +91,8 @@ class EmbedOp(NamedTuple):
     x: Word
     x_bytes: Word
     scale: float
+    own_embeddings: Word = 1
+    """1: the batch's own embeddings count; 0: all rows are those of the table, such as one of per-layer embeddings."""
 
 
 class NormOp(NamedTuple):
@@ -224,6 +226,72 @@ class SoftCapOp(NamedTuple):
     cap: float
 
 
+class TopActivationsOp(NamedTuple):
+    """x = max(x - m, 0) with m = mean(x) + deviations · std(x), over the n values of a row."""
+
+    x: Word
+    x_bytes: Word
+    n: Word
+    deviations: float
+
+
+class MatchMagnitudeOp(NamedTuple):
+    """to = y · rms(x) / rms(y), where the mean square of y is at least 1e-5; `to` may be y. n values, equal strides."""
+
+    x: Word
+    y: Word
+    to: Word
+    row_bytes: Word
+    n: Word
+
+
+class PredictStreamsOp(NamedTuple):
+    """p_j = x_j + Σ_i c_4j+i x_i of the four streams, with c = coefficients · tanh(router_scale · routed).
+
+    x holds stream 0 before and p_0 after, x_1 … x_3 the others; `predicted` becomes p_0, too.
+    """
+
+    x: Word
+    x_1: Word
+    x_2: Word
+    x_3: Word
+    predicted: Word
+    row_bytes: Word
+    """Of all these."""
+    n: Word
+    routed: Word
+    """float32[4]."""
+    routed_bytes: Word
+    coefficients: Word
+    """float32[16, 4]."""
+    router_scale: float
+
+
+class CorrectStreamsOp(NamedTuple):
+    """x_j = p_j + (1 + c_j) (y - p_0) of the four streams, with c = coefficients · tanh(router_scale · routed).
+
+    x holds y before and x_0 after; p_0 is `predicted`, and p_1 … p_3 become x_1 … x_3. `scaled` becomes scale · x_0.
+    """
+
+    x: Word
+    x_1: Word
+    x_2: Word
+    x_3: Word
+    predicted: Word
+    scaled: Word
+    row_bytes: Word
+    """Of all these."""
+    n: Word
+    routed: Word
+    """float32[4]."""
+    routed_bytes: Word
+    coefficients: Word
+    """float32[4, 4]."""
+    scale: Word
+    """float32[n]."""
+    router_scale: float
+
+
 class MatmulOp(NamedTuple):
     """y = W x, or y = y + W x with `accumulate` 1; `rows`, `columns` and `row_bytes` are those of W.
 
@@ -251,7 +319,8 @@ NEXT_MATMUL = FIRST_ARGUMENT + MatmulOp._fields.index("next_matmul")
 class RopeStoreOp(NamedTuple):
     """Rotate q and k in place (RoPE), and write k and v to the row's own cell, `page_offset` bytes into its page.
 
-    With k null, only q is rotated: the layer reads the keys and values of another.
+    With k null, only q is rotated: the layer reads the keys and values of another. Then q may be of the rows whose
+    logits are wanted.
     """
 
     q: Word
@@ -282,7 +351,7 @@ class AttentionOp(NamedTuple):
     """out = softmax(s) V with s = scale · q K, or cap · tanh(scale · q K / cap), with K and V `page_offset` bytes into
     their pages.
 
-    q has all rows of the batch, out the rows that the op works on.
+    q has all rows of the batch, or, with `q_outputs`, the rows that the op works on, which out has.
     """
 
     q: Word
@@ -306,6 +375,7 @@ class AttentionOp(NamedTuple):
     """Room for partial results of every head, see `kquants.attention.attention`."""
     max_partials: Word
     """Partial results of each head that there is room for."""
+    q_outputs: Word = 0
 
 
 class ReadSumOp(NamedTuple):
@@ -340,6 +410,10 @@ Arguments = (
     | ActivationOp
     | SigmoidGateOp
     | SoftCapOp
+    | TopActivationsOp
+    | MatchMagnitudeOp
+    | PredictStreamsOp
+    | CorrectStreamsOp
     | MatmulOp
     | RopeStoreOp
     | AttentionOp

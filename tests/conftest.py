@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from platformdirs import user_cache_path
 from edgellm.engine.threadpool import ThreadPool
 from support import SHARED, TESTS, workers
 from support.chat_fakes import FakeModel
+from support.family_file import DescribeFamily, describe_family
 from support.headless_chat import HeadlessFrontend, MakeFrontend
 from support.make_gguf import Spec, write_model
-from support.model_file import ModelFile
+from support.model_file import FamilyFile, ModelFile
 from support.thread_chains import new_pool
 
 
@@ -70,6 +72,28 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
         return written[spec]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def family_file(tmp_path_factory: pytest.TempPathFactory) -> FamilyFile:
+    """`family_file("gemma2")`: the path of a case of `support.families`, converted once, with F32 weights."""
+    folder = tmp_path_factory.mktemp("families")
+    written: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        from support.families.files import write_family_file  # imports the converters, which most tests do not need
+
+        if name not in written:
+            written[name] = write_family_file(folder, name)
+        return written[name]
+
+    return get
+
+
+@pytest.fixture
+def described_family(tmp_path: Path) -> DescribeFamily:
+    """`described_family("phi3", keys, tensors)`: the description of a file as `support.family_file` writes it."""
+    return partial(describe_family, tmp_path / "m.gguf")
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,23 @@
-"""From a checkpoint's config.json and tensors to GGUF metadata and tensors; the facts are in `edgellm.arch`."""
+"""From a checkpoint's config.json and tensors to GGUF metadata and tensors; the facts are in `edgellm.arch`.
+
+config       typed access to config.json
+sizes, windows, rope, rope_factors   what is read of it
+layouts      the names of tensors in checkpoints
+tensors      matches the tensors of a checkpoint with those that the facts ask for
+sources      tensors made of others
+keys, metadata, card   the keys of the file
+families     what the facts do not say, one file for each architecture that needs more
+"""
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from converters.architectures.config import Config
+from converters.architectures.families import family_of
 from converters.architectures.metadata import metadata_of
-from converters.architectures.rope import rope_config, rope_factors
-from converters.architectures.sizes import read_sizes
+from converters.architectures.model import TextModel
+from converters.architectures.rope import read_rope
 from converters.architectures.tensors import read_tensors
+from converters.architectures.variants import check_variant
 from converters.tensors import Metadata, Source
 from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
@@ -30,29 +38,27 @@ def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
     `metadata | {"general.file_type": …}`, which keeps its position. Raises ModelFileError where the files contradict
     each other, and UnsupportedModelError for a model that cannot be converted.
     """
-    config = Config(checkpoint.path / "config.json", checkpoint.config)
-    facts, checkpoint_class = facts_of(config)
-    sizes = read_sizes(config, checkpoint_class)
-    rope = rope_config(config, sizes)
-    tensors = read_tensors(checkpoint, config, facts, checkpoint_class, sizes)
-    factors = rope_factors(rope, sizes)
-    if factors is not None:
-        tensors.insert(0, _computed("rope_freqs.weight", factors))
-    metadata = metadata_of(checkpoint, config, rope, facts, checkpoint_class, sizes, tensors)
-    return metadata, tensors
+    config, facts, checkpoint_class = text_model(Config(checkpoint.path / "config.json", checkpoint.config))
+    family = family_of(facts.name)
+    sizes = family.sizes(config)
+    rope = read_rope(config, checkpoint_class, family.rope_kinds)
+    if rope.rotary_fraction != 1.0 and not family.partial_rotary:
+        config.refuse("heads that are rotated in part (partial_rotary_factor) are not supported for this architecture")
+    model = TextModel(checkpoint, config, facts, checkpoint_class, sizes, rope)
+    tensors = family.sources(model, read_tensors(model, family))
+    return metadata_of(model, family, tensors), tensors
 
 
-def facts_of(config: Config) -> tuple[ArchitectureFacts, CheckpointClass]:
-    """The facts of the model's architecture and of its class. Raises UnsupportedModelError for an unknown class."""
+def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointClass]:
+    """The configuration of the text model in config.json, the facts of its architecture, and those of its class.
+
+    Raises UnsupportedModelError for an unknown class, and for a variant that edgellm does not compute.
+    """
     names = config.names("architectures")
     if not names or names[0] not in _CLASSES:
         what = printable(names[0]) if names else "an unnamed architecture"
-        config.refuse(f"{what} cannot be converted; {', '.join(_CLASSES)} can")
-    if config.word("hidden_act", "silu") not in ("silu", "swish") or not config.flag("is_causal", default=True):
-        config.refuse("only causal models with silu (hidden_act, is_causal) can be converted; choose another model")
-    return _CLASSES[names[0]]
-
-
-def _computed(name: str, values: NDArray[np.float32]) -> Source:
-    data = values.astype("<f4").view(np.uint8).reshape(1, -1)
-    return Source(name, values.shape, "F32", lambda first, last: data[first:last])
+        config.refuse(f"{what} cannot be converted; choose a model of {', '.join(sorted(ARCHITECTURES))}")
+    facts, checkpoint_class = _CLASSES[names[0]]
+    text = config.text_model(checkpoint_class.defaults)
+    check_variant(text, facts, family_of(facts.name))
+    return text, facts, checkpoint_class

@@ -11,19 +11,35 @@ from edgellm.fmt import printable
 _LARGEST = 1e15
 
 
+_TEXT_MODELS = ("text_config", "llm_config", "language_config")
+
+
 class Config:
     """The JSON object in the file `path`. All methods raise ModelFileError.
 
     A key whose value is null counts as absent. `nulls` are these keys, as transformers has other defaults for some of
-    them than for absent keys.
+    them than for absent keys. `defaults` are values of keys that are absent and not null.
     """
 
-    def __init__(self, path: Path, values: object) -> None:
+    def __init__(self, path: Path, values: object, defaults: Mapping[str, object] | None = None) -> None:
         self.path = path
         if not isinstance(values, Mapping):
             self.fail("must hold a JSON object; correct it")
         self._values: dict[str, object] = without_nulls(dict(values))
-        self.nulls = frozenset(values.keys() - self._values.keys())
+        self._given = frozenset(self._values)
+        own = {key: value for key, value in (defaults or {}).items() if key not in values}
+        self.nulls = frozenset((values.keys() | own.keys()) - self._given - without_nulls(own).keys())
+        self._values = {**without_nulls(own), **self._values}
+
+    def text_model(self, defaults: Mapping[str, object]) -> "Config":
+        """The configuration of the text model, which may be inside that of a larger model, with other defaults."""
+        inner = next((self.section(key) for key in _TEXT_MODELS if key in self), {})
+        given = {key: self._values[key] for key in self._given if key not in _TEXT_MODELS}
+        return Config(self.path, {**dict.fromkeys(self.nulls), **given, **inner}, defaults)
+
+    def given(self, key: str) -> bool:
+        """Whether the file has the key, with a value that is not null."""
+        return key in self._given
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -63,6 +79,28 @@ class Config:
         if not isinstance(value, str):
             self._wrong(key, "text")
         return value
+
+    def integers(self, key: str, count: int, least: int = 1, most: int = (1 << 31) - 1) -> list[int]:
+        """A list of `count` or more integers at `key`, of which the first `count` count, or one integer for all."""
+        value = self._values.get(key)
+        items = value[:count] if isinstance(value, list) else [value] * count
+        whole = [item for item in items if type(item) is int and least <= item <= most]
+        if len(whole) < count:
+            self._wrong(key, f"a whole number from {least} to {most}, or a list of {count}")
+        return whole
+
+    def numbers(self, key: str, least: float = 0.0) -> list[float]:
+        """The list of numbers at `key`, each at least `least`; an empty one where it is absent."""
+        value = self._values.get(key, [])
+        if not isinstance(value, list) or not all(
+            type(item) in (int, float) and least <= item <= _LARGEST for item in value
+        ):
+            self._wrong(key, f"a list of numbers from {least:g} to {_LARGEST:g}")
+        return [float(item) for item in value]
+
+    def is_text(self, key: str) -> bool:
+        """Whether the value at `key` is a text."""
+        return isinstance(self._values.get(key), str)
 
     def names(self, key: str) -> list[str]:
         """The list of texts at `key`, an empty one where it is absent."""

@@ -1,64 +1,69 @@
 """The metadata of a model without its vocabulary, in the order of llama.cpp's converter."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from converters.architectures.card import write_general
-from converters.architectures.config import Config
-from converters.architectures.rope import write_rope
-from converters.architectures.sizes import sliding_window
+from converters.architectures.families.family import Family
+from converters.architectures.keys import ArchitectureKeys
+from converters.architectures.model import TextModel
+from converters.architectures.rope import write_rope, write_yarn_magnitude
 from converters.tensors import Metadata, MetadataValue, Source
-from edgellm.arch.description import ModelSizes
-from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
-
-if TYPE_CHECKING:
-    import gguf
-
-    from converters.checkpoint import Checkpoint
+from edgellm.arch.description import NormKind
 
 # enum llama_ftype of llama.h, by the type of the first matrix.
 _FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32}
 _KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
+_EPS_KEYS = {NormKind.RMS: ("rms_norm_eps", "norm_eps"), NormKind.LAYER: ("layer_norm_eps", "norm_epsilon")}
+_EPS_NAMES = {NormKind.RMS: "attention.layer_norm_rms_epsilon", NormKind.LAYER: "attention.layer_norm_epsilon"}
 
 
-def metadata_of(
-    checkpoint: "Checkpoint",
-    config: Config,
-    rope: Config,
-    facts: ArchitectureFacts,
-    checkpoint_class: CheckpointClass,
-    sizes: ModelSizes,
-    tensors: list[Source],
-) -> Metadata:
-    """The keys `general.*` and those of the architecture, as `gguf.GGUFWriter` names them."""
+def metadata_of(model: TextModel, family: Family, tensors: list[Source]) -> Metadata:
+    """The keys `general.*` and those of the architecture."""
     import gguf
 
-    writer = gguf.GGUFWriter(None, facts.name)
-    write_general(writer, checkpoint, sum(tensor.row_count * tensor.columns for tensor in tensors))
-    _write_sizes(writer, sizes)
-    write_rope(writer, rope)
-    writer.add_layer_norm_rms_eps(sizes.eps)
-    if "head_dim" in config or facts.writes_head_dim:
-        writer.add_key_length(sizes.head_dim)
-        writer.add_value_length(sizes.head_dim)
-    window = sliding_window(config, checkpoint_class)
-    if window is not None and window < sizes.context_length:
-        writer.add_sliding_window(window)
+    writer = gguf.GGUFWriter(None, model.facts.name)
+    write_general(writer, model.checkpoint, sum(tensor.row_count * tensor.columns for tensor in tensors))
+    keys = ArchitectureKeys(model.facts.name)
+    _write_common(keys, model)
+    own = ArchitectureKeys(model.facts.name)
     matrix = next(tensor for tensor in tensors if len(tensor.shape) > 1)
-    writer.add_file_type(_FILE_TYPES[matrix.type])
-    if facts.writes_vocab_size:
-        writer.add_vocab_size(sizes.vocab)
-        writer.add_rope_dimension_count(sizes.head_dim)
-    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    return {key: _value(value) for key, value in writer.kv_data[0].items()}
+    own.plain("general.file_type", MetadataValue("u32", _FILE_TYPES[matrix.type]))
+    if model.facts.writes_vocab_size:
+        own.integer("vocab_size", model.sizes.vocab)
+        own.integer("rope.dimension_count", model.sizes.head_dim[0])
+    family.write(own, model)
+    own.plain("general.quantization_version", MetadataValue("u32", gguf.GGML_QUANT_VERSION))
+    general = {key: _value(value) for key, value in writer.kv_data[0].items()}
+    return _ordered(general, keys.metadata | own.metadata, model, family)
 
 
-def _write_sizes(writer: "gguf.GGUFWriter", sizes: ModelSizes) -> None:
-    writer.add_block_count(sizes.layer_count)
-    writer.add_context_length(sizes.context_length)
-    writer.add_embedding_length(sizes.width)
-    writer.add_feed_forward_length(sizes.ffn)
-    writer.add_head_count(sizes.heads)
-    writer.add_head_count_kv(sizes.kv_heads)
+def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
+    sizes, config, facts = model.sizes, model.config, model.facts
+    keys.integer("block_count", sizes.layer_count)
+    keys.integer("context_length", sizes.context_length)
+    keys.integer("embedding_length", sizes.width)
+    keys.integer("feed_forward_length", sizes.ffn[0])
+    keys.integer("attention.head_count", sizes.heads)
+    keys.integer("attention.head_count_kv", sizes.kv_heads[0])
+    write_rope(keys, model.rope)
+    key = next((key for key in _EPS_KEYS[facts.norm_kind] if key in config), _EPS_KEYS[facts.norm_kind][0])
+    keys.number(_EPS_NAMES[facts.norm_kind], config.number(key, 1e-6))
+    if config.given("head_dim") or facts.writes_head_dim:
+        keys.integer("attention.key_length", sizes.head_dim[0])
+        keys.integer("attention.value_length", sizes.head_dim[0])
+    write_yarn_magnitude(keys, model.rope)
+
+
+def _ordered(
+    general: Mapping[str, MetadataValue], own: Mapping[str, MetadataValue], model: TextModel, family: Family
+) -> Metadata:
+    """All keys in the family's order, without those that it omits."""
+    prefix, metadata = model.facts.name, {**general, **own}
+    architecture, *others = general
+    order = [architecture, *family.leading, *others, *(f"{prefix}.{name}" for name in family.order), *own]
+    omitted = {f"{prefix}.{name}" for name in family.omitted(model)}
+    return {key: metadata[key] for key in dict.fromkeys(order) if key in metadata and key not in omitted}
 
 
 def _value(value: Any) -> MetadataValue:

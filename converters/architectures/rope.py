@@ -1,97 +1,149 @@
-"""RoPE, from config.json to GGUF keys and the tensor `rope_freqs.weight`."""
+"""RoPE, from config.json to GGUF keys; scaling that GGUF holds as a tensor is in `rope_factors`."""
 
 import math
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from converters.architectures.config import Config
-from edgellm.arch.description import ModelSizes
+from converters.architectures.keys import ArchitectureKeys
+from edgellm.arch.facts import CheckpointClass
 from edgellm.fmt import printable
 
-if TYPE_CHECKING:
-    import gguf
+# "dynamic" changes nothing up to the context length of config.json, "mrope" nothing for texts.
+PLAIN = ("default", "dynamic", "mrope", "llama3")
+SCALED = ("linear", "yarn")
+_FULL, _SLIDING = "full_attention", "sliding_attention"
 
-# "dynamic" changes nothing up to the context length of config.json.
-_PLAIN = ("default", "dynamic", "llama3")
+
+@dataclass(frozen=True)
+class RopeParameters:
+    """The parameters of RoPE, by the names of transformers 5: `rope_type`, `rope_theta` and those of the type.
+
+    `full` are those of all layers, or of the layers without a window where the windowed ones have `sliding`.
+    """
+
+    full: Config
+    sliding: Config | None
+
+    @property
+    def kind(self) -> str:
+        """The type of the scaling."""
+        return self.full.word("rope_type", "default")
+
+    @property
+    def base(self) -> float:
+        """The base of the frequencies."""
+        return self.full.number("rope_theta", least=1.0)
+
+    @property
+    def rotary_fraction(self) -> float:
+        """The part of a head's values that is rotated, in (0, 1]."""
+        fraction = self.full.number("partial_rotary_factor", 1.0)
+        if not 0 < fraction <= 1:
+            self.full.fail(f"partial_rotary_factor is {fraction:g}, not above 0 and at most 1; correct it")
+        return fraction
 
 
-def rope_config(config: Config, sizes: ModelSizes) -> Config:
-    """The RoPE parameters of config.json, with the keys that transformers 5 has in `rope_parameters`.
+def read_rope(config: Config, checkpoint_class: CheckpointClass, kinds: tuple[str, ...]) -> RopeParameters:
+    """The RoPE of a text model, of one of the types `kinds`.
 
-    Older versions have `rope_scaling` with `rope_theta` beside it, and `type` in place of `rope_type`. Raises
+    Transformers 5 has `rope_parameters`, by type of layer where they differ. Older versions have `rope_scaling` with
+    `rope_theta` beside it, `type` in place of `rope_type`, and `rope_local_base_freq` for windowed layers. Raises
     ModelFileError, and UnsupportedModelError for a RoPE that GGUF or edgellm does not have.
     """
-    given = dict(config.section("rope_scaling") or config.section("rope_parameters"))
-    given.setdefault("rope_type", given.get("type", "default"))
-    given.setdefault("rope_theta", config.number("rope_theta", 10000.0))
-    given.setdefault("original_max_position_embeddings", sizes.context_length)
+    given = config.section("rope_scaling") or config.section("rope_parameters")
+    by_layer = _FULL in given or _SLIDING in given
+    if by_layer and not checkpoint_class.dual_rope:
+        config.refuse("rotary positions that differ from layer to layer are not supported for this architecture")
+    full = _parameters(config, _section(config, given, _FULL) if by_layer else given)
+    sliding = None
+    if by_layer and _SLIDING in given:
+        sliding = _parameters(config, _section(config, given, _SLIDING))
+    elif checkpoint_class.dual_rope:
+        local = config.number("rope_local_base_freq", full.number("rope_theta"), least=1.0)
+        sliding = Config(config.path, {"rope_type": "default", "rope_theta": local})
+    _check(config, full, kinds)
+    if sliding is not None:
+        _check(config, sliding, ("default",))
+    return RopeParameters(full, sliding)
+
+
+def _section(config: Config, given: Mapping[str, object], key: str) -> Mapping[str, object]:
+    return Config(config.path, given).section(key)
+
+
+def _parameters(config: Config, given: Mapping[str, object]) -> Config:
+    """The parameters with those that older versions have beside them."""
+    found = dict(given)
+    found.setdefault("rope_type", found.get("type", "default"))
+    if "rope_theta" not in found:
+        found["rope_theta"] = config.number("rope_theta", 10000.0)
+    fraction = next((key for key in ("partial_rotary_factor", "rope_pct") if key in config), None)
+    if fraction and "partial_rotary_factor" not in found:
+        found["partial_rotary_factor"] = config.number(fraction)
+    found.setdefault("original_max_position_embeddings", config.integer("max_position_embeddings", 2048))
     if "original_max_position_embeddings" in config:
-        given["original_max_position_embeddings"] = config.integer("original_max_position_embeddings")
-    rope = Config(config.path, given)
-    _check_supported(config, rope)
-    return rope
+        found["original_max_position_embeddings"] = config.integer("original_max_position_embeddings")
+    return Config(config.path, found)
 
 
-def _check_supported(config: Config, rope: Config) -> None:
+def _check(config: Config, rope: Config, kinds: tuple[str, ...]) -> None:
     kind = rope.word("rope_type", "default")
-    if kind not in (*_PLAIN, "linear", "yarn"):
-        config.refuse(f"rope scaling {printable(kind)} is not supported, only {', '.join(_PLAIN)}, linear and yarn are")
-    if "full_attention" in rope or "sliding_attention" in rope:
-        config.refuse("rotary positions that differ from layer to layer are not supported")
-    if any(c.number("partial_rotary_factor", 1.0) != 1.0 for c in (config, rope)):
-        config.refuse("heads that are rotated in part (partial_rotary_factor) are not supported")
-    if "mscale" in rope or "mscale_all_dim" in rope or not rope.flag("truncate", default=True):
-        config.refuse("yarn with mscale, mscale_all_dim or without truncate is not supported")
+    if kind not in kinds:
+        *others, last = (each for each in kinds if each != "mrope")
+        known = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+        config.refuse(f"rope scaling {printable(kind)} is not supported for this architecture, only {known}")
+    if kind == "yarn" and not rope.flag("truncate", default=True):
+        config.refuse("yarn without truncate is not supported: GGUF has no key for it; choose another model")
 
 
-def write_rope(writer: "gguf.GGUFWriter", rope: Config) -> None:
-    """Add the keys of the scaling and of the base. Llama 3's scaling is a tensor: see `rope_factors`."""
-    import gguf
+def write_rope(keys: ArchitectureKeys, rope: RopeParameters) -> None:
+    """Add the keys of the scaling, of the sections of M-RoPE, and of the bases."""
+    kind = rope.kind
+    if kind in SCALED:
+        keys.word("rope.scaling.type", kind)
+        keys.number("rope.scaling.factor", rope.full.number("factor", least=1e-6))
+    if kind == "yarn":
+        _write_yarn(keys, rope.full)
+    if "mrope_section" in rope.full:
+        sections = rope.full.integers("mrope_section", 3, least=0, most=1 << 10)
+        keys.integers("rope.dimension_sections", [*sections, 0])
+    keys.number("rope.freq_base", rope.base)
+    if rope.sliding is not None:
+        keys.number("rope.freq_base_swa", rope.sliding.number("rope_theta", least=1.0))
 
-    kind = rope.word("rope_type", "default")
-    if kind in ("linear", "yarn"):
-        factor = rope.number("factor", least=1e-6)
-        writer.add_rope_scaling_type(gguf.RopeScalingType(kind))
-        writer.add_rope_scaling_factor(factor)
-        if kind == "yarn":
-            _write_yarn(writer, rope, factor)
-    writer.add_rope_freq_base(rope.number("rope_theta", least=1.0))
 
-
-def _write_yarn(writer: "gguf.GGUFWriter", rope: Config, factor: float) -> None:
-    writer.add_rope_scaling_orig_ctx_len(rope.integer("original_max_position_embeddings"))
+def _write_yarn(keys: ArchitectureKeys, rope: Config) -> None:
+    keys.integer("rope.scaling.original_context_length", rope.integer("original_max_position_embeddings"))
     if "attention_factor" in rope:
-        magnitude = rope.number("attention_factor", least=1e-6)
-        writer.add_rope_scaling_yarn_attn_factor(magnitude)
-        # For these architectures llama.cpp does not read that key, but multiplies YaRN's magnitude by this one.
-        writer.add_rope_scaling_attn_factors(magnitude / (1 + 0.1 * math.log(max(factor, 1.0))))
-    if "beta_fast" in rope:
-        writer.add_rope_scaling_yarn_beta_fast(rope.number("beta_fast"))
-    if "beta_slow" in rope:
-        writer.add_rope_scaling_yarn_beta_slow(rope.number("beta_slow"))
+        keys.number("rope.scaling.yarn_attn_factor", rope.number("attention_factor", least=1e-6))
+    for name in ("beta_fast", "beta_slow"):
+        if name in rope:
+            keys.number(f"rope.scaling.yarn_{name}", rope.number(name))
 
 
-def rope_factors(rope: Config, sizes: ModelSizes) -> NDArray[np.float32] | None:
-    """The divisors of the frequencies in Llama 3's scaling, float32 [head_dim / 2]; None for any other scaling.
+def write_yarn_magnitude(keys: ArchitectureKeys, rope: RopeParameters) -> None:
+    """Add the key that makes up for a YaRN whose factor of cosine and sine is not 1 + 0.1 ln(factor).
 
-    The formula is that of rope_type "llama3" in Hugging Face transformers (modeling_rope_utils.py): a pair with more
-    than `high_freq_factor` turns within the original context has divisor 1, one with fewer than `low_freq_factor` turns
-    has divisor `factor`, and the others have one in between.
+    llama.cpp's converter writes `attention_factor` to a key that these architectures do not read. They multiply the
+    usual factor by this one.
     """
-    if rope.word("rope_type", "default") != "llama3":
-        return None
-    factor, low = rope.number("factor", 8.0, least=1e-6), rope.number("low_freq_factor", 1.0)
-    high, original = rope.number("high_freq_factor", 4.0), rope.integer("original_max_position_embeddings")
-    if not high > low:
-        rope.fail(f"high_freq_factor {high:g} is not above low_freq_factor {low:g}; correct it")
-    single = np.float32
-    # In float32, for the bits of llama.cpp's converter; only powers are rounded from float64, as float32 powers differ
-    # between CPUs.
-    exponents = np.arange(0, sizes.head_dim, 2, dtype=single) / single(sizes.head_dim)
-    frequencies = single(1) / (rope.number("rope_theta", least=1.0) ** exponents.astype(np.float64)).astype(single)
-    turns = single(original) / (single(2 * math.pi) / frequencies)
-    kept = np.clip((turns - single(low)) / single(high - low), 0, 1)
-    between = single(1) / ((1 - kept) / single(factor) + kept)
-    return np.where(kept > 0, between, single(factor))
+    if rope.kind == "yarn":
+        ratio = yarn_magnitude(rope.full) / _magnitude(rope.full.number("factor"), 1.0)
+        if abs(ratio - 1) > 1e-7:
+            keys.number("rope.scaling.attn_factor", ratio)
+
+
+def yarn_magnitude(rope: Config) -> float:
+    """The factor of cosine and sine in YaRN, as transformers computes it (modeling_rope_utils.py)."""
+    factor = rope.number("factor", least=1e-6)
+    if "attention_factor" in rope:
+        return rope.number("attention_factor", least=1e-6)
+    scale, scale_all = rope.number("mscale", 0.0), rope.number("mscale_all_dim", 0.0)
+    if scale and scale_all:
+        return _magnitude(factor, scale) / _magnitude(factor, scale_all)
+    return _magnitude(factor, 1.0)
+
+
+def _magnitude(factor: float, scale: float) -> float:
+    return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0

@@ -1,113 +1,165 @@
 """The tensors that a model must have and those of a checkpoint, matched one to one before any is read."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from converters.architectures.config import Config
+from converters.architectures.families.family import Family
 from converters.architectures.layouts import CheckpointLayout, find_layout, layouts_of
+from converters.architectures.model import TextModel
+from converters.architectures.sizes import CheckpointSizes
+from converters.architectures.sources import padded, stacked
 from converters.architectures.unneeded import without_unneeded
-from converters.checkpoint import Checkpoint
 from converters.tensors import Source
-from edgellm.arch.description import ModelSizes, RopeType
-from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.description import NormKind, RopeType
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 
-Shapes = Mapping[str, tuple[int, ...]]
-
-_IN_A_LARGER_MODEL = ("model.language_model.", "language_model.", "model.text_model.", "text_model.")
+_OUTPUT = f"{OUTPUT.gguf}.weight"
 
 
-def read_tensors(
-    checkpoint: Checkpoint,
-    config: Config,
-    facts: ArchitectureFacts,
-    checkpoint_class: CheckpointClass,
-    sizes: ModelSizes,
-) -> list[Source]:
+class WantedTensor(NamedTuple):
+    """A tensor of the GGUF file: its shape in numpy order, and whether the checkpoint may lack it."""
+
+    shape: tuple[int, ...]
+    optional: bool
+
+
+Wanted = Mapping[str, WantedTensor]
+
+
+def read_tensors(model: TextModel, family: Family) -> list[Source]:
     """All tensors under their GGUF names, sorted by file and by name in the checkpoint.
 
-    An output matrix is kept where there is one, also with `tie_word_embeddings`. Raises ModelFileError, and
-    UnsupportedModelError for an unknown layout.
+    An output matrix is kept where there is one, also with `tie_word_embeddings`, unless the family drops it. Raises
+    ModelFileError, and UnsupportedModelError for an unknown layout.
     """
-    biases = [*facts.biases, *_optional_biases(config, facts, checkpoint_class)]
-    wanted = dict(_shapes(facts, biases, sizes))
-    layout = _layout(checkpoint, config, facts)
-    found = _match(checkpoint, config, layout, facts, wanted)
-    optional = {f"{OUTPUT.gguf}.weight"} if config.flag("tie_word_embeddings") else set()
-    for gguf_name in wanted:
-        if gguf_name not in found and gguf_name not in optional:
-            config.fail(f"the checkpoint has no tensor for {gguf_name} of GGUF; get another copy of it")
-    permuted = layout.rope_type is not facts.rope_type
-    return [
-        checkpoint.source(name, gguf_name, _row_order(gguf_name, sizes) if permuted else None)
-        for gguf_name, name in found.items()
-    ]
+    layout, wanted = _layout(model), dict(_wanted(model, family))
+    found = _match(model, family, layout, wanted)
+    for gguf_name, tensor in wanted.items():
+        if gguf_name not in found and not tensor.optional:
+            model.config.fail(f"the checkpoint has no tensor for {gguf_name} of GGUF; get another copy of it")
+    permuted = layout.rope_type is not model.facts.rope_type
+    return [_source(model, name, parts, wanted[name].shape, permuted) for name, parts in found.items()]
 
 
-def _layout(checkpoint: Checkpoint, config: Config, facts: ArchitectureFacts) -> CheckpointLayout:
+def _source(
+    model: TextModel, gguf_name: str, parts: Mapping[int, str], shape: tuple[int, ...], permuted: bool
+) -> Source:
+    order = _row_order(gguf_name, model.sizes) if permuted else None
+    sources = [model.checkpoint.source(parts[i], gguf_name, order) for i in sorted(parts)]
+    if len(sources[0].shape) < len(shape):
+        return stacked(gguf_name, sources)
+    return sources[0] if sources[0].shape == shape else padded(sources[0], shape[0])
+
+
+def _layout(model: TextModel) -> CheckpointLayout:
     """The layout of the tensors. Raises UnsupportedModelError for one that is not known for this architecture."""
-    layout = find_layout(layouts_of(facts), checkpoint.tensors)
+    facts, tensors = model.facts, model.checkpoint.tensors
+    layout = find_layout(layouts_of(facts), tensors)
     if layout and (layout.rope_type is facts.rope_type or facts.rope_type is RopeType.NORM):
         return layout
-    if inside := next((p for p in _IN_A_LARGER_MODEL if any(n.startswith(p) for n in checkpoint.tensors)), None):
-        what = f"the weights ({inside}…) are the language part of a model that also takes images or sound"
-        config.refuse(f"{what}; such models cannot be converted yet, choose the one for text alone")
-    name = printable(min(checkpoint.tensors, default="none"))
+    name = printable(min(tensors, default="none"))
     what = f"the layout of {layout.name}" if layout else f"a layout that is not known here ({name}, …)"
     problem = f"the tensors have {what}, which cannot be converted for {facts.name}"
-    return config.refuse(f"{problem}; get the checkpoint in the layout of transformers")
+    return model.config.refuse(f"{problem}; get the checkpoint in the layout of transformers")
 
 
 def _match(
-    checkpoint: Checkpoint, config: Config, layout: CheckpointLayout, facts: ArchitectureFacts, wanted: Shapes
-) -> dict[str, str]:
-    """The checkpoint's name of each tensor by its GGUF name; all shapes are as wanted."""
-    found: dict[str, str] = {}
-    in_order = sorted(checkpoint.tensors, key=lambda name: (checkpoint.tensors[name].file.name, name))
-    for name in without_unneeded(in_order, checkpoint.path):
-        gguf_name, shape = layout.gguf_name(name), checkpoint.tensors[name].shape
-        if gguf_name is None or gguf_name not in wanted or gguf_name in found:
-            what = f"tensor {printable(name)} has no place in this {facts.name} model"
-            config.fail(f"{what}, and what it does is not known here; choose another checkpoint")
-        if shape != wanted[gguf_name]:
-            shapes = f"{list(shape)}, not {list(wanted[gguf_name])} as config.json asks"
-            config.fail(f"tensor {printable(name)} has shape {shapes}; get another copy of the checkpoint")
-        found[gguf_name] = name
+    model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wanted
+) -> Mapping[str, Mapping[int, str]]:
+    """The checkpoint's names of each tensor's parts, most often one, by its GGUF name; all shapes are as wanted."""
+    found: dict[str, dict[int, str]] = {}
+    for name in _names(model, family):
+        place, shape = layout.place(name), model.checkpoint.tensors[name].shape
+        if place is None or place.name not in wanted or place.part in found.get(place.name, {}):
+            what = f"tensor {printable(name)} has no place in this {model.facts.name} model"
+            model.config.fail(f"{what}, and what it does is not known here; choose another checkpoint")
+        asked = wanted[place.name].shape if place.part is None else wanted[place.name].shape[1:]
+        is_padded = place.name.split(".")[0] in family.padded and shape[1:] == asked[1:] and shape[0] <= asked[0]
+        if shape != asked and not is_padded:
+            shapes = f"{list(shape)}, not {list(asked)} as config.json asks"
+            model.config.fail(f"tensor {printable(name)} has shape {shapes}; get another copy of the checkpoint")
+        found[place.name] = {**found.pop(place.name, {}), place.part or 0: name}  # at the place of its last part
+    _check_parts(model, found, wanted)
     return found
 
 
-def _shapes(facts: ArchitectureFacts, biases: list[str], sizes: ModelSizes) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """GGUF names and shapes, in numpy order, of all tensors of the model."""
-    yield from ((f"{each.gguf}.weight", sizes.shape(each.shape)) for each in (EMBEDDING, OUTPUT_NORM, OUTPUT))
-    shapes = {stem: sizes.shape(dimensions) for stem, dimensions in facts.shapes.items()}
-    for layer in (f"blk.{i}." for i in range(sizes.layer_count)):
-        yield from ((f"{layer}{stem}.weight", shape) for stem, shape in shapes.items())
-        yield from ((f"{layer}{stem}.bias", shapes[stem][:1]) for stem in biases)
+def _check_parts(model: TextModel, found: Mapping[str, Mapping[int, str]], wanted: Wanted) -> None:
+    for gguf_name, parts in found.items():
+        count = wanted[gguf_name].shape[0] if len(parts) > 1 else len(parts)
+        if sorted(parts) != list(range(count)):
+            problem = f"the checkpoint has {len(parts)} of {count} parts of {gguf_name}"
+            model.config.fail(f"{problem}; get another copy of it")
 
 
-def _optional_biases(config: Config, facts: ArchitectureFacts, checkpoint_class: CheckpointClass) -> list[str]:
-    found = [stem for key, stems in checkpoint_class.bias_keys.items() if config.flag(key) for stem in stems]
-    if found and not facts.optional_biases_in_llamacpp:
+def _names(model: TextModel, family: Family) -> Iterator[str]:
+    """The tensors of the checkpoint that the file needs, by file and name."""
+    tensors = model.checkpoint.tensors
+    in_order = sorted(tensors, key=lambda name: (tensors[name].file.name, name))
+    drops_output = family.drops_tied_output and model.config.flag("tie_word_embeddings")
+    for name in without_unneeded(in_order, model.checkpoint.path):
+        is_output = drops_output and name.endswith(f"{OUTPUT.hugging_face}.weight")
+        if not is_output and not name.endswith(family.parameters):
+            yield name
+
+
+def _wanted(model: TextModel, family: Family) -> Iterator[tuple[str, WantedTensor]]:
+    """GGUF names, shapes in numpy order, and whether a checkpoint may lack them, of all tensors of the model."""
+    facts, sizes = model.facts, model.sizes
+    first = sizes.layer(0)
+    tied = model.config.flag("tie_word_embeddings")
+    for each in (EMBEDDING, OUTPUT_NORM, OUTPUT, *facts.model_tensors):
+        optional = tied if each is OUTPUT else each.optional
+        yield f"{each.gguf}.weight", WantedTensor(first.shape(each.shape), optional)
+    if facts.norm_kind is NormKind.LAYER:
+        yield f"{OUTPUT_NORM.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
+    required = [*facts.biases, *_biases_of_flags(model)]
+    by_flag = {stem for stems in model.checkpoint_class.bias_keys.values() for stem in stems}
+    possible = [stem for stem in facts.optional_biases if stem not in by_flag]
+    for i in range(sizes.layer_count):
+        lacks = family.lacks(model, i)
+        for name, tensor in _wanted_in_layer(model, i, required, possible):
+            yield name, tensor._replace(optional=tensor.optional or name.split(".")[2] in lacks)
+
+
+def _wanted_in_layer(
+    model: TextModel, index: int, biases: Iterable[str], possible_biases: Iterable[str]
+) -> Iterator[tuple[str, WantedTensor]]:
+    sizes, tensors = model.sizes.layer(index), model.facts.tensors
+    for stem, each in tensors.items():
+        if each.hugging_face is not None:
+            yield f"blk.{index}.{stem}.weight", WantedTensor(sizes.shape(each.shape), each.optional)
+    for stems, optional in ((biases, False), (possible_biases, True)):
+        for stem in stems:
+            shape = sizes.shape(tensors[stem].shape)[:1]
+            yield f"blk.{index}.{stem}.bias", WantedTensor(shape, optional or tensors[stem].optional)
+
+
+def _biases_of_flags(model: TextModel) -> list[str]:
+    """The stems of projections that have biases by the flags of config.json."""
+    config, facts = model.config, model.facts
+    flags = {key: stems for key, stems in model.checkpoint_class.bias_keys.items() if config.flag(key)}
+    if flags and not facts.optional_biases_in_llamacpp:
         where = printable(str(config.path), 400)
-        text = f"{where}: attention_bias is true, which llama.cpp does not know of {facts.name}"
+        text = f"{where}: {next(iter(flags))} is true, which llama.cpp does not know of {facts.name}"
         warnings.warn(f"{text}; edgellm reads the new file, llama.cpp does not", EdgeLLMWarning, stacklevel=2)
-    return found
+    return [stem for stems in flags.values() for stem in stems]
 
 
-def _row_order(gguf_name: str, sizes: ModelSizes) -> NDArray[np.intp] | None:
+def _row_order(gguf_name: str, sizes: CheckpointSizes) -> NDArray[np.intp] | None:
     """The row of the checkpoint's tensor for each row of GGUF's, from RoPE type NEOX to NORM; None for the same order.
 
     Of each head of q and k, rows i and i + head_dim / 2 become 2i and 2i + 1. The inverse is `permute` in
     transformers/models/llama/convert_llama_weights_to_hf.py.
     """
-    stem = gguf_name.split(".")[-2]
+    *_, layer, stem, _ = ("", *gguf_name.split("."))
     if stem not in ("attn_q", "attn_k"):
         return None
-    heads = sizes.heads if stem == "attn_q" else sizes.kv_heads
-    rows = np.arange(heads * sizes.head_dim).reshape(heads, 2, sizes.head_dim // 2)
+    heads, head_dim = sizes.heads if stem == "attn_q" else sizes.kv_heads[int(layer)], sizes.head_dim[int(layer)]
+    rows = np.arange(heads * head_dim).reshape(heads, 2, head_dim // 2)
     return rows.swapaxes(1, 2).reshape(-1)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -10,7 +11,7 @@ from converters.checkpoint import files, rows
 from converters.checkpoint.files import fail
 from converters.checkpoint.folder import INDEX, weight_files
 from converters.checkpoint.quantized import check_names, check_quantization
-from converters.checkpoint.scales import FP8, read_scales, scale_names, scale_of
+from converters.checkpoint.scales import FP8, read_floats, read_scales, scale_names, scale_of
 from converters.checkpoint.shard import StoredTensor, read_shard
 from converters.tensors import Source
 from edgellm.fmt import printable
@@ -76,6 +77,13 @@ class Checkpoint:
                 fail(tensor.file, f"tensor {printable(name)} {problem}; download the checkpoint again")
             found = (rows.reordered if len(tensor.shape) > 1 else rows.reordered_numbers)(found, permutation)
         return Source(as_name, tensor.shape, "F32" if tensor.dtype in FP8 else tensor.dtype, found)
+
+    def number(self, name: str) -> float:
+        """The value of a tensor that holds one number. Raises ModelFileError."""
+        tensor = self.tensors.get(name)
+        if tensor is None or tensor.dtype not in _FLOATS or prod(tensor.shape) != 1:
+            fail(self.path, f"tensor {printable(name)} is not one number of {', '.join(_FLOATS)}; get another copy")
+        return float(read_floats(tensor)[0])
 
     def _float_tensor(self, name: str) -> StoredTensor:
         tensor = self.tensors.get(name)

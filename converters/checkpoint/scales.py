@@ -50,17 +50,18 @@ def read_scales(weight: StoredTensor, scale: StoredTensor, block: tuple[int, int
     rows, columns = weight.shape
     blocks = (-(-rows // block[0]), -(-columns // block[1]))
     if scale.shape in ((), (1,), (1, 1)):
-        return FP8Scales(_floats(scale).reshape(1, 1), rows, columns)
+        return FP8Scales(read_floats(scale).reshape(1, 1), rows, columns)
     if scale.shape in ((rows,), (rows, 1)):
-        return FP8Scales(_floats(scale).reshape(rows, 1), 1, columns)
+        return FP8Scales(read_floats(scale).reshape(rows, 1), 1, columns)
     if scale.shape == blocks:
-        return FP8Scales(_floats(scale).reshape(blocks), min(block[0], rows), min(block[1], columns))
+        return FP8Scales(read_floats(scale).reshape(blocks), min(block[0], rows), min(block[1], columns))
     found = "x".join(map(str, scale.shape))
     problem = f"{found} scales, which fit no {rows}x{columns} matrix; get another checkpoint"
     return fail(scale.file, f"tensor {printable(scale.name)} holds {problem}")
 
 
-def _floats(scale: StoredTensor) -> NDArray[np.float32]:
+def read_floats(scale: StoredTensor) -> NDArray[np.float32]:
+    """All values of a small tensor in F32, F16 or BF16, float32 [n]."""
     values = read_bytes(scale.file, scale.offset, scale.nbytes).view(_DTYPES[scale.dtype])
     with np.errstate(invalid="ignore"):  # signaling NaN
         return (values.astype("<u4") << 16).view(np.float32) if scale.dtype == "BF16" else values.astype(np.float32)

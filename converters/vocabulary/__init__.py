@@ -4,6 +4,8 @@
     sentencepiece.py   tokenizer.model, parsed by model_proto.py
     byte_level.py      tokenizer.json of byte-level BPE; pretokenizer.py recognises its pre-tokenizer
     metaspace.py       tokenizer.json made from a SentencePiece model
+    character_bpe.py   tokenizer.json of BPE over characters, as Gemma 4 has it
+    families.py        what llama.cpp's converter knows by the model's family
     added.py           the model's tokens and the added tokens of a tokenizer.json
     tokens.py          the token arrays of the GGUF file
     special.py         ids of special tokens; post_processor.py finds which of them are added around a text
@@ -29,7 +31,9 @@ from typing import cast
 
 from converters.tensors import Metadata, MetadataValue
 from converters.vocabulary.byte_level import byte_level, is_byte_level
+from converters.vocabulary.character_bpe import character_bpe, is_character_bpe
 from converters.vocabulary.eog import eog_token_ids
+from converters.vocabulary.families import TokenizerFamily, tokenizer_family
 from converters.vocabulary.files import CheckpointFiles, JsonObject, display_path, read
 from converters.vocabulary.metaspace import metaspace, space_prefix
 from converters.vocabulary.model_proto import ModelProto, parse
@@ -54,11 +58,11 @@ def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
     """
     tokenizer, settings = read(checkpoint, "tokenizer.json"), read(checkpoint, "tokenizer_config.json")
     model = _model(checkpoint, tokenizer)
-    llama = "Qwen" not in str(checkpoint.config.get("architectures"))
-    prefix, tokens = _tokens(checkpoint, model, tokenizer, settings, vocab_size)
+    rules = tokenizer_family(checkpoint.config)
+    prefix, tokens = _tokens(checkpoint, model, tokenizer, settings, vocab_size, rules)
     pre = tokens.get("tokenizer.ggml.pre")
     warn_unrepresentable(display_path(checkpoint), tokenizer, settings, model, pre and pre.value)
-    add_space = settings.get("add_prefix_space", bool) if settings and llama else None
+    add_space = settings.get("add_prefix_space", bool) if settings and rules.prefix_key else None
     if add_space is None and not prefix:
         add_space = prefix
     head = {} if add_space is None else {"tokenizer.ggml.add_space_prefix": MetadataValue("bool", add_space)}
@@ -66,10 +70,10 @@ def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
     made = head | tokens | special_tokens(tokenizer, settings, checkpoint.config, size, display_path(checkpoint))
     made |= eog_token_ids(checkpoint, made, size)
     made |= chat_templates(checkpoint, settings)
-    if llama and vocab_size == _CODE_LLAMA:
+    if rules.prefix_key and vocab_size == _CODE_LLAMA:
         made["tokenizer.ggml.eot_token_id"] = MetadataValue("u32", _CODE_LLAMA_EOT)
-    if llama and vocab_size == _SMOLLM:
-        made["tokenizer.ggml.add_bos_token"] = MetadataValue("bool", False)
+    if rules.gemma4 or (rules.prefix_key and vocab_size == _SMOLLM):
+        made["tokenizer.ggml.add_bos_token"] = MetadataValue("bool", rules.gemma4)
     return made
 
 
@@ -101,8 +105,9 @@ def _tokens(
     tokenizer: JsonObject | None,
     settings: JsonObject | None,
     size: int | None,
+    rules: TokenizerFamily,
 ) -> tuple[bool | None, dict[str, MetadataValue]]:
-    """Whether a space is put before a text (None for byte-level BPE), and the metadata of the tokens."""
+    """Whether a space is put before a text (None for BPE by merges, which has none), and the metadata of the tokens."""
     if model is not None:
         where, added = display_path(checkpoint, "tokenizer.model"), read(checkpoint, "added_tokens.json")
         return model.space_prefix, sentencepiece(model, tokenizer, added, settings, size, where)
@@ -112,6 +117,8 @@ def _tokens(
         raise ModelFileError(f"{display_path(checkpoint)}: {text}")
     more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
     if is_byte_level(tokenizer):
-        return None, byte_level(tokenizer, more, size)
+        return None, byte_level(tokenizer, more, size, rules.pre)
+    if is_character_bpe(tokenizer):
+        return False if rules.gemma4 else None, character_bpe(tokenizer, more, size, rules)
     made = metaspace(tokenizer, more, size)
     return space_prefix(tokenizer), made

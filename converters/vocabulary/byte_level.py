@@ -1,5 +1,7 @@
 """The vocabulary of a byte-level BPE tokenizer.json, for `tokenizer.ggml.model` = "gpt2"."""
 
+from collections.abc import Iterable
+
 from converters.tensors import MetadataValue
 from converters.vocabulary.added import AddedTokens, merges, model_tokens
 from converters.vocabulary.files import JsonObject
@@ -14,12 +16,17 @@ def is_byte_level(tokenizer: JsonObject) -> bool:
     return any(step.text("type") == "ByteLevel" for step in steps(tokenizer, "pre_tokenizer", "pretokenizers"))
 
 
-def byte_level(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
-    """Tokens, types and merges as metadata; `settings` are the files that complete tokenizer.json."""
+def byte_level(
+    tokenizer: JsonObject, settings: list[JsonObject], size: int | None, preferred: Iterable[str]
+) -> dict[str, MetadataValue]:
+    """Tokens, types and merges as metadata; `settings` are the files that complete tokenizer.json.
+
+    `preferred` are names of pre-tokenizers to choose from where several have the same rules.
+    """
     model = tokenizer.child("model") or tokenizer.fail("model", "is missing")
     if model.get("byte_fallback", bool):
         model.fail("byte_fallback", "is true, but the pre-tokenizer spells bytes already")
-    name = pre_tokenizer(tokenizer, model, first_token(tokenizer) is not None)
+    name = pre_tokenizer(tokenizer, model, first_token(tokenizer) is not None, preferred)
     ids = model_tokens(model)
     pairs = merges(model, ids) or model.fail("merges", "is missing or empty")
     added = AddedTokens(ids, tokenizer, size)

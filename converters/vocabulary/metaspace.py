@@ -19,7 +19,7 @@ from edgellm.text.spm import SPACE
 from edgellm.text.vocabulary import BYTE
 
 _PREPEND = {"type": "Prepend", "prepend": SPACE}
-_REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 
 
 def metaspace(tokenizer: JsonObject, settings: list[JsonObject], size: int | None) -> dict[str, MetadataValue]:
@@ -48,7 +48,7 @@ def space_prefix(tokenizer: JsonObject) -> bool:
     """Whether a space is put before a text. Raises UnsupportedModelError for steps that SentencePiece does not have."""
     normalizers = [without_nulls(step.entries) for step in steps(tokenizer, "normalizer", "normalizers")]
     pre_tokenizers = [without_nulls(step.entries) for step in steps(tokenizer, "pre_tokenizer", "pretokenizers")]
-    if not pre_tokenizers and normalizers in ([_PREPEND, _REPLACE], [_REPLACE]):
+    if not pre_tokenizers and normalizers in ([_PREPEND, REPLACE], [REPLACE]):
         return bool(normalizers[0] == _PREPEND)
     step = pre_tokenizers[0] if len(pre_tokenizers) == 1 and not normalizers else {}
     if (step.get("type"), step.get("replacement")) == ("Metaspace", SPACE):

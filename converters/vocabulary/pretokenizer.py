@@ -4,29 +4,47 @@ It is recognised by its exact steps, never guessed: each name means the steps in
 that name was published with.
 """
 
+import warnings
+from collections.abc import Iterable
 from typing import NoReturn
 
 from converters.vocabulary.files import JsonObject
-from edgellm.errors import UnsupportedModelError
+from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
-from edgellm.text.pretokenizers import GPT2, PRE_TOKENIZERS
+from edgellm.text.pretokenizers import PRE_TOKENIZERS
+from edgellm.text.word_patterns import GPT2
 
 _ALL = r"|\s+(?!\S)|\s+"
 
-# The first name of each set of rules; llama.cpp treats sets that differ only in `nfc` as equal.
-_NAMES = {(r.patterns, r.ignore_merges, r.nfc): name for name, r in reversed(PRE_TOKENIZERS.items())}
-# Checkpoints with these exist with ignore_merges and without, and GGUF has one name for both.
-_NAMES |= {
-    (patterns, not whole, nfc): name for (patterns, whole, nfc), name in _NAMES.items() if name in ("tekken", "gpt-4o")
-}
+# Checkpoints with these exist with ignore_merges and without, and GGUF has one name for both. Their merges make every
+# token, so that the ids are the same.
+_EITHER_WAY = ("tekken", "gpt-4o")
 
 
-def pre_tokenizer(tokenizer: JsonObject, model: JsonObject, adds_bos: bool) -> str:
-    """The name for `tokenizer.ggml.pre` of a byte-level tokenizer.
+def pre_tokenizer(tokenizer: JsonObject, model: JsonObject, adds_bos: bool, preferred: Iterable[str] = ()) -> str:
+    """The name for `tokenizer.ggml.pre` of a byte-level tokenizer: one of `preferred`, or else the first of its rules.
 
     `adds_bos`: its post-processor adds a token in front, which distinguishes DeepSeek's Qwen2 from the others. Raises
     UnsupportedModelError, with the steps found, for an unknown pre-tokenizer.
     """
+    patterns, composed = _patterns(tokenizer, model)
+    whole = bool(model.get("ignore_merges", bool))
+    named = [(name, rules) for name, rules in PRE_TOKENIZERS.items() if rules.byte_level and rules.patterns == patterns]
+    # Some expressions have a single name, for checkpoints that compose text (NFC) and for those that do not.
+    ways = ((whole, composed), (whole, not composed), (not whole, composed), (not whole, not composed))
+    for way in ways:
+        names = [name for name, rules in named if (rules.ignore_merges, rules.nfc) == way]
+        if names:
+            name = next((name for name in preferred if name in names), names[0])
+            if way[0] != whole and name not in _EITHER_WAY:
+                _warn_of_merges(tokenizer, whole)
+            return "deepseek-r1-qwen" if name == "qwen2" and adds_bos else name
+    found = " then ".join(f'"{printable(pattern, 200)}"' for pattern in patterns) or "none at all"
+    return _refuse(tokenizer, f"its pre-tokenizer splits with {found}")
+
+
+def _patterns(tokenizer: JsonObject, model: JsonObject) -> tuple[tuple[str, ...], bool]:
+    """The patterns by which text is split, and whether it is composed (NFC) before."""
     composed = False
     for step in steps(tokenizer, "normalizer", "normalizers"):
         if step.text("type") != "NFC":
@@ -38,14 +56,15 @@ def pre_tokenizer(tokenizer: JsonObject, model: JsonObject, adds_bos: bool) -> s
     *before, last = steps(tokenizer, "pre_tokenizer", "pretokenizers")
     if last.text("type") != "ByteLevel":
         _refuse(tokenizer, f"its pre-tokenizer ends with {_shown(last)}")
-    patterns = tuple(pattern for step in (*before, last) for pattern in _split_patterns(tokenizer, step))
-    whole = bool(model.get("ignore_merges", bool))
-    # Some expressions have a single name, for checkpoints that compose text (NFC) and for those that do not.
-    name = _NAMES.get((patterns, whole, composed)) or _NAMES.get((patterns, whole, not composed))
-    if not name:
-        found = " then ".join(f'"{printable(pattern, 200)}"' for pattern in patterns) or "none at all"
-        _refuse(tokenizer, f"its pre-tokenizer splits with {found}" + (", with ignore_merges" if whole else ""))
-    return "deepseek-r1-qwen" if name == "qwen2" and adds_bos else name
+    return tuple(pattern for step in (*before, last) for pattern in _split_patterns(tokenizer, step)), composed
+
+
+def _warn_of_merges(tokenizer: JsonObject, whole: bool) -> None:
+    what = (
+        "takes a word that is a token as that token" if whole else "follows the merges for words that are tokens, too"
+    )
+    text = f"{tokenizer.where}: it {what} (ignore_merges); GGUF cannot represent this for its pre-tokenizer"
+    warnings.warn(f"{text}, so that token ids may differ at times", EdgeLLMWarning, stacklevel=2)
 
 
 def steps(tokenizer: JsonObject, key: str, inner: str) -> list[JsonObject]:

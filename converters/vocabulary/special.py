@@ -6,6 +6,7 @@ from typing import Any
 
 from converters.tensors import MetadataValue
 from converters.vocabulary.added import ROLES, content
+from converters.vocabulary.families import tokenizer_family
 from converters.vocabulary.files import JsonObject
 from converters.vocabulary.post_processor import added_around
 from edgellm.errors import EdgeLLMWarning, ModelFileError
@@ -44,6 +45,9 @@ def special_tokens(
     found = _by_text(tokenizer, tokens, roles) if tokenizer and settings else {}
     for role, i in _by_number(config, roles, folder):
         found.setdefault(role, i)
+    if tokenizer:
+        texts = tokenizer_family(config).roles
+        found = _by_text(tokenizer, texts, list(texts)) | found
     made = {
         f"tokenizer.ggml.{_KEYS[role]}_token_id": MetadataValue("u32", i) for role, i in _in_range(found, size, folder)
     }

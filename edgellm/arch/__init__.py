@@ -10,6 +10,9 @@ hyperparameters, rope, attention_settings   what these read of the metadata
 tensors         takes tensors by name and checks them
 """
 
+from collections.abc import Callable
+from typing import NoReturn
+
 from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.description import Description
 from edgellm.arch.refuse import refuse
@@ -28,7 +31,27 @@ def describe(file: GGUFFile) -> Description:
     """
     facts = ARCHITECTURES.get(file.architecture)
     if facts is None:
-        known = ", ".join(sorted(ARCHITECTURES))
-        what = f"architecture {printable(file.architecture)} is not supported; edgellm runs {known}"
-        refuse(file, f"{what}; others may run with --engine llama.cpp")
+        _refuse_architecture(file)
     return describe_transformer(file, facts)
+
+
+def _refuse_architecture(file: GGUFFile) -> NoReturn:
+    name = file.architecture
+    parts = [part for part, is_there in _UNSUPPORTED_PARTS.items() if is_there(file, name)]
+    having = f" with {' and '.join(parts)}" if parts else ""
+    refuse(
+        file,
+        f"architecture {printable(name)}{having} is not supported; edgellm runs {len(ARCHITECTURES)} architectures of "
+        "dense transformers, such as llama, qwen3 and phi3; others may run with --engine llama.cpp",
+    )
+
+
+_UNSUPPORTED_PARTS: dict[str, Callable[[GGUFFile, str], bool]] = {
+    "a mixture of experts": lambda file, name: bool(file.hint(f"{name}.expert_count", int)),
+    "recurrent layers": lambda file, name: any(key.startswith(_recurrent_keys(name)) for key in file.metadata),
+    "bidirectional attention": lambda file, name: file.hint(f"{name}.attention.causal", bool) is False,
+}
+
+
+def _recurrent_keys(name: str) -> tuple[str, ...]:
+    return f"{name}.ssm.", f"{name}.shortconv.", f"{name}.wkv."

@@ -5,6 +5,9 @@ from dataclasses import replace
 from edgellm.arch.description import AttentionSettings
 from edgellm.arch.hyperparameters import HyperParameters
 
+PATTERN = "attention.sliding_window_pattern"
+"""The key that says which layers have the file's window."""
+
 
 def grouped_query_attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Grouped-query attention with RoPE over the first `rope.dimension_count` values of a head, by default all.
@@ -37,18 +40,19 @@ def rope_in_windows(hyper: HyperParameters, layer: int, every: int = 4) -> Atten
     if not has_window(hyper):
         hyper.file.fail(f"has no window at key {hyper.key('attention.sliding_window')}; get another conversion")
     settings = interleaved_windows(hyper, layer, every)
-    return settings if is_windowed(hyper, layer, every) else replace(settings, rope=None)
+    return settings if settings.window else replace(settings, rope=None)
 
 
-def without_window(hyper: HyperParameters, layer: int) -> AttentionSettings:
-    """Grouped-query attention of models whose files do not say which layers have the window.
+def window_of_some_layers(hyper: HyperParameters, layer: int) -> AttentionSettings:
+    """Grouped-query attention of models with a window in some layers, which many files do not say.
 
-    Up to its length every token sees all tokens before it, so the context ends there: see
+    Up to its length every token sees all tokens before it, so that the context ends there in such files: see
     `edgellm.arch.hyperparameters.HyperParameters.end_context`.
     """
     settings = grouped_query_attention(hyper, layer)
-    if settings.window:
-        hyper.end_context(settings.window)
+    if settings.window is None or PATTERN in hyper:
+        return settings
+    hyper.end_context(settings.window)
     return replace(settings, window=None)
 
 
@@ -61,11 +65,11 @@ def rope_dims(hyper: HyperParameters, key_dim: int, name: str = "rope.dimension_
 
 
 def window(hyper: HyperParameters, default: int = 0) -> int | None:
-    """The tokens that a windowed layer sees; None where the file has no window, or one as long as the context."""
+    """The tokens that a windowed layer sees; None where the file has no window."""
     n = hyper.integer("attention.sliding_window", default)
     if n < 0:
         hyper.file.fail(f"key {hyper.key('attention.sliding_window')} is {n}, below 0; get another conversion")
-    return n if 0 < n < hyper.context_length else None
+    return n or None
 
 
 def has_window(hyper: HyperParameters) -> bool:
@@ -76,11 +80,10 @@ def has_window(hyper: HyperParameters) -> bool:
 def is_windowed(hyper: HyperParameters, layer: int, every: int) -> bool:
     """Whether a layer has the file's window. The last of each `every` layers has none, unless the file says which.
 
-    With 0 all layers have it. A file says which by `attention.sliding_window_pattern`: a number in place of `every`, or
-    true for each windowed layer.
+    With 0 all layers have it. A file says which by PATTERN: a number in place of `every`, or true for each windowed
+    layer.
     """
-    name = "attention.sliding_window_pattern"
-    if hyper.file.is_array(hyper.key(name)):
-        return bool(hyper.per_layer(name)[layer])
-    pattern = hyper.integer(name, every)
+    if hyper.file.is_array(hyper.key(PATTERN)):
+        return bool(hyper.per_layer(PATTERN)[layer])
+    pattern = hyper.integer(PATTERN, every)
     return pattern != 1 and (pattern == 0 or layer % pattern < pattern - 1)

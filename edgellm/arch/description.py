@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.gguf import Tensor
+
+P = TypeVar("P")
 
 
 class RopeType(Enum):
@@ -257,8 +259,8 @@ class Layer:
     """x += s · post_norm(mixer(norm(x))), then x += s · post_norm(feed_forward(norm(x))), each if there is one.
 
     Norms belong to the mixer and the feed-forward, each of which may have none before or behind it; s is the model's
-    `residual_scale`. With `parallel`, both read the x from before the layer, and a feed-forward without a norm reads
-    what the mixer's norm gives. Then comes `per_layer_input`, and the whole x is multiplied by `output_scale`.
+    `residual_scale`. With `parallel` the feed-forward has no norm of its own: it reads what the mixer's norm gives, and
+    both results are added to x. Then comes `per_layer_input`, and the whole x is multiplied by `output_scale`.
 
     With `laurel` the feed-forward reads (x + laurel) / √2 for x, `altup` is around all of this.
     """
@@ -333,13 +335,24 @@ class Description(ModelSettings):
         mixers = [layer.mixer for layer in self.layers if layer.mixer and layer.mixer.kv_layer is None]
         return tuple(dict.fromkeys(mixer.window for mixer in mixers))
 
+    @cached_property
+    def last_kv_layer(self) -> int:
+        """The last layer with keys and values of its own; without any, the first."""
+        own = (i for i, layer in enumerate(self.layers) if layer.mixer and layer.mixer.kv_layer is None)
+        return max(own, default=0)
 
-def tensors_in(part: object) -> Iterator[Tensor]:
-    """All tensors in a part of a description, in order."""
-    if isinstance(part, Tensor):
+
+def parts_in(part: object, kind: type[P]) -> Iterator[P]:
+    """All parts of a kind in a part of a description, in order."""
+    if isinstance(part, kind):
         yield part
     elif isinstance(part, list | tuple):
         for each in part:
-            yield from tensors_in(each)
+            yield from parts_in(each, kind)
     elif is_dataclass(part):
-        yield from tensors_in([getattr(part, field.name) for field in fields(part)])
+        yield from parts_in([getattr(part, field.name) for field in fields(part)], kind)
+
+
+def tensors_in(part: object) -> Iterator[Tensor]:
+    """All tensors in a part of a description, in order."""
+    return parts_in(part, Tensor)

@@ -15,18 +15,20 @@ from edgellm.arch.tensor_names import Size, TensorFacts
 class CheckpointClass:
     """A class of Hugging Face transformers whose checkpoints become GGUF files of the architecture.
 
-    `name` is the entry of `architectures` in config.json. `context_length`, `kv_heads` (None: as many as heads) and
-    `head_dim` (None: width / heads) are the defaults of transformers where config.json has no such key. `bias_keys`
-    maps flags of config.json to the projections, by GGUF stem, that have a bias where the flag is true. A sliding
-    window that is "always" there needs no flag; "by_layer" needs `use_sliding_window`, and is in some layers or all.
+    `name` is the entry of `architectures` in config.json. `defaults` are the values of transformers for keys that
+    config.json may leave out, where they are not those of Llama: the published files of some models hold little more
+    than what differs. `bias_keys` maps flags of config.json to the projections, by GGUF stem, that have a bias where
+    the flag is true.
+
+    A sliding window that is "always" there needs no flag; "by_flag" needs `use_sliding_window`, and is in some layers
+    or all. With `dual_rope` the windowed layers have a RoPE of their own, without scaling.
     """
 
     name: str
-    context_length: int
-    kv_heads: int | None = None
-    head_dim: int | None = None
+    defaults: Mapping[str, object] = field(default_factory=dict)
     bias_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    sliding_window: Literal["never", "always", "by_layer"] = "never"
+    sliding_window: Literal["never", "always", "by_flag"] = "never"
+    dual_rope: bool = False
 
 
 def plain_settings(hyper: HyperParameters) -> ModelSettings:
@@ -48,11 +50,11 @@ def no_parameters(hyper: HyperParameters, layer: int) -> tuple[float, ...]:
 class ArchitectureFacts:
     """One architecture, as GGUF files and checkpoints have it; see `edgellm.arch.architectures`.
 
-    `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file: where it is NORM and that of the
-    checkpoint's layout is NEOX, the converter permutes the rows of q and k. `block_tensors` are the weights of each
-    layer; `edgellm.arch.layers` says what a tensor of each stem is. `model_tensors` are those outside of layers besides
-    the embedding, the last norm and the output matrix. `biases` are the GGUF stems of tensors that always
-    have a bias, `optional_biases` of those that have one in some models.
+    `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file, `checkpoint_rope_type` that of
+    checkpoints in Hugging Face's layout: where they differ, the converter permutes the rows of q and k.
+    `block_tensors` are the weights of each layer; `edgellm.arch.layers` says what a tensor of each stem is.
+    `model_tensors` are those outside of layers, besides the embedding, the last norm and the output matrix. `biases`
+    are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 
     `norm_kind` and `activation` are those of all norms and feed-forwards. With `parallel`, mixer and feed-forward read
     the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
@@ -89,6 +91,7 @@ class ArchitectureFacts:
     settings: Callable[[HyperParameters], ModelSettings] = plain_settings
     sparsity: Callable[[HyperParameters, int], float | None] = dense
     activation_parameters: Callable[[HyperParameters, int], tuple[float, ...]] = no_parameters
+    checkpoint_rope_type: RopeType = RopeType.NEOX
     writes_head_dim: bool = True
     writes_vocab_size: bool = False
     optional_biases_in_llamacpp: bool = True

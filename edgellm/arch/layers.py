@@ -32,11 +32,18 @@ class LayerReader:
 
     def layer(self) -> Layer:
         """The layer. Raises ModelFileError and UnsupportedModelError."""
-        settings = self.facts.attention(self.hyper, self.index)
+        settings = self.attention_settings()
         sizes = self.sizes(settings)
-        feed_forward = self.feed_forward(sizes)
-        parallel = self.facts.parallel or (feed_forward.norm is None and self.facts.ffn_norm_stem in self.facts.tensors)
-        return Layer(self.attention(settings, sizes), feed_forward, parallel)
+        mixer, feed_forward = self.attention(settings, sizes), self.feed_forward(sizes)
+        lacks_norm = feed_forward.norm is None and self.facts.ffn_norm_stem in self.facts.tensors
+        return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
+
+    def attention_settings(self) -> AttentionSettings:
+        """The settings of the layer's attention; a window as long as the context is none."""
+        settings = self.facts.attention(self.hyper, self.index)
+        if settings.window and settings.window >= self.hyper.context_length:
+            return replace(settings, window=None)
+        return settings
 
     def sizes(self, settings: AttentionSettings) -> LayerSizes:
         """The sizes that shapes of tensors name."""
@@ -103,10 +110,10 @@ class LayerReader:
 
     def gate_and_up(self, sizes: LayerSizes) -> tuple[Linear | None, Linear]:
         """The projections gate and up; without gate where the architecture has none."""
-        up = self.required("ffn_up", sizes)
         if self.facts.shapes["ffn_up"][0] == "gate_up":
-            return part(up, 0, sizes.ffn), part(up, sizes.ffn, sizes.gate_up)
-        return self.linear("ffn_gate", sizes), up
+            fused = self.required("ffn_up", sizes)
+            return part(fused, 0, sizes.ffn), part(fused, sizes.ffn, sizes.gate_up)
+        return self.linear("ffn_gate", sizes), self.required("ffn_up", sizes)
 
     def has(self, stem: str) -> bool:
         """Whether the file has a weight of this stem in the layer."""

@@ -11,6 +11,8 @@ altup_proj, altup_unembd_proj                                       see `Streams
 from dataclasses import replace
 from math import isfinite
 
+import numpy as np
+
 from edgellm.arch.description import AltUp, Laurel, Layer, Linear, Norm, PerLayerEmbeddings, PerLayerInput, Streams
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
@@ -77,7 +79,7 @@ def _output_scale(reader: LayerReader) -> float:
     if "layer_output_scale" not in reader.facts.tensors or not reader.has("layer_output_scale"):
         return 1.0
     name = _name(reader, "layer_output_scale")
-    scale = float(reader.tensors.floats(name, (1,)).data.view("<f4")[0])
+    scale = float(np.ascontiguousarray(reader.tensors.floats(name, (1,)).data).view("<f4")[0])
     if not isfinite(scale):
         reader.tensors.file.fail(f"tensor {name} is {scale}; get another conversion of the model")
     return scale

@@ -34,8 +34,8 @@ ALTUP_TENSORS = (
 )
 """Tensors of each layer of Gemma 3n: a learned augmented residual, and alternating updates."""
 
-STREAM_PROJECTIONS = TensorFacts("altup_proj", "altup_projections", None, (STREAMS - 1, "width", "width"))
+STREAM_PROJECTIONS = TensorFacts("altup_proj", "altup_projections.*", None, (STREAMS - 1, "width", "width"))
 STREAM_UNEMBEDDINGS = TensorFacts(
-    "altup_unembd_proj", "altup_unembed_projections", None, (STREAMS - 1, "width", "width")
+    "altup_unembd_proj", "altup_unembed_projections.*", None, (STREAMS - 1, "width", "width")
 )
 """Tensors outside of layers of models with alternating updates: a matrix for each stream but the first."""

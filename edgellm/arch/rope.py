@@ -85,20 +85,35 @@ class RopeReader:
         factor = number(file, f"{prefix}.factor", old, off=0.0) or 1.0
         if kind == "yarn":
             kept = self._kept_by_yarn(base, choice.dims)
-            own = _yarn_magnitude(factor) if choice.magnitude is None else choice.magnitude
+            own = self._yarn_magnitude(factor) if choice.magnitude is None else choice.magnitude
             return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * own, rope_type)
         if kind == "linear":
             return Rope(frequencies / factor, magnitude, rope_type)
-        if kind not in ("none", "longrope"):  # LongRoPE's factors are tensors
+        if kind == "longrope":
+            file.fail("has no tensor rope_factors_long.weight, which LongRoPE needs; get another conversion")
+        if kind != "none":
             refuse(file, f"rope scaling {printable(kind)} is not supported, only none, linear, yarn and longrope are")
         return Rope(frequencies, magnitude, rope_type)
 
     def _long_rope(self, plain: Frequencies, rope_type: RopeType) -> Rope:
         file, pairs = self._file, len(plain)
         magnitude = number(file, f"{self._prefix}.scaling.attn_factor", 1.0)
+        if "rope_factors_short.weight" not in file.tensors:
+            file.fail("has no tensor rope_factors_short.weight beside that of long ones; get another conversion")
         long, short = (_factors(file, f"rope_factors_{name}.weight", pairs) for name in ("long", "short"))
         in_long = Rope(plain / long, magnitude, rope_type)
         return Rope(plain / short, magnitude, rope_type, in_long, self.original_context)
+
+    def _yarn_magnitude(self, factor: float) -> float:
+        """YaRN's factor on cosine and sine, to be multiplied by `rope.scaling.attn_factor`.
+
+        llama.cpp's converter writes that of config.json to `yarn_attn_factor`, which llama.cpp 0.3.36 does not read.
+        """
+        prefix = f"{self._prefix}.scaling"
+        usual = 1.0 + 0.1 * math.log(factor) if factor > 1 else 1.0
+        if f"{prefix}.attn_factor" in self._file.metadata:
+            return usual
+        return number(self._file, f"{prefix}.yarn_attn_factor", usual)
 
     def _kept_by_yarn(self, base: float, dims: int) -> Frequencies:
         """How much of each frequency YaRN keeps, 1 … 0 (arXiv 2309.00071, section 3.2).
@@ -136,7 +151,3 @@ def _factors(file: GGUFFile, name: str, pairs: int) -> Frequencies | float:
     if not (np.isfinite(factors).all() and (factors > 0).all()):
         file.fail(f"tensor {name} has values that are not positive; get another conversion")
     return factors
-
-
-def _yarn_magnitude(factor: float) -> float:
-    return 1.0 + 0.1 * math.log(factor) if factor > 1 else 1.0

@@ -31,11 +31,13 @@ Size = Dimension | int
 class TensorFacts:
     """The names of a weight and its shape, in numpy order. `meta` is its name in Meta's and Mistral's own layout.
 
-    `optional`: some models of the architecture have no such tensor, or some layers.
+    `hugging_face` is None for a tensor that checkpoints do not have, as the converter computes it. A name that ends
+    with * is that of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the
+    architecture have no such tensor, or some layers.
     """
 
     gguf: str
-    hugging_face: str
+    hugging_face: str | None
     meta: str | None
     shape: tuple[Size, ...]
     optional: bool = False

@@ -21,7 +21,9 @@ _OTHER_MODALITIES = ("v.", "a.", "mm.")
 def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Description:
     """The description of a file's model. Raises ModelFileError and UnsupportedModelError."""
     if file.get_int(f"{facts.name}.expert_count", 0) > 0:
-        refuse(file, "mixture-of-experts models are not supported yet")
+        refuse(file, f"{facts.name} with a mixture of experts is not supported yet")
+    if file.get_int(f"{facts.name}.nextn_predict_layers", 0) > 0:
+        refuse(file, f"{facts.name} with layers for multi-token prediction is not supported yet")
     if not file.get_bool(f"{facts.name}.attention.causal", True):
         refuse(file, "models whose tokens see the ones after them write no text; they are not supported")
     hyper, tensors = HyperParameters(file, facts.rope_type, facts.norm_kind), Tensors(file)

@@ -7,7 +7,7 @@ from edgellm.arch.description import Attention, Linear
 from edgellm.engine.program import Buffer
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS
-from kquants.kv_layout import max_partials, padded_head_dim, partial_bytes
+from kquants.kv_layout import padded_head_dim, partial_bytes
 from kquants.layout import in_odd_lines, int16_bytes, quantized_bytes, super_quantized_bytes
 
 
@@ -17,11 +17,6 @@ def float_buffer(name: str, width: int) -> Buffer:
     Buffers of different widths are different: what one leaves in its padding, the other would read.
     """
     return Buffer(f"{name}[{width}]", in_odd_lines(4 * width))
-
-
-def partials_buffer(heads: int, value_dim: int, context_length: int) -> Buffer:
-    """Partial softmaxes of all heads; a row of the buffer has one of each head."""
-    return Buffer("partials", heads * partial_bytes(padded_head_dim(value_dim)), max_partials(context_length))
 
 
 @dataclass(frozen=True)
@@ -92,13 +87,16 @@ class AttentionBuffers:
     result: MatmulInput
 
     @classmethod
-    def of(cls, mixer: Attention, context_length: int) -> "AttentionBuffers":
-        """The buffers for a layer's sizes; layers of the same sizes share them."""
+    def of(cls, mixer: Attention, partials: int) -> "AttentionBuffers":
+        """The buffers for a layer's sizes, with room for `partials` partial softmaxes of all heads.
+
+        Layers of the same sizes share them.
+        """
         return cls(
             q=float_buffer("q", mixer.q_width),
             k=float_buffer("k", mixer.k_width),
             v=float_buffer("v", mixer.v_width),
             gate=float_buffer("attention_gate", mixer.attention_width),
-            partials=partials_buffer(mixer.heads, mixer.value_dim, context_length),
+            partials=Buffer("partials", mixer.heads * partial_bytes(padded_head_dim(mixer.value_dim)), partials),
             result=MatmulInput.named("attention", mixer.attention_width),
         )

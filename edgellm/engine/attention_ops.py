@@ -102,8 +102,11 @@ class AttentionOps:
         arguments = records.RopeStoreOp(**words)
         self._ops.add(f"rope_store_{self._kv_type}", arguments, per_row=arguments.kv_heads, barrier=barrier)
 
-    def attend(self, mixer: Attention, place: KVPlace, b: AttentionBuffers) -> None:
-        """result = attention of q over the KV pages, times the sigmoid of the gate; quantized for the output matrix."""
+    def attend(self, mixer: Attention, place: KVPlace, b: AttentionBuffers, q_outputs: bool) -> None:
+        """result = attention of q over the KV pages, times the sigmoid of the gate; quantized for the output matrix.
+
+        With `q_outputs`, q has the rows of wanted logits alone.
+        """
         out = b.result.f32
         arguments = records.AttentionOp(
             q=b.q,
@@ -122,6 +125,7 @@ class AttentionOps:
             sinks=mixer.sinks,
             partials=b.partials,
             max_partials=b.partials.rows,
+            q_outputs=int(q_outputs),
         )
         self._ops.need_scratch(attention_scratch(mixer.key_dim, mixer.value_dim))
         units, per_row = ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW

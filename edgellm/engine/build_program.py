@@ -5,25 +5,38 @@ from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuff
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.outputs import LOGITS, OutputSettings
+from edgellm.engine.per_layer_ops import PerLayerOps
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.engine.program import Buffer, Program
+from kquants.kv_layout import max_partials
 
 
 def build_program(
-    model: Description, kv_type: str, placement: Placement | None = None, outputs: OutputSettings = LOGITS
+    model: Description,
+    kv_type: str,
+    placement: Placement | None = None,
+    outputs: OutputSettings = LOGITS,
+    ctx: int | None = None,
 ) -> Program:
-    """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU."""
-    return _ProgramBuilder(model, kv_type, placement or on_cpu(len(model.layers)), outputs).build()
+    """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU.
+
+    Sequences have up to `ctx` tokens, by default as many as the model allows.
+    """
+    partials = max_partials(ctx or model.context_length)
+    return _ProgramBuilder(model, kv_type, placement or on_cpu(len(model.layers)), outputs, partials).build()
 
 
 class _ProgramBuilder:
-    def __init__(self, model: Description, kv_type: str, placement: Placement, outputs: OutputSettings) -> None:
-        self._model, self._placement, self._outputs = model, placement, outputs
+    def __init__(
+        self, model: Description, kv_type: str, placement: Placement, outputs: OutputSettings, partials: int
+    ) -> None:
+        self._model, self._placement, self._outputs, self._partials = model, placement, outputs, partials
         self._b = b = StreamBuffers.of(model.width)
         self._kv = KVLayout(model, kv_type)
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
         self._ops = OpWriter(self._program)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
+        self._per_layer = PerLayerOps(model, b, self._ops)
         self._block = 0
 
     def build(self) -> Program:
@@ -32,7 +45,7 @@ class _ProgramBuilder:
             if self._begin(mixer(i)) and layer.mixer:
                 self._attention(layer, layer.mixer, self._kv.place(i, layer.mixer))
             if self._begin(feed_forward(i)):
-                self._feed_forward(layer)
+                self._feed_forward(layer, i)
         if self._begin(head(len(self._model.layers))):
             self._output_head()
         self._program.starts.append(len(self._program.ops))
@@ -49,38 +62,47 @@ class _ProgramBuilder:
         self._ops.embed(model.embedding, x, model.embedding_scale)
         if model.embedding_norm:
             self._ops.norm_in_place(x, model.embedding_norm, model.width)
+        self._per_layer.embed()
 
     def _keep_outputs(self, *buffers: Buffer) -> None:
-        """Drop the rows of x and `buffers` whose logits are not wanted, once no layer and no other device needs them.
+        """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
-        In the last layer, the other tokens of a prompt need keys and values only.
+        Dropped are those of `buffers` and of what one layer hands to the next. From the last layer with keys and values
+        of its own, the other tokens of a prompt need no more than these.
         """
-        layers = len(self._model.layers)
-        at_end = self._block >= mixer(layers - 1) and layers - 1 not in self._outputs.taps
-        is_last = (at_end or self._block == head(layers)) and set(self._placement[self._block :]) == {CPU}
-        if is_last and not self._ops.outputs:
-            self._ops.keep_outputs(self._b.x, *buffers)
+        last, needed = self._model.last_kv_layer, max(self._outputs.taps, default=-1)
+        first = mixer(last) if needed < last else mixer(needed + 1)
+        if not self._ops.outputs and self._block >= first and set(self._placement[self._block :]) == {CPU}:
+            self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
 
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
-        ops, own = self._attention_ops, AttentionBuffers.of(block, self._model.context_length)
-        projections = [linear for linear in (block.q, block.k, block.v, block.gate) if linear]
+        ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
+        beside = layer.laurel.left if layer.laurel else None
+        projections = [linear for linear in (block.q, block.k, block.v, block.gate, beside) if linear]
         ff = layer.feed_forward
-        if layer.parallel and ff and not ff.norm:
+        if layer.parallel and ff:
             projections += [linear for linear in (ff.gate, ff.up) if linear]
-        ops.project(block, self._input(block.norm, projections), own)
+        q_outputs = self._ops.outputs
+        self._per_layer.before_layer(layer)
+        ops.project(block, self._input(block.norm, projections, keep=layer.laurel is not None), own)
+        kept = [own.gate] if block.gate else []
+        if layer.laurel:
+            kept += self._per_layer.beside_attention(layer.laurel)
         ops.store(block, place, own)
         if not layer.parallel:
-            self._keep_outputs(*([own.gate] if block.gate else []))
-        ops.attend(block, place, own)
+            self._keep_outputs(*kept)
+        ops.attend(block, place, own, q_outputs)
         self._add_to_x(own.result, block.output, block.post_norm)
+        if layer.laurel:
+            self._per_layer.after_attention()
 
-    def _input(self, norm: Norm | None, projections: list[Linear]) -> MatmulInput:
-        """What the projections of a block read: norm(x), or x."""
+    def _input(self, norm: Norm | None, projections: list[Linear], keep: bool = False) -> MatmulInput:
+        """What the projections of a block read: norm(x), or x; with `keep` also as float32."""
         b = self._b
         if norm is None:
             self._ops.quantize(b.raw, projections)
             return b.raw
-        self._ops.norm(b.x, norm, b.normed, projections)
+        self._ops.norm(b.x, norm, b.normed, projections, keep)
         return b.normed
 
     def _add_to_x(self, h: MatmulInput, projection: Linear, post_norm: Norm | None) -> None:
@@ -95,15 +117,16 @@ class _ProgramBuilder:
         else:
             ops.add_scaled(b.x, b.result, self._model.width, 1.0, scale)
 
-    def _feed_forward(self, layer: Layer) -> None:
+    def _feed_forward(self, layer: Layer, index: int) -> None:
         block = layer.feed_forward
         if not layer.parallel:
             self._keep_outputs()
         if block is None:
             return
         first = [linear for linear in (block.gate, block.up) if linear]
-        h = self._b.normed if layer.parallel and not block.norm else self._input(block.norm, first)
+        h = self._b.normed if layer.parallel else self._input(block.norm, first)
         self._activate(block, h)
+        self._per_layer.after_layer(layer, index)
         if layer.output_scale != 1.0:
             self._ops.add_scaled(self._b.x, None, self._model.width, layer.output_scale)
 
@@ -115,12 +138,15 @@ class _ProgramBuilder:
             ops.linear(h, (block.gate, gate.f32), (block.up, up))
         else:
             ops.linear(h, (block.up, gate.f32))
+        if block.sparsity is not None:
+            ops.top_activations(gate, block.sparsity)
         ops.activate(block.activation, gate, up if block.gate else None, [block.down], block.parameters)
         self._add_to_x(gate, block.down, block.post_norm)
 
     def _output_head(self) -> None:
         model, ops, b, logits = self._model, self._ops, self._b, self._program.logits
         self._keep_outputs()
+        self._per_layer.before_head()
         wanted = [model.output] if self._outputs.logits else []
         ops.norm(b.x, model.output_norm, b.normed, wanted, keep=self._outputs.hidden)
         if not self._outputs.logits:

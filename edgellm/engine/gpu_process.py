@@ -85,13 +85,13 @@ class DeviceProxy:
             hidden[:] = changed
         return logits
 
-    def ensure_pages(self, pages: int) -> None:
+    def ensure_pages(self, group: int, pages: int) -> None:
         """See `Device`."""
-        self._call("ensure_pages", pages)
+        self._call("ensure_pages", group, pages)
 
-    def copy_page(self, source: int, target: int) -> None:
+    def copy_page(self, group: int, source: int, target: int) -> None:
         """See `Device`."""
-        self._call("copy_page", source, target)
+        self._call("copy_page", group, source, target)
 
     def close(self) -> None:
         """See `Device`."""

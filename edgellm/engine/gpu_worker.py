@@ -84,13 +84,13 @@ class GPUWorker:
         logits = self._device.run(blocks, self._batch, hidden)
         return logits, hidden if logits is None else None
 
-    def _ensure_pages(self, pages: int) -> None:
+    def _ensure_pages(self, group: int, pages: int) -> None:
         assert self._device, "the upload comes first"
-        self._device.ensure_pages(pages)
+        self._device.ensure_pages(group, pages)
 
-    def _copy_page(self, source: int, target: int) -> None:
+    def _copy_page(self, group: int, source: int, target: int) -> None:
         assert self._device, "the upload comes first"
-        self._device.copy_page(source, target)
+        self._device.copy_page(group, source, target)
 
 
 if __name__ == "__main__":

@@ -55,10 +55,11 @@ class NativeEngine:
         model = self._model = describe(file)
         self.ctx = context_length(file, model, ctx)
         self.vocab = model.vocab
-        self.max_rows = max_batch_rows(build_program(model, kv_type), self.ctx)
+        self.max_rows = max_batch_rows(build_program(model, kv_type, ctx=self.ctx), self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
         self._options["outputs"] = outputs
+        offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
         task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
         self._gpu_opener = GPUOpener(task, len(model.layers))
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())

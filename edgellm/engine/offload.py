@@ -17,10 +17,10 @@ UploadProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class OffloadRequest:
-    """How many of the last layers go on which GPU (see `edgellm.options.LoadOptions`).
+    """How many layers go on which GPU, from the last one back (see `edgellm.options.LoadOptions`).
 
     `memory` is the most bytes to use there. With `strict` it is an error if the GPU cannot be used as asked. With
-    `cpu_ffn` the feed-forwards of these layers stay on the CPU.
+    `cpu_ffn` the feed-forwards of these layers stay on the CPU, and with `cpu_head` the output head.
     """
 
     layers: int | str = 0
@@ -28,6 +28,7 @@ class OffloadRequest:
     memory: int | None = None
     strict: bool = False
     cpu_ffn: bool = False
+    cpu_head: bool = False
 
     @classmethod
     def of(cls, options: LoadOptions) -> "OffloadRequest":

@@ -56,11 +56,17 @@ class OpWriter:
             units = -(-buffer.row_bytes // (4 * PIECE))
             self.add("keep_outputs", records.KeepOutputsOp(buffer, buffer.row_bytes), units=units, barrier=False)
 
-    def embed(self, table: Tensor, x: Buffer, scale: float, barrier: bool = True) -> None:
-        """x = scale · the rows of the table for the tokens of the batch."""
+    def embed(self, table: Tensor, x: Buffer, scale: float, barrier: bool = True, own_embeddings: bool = True) -> None:
+        """x = scale · the rows of the table for the tokens of the batch, or its `own_embeddings`, where it has any."""
         columns = table.shape[1]
         arguments = records.EmbedOp(
-            table=table, row_bytes=table.type.row_bytes(columns), columns=columns, x=x, x_bytes=x.row_bytes, scale=scale
+            table=table,
+            row_bytes=table.type.row_bytes(columns),
+            columns=columns,
+            x=x,
+            x_bytes=x.row_bytes,
+            scale=scale,
+            own_embeddings=int(own_embeddings),
         )
         self.add(f"embed_{table.type.name.lower()}", arguments, per_row=1, barrier=barrier)
 
@@ -91,7 +97,7 @@ class OpWriter:
         )
         self.add(_norm_kernel(norm), arguments, per_row=1)
 
-    def add_norm(self, x: Buffer, y: Buffer, norm: Norm, width: int, scale: float) -> None:
+    def add_norm(self, x: Buffer, y: Buffer, norm: Norm, width: int, scale: float, barrier: bool = True) -> None:
         """x += scale · norm(y)."""
         arguments = records.AddNormOp(
             x=x,
@@ -104,7 +110,7 @@ class OpWriter:
             eps=norm.eps,
             scale=scale,
         )
-        self.add(f"add_{_norm_kernel(norm)}", arguments, per_row=1)
+        self.add(f"add_{_norm_kernel(norm)}", arguments, per_row=1, barrier=barrier)
 
     def add_scaled(self, x: Buffer, y: Buffer | None, width: int, scale_x: float, scale_y: float = 0.0) -> None:
         """x = scale_x · x + scale_y · y."""
@@ -179,6 +185,11 @@ class OpWriter:
             parameter_3=p3,
         )
         self.add(_ACTIVATION_KERNELS[activation], arguments, per_row=_pieces(gate.width))
+
+    def top_activations(self, x: MatmulInput, deviations: float) -> None:
+        """x = max(x - m, 0), with m the given number of standard deviations above the mean of a row."""
+        arguments = records.TopActivationsOp(x.f32, x.f32.row_bytes, x.width, deviations)
+        self.add("top_activations", arguments, per_row=1)
 
     def sigmoid_gate(self, x: Buffer, gate: Buffer, width: int) -> None:
         """x = x · sigmoid(gate)."""

@@ -9,7 +9,7 @@ A placement has the number of a device for each block. Device 0 is the CPU, whic
 hidden state is copied wherever consecutive blocks are on different devices, so each device should have one run of them.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import accumulate, groupby
 
 Placement = tuple[int, ...]
@@ -41,18 +41,24 @@ def on_cpu(layers: int) -> Placement:
     return (CPU,) * blocks(layers)
 
 
-def last_layers(layers: int, n: int) -> Placement:
-    """The last `n` layers on the GPU; with `n` above `layers`, the output head as well.
+def longest_run(able: Sequence[bool], layers: int, *, cpu_ffn: bool = False, cpu_head: bool = False) -> Placement:
+    """The longest run of blocks that a GPU is able to compute on the GPU, or the last `layers` layers of it.
 
-    The last layers and the head are one run of blocks, so the hidden state is copied once, and logits come back.
+    `able[block]` says whether it is. With more `layers` than there are, the output head may be in the run. A single run
+    has the hidden state copied there and back once; of equally long runs the last one is taken, as no hidden state
+    comes back from the output head. With `cpu_ffn` all feed-forwards stay on the CPU, and with `cpu_head` the head.
     """
-    whole = min(n, layers)
-    return (CPU,) * (2 * (layers - whole)) + (GPU,) * (2 * whole) + (GPU if n > layers else CPU,)
-
-
-def mixers_only(placement: Placement) -> Placement:
-    """The placement with all feed-forwards on the CPU, which have most weights of a layer."""
-    return (*(CPU if block % 2 else on for block, on in enumerate(placement[:-1])), placement[-1])
+    last = len(able) - 1
+    takes_head = layers > last // 2 and not cpu_head
+    candidates = [b for b in range(len(able)) if not (cpu_ffn and b % 2) and (b < last or takes_head)]
+    best: list[int] = []
+    for is_able, members in groupby(candidates, key=able.__getitem__):
+        run = list(members)
+        first_layer = min(run[-1], last - 1) // 2 + 1 - layers
+        run = [block for block in run if block // 2 >= first_layer]
+        if is_able and len(run) >= len(best):
+            best = run
+    return tuple(GPU if block in best else CPU for block in range(len(able)))
 
 
 def fewer_layers(placement: Placement) -> int:

@@ -131,9 +131,9 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     """
     model = describe(file)
     ctx = context_length(file, model, options.ctx)
-    rows = max_batch_rows(build_program(model, options.kv_type), ctx)
+    rows = max_batch_rows(build_program(model, options.kv_type, ctx=ctx), ctx)
     placement, gpu, notes = _offload(model, rows, ctx, options)
-    program = build_program(model, options.kv_type, placement)
+    program = build_program(model, options.kv_type, placement, ctx=ctx)
     threads = options.threads or default_threads(file.nbytes)
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     devices = device_figures(model, placement, weights, gpu.name if gpu else None)

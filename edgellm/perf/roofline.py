@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgellm.arch.description import Description, tensors_in
+from edgellm.arch.description import Description, Linear, parts_in, tensors_in
 from edgellm.perf.machine_profile import MEMORY
 from kquants.kv_layout import PAGE, layer_page_bytes
 
@@ -35,14 +35,13 @@ class Roofline:
         If the embedding is also the output head, all of it is read.
         """
         per_layer = model.per_layer_embeddings
-        projections = [per_layer.projection, per_layer.norm] if per_layer else []
+        projections = [model.streams, *([per_layer.projection, per_layer.norm] if per_layer else [])]
         used = {id(t): t for t in tensors_in([model.layers, model.output_norm, model.output, projections])}
         tables = [model.embedding, *([per_layer.table] if per_layer else [])]
         row = sum(table.type.row_bytes(table.shape[1]) for table in tables if id(table) not in used)
         matrix_bytes = Counter[str]()
-        for tensor in used.values():
-            if len(tensor.shape) == 2:  # the others are norms and biases
-                matrix_bytes[tensor.type.name] += tensor.nbytes
+        for linear in parts_in([model.layers, model.output, projections], Linear):
+            matrix_bytes[linear.weight.type.name] += linear.weight.nbytes
         weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row
         return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes)
 

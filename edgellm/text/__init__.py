@@ -2,8 +2,11 @@
 
 tokenizer        text to token ids and back, for one GGUF file
 special_tokens   cutting a text at control tokens and user-defined tokens
-bpe, spm         the two subword models: byte-level BPE ("gpt2") and SentencePiece-style BPE ("llama")
-pretokenizers    the regular expressions of each named pre-tokenizer
+bpe              the subword model "gpt2": byte-level BPE
+character_bpe    the subword model "gemma4": BPE over characters, with byte fallback
+spm              the subword model "llama": BPE over characters by scores, as SentencePiece does
+merges           the merges of a BPE vocabulary
+pretokenizers    the named pre-tokenizers, with the regular expressions of `word_patterns`
 vocabulary       token texts, types and special ids of a file, checked
 detokenizer      incremental detokenizing: token ids in, whole characters out
 template         chat templates: messages in, text out; rendering runs in a child process (`rendering`)

@@ -16,6 +16,17 @@ _WORDS = re.compile(f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+")
 _MAX_CACHED_LENGTH = 64
 
 
+def byte_tokens(vocabulary: Vocabulary) -> dict[int, int]:
+    """The byte of each byte token, by id. Raises ModelFileError if the text of one is not of the form <0x0A>."""
+    found = {}
+    for i in vocabulary.of_type(BYTE):
+        match = _BYTE_TEXT.fullmatch(vocabulary.texts[i])
+        if not match:
+            vocabulary.fail(f"token {i} is a byte token, but its text is not of the form <0x0A>")
+        found[i] = int(match[1], 16)
+    return found
+
+
 class SentencePiece:
     """Text to ids and back for one vocabulary. Raises ModelFileError for damaged byte tokens and without scores."""
 
@@ -23,7 +34,7 @@ class SentencePiece:
         self._vocabulary = vocabulary
         self._unknown = unknown
         self.space_prefix = space_prefix
-        self._byte_of = dict(self._byte_tokens())
+        self._byte_of = byte_tokens(vocabulary)
         self._id_of_byte = {value: i for i, value in self._byte_of.items()}
         self._scores = vocabulary.numbers("scores", float) or vocabulary.fail("has no tokenizer.ggml.scores")
         self._ids = self._matchable()
@@ -49,15 +60,6 @@ class SentencePiece:
         if kind == BYTE:
             return bytes([self._byte_of[token]])
         return b""
-
-    def _byte_tokens(self) -> list[tuple[int, int]]:
-        found = []
-        for i in self._vocabulary.of_type(BYTE):
-            match = _BYTE_TEXT.fullmatch(self._vocabulary.texts[i])
-            if not match:
-                self._vocabulary.fail(f"token {i} is a byte token, but its text is not of the form <0x0A>")
-            found.append((i, int(match[1], 16)))
-        return found
 
     def _matchable(self) -> dict[str, int]:
         """Ids by text, without control, unknown and byte tokens: plain text never becomes one of those."""

@@ -17,6 +17,7 @@ T = TypeVar("T")
 Message = Mapping[str, Any]
 _FOLDER = Path(__file__).with_name("templates")
 _MAX_SOURCE_LENGTH = 1 << 18
+_REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 def _built_in() -> dict[str, Path]:
@@ -80,7 +81,8 @@ class ChatTemplate:
         much time or memory.
         """
         args = json_value({"add_generation_prompt": add_generation_prompt, **args}, "template_args")
-        return self._ask(RenderedPrompt.from_reply, own=self._own, args=args, messages=json_value(messages, "messages"))
+        conversation = [_completed(message) for message in json_value(messages, "messages")]
+        return self._ask(RenderedPrompt.from_reply, own=self._own, args=args, messages=conversation)
 
     def stop(self) -> None:
         """Make the current rendering, and all until `resume`, fail at once. Any thread may call it."""
@@ -106,6 +108,16 @@ def check_messages(messages: Sequence[Message]) -> None:
         texts = [message.get(key) for key in ("role", "content")] if isinstance(message, Mapping) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             raise EdgeLLMError(f"message {number} must be a mapping with a text as role and one as content")
+
+
+def _completed(message: Any) -> Any:
+    """A message as transformers gives it to a template: without null entries, and with its reasoning, which programs
+    name differently, as `reasoning_content`; templates of gpt-oss read `thinking`."""
+    if not isinstance(message, dict):
+        return message
+    message = {key: value for key, value in message.items() if value is not None}
+    found = [message[name] for name in _REASONING if name in message]
+    return {"thinking": found[0], **message, "reasoning_content": found[0]} if found else message
 
 
 def _refused(how: str, problem: str) -> EdgeLLMError:

@@ -8,17 +8,18 @@ from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
 from edgellm.text.bpe import ByteLevel
-from edgellm.text.pretokenizers import PreTokenizer, select_pre_tokenizer
+from edgellm.text.character_bpe import CharacterBPE
+from edgellm.text.pretokenizers import PRE_TOKENIZERS, PreTokenizer, select_pre_tokenizer
 from edgellm.text.special_tokens import Span, SpecialTokens
 from edgellm.text.spm import SentencePiece
 from edgellm.text.utf8 import replace_surrogates
 from edgellm.text.vocabulary import CONTROL, UNKNOWN, Vocabulary
 
-SUPPORTED_MODELS = ("gpt2", "llama")
+SUPPORTED_MODELS = ("gpt2", "llama", "gemma4")
 
 
 class SubwordModel(Protocol):
-    """How text without special tokens is encoded: `ByteLevel` or `SentencePiece`."""
+    """How text without special tokens is encoded: `ByteLevel`, `CharacterBPE` or `SentencePiece`."""
 
     space_prefix: bool
 
@@ -52,7 +53,8 @@ class Tokenizer:
         self._model = self._subword_model(file, rules)
         self.normalizes_nfc = bool(rules and rules.nfc)
         bos_wanted = file.get_bool("tokenizer.ggml.add_bos_token", rules.add_bos if rules else True)
-        self.add_bos = bos_wanted and self.bos_id is not None
+        # The first files of Gemma 4 say that none is added; the model needs one.
+        self.add_bos = (bos_wanted or kind == "gemma4") and self.bos_id is not None
         self.add_eos = file.get_bool("tokenizer.ggml.add_eos_token", False) and self.eos_id is not None
         self.chat_template = file.get_str("tokenizer.chat_template", None)
         self._special = SpecialTokens(vocabulary, file.hint("general.name", str) or "")
@@ -133,7 +135,10 @@ class Tokenizer:
 
     def _subword_model(self, file: GGUFFile, rules: PreTokenizer | None) -> SubwordModel:
         if rules:
-            return ByteLevel(self.vocabulary, file.get_strings("tokenizer.ggml.merges"), rules)
+            merges = file.get_strings("tokenizer.ggml.merges")
+            if rules.byte_level:
+                return ByteLevel(self.vocabulary, merges, rules)
+            return CharacterBPE(self.vocabulary, merges, self.unk_id)
         space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix", True)
         return SentencePiece(self.vocabulary, self.unk_id or 0, space_prefix)
 
@@ -152,6 +157,8 @@ def _supported_kind(file: GGUFFile) -> str:
 def _pre_tokenizer(file: GGUFFile, kind: str, pre: str | None) -> PreTokenizer | None:
     """The rules named by `pre`, or else by the file; None for a kind without a pre-tokenizer."""
     path = printable(str(file.path), 400)
+    if kind == "gemma4" and pre is None:
+        return PRE_TOKENIZERS[kind]
     if kind == "gpt2":
         return select_pre_tokenizer(path, file.get_str("tokenizer.ggml.pre", ""), pre)
     if pre is None:

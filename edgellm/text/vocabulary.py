@@ -17,9 +17,16 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 # one of them as EOS. The last three end text that is filled in between two parts of a file.
 END_TEXTS = frozenset(
     b"<|eot_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|eom_id|> <EOT> _<EOT> <|end_of_text|> "
-    b"<end_of_utterance> <|return|> <|call|> <|endofprompt|> <|fim_pad|> <|repo_name|> <|file_sep|>".split()
+    b"<end_of_utterance> <|return|> <|call|> <|calls|> <|flush|> <|endofprompt|> <turn|> <|tool_response> [e~[ "
+    b"<|fim_pad|> <|repo_name|> <|file_sep|>".split()
+)
+# These end a generation only if the file says that they are control tokens: others have them as words of HTML or code.
+_END_CONTROLS = frozenset(
+    "</s> <eos> [EOS] [EOT] <|eot|> <|END_OF_TURN_TOKEN|> <\uff5cend\u2581of\u2581sentence\uff5c>".encode().split()
 )
 _CONTROL_TEXTS = END_TEXTS | frozenset(b"<|fim_prefix|> <|fim_suffix|> <|fim_middle|>".split())
+# With one of these pairs in the vocabulary, <|end|> ends a message, and the reply continues: gpt-oss and Solar Open.
+_BEYOND_MESSAGES = ((b"<|return|>", b"<|call|>"), (b"<|flush|>", b"<|calls|>"))
 _END_ROLES = ("eos", "eot", "eom")
 
 ENDS_KEY = "tokenizer.ggml.eos_token_ids"
@@ -73,10 +80,11 @@ class Vocabulary:
         return found
 
     def eog_ids(self, eos: int | None) -> frozenset[int]:
-        """All ids that end a generation: those the file lists, EOS, EOT and EOM, and those with a text of END_TEXTS."""
+        """All ids that end a generation: those the file lists, EOS, EOT and EOM, and those known by their text."""
         known = {text: i for text, i in self._known.items() if text in END_TEXTS}
-        if b"<|return|>" in known and b"<|call|>" in known:
-            known.pop(b"<|end|>", None)  # with these two, <|end|> ends a message, and the reply continues
+        known |= {self.texts[i]: i for i in self.of_type(CONTROL) if self.texts[i] in _END_CONTROLS}
+        if any(first in known and second in known for first, second in _BEYOND_MESSAGES):
+            known.pop(b"<|end|>", None)
         roles = (eos, *(self.role(name) for name in _END_ROLES))
         array = self._file.hint(ENDS_KEY, np.ndarray)
         listed = [] if array is None or array.dtype.kind not in "iu" else array.tolist()

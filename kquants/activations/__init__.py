@@ -4,6 +4,9 @@
     residuals                 biases, scaled sums, the rows whose logits are wanted
     activations               activation functions, alone or times a second projection (SwiGLU)
     gates                     the gate of attention's output, the soft cap of logits
+    sparsity                  activations above most of their row
+    streams                   alternating updates of four streams
+    moments                   means of values, squares and squared deviations
     row_quantizer             rows to quantized rows
     quantized                 the layout of these for formats without super-blocks
     super_quantized           the same for formats with super-blocks

@@ -1,20 +1,18 @@
 """RMSNorm and LayerNorm of rows and of heads.
 
-Both are computed in two passes over the values, which stay in the cache: moments, then normalized values. LayerNorm
-takes the mean in a pass of its own, so that its variance is a sum of squared deviations and loses nothing to
-cancellation. A sum adds every 16th value in a lane of its own, then the lanes in the order of `sum_f32`.
+Both are computed in passes over the values, which stay in the cache: moments, then normalized values.
 """
 
 from typing import Any
 
 import numba as nb
 
+from kquants.activations.moments import mean, mean_square, variance
 from kquants.activations.row_quantizer import quantize_values
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.records import AddNormOp, HeadNormOp, NormOp
 from kquants.simd import (
     add_f32,
-    fma_f32,
     keep_f32,
     load_f32x16,
     load_f32x16_part,
@@ -24,7 +22,6 @@ from kquants.simd import (
     store_f32x16,
     store_f32x16_part,
     sub_f32,
-    sum_f32,
 )
 from kquants.threadpool.interpreter import arguments_of, row_count
 
@@ -32,42 +29,27 @@ _norm_of, _add_norm_of, _head_norm_of = arguments_of(NormOp), arguments_of(AddNo
 
 
 @inline
-def _mean(x: int, n: int) -> Vector:
-    total = splat_f32(nb.float32(0))
-    for k in range(0, n, 16):
-        total = add_f32(total, load_f32x16_part(x + 4 * k, n - k))
-    return splat_f32(sum_f32(total) / nb.float32(n))
-
-
-@inline
-def _inverse_root(squares: Vector, n: int, eps: float) -> Vector:
-    return splat_f32(nb.float32(1) / square_root(sum_f32(squares) / nb.float32(n) + eps))
+def _inverse_root(square: float, eps: float) -> Vector:
+    return splat_f32(nb.float32(1) / square_root(square + eps))
 
 
 @inline
 def _rms_moments(x: int, n: int, eps: float) -> tuple[Vector, Vector]:
     """0 and 1 / sqrt(mean(x²) + eps), in all lanes."""
-    squares = splat_f32(nb.float32(0))
-    for k in range(0, n, 16):
-        v = load_f32x16_part(x + 4 * k, n - k)
-        squares = fma_f32(v, v, squares)
-    return splat_f32(nb.float32(0)), _inverse_root(squares, n, eps)
+    return splat_f32(nb.float32(0)), _inverse_root(mean_square(x, n), eps)
 
 
 @inline
 def _layer_moments(x: int, n: int, eps: float) -> tuple[Vector, Vector]:
     """mean(x) and 1 / sqrt(mean((x - mean(x))²) + eps), in all lanes."""
-    mean, squares = _mean(x, n), splat_f32(nb.float32(0))
-    for k in range(0, n, 16):
-        v = keep_f32(sub_f32(load_f32x16_part(x + 4 * k, n - k), mean), n - k, nb.float32(0))
-        squares = fma_f32(v, v, squares)
-    return mean, _inverse_root(squares, n, eps)
+    center = mean(x, n)
+    return splat_f32(center), _inverse_root(variance(x, center, n), eps)
 
 
 @inline
-def _normalized(x: int, mean: Vector, scale: Vector, weight: int, bias: int, k: int, n: int) -> Vector:
+def _normalized(x: int, center: Vector, scale: Vector, weight: int, bias: int, k: int, n: int) -> Vector:
     """Values k … k + 15 of a row of n normalized values; zeros from n on."""
-    v = mul_f32(sub_f32(load_f32x16_part(x + 4 * k, n - k), mean), scale)
+    v = mul_f32(sub_f32(load_f32x16_part(x + 4 * k, n - k), center), scale)
     if weight != 0:
         v = mul_f32(v, load_f32x16_part(weight + 4 * k, n - k))
     if bias != 0:
@@ -86,9 +68,9 @@ def _define(name: str, moments: Any) -> None:
         for t in range(first, last):
             x = given.x + t * given.x_bytes
             h = given.h + t * given.h_bytes if given.h != 0 else scratch
-            mean, scale = moments(x, n, given.eps)
+            center, scale = moments(x, n, given.eps)
             for k in range(0, n, 16):
-                store_f32x16(h + 4 * k, _normalized(x, mean, scale, given.weight, given.bias, k, n))
+                store_f32x16(h + 4 * k, _normalized(x, center, scale, given.weight, given.bias, k, n))
             quantize_values(h, 0, n, n, t, rows, given.q8, given.super_q8)
 
     @kernel(f"add_{name}_norm")
@@ -98,9 +80,9 @@ def _define(name: str, moments: Any) -> None:
         n, factor = given.n, splat_f32(given.scale)
         for t in range(first, last):
             x, y = given.x + t * given.x_bytes, given.y + t * given.y_bytes
-            mean, scale = moments(y, n, given.eps)
+            center, scale = moments(y, n, given.eps)
             for k in range(0, n, 16):
-                v = mul_f32(factor, _normalized(y, mean, scale, given.weight, given.bias, k, n))
+                v = mul_f32(factor, _normalized(y, center, scale, given.weight, given.bias, k, n))
                 store_f32x16(x + 4 * k, add_f32(load_f32x16(x + 4 * k), v))
 
 
@@ -115,9 +97,9 @@ def _define_of_heads(name: str, moments: Any) -> None:
                 x = given.x + t * given.x_bytes + 4 * head * n
                 y = given.y + t * given.y_bytes + 4 * head * n
                 weight = given.weight + 4 * head * given.weight_stride if given.weight != 0 else 0
-                mean, scale = moments(x, n, given.eps)
+                center, scale = moments(x, n, given.eps)
                 for k in range(0, n, 16):
-                    store_f32x16_part(y + 4 * k, _normalized(x, mean, scale, weight, 0, k, n), n - k)
+                    store_f32x16_part(y + 4 * k, _normalized(x, center, scale, weight, 0, k, n), n - k)
 
 
 _define("rms", _rms_moments)

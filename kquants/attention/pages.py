@@ -47,7 +47,7 @@ from kquants.simd import (
     store_i32,
 )
 from kquants.simd.dot4 import SIGNED_OFFSET
-from kquants.threadpool.interpreter import arguments_of, batch_of
+from kquants.threadpool.interpreter import arguments_of, batch_of, batch_row
 
 head_width = inline(padded_head_dim)
 _store_of = arguments_of(RopeStoreOp)
@@ -63,7 +63,7 @@ def page_address(batch: int, group: int, t: int, index: int) -> int:
 
 @inline
 def position_entry(batch: int, number: int, t: int, entry_bytes: int) -> int:
-    """Address of the entry of a position table for row t, whose entries have `entry_bytes` bytes."""
+    """Address of the entry of a position table for row t of the batch, whose entries have `entry_bytes` bytes."""
     table = load_i64(batch_of(batch).position_tables + 8 * number)
     return table + load_i32(batch_of(batch).positions + 4 * t) * entry_bytes
 
@@ -135,15 +135,16 @@ from a key's element to that of the next key in a row of K."""
 def _rotate_head(op: int, batch: int, t: int, head: int) -> None:
     given = _store_of(op)
     if given.rope_dim > 0:
-        cos_sin = position_entry(batch, given.rope_table, t, 4 * given.rope_dim)
+        row = batch_row(op, batch, t)
+        cos_sin = position_entry(batch, given.rope_table, row, 4 * given.rope_dim)
         rotate(head, cos_sin, given.rope_dim, given.rope_type)
 
 
 @inline
 def _scale_head(op: int, batch: int, t: int, head: int) -> None:
-    """Multiply a head of q by the factor of row t's position."""
+    """Multiply a head of q by the factor of the position of the op's row t."""
     given = _store_of(op)
-    factor = splat_f32(load_f32(position_entry(batch, given.q_factor_table, t, 4)))
+    factor = splat_f32(load_f32(position_entry(batch, given.q_factor_table, batch_row(op, batch, t), 4)))
     for d in range(0, given.key_dim, 16):
         x = load_f32x16_part(head + 4 * d, given.key_dim - d)
         store_f32x16_part(head + 4 * d, mul_f32(x, factor), given.key_dim - d)

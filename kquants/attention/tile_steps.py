@@ -93,7 +93,8 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
         scale = splat_f32(given.scale * LOG2_E)
         queries = tile.rows * tile.heads
         for i in range(round_up_to_micro_tile(queries)):
-            row = batch_row(op, batch, tile.t + min(i, queries - 1) // tile.heads)
+            t = tile.t + min(i, queries - 1) // tile.heads
+            row = t if given.q_outputs else batch_row(op, batch, t)
             x = given.q + row * given.q_bytes + 4 * (tile.h + i % tile.heads) * key_dim
             for d in range(0, tile.key_width + 16, 16):
                 x_part = load_f32x16_part(x + 4 * d, key_dim - d if i < queries else 0)

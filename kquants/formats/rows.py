@@ -40,7 +40,8 @@ def _define(name: str, row_to_f32: Any) -> None:
     @kernel(f"embed_{name}")
     def embed(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         """Arguments: EmbedOp; a row of the batch a unit."""
-        given, tokens, embeddings = _embed_of(op), batch_of(batch).tokens, batch_of(batch).embeddings
+        given, tokens = _embed_of(op), batch_of(batch).tokens
+        embeddings = batch_of(batch).embeddings if given.own_embeddings else 0
         for t in range(first, last):
             x = given.x + t * given.x_bytes
             embedding = load_i64(embeddings + 8 * t) if embeddings != 0 else 0

@@ -2,7 +2,7 @@
 
 A program is a list of op records (`kquants.records`); every thread runs the same list over its share of the units of
 each op. An op has `units + units_per_row · n` units, where n is its number of rows; with no rows it has no work. In
-buffers, the rows of an op follow each other (but the queries of attention are those of all rows of the batch).
+buffers, the rows of an op follow each other (but the queries of attention may be those of all rows of the batch).
 
 A thread's share is a range of consecutive units, which the thread takes in chunks from a counter: what it prefetches is
 then what it reads next. When its own share is done, a thread takes chunks of the others' shares, so that fast cores do

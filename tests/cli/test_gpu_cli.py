@@ -20,11 +20,11 @@ from edgellm.cli.plan import command as plan
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.offload import OffloadRequest
-from edgellm.engine.placement import GPU, last_layers
+from edgellm.engine.placement import GPU, longest_run
 from edgellm.engine.webgpu import detection, memory, offload_plan
 from edgellm.engine.webgpu.adapters import Adapter
 from edgellm.engine.webgpu.detection import may_have_discrete_gpu
-from edgellm.engine.webgpu.fit import gpu_memory, unsupported_reason
+from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.engine.webgpu.offload_plan import MARGIN, plan_offload
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -61,7 +61,7 @@ def test_auto_fills_the_memory_that_is_free(model_file: ModelFile, monkeypatch: 
     path = model_file(**(TINY | {"layers": 3}))
     with GGUFFile.open(path) as file:
         model = describe(file)
-        needed = [sum(gpu_memory(model, last_layers(3, n), SIZES).values()) for n in range(5)]
+        needed = [sum(gpu_memory(model, longest_run([True] * 7, n), SIZES).values()) for n in range(5)]
     assert needed == sorted(set(needed))
     for n in range(1, 5):
         monkeypatch.setattr(offload_plan, "free_memory", lambda adapter, free=needed[n] / MARGIN + 9: int(free))
@@ -105,28 +105,25 @@ def test_auto_does_nothing_where_there_is_no_gpu(model_file: ModelFile, monkeypa
         assert [device["name"] for device in model.engine.devices] == ["CPU"]
 
 
-def test_layers_that_a_gpu_cannot_compute_stay_on_the_cpu(model_file: ModelFile, tmp_path: Path) -> None:
-    adapter()
-    path = write_model(tmp_path / "mixed.gguf", **(TINY | {"types": MIXED}))
+def test_blocks_without_a_shader_stay_on_the_cpu(tmp_path: Path) -> None:
+    name, path = adapter().name, write_model(tmp_path / "mixed.gguf", **(TINY | {"types": MIXED}))
+    why = "there is no shader for weights of type Q4_1: the CPU computes 2 of 2 layers"
     planned = CliRunner().invoke(plan, [str(path), "--gpu-layers", "all"]).stdout
-    assert "note: weights of type Q4_1 stay on the CPU" in planned
-    with GGUFFile.open(path) as file:
-        model = describe(file)
-        why = "weights of type Q4_1 stay on the CPU"
-        assert [unsupported_reason(model, block, "f16") for block in range(5)] == [why, None, why, None, None]
+    assert f"note: {why}" in planned
+    assert f"2 blocks on {name}" in planned
     with pytest.warns(EdgeLLMWarning, match=why), Model.open(path, gpu_layers="all", threads=1) as whole:
-        assert [device["blocks"] for device in whole.engine.devices] == [2, 3]
+        assert [device["blocks"] for device in whole.engine.devices] == [3, 2], "the last feed-forward and the head"
         text = whole.generate("a", max_tokens=9, temp=0).text
     with pytest.raises(EdgeLLMError, match=why):
         Model.open(path, gpu_layers="all", gpu_strict=True)
+    with pytest.warns(EdgeLLMWarning, match="there is no shader for weights of type Q4_1: the CPU computes"):
+        Model.open(path, gpu_layers=1, cpu_ffn=True, threads=1).close()
     with pytest.warns(
         EdgeLLMWarning, match="is not known; give --gpu-memory GB or --gpu-layers N; until then the CPU computes"
     ):
         Model.open(path, gpu="0", threads=1).close()
     with Model.open(path, gpu_layers=0, threads=1) as alone:
         assert alone.generate("a", max_tokens=9, temp=0).text == text
-    with GGUFFile.open(model_file(**(TINY | {"head_dim": 22}))) as file:
-        assert unsupported_reason(describe(file), 0, "f16") == "attention with 22 values a head stays on the CPU"
 
 
 def test_the_plan(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer as Library
 
-from edgellm.errors import ModelFileError, UnsupportedModelError
+from edgellm.errors import EdgeLLMWarning, ModelFileError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from edgellm.text.pretokenizers import PRE_TOKENIZERS
 from edgellm.text.tokenizer import Tokenizer
@@ -57,11 +57,40 @@ def test_a_split_may_be_written_otherwise(tmp_path: Path) -> None:
     assert Folder(tmp_path, tokenizer__json=tokenizer).values()["pre"] == "smaug-bpe"
 
 
+def test_ignore_merges_that_gguf_cannot_represent_is_a_warning(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, tokenizer__json=bpe(MERGES, pre_tokenizer=cuts(QWEN2), ignore_merges=True))
+    with pytest.warns(EdgeLLMWarning, match=r"takes a word that is a token as that token \(ignore_merges\)"):
+        assert folder.values()["pre"] == "megrez"
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "pre"),
+    [
+        ("starcoder2", PUBLISHED["smollm"], "starcoder"),
+        ("granite", PUBLISHED["smollm"], "refact"),
+        ("granite", PUBLISHED["smaug-bpe"], "dbrx"),
+        ("olmo2", PUBLISHED["smaug-bpe"], "dbrx"),
+        ("phi3", PUBLISHED["smaug-bpe"], "dbrx"),
+        ("phi3", PUBLISHED["gpt-4o"], "gpt-4o"),
+        ("exaone4", PUBLISHED["gpt-2"], "exaone4"),
+        ("glm4", PUBLISHED["llama-bpe"], "glm4"),
+        ("stablelm", PUBLISHED["megrez"], "stablelm2"),
+        ("llama4", PUBLISHED["gpt-4o"], "llama4"),
+        ("hunyuan_v1_dense", PUBLISHED["deepseek-v3"], "hunyuan-dense"),
+        ("cohere2", PUBLISHED["smollm"], "smollm"),
+    ],
+)
+def test_a_family_prefers_its_own_name_of_the_same_rules(
+    tmp_path: Path, kind: str, parts: dict[str, Any], pre: str
+) -> None:
+    folder = Folder(tmp_path, {"model_type": kind}, tokenizer__json=bpe(MERGES, **parts))
+    assert folder.values()["pre"] == pre
+
+
 @pytest.mark.parametrize(
     ("parts", "found"),
     [
         ({"pre_tokenizer": cuts(r"\w+|\W+")}, r'its pre-tokenizer splits with "\\w\+\|\\W\+", which is not known'),
-        ({"pre_tokenizer": cuts(QWEN2), "ignore_merges": True}, r"with ignore_merges, which"),
         ({"pre_tokenizer": BYTE_LEVEL | {"add_prefix_space": True}}, "ByteLevel add_prefix_space True"),
         (
             {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [BYTE_LEVEL, {"type": "Digits"}]}},

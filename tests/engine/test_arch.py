@@ -11,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from edgellm import EdgeLLMError, Model, ModelFileError, UnsupportedModelError
+from edgellm.arch import describe
+from edgellm.gguf import GGUFFile
 from support import make_gguf
 from support.make_gguf import write_model
 from support.model_file import ModelFile
@@ -48,12 +50,12 @@ def altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 # What to write, and words of the error.
 KEYS: list[tuple[dict[str, Any], str]] = [
     ({"llama.attention.head_count": 3, "llama.attention.head_count_kv": 2}, "3 attention heads cannot share 2 KV"),
-    ({"llama.attention.head_count_kv": 0}, "0 KV heads"),
+    ({"llama.attention.head_count_kv": 0}, "llama.attention.head_count_kv is 0, outside 1"),
     ({"llama.attention.head_count_kv": 4}, "2 attention heads cannot share 4"),
     ({"llama.attention.head_count": 0}, "llama.attention.head_count is 0"),
-    ({"llama.attention.key_length": 0, "llama.attention.value_length": 0}, "keys and values"),
+    ({"llama.attention.key_length": 0, "llama.attention.value_length": 0}, "key_length is 0, outside"),
     ({"llama.attention.key_length": 4096, "llama.attention.value_length": 4096}, "1024"),
-    ({"llama.attention.value_length": 8}, "keys and values differ"),
+    ({"llama.attention.value_length": 8}, "blk.0.attn_v.weight has shape [16, 32], but the metadata asks for [8, 32]"),
     (
         {"llama.attention.head_count": 4096, "llama.attention.key_length": 512, "llama.attention.value_length": 512},
         "4096 heads of 512 values are more than a model has",
@@ -62,13 +64,13 @@ KEYS: list[tuple[dict[str, Any], str]] = [
     ({"llama.attention.key_length": 24, "llama.attention.value_length": 24}, "blk.0.attn_q.weight has shape [32, 32]"),
     ({"llama.rope.dimension_count": 0}, "llama.rope.dimension_count is 0"),
     ({"llama.rope.dimension_count": 18}, "llama.rope.dimension_count is 18, but a head has 16"),
-    ({"llama.rope.dimension_count": 5}, "rope over 5 dimensions"),
+    ({"llama.rope.dimension_count": 5}, "dimension_count is 5, but a head has 16"),
     ({"llama.rope.freq_base": 1.0}, "base 1.0"),
     ({"llama.rope.freq_base": 1e38}, "llama.rope.freq_base"),
     ({"llama.rope.freq_base": math.inf}, "llama.rope.freq_base"),
     ({"llama.embedding_length": 64}, "token_embd.weight has shape [320, 32], but the metadata asks for [320, 64]"),
     ({"llama.feed_forward_length": 64}, "blk.0.ffn_gate.weight has shape [48, 32]"),
-    ({"llama.block_count": 3}, "no tensor blk.2.attn_norm.weight"),
+    ({"llama.block_count": 3}, "no tensor blk.2.attn_q.weight"),
     ({"llama.block_count": 0}, "llama.block_count is 0"),
     ({"llama.block_count": 4000000000}, "llama.block_count is 4000000000"),
     ({"llama.context_length": 0}, "llama.context_length is 0"),
@@ -109,8 +111,8 @@ TENSORS: list[tuple[dict[str, Any], type[EdgeLLMError], str]] = [
 
 def refused(path: Path, kind: type[EdgeLLMError], words: str) -> None:
     """Opening says `words` in one line that names the file."""
-    with pytest.raises(kind) as error:
-        Model.open(path, threads=1).close()
+    with GGUFFile.open(path) as file, pytest.raises(kind) as error:
+        describe(file)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
     assert str(path) in str(error.value)
@@ -142,13 +144,31 @@ def test_tensors_with_no_place_are_named(altered: Callable[..., Path]) -> None:
 def test_mixtures_of_experts_and_unknown_scalings_are_refused(altered: Callable[..., Path]) -> None:
     moe = altered({"llama.vocab_size": None}, {}, metadata=(("expert_count", 8.0),))
     refused(moe, ModelFileError, "llama.expert_count must be an integer")
-    longrope = altered({"llama.rope.scaling.type": "longrope"}, {}, rope_scaling="linear")
-    refused(longrope, UnsupportedModelError, "rope scaling longrope is not supported, only none, linear and yarn are")
+    dynamic = altered({"llama.rope.scaling.type": "dynamic"}, {}, rope_scaling="linear")
+    refused(dynamic, UnsupportedModelError, "rope scaling dynamic is not supported, only none, linear, yarn and")
 
 
-def test_other_architectures_are_refused_before_their_tokenizer(altered: Callable[..., Path]) -> None:
-    path = altered({"tokenizer.ggml.model": "t5"}, {}, arch="mamba")
-    refused(path, UnsupportedModelError, "architecture mamba is not supported; edgellm runs llama, qwen2, qwen3")
+@pytest.mark.parametrize(
+    ("key", "value", "what"),
+    [
+        ("vocab_size", 320, ""),
+        ("expert_count", 8, " with a mixture of experts"),
+        ("ssm.conv_kernel", 4, " with recurrent layers"),
+        ("attention.causal", False, " with bidirectional attention"),
+    ],
+)
+def test_other_architectures_are_refused_before_their_tokenizer(
+    tmp_path: Path, key: str, value: int, what: str
+) -> None:
+    writer = gguf.GGUFWriter(path := tmp_path / "m.gguf", "mamba")
+    writer.add_string("tokenizer.ggml.model", "t5")
+    writer.add_key_value(f"mamba.{key}", value, gguf.GGUFValueType.get_type(value))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    with pytest.raises(UnsupportedModelError) as error:
+        Model.open(path, threads=1)
+    assert f"{path}: architecture mamba{what} is not supported; edgellm runs" in str(error.value)
 
 
 SHAPES: dict[str, dict[str, Any]] = {

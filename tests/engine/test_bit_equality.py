@@ -1,17 +1,11 @@
 """A token's logits have the same bits for any chunks, other rows in the batch, caches, forks and threads."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from edgellm.engine.batch import Segment
 from edgellm.engine.kv_pages import PagedSequence
-from edgellm.engine.native_engine import NativeEngine
-from edgellm.gguf import GGUFFile
-from edgellm.system.folders import cache_folder
+from support.engine_bits import extend, forward, fresh, opened
 from support.logits_bits import IDS, Bits, logits_bits
 from support.make_gguf import RECIPES
 from support.model_file import ModelFile
@@ -19,32 +13,6 @@ from support.model_file import ModelFile
 OTHER = [1, *map(int, np.random.default_rng(3).integers(3, 320, 149))]
 KV_TYPES = {"F16": ("f16", "f32"), "Q8_0": ("q8_0",), "Q4_K": ("f16", "f32", "q8_0")}
 MODELS = [(recipe, kv) for recipe in ("F16", "Q8_0", "Q4_K") for kv in KV_TYPES[recipe]]
-
-
-@contextmanager
-def opened(path: Path, threads: int = 2, kv_type: str = "f16") -> Iterator[NativeEngine]:
-    with GGUFFile.open(path) as file:
-        engine = NativeEngine(file, threads=threads, ctx=256, kv_type=kv_type, cache=cache_folder())
-        yield engine
-        engine.close()
-
-
-def forward(engine: NativeEngine, *parts: tuple[PagedSequence, list[int]]) -> list[Bits]:
-    """One batch; the logits of every row, (n, vocab) for each part."""
-    logits = engine.forward([Segment(sequence, ids, range(len(ids))) for sequence, ids in parts])
-    ends = np.cumsum([len(ids) for _, ids in parts])
-    return np.split(logits.view(np.uint32), ends[:-1])
-
-
-def fresh(engine: NativeEngine, ids: list[int]) -> Bits:
-    """The logits of `ids` alone, computed at once."""
-    return forward(engine, (engine.new_sequence(), ids))[0]
-
-
-def extend(engine: NativeEngine, sequence: PagedSequence, ids: list[int], chunk: int) -> Bits:
-    """The logits of `ids` after `sequence`, in chunks."""
-    parts = [ids[i : i + chunk] for i in range(0, len(ids), chunk)]
-    return np.concatenate([forward(engine, (sequence, part))[0] for part in parts])
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -1,8 +1,6 @@
 """Whatever is in a model file: it runs, or one clear error says why not. See also test_gguf_fuzz.py."""
 
 import struct
-import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ from gguf import GGUFReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgellm import EdgeLLMError, EdgeLLMWarning, Model
+from support.damaged_files import peak_memory, runs
 from support.fuzz_gguf import damaged
 from support.model_file import ModelFile
 
@@ -33,23 +31,6 @@ FUZZ = settings(
 )
 
 
-def runs(path: Path) -> bool:
-    """Open, compute, write, talk; False when a clear error in one line ended that."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EdgeLLMWarning)
-        try:
-            with Model.open(path, threads=1) as model:
-                model.logits([3, 1, 2, 0, 3])
-                model.generate("the time", max_tokens=3, seed=1)
-                if model.tokenizer.chat_template is not None:
-                    model.chat().send("he", max_tokens=2, seed=1)
-        except EdgeLLMError as error:
-            assert str(error)
-            assert "\n" not in str(error)
-            return False
-    return True
-
-
 def scratched(content: bytes) -> st.SearchStrategy[bytes]:
     """`content` with one to six other bytes anywhere, half of them in the weights: most such files still load."""
     at = st.integers(0, len(content) - 1) | st.integers(len(content) // 2, len(content) - 1)
@@ -61,15 +42,6 @@ def scratched(content: bytes) -> st.SearchStrategy[bytes]:
         return bytes(result)
 
     return st.lists(st.tuples(at, st.integers(0, 255)), min_size=1, max_size=6).map(apply)
-
-
-def peak_memory() -> float:
-    """The most resident bytes this process ever had; 0 where that is unknown."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @pytest.mark.parametrize("name", FILES)

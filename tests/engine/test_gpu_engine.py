@@ -12,7 +12,7 @@ import pytest
 from edgellm import Model
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.offload import OffloadRequest
-from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only, runs
+from edgellm.engine.placement import CPU, GPU
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.engine.webgpu import device, matmul, open_device
 from edgellm.engine.webgpu.fit import gpu_memory
@@ -39,17 +39,6 @@ MASKS = [("subgroups",), ("packed dot",), ("packed dot", "f16"), ("subgroups", "
 on = contextmanager(opened)
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("here")]
-
-
-def test_a_placement_is_one_run_of_blocks() -> None:
-    assert last_layers(2, 0) == (CPU,) * 5
-    assert last_layers(2, 1) == (CPU, CPU, GPU, GPU, CPU)
-    assert last_layers(2, 2) == (GPU,) * 4 + (CPU,)
-    assert last_layers(2, 99) == (GPU,) * 5
-    assert runs(last_layers(2, 1)) == [(CPU, range(2)), (GPU, range(2, 4)), (CPU, range(4, 5))]
-    assert runs(last_layers(2, 3)) == [(CPU, range(0)), (GPU, range(5))]
-    assert mixers_only(last_layers(2, 1)) == (CPU, CPU, GPU, CPU, CPU)
-    assert mixers_only(last_layers(2, 3)) == (GPU, CPU, GPU, CPU, GPU)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -159,8 +148,9 @@ def test_a_full_context_takes_the_planned_memory(model_file: ModelFile) -> None:
         device, sequence = gpu_of(engine), engine.new_sequence()
         for ids in np.split(np.array(some_ids(700)), [256, 512]):
             engine.forward([Segment(sequence, ids.tolist())])
-        planned = gpu_memory(engine._model, last_layers(2, 2), BatchLimits(engine.max_rows, 700, "f32"))
-        assert sum(each.buffer.size for of in device._kv_pages.buffers.values() for each in of) == planned["kv_cache"]
+        planned = gpu_memory(engine._model, (GPU,) * 4 + (CPU,), BatchLimits(engine.max_rows, 700, "f32"))
+        (group,) = device._kv_pages.groups
+        assert sum(each.buffer.size for of in group.buffers.values() for each in of) == planned["kv_cache"]
 
 
 def test_a_kv_cache_larger_than_a_binding(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,10 +170,13 @@ def test_a_kv_cache_larger_than_a_binding(model_file: ModelFile, monkeypatch: py
         for i in range(1000, 1004):
             assert divergence(wanted[i : i + 1], engine.forward([Segment(sequence, ids[i : i + 1], [0])])) < 1e-9
         assert divergence(wanted[300:303], engine.forward([Segment(branch, ids[300:303], range(3))])) < 1e-9
-        assert [page // 6 for page in branch.pages] == [0, 0, 0, 0, 2], "its own page was copied to another buffer"
+        assert [page // 6 for page in branch.tables[0].ids] == [0, 0, 0, 0, 2], (
+            "its own page was copied to another buffer"
+        )
         both = [Segment(each, ids[len(each) : len(each) + 1], [0]) for each in (sequence, branch)]
         assert divergence(wanted[[1004, 303]], engine.forward(both)) < 1e-9
-        assert [[each.pages for each in buffers] for buffers in device._kv_pages.buffers.values()] == 2 * [[6, 6, 6, 4]]
+        (group,) = device._kv_pages.groups
+        assert [[each.pages for each in buffers] for buffers in group.buffers.values()] == 2 * [[6, 6, 6, 4]]
 
 
 def test_an_interrupt_while_room_grows(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:

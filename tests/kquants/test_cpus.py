@@ -13,7 +13,8 @@ from kquants.tuning import RECORDS, tuning
 from support.cpus import EACH_KIND, LESSER, LOWERINGS, python, python_on_lesser, python_with
 from support.model_file import ModelFile
 
-KERNEL_TESTS = [f"kquants/test_{part}.py" for part in ("dequantize", "matmul", "elementwise", "attention")]
+OF_ACTIVATIONS = ("quantized_activations", "norms", "residuals", "activations", "functions", "embeddings", "streams")
+KERNEL_TESTS = [f"kquants/test_{part}.py" for part in ("dequantize", "matmul", "attention", *OF_ACTIVATIONS)]
 KERNEL_TESTS += ["kquants/test_formats.py", "-k", "not chunks and not refused_by_name"]
 
 EVERY_FORMAT = {"plain vectors", "AVX-512 VNNI, of a Zen 5", "Arm dot product"}
@@ -42,7 +43,7 @@ from support import kernels
 formats = sys.argv[1:]
 kernels.NAMES[:] = [*{OF_MODELS}, *{{f"matmul_{{name.lower()}}" for name in formats}} - {{*{OF_MODELS}}}]
 chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
-files = [f"kquants/test_{{of}}.py" for of in ("dot4", "matmul", "float_matmul", "elementwise")]
+files = [f"kquants/test_{{of}}.py" for of in ("dot4", "matmul", "float_matmul", "quantized_activations")]
 sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *files]))
 """
 LOGITS = f"""

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from kquants import FORMATS
 from kquants.dequantize import dequantize
 from kquants.ggml import GGML_TYPES, NAMED_TYPES, REMOVED_TYPES
-from kquants.records import EmbedOp
-from support.kernels import KINDS, batch_record, cache_folder, guarded, op_record, random_blocks, run_op, same_bits
+from support.kernels import KINDS, cache_folder, random_blocks, same_bits
 
 Bytes = NDArray[np.uint8]
 # Zeros, denormals, ones, the largest and the smallest normal of float16, both signs.
@@ -109,19 +108,3 @@ def test_other_types_are_refused(name: str) -> None:
 def test_bytes_that_are_no_blocks_are_refused(data: Bytes) -> None:
     with pytest.raises(ValueError, match="Q8_0 is dequantized from 1-D uint8 in blocks of 34"):
         dequantize(KINDS["Q8_0"], data, cache_folder())
-
-
-@pytest.mark.parametrize(
-    ("name", "columns"),
-    [(name, n) for name in FORMATS for n in (1, 17, 172, 256, 512) if n % KINDS[name].block == 0],
-)
-def test_embedding_rows(name: str, columns: int) -> None:
-    kind = KINDS[name]
-    row_bytes, stride = kind.row_bytes(columns), columns + 24
-    table = random_blocks(np.random.default_rng(columns), kind, 9 * columns // kind.block).reshape(9, row_bytes)
-    tokens, x = np.array([8, 0, 3, 3], np.int32), guarded((4, stride), np.float32)
-    given = EmbedOp(table=table, row_bytes=row_bytes, columns=columns, x=x, x_bytes=4 * stride, scale=1.0)
-    op = op_record(f"embed_{name.lower()}", given, per_row=1)
-    run_op(op, batch_record(4, tokens=tokens), units=4)
-    assert same_bits(x[:, :columns].copy(), expected(name, table[tokens]).reshape(4, columns))
-    assert same_bits(x[:, columns:].copy(), guarded((4, 24), np.float32))

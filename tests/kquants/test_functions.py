@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from support.kernels import compile_kernel
+from support.kernels import compile_kernel, same_bits
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -72,3 +72,41 @@ def test_functions_are_right_to_the_last_places(
         error = units_in_the_last_place(functions[name](x), REFERENCES[name](x.astype(np.float64)))
         print(f"{name}: at most {error.max():.3f} units in the last place, at {x[error.argmax()]}")
         assert error.max() <= bound
+
+
+TINY = [0, -0.0, 1e-45, -1e-45]
+
+
+def test_exp_at_the_edges(functions: dict[str, Function]) -> None:
+    exp = functions["exp"]
+    x = np.array([*TINY, -87.7, -88, -104, -1e30, -np.inf, np.nan, -np.nan, 89, np.inf], F32)
+    y = exp(x)
+    assert y[:4].tolist() == [1, 1, 1, 1]
+    assert same_bits(y[4:9], np.zeros(5, F32)), "no negative zero and no denormal below -87.69"
+    assert np.isnan(y[9:11]).all()
+    assert y[11] == y[12] == exp(np.full(16, 88, F32))[0]
+
+
+@pytest.mark.parametrize("name", ["expm1", "tanh", "erf"])
+def test_functions_through_0_at_the_edges(functions: dict[str, Function], name: str) -> None:
+    function = functions[name]
+    small = np.array([*TINY, 1e-40, -1e-40, 2**-60], F32)
+    slope = F32(2 / math.sqrt(math.pi)) if name == "erf" else F32(1)
+    assert (np.abs(function(small) - small * slope) <= np.spacing(np.abs(small * slope))).all()
+    y = function(np.array([np.nan, -np.nan, np.inf, -np.inf, 1e30, -1e30], F32))
+    assert np.isnan(y[:2]).all()
+    assert (y[[3, 5]] == -1).all()
+    assert (y[[2, 4]] == (functions["expm1"](np.full(16, 88, F32))[0] if name == "expm1" else 1)).all()
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf"])
+def test_odd_functions_are_odd(functions: dict[str, Function], name: str) -> None:
+    x = np.concatenate([samples(1e-40, 90, 10007), [0.0]]).astype(F32)
+    assert same_bits(functions[name](-x), -functions[name](x)), "the sign of 0 too"
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_a_lane_does_not_depend_on_the_others(functions: dict[str, Function], name: str) -> None:
+    x = np.array([0, -0.0, 1e-45, -3, -88, -1e30, -np.inf, np.nan, 0.7, 89, np.inf, 1, 3.9, 4.1, -1, 9], F32)
+    alone = np.concatenate([functions[name](np.full(16, value, F32))[:1] for value in x])
+    assert same_bits(functions[name](x), alone)

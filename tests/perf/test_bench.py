@@ -124,7 +124,7 @@ def result(**options: Any) -> BenchResult:
         Round(500.0, 100.0, True, third, slices[2]),
     ]
     return BenchResult(
-        chosen, 2, Roofline(weight_bytes=80, kv_bytes_per_token=1, matrix_bytes={}), 50, "0.3", False, rounds
+        chosen, 2, Roofline(weight_bytes=80, kv_bytes={None: 1}, matrix_bytes={}), 50, "0.3", False, rounds
     )
 
 

@@ -62,6 +62,14 @@ def test_a_token_reads_the_cells_of_those_before_it_and_its_own(model_file: Mode
     assert found.bytes_per_token(100) == found.weight_bytes + 101 * found.kv_bytes_per_token
 
 
+def test_layers_with_a_window_read_no_more_than_it(model_file: ModelFile) -> None:
+    windowed = model_file(**SIZES, types="F32", metadata=(("attention.sliding_window", 100),))
+    found, cell = roofline(windowed), 2 * (32 + 32) * 2
+    assert found.kv_bytes == {100: cell}
+    reads = [found.bytes_per_token(depth) - found.weight_bytes for depth in (0, 98, 99, 100, 5000)]
+    assert reads == [cell, 99 * cell, 100 * cell, 100 * cell, 100 * cell]
+
+
 @given(
     *(st.integers(10**5, 10**11), st.integers(0, 10**6), st.integers(1, 200)),
     *(st.floats(1e9, 5e11), st.floats(1e9, 5e11)),
@@ -76,7 +84,7 @@ def test_a_prediction_stays_below_both_limits(
         assert tps is not None
         return tps
 
-    told = Roofline(weights, cell, {"Q4_K": weights})
+    told = Roofline(weights, {None: cell}, {"Q4_K": weights})
     tps = expected()
     assert 0 < tps < min(memory, arithmetic) / told.bytes_per_token(100)
     assert expected(depth=200) <= tps
@@ -88,13 +96,13 @@ def test_a_prediction_stays_below_both_limits(
 @pytest.mark.parametrize("missing", [MEMORY, "Q4_K", "Q6_K"])
 def test_without_one_of_the_speeds_nothing_is_expected(missing: str) -> None:
     known = {MEMORY: 4e10, "Q4_K": 5e10, "Q6_K": 4e10}
-    told = Roofline(10**9, 0, {"Q4_K": 10**8, "Q6_K": 10**8})
+    told = Roofline(10**9, {}, {"Q4_K": 10**8, "Q6_K": 10**8})
     assert decode_tps(told, 1, known, 2)
     assert decode_tps(told, 1, {name: speed for name, speed in known.items() if name != missing}, 2) is None
 
 
-Q4_K_M = Roofline(803_000_000, 65_536, {"Q4_K": 467_140_608, "Q6_K": 332_451_840})
-Q8_0 = Roofline(1_316_500_000, 65_536, {"Q8_0": 1_312_981_000})
+Q4_K_M = Roofline(803_000_000, {None: 65_536}, {"Q4_K": 467_140_608, "Q6_K": 332_451_840})
+Q8_0 = Roofline(1_316_500_000, {None: 65_536}, {"Q8_0": 1_312_981_000})
 ZEN_4 = [
     (Q4_K_M, 1, {MEMORY: 32.0e9, "Q4_K": 24.0e9, "Q6_K": 19.7e9}, 22.1),
     (Q4_K_M, 2, {MEMORY: 36.1e9, "Q4_K": 46.6e9, "Q6_K": 38.4e9}, 38.6),

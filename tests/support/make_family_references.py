@@ -1,13 +1,16 @@
 """Compute what `transformers` makes of the checkpoints of `support.families`, in float64.
 
     python -m support.make_family_references [NAME ...]      all cases without a NAME
+    python -m support.make_family_references --archs SHARED  the greedy text of the fixtures in SHARED/archs
 
 Needs torch and transformers (made with torch 2.13.0 and transformers 5.24.0), which the tests that compare with the
-results do not. Prints for each case the spread of its logits and the size of its file.
+results do not. Prints the size of each file.
 """
 
+import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +20,13 @@ import transformers
 from numpy.typing import NDArray
 from safetensors import safe_open
 
+from support.archs import DENSE, GREEDY, ArchFixture
 from support.checkpoint_tokenizers import write_json
 from support.families import CASES, FamilyCase
 from support.families.case import VOCABULARY
 from support.families.checkpoint import DrawnTensor, write_family_checkpoint
-from support.families.references import (
-    FAMILY_REFERENCES,
-    IDS,
-    POSITIONS,
-    FamilyReference,
-    save_reference,
-)
+from support.families.references import FAMILY_REFERENCES, IDS, POSITIONS, FamilyReference, save_reference
+from support.families.wide import WIDE_CASES
 
 _GAIN = 1.4
 _WANTED_SPREAD = 2.0
@@ -49,7 +48,24 @@ def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
         torch.manual_seed(0)
         model_class(case)(config).save_pretrained(folder / "saved")
         with safe_open(folder / "saved" / "model.safetensors", "pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118: it is no mapping
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    return tensors | unread_keys_and_values(case, tensors)
+
+
+def unread_keys_and_values(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """k, v and their norms of the layers that share those of an earlier one.
+
+    The published checkpoints have them, and nothing reads them.
+    """
+    text = case.config.get("text_config", case.config)
+    shared, kinds = text.get("num_kv_shared_layers", 0), text.get("layer_types", [])
+    added = {}
+    for i in range(len(kinds) - shared, len(kinds)):
+        source = max(j for j in range(len(kinds) - shared) if kinds[j] == kinds[i])
+        for name, tensor in tensors.items():
+            if f"language_model.layers.{source}.self_attn." in name or name.startswith(f"model.layers.{source}.self_"):
+                added[name.replace(f".{source}.", f".{i}.")] = tensor
+    return {name: tensor for name, tensor in added.items() if name not in tensors}
 
 
 def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
@@ -71,14 +87,14 @@ def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
     return DrawnTensor(shape, 0.0, _GAIN * shape[-1] ** -0.5)
 
 
-def opened(case: FamilyCase, tensors: dict[str, DrawnTensor], folder: Path) -> Any:
-    """The model of a checkpoint that is written into `folder`, in float64."""
-    write_family_checkpoint(folder, case, tensors)
-    model, report = model_class(case).from_pretrained(
+def opened(folder: Path) -> Any:
+    """The model of a checkpoint in float64."""
+    name = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0]
+    model, report = getattr(transformers, name).from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
     )
     wrong = {key: value for key, value in report.items() if value}
-    assert not wrong, f"{case.architecture}: {wrong}"
+    assert not wrong, f"{folder}: {wrong}"
     return model.double().eval()
 
 
@@ -98,16 +114,29 @@ def reference_of(case: FamilyCase) -> FamilyReference:
     (head,) = heads
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:
-            model = opened(case, tensors, Path(folder))
+            model = opened(write_family_checkpoint(Path(folder), case, tensors))
             logits = logits_of(model, IDS)
             ratio = _WANTED_SPREAD / logits.std()
             if 0.7 < ratio < 1.5:
                 break
             tensors[head] = tensors[head]._replace(deviation=float(tensors[head].deviation * ratio))
-    ids = list(IDS)
+    return FamilyReference(tensors, logits[POSITIONS], greedy(model, IDS))
+
+
+def greedy(model: Any, prompt: list[int]) -> list[int]:
+    """The 8 ids that follow `prompt`, each the likeliest."""
+    ids = list(prompt)
     for _ in range(8):
         ids.append(int(logits_of(model, ids)[-1].argmax()))
-    return FamilyReference(tensors, logits[POSITIONS], ids[len(IDS) :])
+    return ids[len(prompt) :]
+
+
+def make_greedy(shared: Path) -> None:
+    """Write the greedy continuation of each dense fixture of shared/archs."""
+    fixtures = {name: ArchFixture.of(shared, name) for name in DENSE}
+    made = {name: greedy(opened(each.checkpoint), each.ids) for name, each in fixtures.items()}
+    lines = (f'  "{name}": {json.dumps(ids)}' for name, ids in made.items())
+    GREEDY.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -115,11 +144,17 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)
-    for name in sys.argv[1:] or CASES:
-        reference = reference_of(CASES[name])
+    if sys.argv[1:2] == ["--archs"]:
+        make_greedy(Path(sys.argv[2]))
+        return
+    cases = CASES | WIDE_CASES
+    for name in sys.argv[1:] or cases:
+        reference = reference_of(cases[name])
+        if name in WIDE_CASES:  # quantized, they have other logits: only the tensors matter
+            reference = replace(reference, logits=reference.logits[:0], greedy=[])
         save_reference(name, reference)
         nbytes = (FAMILY_REFERENCES / f"{name}.npz").stat().st_size
-        print(f"{name:16} {len(reference.tensors):4} tensors, spread {reference.logits.std():.2f}, {nbytes} bytes")
+        print(f"{name:20} {len(reference.tensors):4} tensors, {nbytes} bytes")
 
 
 if __name__ == "__main__":

@@ -112,7 +112,8 @@ def _write_rope(writer: gguf.GGUFWriter, spec: Spec) -> None:
         writer.add_rope_scaling_factor(spec.rope_factor)
         writer.add_rope_scaling_orig_ctx_len(spec.rope_original_context)
     for key, value in spec.metadata:
-        writer.add_float32(f"{spec.arch}.{key}", value)
+        add = writer.add_uint32 if isinstance(value, int) else writer.add_float32
+        add(f"{spec.arch}.{key}", value)
 
 
 def llama3_factors(spec: Spec, low: float = 1.0, high: float = 4.0) -> NDArray[np.float32]:

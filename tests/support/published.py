@@ -34,6 +34,22 @@ GPT4O = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+# Seed-Coder-8B and Seed-OSS-36B, K-EXAONE, Ling-lite, Jais-2-8B, MiniCPM5-1B (after runs of three digits).
+SEED_CODER = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+EXAONE_MOE = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+LING = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+JAIS2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)"
+    r"|\s{1,2}(?!\S)|\s{1}"
+)
+MINICPM5 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}+")
 # deepseek-coder-6.7b-base.
 DEEPSEEK_CODER = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+")
 # DeepSeek-V3.
@@ -74,6 +90,13 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "qwen2": {"pre_tokenizer": cuts(QWEN2), "normalizer": NFC},
     "megrez": {"pre_tokenizer": cuts(QWEN2)},
     "qwen35": {"pre_tokenizer": cuts(QWEN35), "normalizer": NFC},
+    "seed-coder": {"pre_tokenizer": cuts(SEED_CODER)},
+    "exaone-moe": {"pre_tokenizer": cuts(EXAONE_MOE)},
+    "bailingmoe": {"pre_tokenizer": cuts(LING)},
+    "jais-2": {"pre_tokenizer": cuts(JAIS2)},
+    "minicpm5": {"pre_tokenizer": cuts(r"\p{N}{1,3}", MINICPM5), "ignore_merges": True},
+    "superbpe": {"pre_tokenizer": cuts(r"\p{N}+", r"(?=(\d{3})+(?!\d))")},
+    "tiny_aya": {"pre_tokenizer": cuts(r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O)},
     "tekken": {"pre_tokenizer": cuts(TEKKEN), "ignore_merges": True},
     "gpt-4o": {"pre_tokenizer": cuts(GPT4O)},
     "deepseek-coder": {

@@ -50,6 +50,13 @@ CHATS: dict[str, list[dict[str, Any]]] = {
     "two calls": [USER, calling(CALL, CALL, content="Wait.", reasoning_content="hm"), result("1"), result("2")],
     "call as text": [USER, calling(TEXT_CALL, content=None), result("1")],
     "after a call": [SYSTEM, USER, calling(CALL), result("12 °C"), THOUGHT, WHY],
+    "reasoning by other names": [
+        USER,
+        {"role": "assistant", "thinking": "t", "content": "Yes"},
+        WHY,
+        {"role": "assistant", "reasoning": "r", "content": "No"},
+        WHY,
+    ],
     "reasoning": [USER, {"role": "assistant", "reasoning_content": "r", "content": "Yes"}, WHY],
     "parts": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "text", "text": " you"}]}],
 }
@@ -71,12 +78,14 @@ def test_published_templates_render_as_in_transformers(path: Path, chat: str) ->
 
     source = path.read_text(encoding="utf-8")
     template = ChatTemplate(source, "<s>", "</s>")
+    # As in `apply_chat_template`: null entries are dropped before.
+    messages = [{key: value for key, value in message.items() if value is not None} for message in CHATS[chat]]
     tools = (None, [TOOL], TOOLS, [FUNCTION])
     for prompt, offered, args in product((True, False), tools, ARGUMENT_SETS):
         names = {"tools": offered, "add_generation_prompt": prompt, **args}
         try:
             texts, _ = render_jinja_template(
-                [CHATS[chat]], chat_template=source, bos_token="<s>", eos_token="</s>", **names
+                [messages], chat_template=source, bos_token="<s>", eos_token="</s>", **names
             )
         except Exception as error:
             with pytest.raises(EdgeLLMError) as ours:

@@ -21,7 +21,7 @@ from support.published import PUBLISHED
 from support.tiny_vocab import write_bpe
 from support.vocabulary_folder import bpe
 
-KINDS = sorted({rules: name for name, rules in reversed(PRE_TOKENIZERS.items())}.values())
+KINDS = sorted({rules: name for name, rules in reversed(PRE_TOKENIZERS.items()) if rules.byte_level}.values())
 LETTERS = list(byte_letters())
 SEPARATOR = "<|sep|>"
 
@@ -40,7 +40,21 @@ BY_HAND = {
     "deepseek-llm": "It|'|s| |1|2| x|²|+=`|y|`| (|ab|)|\n|\n| ö|中文|ª𝐀|。",
     "deepseek-coder": "It|'|s| |1|2| x|²|+=`|y|`| (|ab|)|\n|\n| ö|中文|ª𝐀|。",
     "deepseek-v3": "It|'s| |123|4| x|²|+=`|y|`| (|ab|)\n\n| ö|中文|ab|かナ|e\u0301| ~\n",
+    "spark2_5": "It|'s| |1|2|3|4| x|²|=`|y|`| (|ab|)|\n|\n| ö|中文|ab|かナ|e\u0301| ~|\n",
+    "seed-coder": "It|'S| |1|2| x|²|=`|y|`| (|ab|)|\n\n| z中文| q|\u0301a|.|\r\n",
+    "exaone-moe": "It is so|'S| |1|2| x y|=`|y|`| (|ab|)\n|\n| zq\u0301a|./",
+    "bailingmoe": "It|'S| |1|2| x|²|=`|y|`| (|ab|)\n\n| z中文| q|\u0301a|.\r\n",
+    "jais-2": "It|'S| |123|4| \t\x0b\x0c| \t| b|)\n\n| z",
+    "laguna": "It|'S| |1|2| x|²|=`|y|`| (|ab|)|\n\n| z中文| q|\u0301a|.\r|\n",
+    "ufakzeka": "it|'sx| |1|2| x|²|=`|y|`| (|ab|)\n\n| z中文",
+    "tiny_aya": "It'S| |1|234|.Camel|Case|ABC",
+    "kimi-k2": "It'S| |123|4|.Camel|Case|ABC| abé|ÉA'll|中文|ab| z",
+    "superbpe": "It is (so) |1|234|567| and so on|12",
+    "youtu": "It'S| |1|2|.Camel|Case|한글|中文|。|かナ|ab",
+    "bloom": "It's| 1234| x²=`y`| (|ab|)\n\n| z中文|.",
+    "viking": "It's| |1|2|3|4| x|²|=`y`| (|ab|)\n\n| z中文|.",
 }
+BY_HAND |= dict.fromkeys(("glm4", "minicpm5"), BY_HAND["llama-bpe"])
 BY_HAND |= {"olmo": BY_HAND["gpt-2"], "command-r": BY_HAND["smollm"], "megrez": BY_HAND["qwen2"]}
 
 
@@ -115,10 +129,15 @@ def approximated(pre: str, letter: str) -> bool:
         return kind[0] == "M" or (kind in ("Lu", "Ll", "Lt") and letter > "z")
     if pre.startswith("deepseek") and letter.isspace():
         return letter > "\u2000"
-    return letter == "ſ" or (pre == "deepseek-llm" and kind[0] == "N")
+    digits = {"deepseek-llm": "", "superbpe": "0123456789"}.get(pre)
+    return letter == "ſ" or (digits is not None and kind[0] == "N" and letter not in digits)
 
 
-@pytest.mark.parametrize("pre", [*KINDS, "mpt", "refact", "starcoder"])
+# llama.cpp's expressions for these know no case of letters, or cut in code of their own.
+BEYOND_LLAMA_CPP = {"kimi-k2", "tiny_aya", "youtu"}
+
+
+@pytest.mark.parametrize("pre", [*sorted({*KINDS} - BEYOND_LLAMA_CPP), "mpt", "refact", "starcoder"])
 def test_strange_texts_are_cut_as_llama_cpp_does(tmp_path: Path, pre: str) -> None:
     text = SEPARATOR.join([*strange_texts(1500), Path(__file__).read_text(encoding="utf-8")])
     text = unicodedata.normalize("NFC", "".join(letter for letter in text if not approximated(pre, letter)))

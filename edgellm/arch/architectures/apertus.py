@@ -6,7 +6,7 @@ The feed-forward has no gate, and its function is xIELU (arXiv 2411.13010) with 
 import math
 
 from edgellm.arch.description import Activation, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, HEAD_NORMS, TensorFacts
 
@@ -37,4 +37,18 @@ FACTS = ArchitectureFacts(
     optional_biases=ATTENTION,
     activation=Activation.XIELU,
     activation_parameters=activation_parameters,
+    checkpoints=(
+        CheckpointClass(
+            name="ApertusForCausalLM",
+            defaults={
+                "max_position_embeddings": 65536,
+                "rms_norm_eps": 1e-5,
+                "rope_theta": 12000000.0,
+                "rope_parameters": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192},
+            },
+            bias_keys={"attention_bias": ATTENTION},
+        ),
+    ),
+    writes_head_dim=False,
+    writes_vocab_size=True,
 )

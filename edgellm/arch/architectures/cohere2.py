@@ -6,7 +6,7 @@ the fourth has neither. Logits are multiplied by a scale.
 
 from edgellm.arch.attention_settings import rope_in_windows
 from edgellm.arch.description import AttentionSettings, ModelSettings, NormKind, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, ATTN_NORM, GATED_FEED_FORWARD_TENSORS
 
@@ -29,4 +29,17 @@ FACTS = ArchitectureFacts(
     parallel=True,
     attention=attention,
     settings=settings,
+    checkpoints=(
+        CheckpointClass(
+            name="Cohere2ForCausalLM",
+            defaults={
+                "max_position_embeddings": 8192,
+                "layer_norm_eps": 1e-5,
+                "logit_scale": 0.0625,
+                "sliding_window": 4096,
+                "tie_word_embeddings": True,
+            },
+        ),
+    ),
+    checkpoint_rope_type=RopeType.NORM,
 )

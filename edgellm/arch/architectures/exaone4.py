@@ -6,7 +6,7 @@ in three of four layers, and neither in the fourth; that of 1.2B has RoPE and no
 
 from edgellm.arch.attention_settings import grouped_query_attention, has_window, rope_in_windows
 from edgellm.arch.description import AttentionSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, POST_NORMS
 
@@ -21,4 +21,6 @@ FACTS = ArchitectureFacts(
     rope_type=RopeType.NEOX,
     block_tensors=(*ATTENTION_TENSORS, *GATED_FEED_FORWARD_TENSORS, *HEAD_NORMS, *POST_NORMS),
     attention=attention,
+    checkpoints=(CheckpointClass(name="Exaone4ForCausalLM", defaults={"rms_norm_eps": 1e-5, "sliding_window": 4096}),),
+    writes_head_dim=False,
 )

@@ -5,7 +5,7 @@ converter adds.
 """
 
 from edgellm.arch.description import Activation, ModelSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import BLOCK
 
@@ -21,4 +21,10 @@ FACTS = ArchitectureFacts(
     block_tensors=BLOCK,
     activation=Activation.GELU,
     settings=settings,
+    checkpoints=(
+        CheckpointClass(
+            name="GemmaForCausalLM",
+            defaults={"max_position_embeddings": 8192, "head_dim": 256, "tie_word_embeddings": True},
+        ),
+    ),
 )

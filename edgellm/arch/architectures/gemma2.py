@@ -7,9 +7,9 @@ and behind attention and feed-forward. Defaults are those of llama.cpp for files
 from dataclasses import replace
 from math import sqrt
 
-from edgellm.arch.attention_settings import grouped_query_attention, is_windowed
+from edgellm.arch.attention_settings import grouped_query_attention, is_windowed, window
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, SANDWICH_NORMS
 
@@ -22,7 +22,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     return replace(
         settings,
         scale=score_scale(hyper, settings, _LAYERS_OF_27B),
-        window=(settings.window or 4096) if is_windowed(hyper, layer, 2) else None,
+        window=window(hyper, 4096) if is_windowed(hyper, layer, 2) else None,
         soft_cap=hyper.number("attn_logit_softcapping", 50.0),
     )
 
@@ -45,4 +45,20 @@ FACTS = ArchitectureFacts(
     activation=Activation.GELU,
     attention=attention,
     settings=model_settings,
+    checkpoints=(
+        CheckpointClass(
+            name="Gemma2ForCausalLM",
+            defaults={
+                "max_position_embeddings": 8192,
+                "num_attention_heads": 8,
+                "num_key_value_heads": 4,
+                "head_dim": 256,
+                "query_pre_attn_scalar": 256,
+                "sliding_window": 4096,
+                "attn_logit_softcapping": 50.0,
+                "final_logit_softcapping": 30.0,
+                "tie_word_embeddings": True,
+            },
+        ),
+    ),
 )

@@ -7,9 +7,9 @@ normed before RoPE, and norms are before and behind attention and feed-forward.
 from dataclasses import replace
 
 from edgellm.arch.architectures.gemma2 import score_scale
-from edgellm.arch.attention_settings import grouped_query_attention, is_windowed, rope_dims
+from edgellm.arch.attention_settings import grouped_query_attention, has_window, is_windowed, rope_dims
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, SANDWICH_NORMS
 
@@ -20,7 +20,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Attention with a window but in the last of every six layers."""
     settings = grouped_query_attention(hyper, layer)
     settings = replace(settings, scale=score_scale(hyper, settings, _LAYERS_OF_27B))
-    if settings.window and is_windowed(hyper, layer, 6):
+    if has_window(hyper) and is_windowed(hyper, layer, 6):
         base = hyper.number("rope.freq_base_swa", 10000.0)
         return replace(settings, rope=hyper.rope(rope_dims(hyper, settings.key_dim), base=base, scaled=False))
     return replace(settings, window=None)
@@ -32,6 +32,19 @@ def model_settings(hyper: HyperParameters) -> ModelSettings:
     return ModelSettings(embedding_scale=hyper.width**0.5, logit_soft_cap=soft_cap)
 
 
+_DEFAULTS: dict[str, object] = {
+    "vocab_size": 262208,
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "query_pre_attn_scalar": 256,
+    "sliding_window": 4096,
+    "rope_theta": 1000000.0,
+    "rope_local_base_freq": 10000.0,
+    "tie_word_embeddings": True,
+}
+
 FACTS = ArchitectureFacts(
     name="gemma3",
     rope_type=RopeType.NEOX,
@@ -39,4 +52,8 @@ FACTS = ArchitectureFacts(
     activation=Activation.GELU,
     attention=attention,
     settings=model_settings,
+    checkpoints=(
+        CheckpointClass(name="Gemma3ForCausalLM", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(name="Gemma3ForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
+    ),
 )

@@ -11,7 +11,7 @@ from math import inf
 from edgellm.arch.architectures.gemma4 import kv_layer, required_window, windowed_layers
 from edgellm.arch.attention_settings import grouped_query_attention, rope_dims
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import (
     ALTUP_TENSORS,
@@ -59,6 +59,26 @@ def model_settings(hyper: HyperParameters) -> ModelSettings:
     return ModelSettings(embedding_scale=hyper.width**0.5, logit_soft_cap=hyper.number("final_logit_softcapping", 30.0))
 
 
+_DEFAULTS: dict[str, object] = {
+    "vocab_size": 262400,
+    "vocab_size_per_layer_input": 262144,
+    "hidden_size": 2048,
+    "hidden_size_per_layer_input": 256,
+    "intermediate_size": 16384,
+    "num_hidden_layers": 35,
+    "max_position_embeddings": 32768,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "num_kv_shared_layers": 15,
+    "laurel_rank": 64,
+    "sliding_window": 512,
+    "final_logit_softcapping": 30.0,
+    "rope_theta": 1000000.0,
+    "rope_local_base_freq": 10000.0,
+    "tie_word_embeddings": True,
+}
+
 FACTS = ArchitectureFacts(
     name="gemma3n",
     rope_type=RopeType.NEOX,
@@ -77,4 +97,8 @@ FACTS = ArchitectureFacts(
     attention=attention,
     settings=model_settings,
     sparsity=sparsity,
+    checkpoints=(
+        CheckpointClass(name="Gemma3nForCausalLM", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(name="Gemma3nForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
+    ),
 )

@@ -8,9 +8,9 @@ as projected.
 
 from dataclasses import replace
 
-from edgellm.arch.attention_settings import rope_dims, window
+from edgellm.arch.attention_settings import has_window, rope_dims, window
 from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import PER_LAYER_INPUT_TENSORS, PER_LAYER_TENSORS
 from edgellm.arch.tensor_names import (
@@ -51,12 +51,11 @@ def windowed_layers(hyper: HyperParameters) -> tuple[bool, ...]:
     return tuple(map(bool, hyper.per_layer(name)))
 
 
-def required_window(hyper: HyperParameters) -> int:
-    """The window of the file, which must have one."""
-    tokens = window(hyper)
-    if tokens is None:
+def required_window(hyper: HyperParameters) -> int | None:
+    """The window of the file, which must have one; None where it is as long as the context."""
+    if not has_window(hyper):
         hyper.file.fail(f"has no {hyper.key('attention.sliding_window')} above 0; get another conversion of the model")
-    return tokens
+    return window(hyper)
 
 
 def kv_layer(hyper: HyperParameters, layer: int, shared: int) -> int | None:
@@ -81,6 +80,22 @@ def model_settings(hyper: HyperParameters) -> ModelSettings:
 
 _Q, _K, _V, _OUTPUT = ATTENTION_TENSORS
 
+_DEFAULTS: dict[str, object] = {
+    "vocab_size": 262144,
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "hidden_size_per_layer_input": 256,
+    "global_head_dim": 512,
+    "sliding_window": 512,
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
+    },
+    "tie_word_embeddings": True,
+}
+
 FACTS = ArchitectureFacts(
     name="gemma4",
     rope_type=RopeType.NEOX,
@@ -97,4 +112,8 @@ FACTS = ArchitectureFacts(
     weightless_v_norm=True,
     attention=attention,
     settings=model_settings,
+    checkpoints=tuple(
+        CheckpointClass(name=f"Gemma4{kind}", defaults=_DEFAULTS, dual_rope=True)
+        for kind in ("ForCausalLM", "ForConditionalGeneration", "UnifiedForConditionalGeneration")
+    ),
 )

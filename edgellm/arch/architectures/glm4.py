@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
 from edgellm.arch.description import AttentionSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, FUSED_GATE_UP, PRE_NORM_TENSORS, QKV, TensorFacts
 
@@ -33,4 +33,19 @@ FACTS = ArchitectureFacts(
     ),
     optional_biases=QKV,
     attention=attention,
+    checkpoints=(
+        CheckpointClass(
+            name="Glm4ForCausalLM",
+            defaults={
+                "max_position_embeddings": 131072,
+                "num_key_value_heads": 2,
+                "head_dim": 128,
+                "rms_norm_eps": 1.5625e-7,
+                "attention_bias": True,
+                "partial_rotary_factor": 0.5,
+            },
+            bias_keys={"attention_bias": QKV},
+        ),
+    ),
+    checkpoint_rope_type=RopeType.NORM,
 )

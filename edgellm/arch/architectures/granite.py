@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
 from edgellm.arch.description import AttentionSettings, ModelSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
 
@@ -36,4 +36,18 @@ FACTS = ArchitectureFacts(
     optional_biases=(*ATTENTION, *FEED_FORWARD),
     attention=attention,
     settings=settings,
+    checkpoints=(
+        CheckpointClass(
+            name="GraniteForCausalLM",
+            defaults={
+                "embedding_multiplier": 1.0,
+                "residual_multiplier": 1.0,
+                "attention_multiplier": 1.0,
+                "logits_scaling": 1.0,
+            },
+            bias_keys={"attention_bias": ATTENTION, "mlp_bias": FEED_FORWARD},
+        ),
+    ),
+    writes_head_dim=False,
+    writes_vocab_size=True,
 )

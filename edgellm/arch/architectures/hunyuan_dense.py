@@ -4,7 +4,7 @@ The checkpoints scale RoPE's base by alpha ("dynamic" there, though it is fixed)
 """
 
 from edgellm.arch.description import RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, TensorFacts
 
 FACTS = ArchitectureFacts(
@@ -17,4 +17,10 @@ FACTS = ArchitectureFacts(
     ),
     optional_biases=ATTENTION,
     norm_after_rope=True,
+    checkpoints=(
+        CheckpointClass(
+            name="HunYuanDenseV1ForCausalLM", defaults={"rms_norm_eps": 1e-5}, bias_keys={"attention_bias": ATTENTION}
+        ),
+    ),
+    writes_head_dim=False,
 )

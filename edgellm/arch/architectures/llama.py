@@ -16,10 +16,13 @@ FACTS = ArchitectureFacts(
     checkpoints=(
         CheckpointClass(
             name="LlamaForCausalLM",
-            context_length=2048,
             bias_keys={"attention_bias": ATTENTION, "mlp_bias": FEED_FORWARD},
         ),
-        CheckpointClass(name="MistralForCausalLM", context_length=131072, kv_heads=8, sliding_window="always"),
+        CheckpointClass(
+            name="MistralForCausalLM",
+            defaults={"max_position_embeddings": 131072, "num_key_value_heads": 8},
+            sliding_window="always",
+        ),
     ),
     writes_vocab_size=True,
 )

@@ -7,9 +7,9 @@ that grows with the position (Llama 4's scaling of attention).
 import math
 from dataclasses import replace
 
-from edgellm.arch.attention_settings import grouped_query_attention
+from edgellm.arch.attention_settings import grouped_query_attention, rope_dims
 from edgellm.arch.description import AttentionSettings, AttentionTemperature, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import BLOCK
 
@@ -17,7 +17,7 @@ from edgellm.arch.tensor_names import BLOCK
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Grouped-query attention with the YaRN and the temperature of these models."""
     settings = grouped_query_attention(hyper, layer)
-    rope = hyper.ropes.read(settings.key_dim, magnitude=yarn_magnitude(hyper))
+    rope = hyper.ropes.read(rope_dims(hyper, settings.key_dim), magnitude=yarn_magnitude(hyper))
     return replace(settings, rope=rope, temperature=temperature(hyper))
 
 
@@ -39,4 +39,39 @@ def temperature(hyper: HyperParameters) -> AttentionTemperature | None:
     return AttentionTemperature(scale, hyper.ropes.original_context) if scale else None
 
 
-FACTS = ArchitectureFacts(name="mistral3", rope_type=RopeType.NORM, block_tensors=BLOCK, attention=attention)
+FACTS = ArchitectureFacts(
+    name="mistral3",
+    rope_type=RopeType.NORM,
+    block_tensors=BLOCK,
+    attention=attention,
+    checkpoints=(
+        CheckpointClass(
+            name="Mistral3ForConditionalGeneration",
+            defaults={"max_position_embeddings": 131072, "num_key_value_heads": 8},
+            sliding_window="always",
+        ),
+        CheckpointClass(
+            name="Ministral3ForCausalLM",
+            defaults={
+                "max_position_embeddings": 262144,
+                "num_key_value_heads": 8,
+                "head_dim": 128,
+                "rms_norm_eps": 1e-5,
+                "rope_parameters": {
+                    "rope_type": "yarn",
+                    "rope_theta": 1000000.0,
+                    "factor": 16.0,
+                    "original_max_position_embeddings": 16384,
+                    "beta_fast": 32.0,
+                    "beta_slow": 1.0,
+                    "mscale": 1.0,
+                    "mscale_all_dim": 1.0,
+                    "llama_4_scaling_beta": 0.1,
+                },
+                "sliding_window": None,
+            },
+            sliding_window="always",
+        ),
+    ),
+    writes_vocab_size=True,
+)

@@ -5,9 +5,11 @@ have a window and RoPE, the fourth has neither. The result of the heads is gated
 scale of the normed heads of q. Logits are scaled, then capped.
 """
 
+from dataclasses import replace
+
 from edgellm.arch.attention_settings import rope_in_windows
 from edgellm.arch.description import AttentionSettings, ModelSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
@@ -38,11 +40,28 @@ FACTS = ArchitectureFacts(
         *ATTENTION_TENSORS,
         TensorFacts("attn_gate", "self_attn.gate_proj", None, ("attention_width", "width")),
         *GATED_FEED_FORWARD_TENSORS,
-        *HEAD_NORMS,
+        *(replace(each, hugging_face=None) for each in HEAD_NORMS),
         *SANDWICH_NORMS,
     ),
     post_norm_eps=1e-8,
     norms_embedding=True,
     attention=attention,
     settings=settings,
+    checkpoints=(
+        CheckpointClass(
+            name="MuseGlimmerForConditionalGeneration",
+            defaults={
+                "vocab_size": 202048,
+                "max_position_embeddings": 131072,
+                "num_attention_heads": 32,
+                "num_key_value_heads": 2,
+                "head_dim": 128,
+                "rms_norm_eps": 1e-5,
+                "sliding_window": 2048,
+                "final_logit_softcapping": 20.0,
+                "qk_scale_factor": 3.87,
+                "output_multiplier": 0.19611613513818404,
+            },
+        ),
+    ),
 )

@@ -6,7 +6,7 @@ tokens in the models with a context of 4096.
 """
 
 from edgellm.arch.description import RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.tensor_names import FUSED_GATE_UP, PRE_NORM_TENSORS, TensorFacts
 
 FACTS = ArchitectureFacts(
@@ -18,4 +18,11 @@ FACTS = ArchitectureFacts(
         *FUSED_GATE_UP,
         *PRE_NORM_TENSORS,
     ),
+    checkpoints=(
+        CheckpointClass(
+            name="Phi3ForCausalLM",
+            defaults={"max_position_embeddings": 4096, "original_max_position_embeddings": 4096, "rms_norm_eps": 1e-5},
+        ),
+    ),
+    writes_head_dim=False,
 )

@@ -4,7 +4,7 @@ Each head of q and k is normed before RoPE. The size of a head is given: all hea
 model. Hugging Face's `attention_bias` gives some models biases.
 """
 
-from edgellm.arch.attention_settings import without_window
+from edgellm.arch.attention_settings import window_of_some_layers
 from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, HEAD_NORMS
@@ -14,15 +14,13 @@ FACTS = ArchitectureFacts(
     rope_type=RopeType.NEOX,
     block_tensors=(*BLOCK, *HEAD_NORMS),
     optional_biases=ATTENTION,
-    attention=without_window,
+    attention=window_of_some_layers,
     checkpoints=(
         CheckpointClass(
             name="Qwen3ForCausalLM",
-            context_length=32768,
-            kv_heads=32,
-            head_dim=128,
+            defaults={"max_position_embeddings": 32768, "num_key_value_heads": 32, "head_dim": 128},
             bias_keys={"attention_bias": ATTENTION},
-            sliding_window="by_layer",
+            sliding_window="by_flag",
         ),
     ),
     optional_biases_in_llamacpp=False,

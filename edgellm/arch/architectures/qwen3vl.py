@@ -5,7 +5,7 @@ The first layers add features of images alone.
 """
 
 from edgellm.arch.description import RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, HEAD_NORMS
 
 FACTS = ArchitectureFacts(
@@ -13,4 +13,17 @@ FACTS = ArchitectureFacts(
     rope_type=RopeType.NEOX,
     block_tensors=(*BLOCK, *HEAD_NORMS),
     optional_biases=ATTENTION,
+    checkpoints=(
+        CheckpointClass(
+            name="Qwen3VLForConditionalGeneration",
+            defaults={
+                "max_position_embeddings": 128000,
+                "num_key_value_heads": 32,
+                "head_dim": 128,
+                "rope_theta": 500000.0,
+            },
+            bias_keys={"attention_bias": ATTENTION},
+        ),
+    ),
+    optional_biases_in_llamacpp=False,
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
 from edgellm.arch.description import AttentionSettings, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
 
@@ -21,4 +21,19 @@ FACTS = ArchitectureFacts(
     block_tensors=BLOCK,
     optional_biases=(*ATTENTION, *FEED_FORWARD),
     attention=attention,
+    checkpoints=(
+        CheckpointClass(
+            name="SmolLM3ForCausalLM",
+            defaults={
+                "max_position_embeddings": 32768,
+                "num_key_value_heads": 4,
+                "rope_theta": 2000000.0,
+                "tie_word_embeddings": True,
+            },
+            bias_keys={"attention_bias": ATTENTION, "mlp_bias": FEED_FORWARD},
+            sliding_window="by_flag",
+        ),
+    ),
+    writes_head_dim=False,
+    writes_vocab_size=True,
 )

@@ -8,7 +8,7 @@ but is true in files of some models that are not parallel.
 from dataclasses import replace
 
 from edgellm.arch.description import NormKind, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
     ATTN_NORM,
@@ -26,10 +26,23 @@ FACTS = ArchitectureFacts(
         *GATED_FEED_FORWARD_TENSORS,
         ATTN_NORM,
         replace(FFN_NORM, optional=True),
-        TensorFacts("attn_q_norm", "self_attn.q_layernorm", None, ("heads", "key_dim"), optional=True),
-        TensorFacts("attn_k_norm", "self_attn.k_layernorm", None, ("kv_heads", "key_dim"), optional=True),
+        TensorFacts("attn_q_norm", "self_attn.q_layernorm.norms.*", None, ("heads", "key_dim"), optional=True),
+        TensorFacts("attn_k_norm", "self_attn.k_layernorm.norms.*", None, ("kv_heads", "key_dim"), optional=True),
     ),
     biases=("attn_norm", "ffn_norm"),
     optional_biases=QKV,
     norm_kind=NormKind.LAYER,
+    checkpoints=(
+        CheckpointClass(
+            name="StableLmForCausalLM",
+            defaults={"max_position_embeddings": 4096, "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25},
+            bias_keys={"use_qkv_bias": QKV},
+        ),
+        CheckpointClass(
+            name="StableLMEpochForCausalLM",
+            defaults={"max_position_embeddings": 4096, "norm_eps": 1e-5, "rope_pct": 0.25},
+            bias_keys={"use_qkv_bias": QKV},
+        ),
+    ),
+    writes_head_dim=False,
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention, window
 from edgellm.arch.description import Activation, AttentionSettings, NormKind, RopeType
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, PRE_NORM_TENSORS, TensorFacts
 
@@ -27,4 +27,18 @@ FACTS = ArchitectureFacts(
     norm_kind=NormKind.LAYER,
     activation=Activation.GELU,
     attention=attention,
+    checkpoints=(
+        CheckpointClass(
+            name="Starcoder2ForCausalLM",
+            defaults={
+                "max_position_embeddings": 4096,
+                "num_key_value_heads": 2,
+                "norm_epsilon": 1e-5,
+                "sliding_window": None,
+                "tie_word_embeddings": True,
+            },
+            sliding_window="always",
+        ),
+    ),
+    writes_head_dim=False,
 )

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from edgellm.arch.description import Attention, Description, FeedForward, Linear
+from edgellm.arch.description import Activation, Attention, Description, FeedForward, Linear, Norm
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.weights import Matrix, float_values, slice_rows, upload_matrix, upload_vector
@@ -15,60 +16,90 @@ Uploaded = Callable[[int], None]
 """Called with the bytes of each step of an upload."""
 
 
-@dataclass(frozen=True)
-class GPUAttention:
-    """An attention block; the biases of q, k and v are in one vector, and so are the head norms of q and k."""
+class GPUNorm(NamedTuple):
+    """An RMSNorm: its weight, of ones where the model has none, and its epsilon."""
 
-    norm: Buffer
-    qkv: Sequence[Matrix]
-    qkv_bias: Buffer | None
-    head_norms: Buffer | None
-    output: Sequence[Matrix]
-    output_bias: Buffer | None
+    weight: Buffer
+    eps: float
 
     @classmethod
-    def of(cls, gpu: GPUContext, block: Attention, uploaded: Uploaded) -> "GPUAttention":
+    def of(cls, gpu: GPUContext, norm: Norm, width: int) -> "GPUNorm":
+        """Upload a norm of `width` values."""
+        return cls(upload_vector(gpu, float_values(norm.weight, width, 1.0)), norm.eps)
+
+
+class HeadNorms(NamedTuple):
+    """The norms of heads of q and k: both weights in one vector, and an epsilon each."""
+
+    weights: Buffer
+    q_eps: float
+    k_eps: float
+
+    @classmethod
+    def of(cls, gpu: GPUContext, q: Norm, k: Norm, head_dim: int) -> "HeadNorms":
+        """Upload both norms."""
+        weights = [float_values(norm.weight, head_dim, 1.0) for norm in (q, k)]
+        return cls(upload_vector(gpu, np.concatenate(weights)), q.eps, k.eps)
+
+
+@dataclass(frozen=True)
+class GPUAttention:
+    """An attention block; the biases of q, k and v are in one vector."""
+
+    settings: Attention
+    norm: GPUNorm | None
+    qkv: Sequence[Matrix]
+    qkv_bias: Buffer | None
+    head_norms: HeadNorms | None
+    sinks: Buffer | None
+    output: Sequence[Matrix]
+    output_bias: Buffer | None
+    post_norm: GPUNorm | None
+
+    @classmethod
+    def of(cls, gpu: GPUContext, model: Description, block: Attention, uploaded: Uploaded) -> "GPUAttention":
         """Upload a block."""
-        qkv, norms = (block.q, block.k, block.v), None
+        qkv, norms = [linear for linear in (block.q, block.k, block.v) if linear], None
         if block.q_norm and block.k_norm:
-            head_dim = block.q_norm.shape[0]
-            norms = upload_vector(
-                gpu, np.concatenate([float_values(t, head_dim) for t in (block.q_norm, block.k_norm)])
-            )
+            norms = HeadNorms.of(gpu, block.q_norm, block.k_norm, block.key_dim)
         return cls(
-            norm=_norm(gpu, block.norm),
+            settings=block,
+            norm=_norm(gpu, block.norm, model.width),
             qkv=[upload_matrix(gpu, linear.weight, uploaded) for linear in qkv],
             qkv_bias=_bias(gpu, qkv),
             head_norms=norms,
+            sinks=_vector(gpu, block.sinks),
             output=[upload_matrix(gpu, block.output.weight, uploaded)],
             output_bias=_bias(gpu, [block.output]),
+            post_norm=_norm(gpu, block.post_norm, model.width),
         )
 
 
 @dataclass(frozen=True)
 class GPUFeedForward:
-    """A feed-forward. Gate and up projections have two biases or none, of zeros where the model has none."""
+    """A feed-forward: gate and up projections, or the latter alone, and the bias of each or None."""
 
-    norm: Buffer
+    activation: Activation
+    norm: GPUNorm | None
     gate_up: Sequence[Matrix]
-    gate_up_bias: tuple[Buffer, Buffer] | None
+    gate_up_bias: Sequence[Buffer | None]
     down: Sequence[Matrix]
     down_bias: Buffer | None
+    post_norm: GPUNorm | None
 
     @classmethod
-    def of(cls, gpu: GPUContext, block: FeedForward, uploaded: Uploaded) -> "GPUFeedForward":
+    def of(cls, gpu: GPUContext, model: Description, block: FeedForward, uploaded: Uploaded) -> "GPUFeedForward":
         """Upload a block."""
-        both, biases = (block.gate, block.up), None
-        if block.gate.bias or block.up.bias:
-            gate, up = (upload_vector(gpu, float_values(linear.bias, linear.weight.shape[0])) for linear in both)
-            biases = gate, up
+        both = [linear for linear in (block.gate, block.up) if linear]
         most = min(slice_rows(linear.weight, gpu.binding) for linear in both)  # formats may differ; the slices must not
         return cls(
-            norm=_norm(gpu, block.norm),
+            activation=block.activation,
+            norm=_norm(gpu, block.norm, model.width),
             gate_up=[upload_matrix(gpu, linear.weight, uploaded, most) for linear in both],
-            gate_up_bias=biases,
+            gate_up_bias=[_bias(gpu, [linear]) for linear in both],
             down=[upload_matrix(gpu, block.down.weight, uploaded)],
             down_bias=_bias(gpu, [block.down]),
+            post_norm=_norm(gpu, block.post_norm, model.width),
         )
 
 
@@ -76,17 +107,23 @@ class GPUFeedForward:
 class GPUOutputHead:
     """The output head: the last norm and the output matrix."""
 
-    norm: Buffer
+    norm: GPUNorm
     output: Sequence[Matrix]
+    bias: Buffer | None
 
     @classmethod
     def of(cls, gpu: GPUContext, model: Description, uploaded: Uploaded) -> "GPUOutputHead":
         """Upload the output head of a model."""
-        return cls(_norm(gpu, model.output_norm), [upload_matrix(gpu, model.output, uploaded)])
+        output = [upload_matrix(gpu, model.output.weight, uploaded)]
+        return cls(GPUNorm.of(gpu, model.output_norm, model.width), output, _bias(gpu, [model.output]))
 
 
-def _norm(gpu: GPUContext, weight: Tensor) -> Buffer:
-    return upload_vector(gpu, float_values(weight, weight.shape[0]))
+def _norm(gpu: GPUContext, norm: Norm | None, width: int) -> GPUNorm | None:
+    return GPUNorm.of(gpu, norm, width) if norm else None
+
+
+def _vector(gpu: GPUContext, tensor: Tensor | None) -> Buffer | None:
+    return None if tensor is None else upload_vector(gpu, float_values(tensor, tensor.size))
 
 
 def _bias(gpu: GPUContext, projections: Sequence[Linear]) -> Buffer | None:

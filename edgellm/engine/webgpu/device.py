@@ -11,14 +11,15 @@ from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Logits
 from edgellm.engine.limits import BatchLimits
-from edgellm.engine.placement import GPU, Placement, feed_forward, mixer
+from edgellm.engine.placement import Placement, head
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.webgpu.batch_layout import FIRST_OUTPUT, SIDE, lay_out
+from edgellm.engine.webgpu.batch_layout import FIRST_OUTPUT, SIDE, lay_out, page_ids
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUOutputHead
 from edgellm.engine.webgpu.commands import Dispatch
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import GPUKVPages
 from edgellm.engine.webgpu.lowering import FEW_ROWS, BatchKind, BlockLowering
+from edgellm.engine.webgpu.offloaded import OffloadedBlocks
 from edgellm.engine.webgpu.scratch import Scratch
 
 _SUBMISSION_S = 0.05
@@ -42,19 +43,16 @@ class GPUDevice:
         kv_limit: int | None = None,
     ) -> None:
         self.gpu, self.name, self.stats, self._model = gpu, gpu.name, gpu.stats, model
-        self._own = [block for block, device in enumerate(placement) if device == GPU]
-        self._head = len(placement) - 1
-        self._scratch = Scratch(gpu, model, limits, self._head in self._own)
-        self._lowering = BlockLowering(gpu, model, self._scratch, limits.kv_type)
-        self._mixers: dict[int, GPUAttention] = {}
-        self._feed_forwards: dict[int, GPUFeedForward] = {}
-        for i, layer in enumerate(model.layers):
-            if mixer(i) in self._own:
-                self._mixers[mixer(i)] = GPUAttention.of(gpu, layer.mixer, uploaded)
-            if feed_forward(i) in self._own:
-                self._feed_forwards[feed_forward(i)] = GPUFeedForward.of(gpu, layer.feed_forward, uploaded)
-        self._output = GPUOutputHead.of(gpu, model, uploaded) if self._head in self._own else None
-        self._kv_pages = GPUKVPages(gpu, model, limits, list(self._mixers), kv_limit)
+        self._blocks = blocks = OffloadedBlocks.of(model, placement)
+        self._head = head(len(model.layers))
+        self._scratch = Scratch(gpu, blocks, limits)
+        self._lowering = BlockLowering(gpu, blocks, self._scratch, limits.kv_type)
+        self._mixers = {i: GPUAttention.of(gpu, model, each, uploaded) for i, each in blocks.mixers.items()}
+        self._feed_forwards = {
+            i: GPUFeedForward.of(gpu, model, each, uploaded) for i, each in blocks.feed_forwards.items()
+        }
+        self._output = GPUOutputHead.of(gpu, model, uploaded) if blocks.head else None
+        self._kv_pages = GPUKVPages(gpu, blocks, limits, kv_limit)
         self._dispatches: dict[tuple[int, BatchKind], list[Dispatch]] = {}
         self._hidden = np.zeros((limits.rows, self._scratch.x.width), np.float32)
         self._batch: Batch | None = None
@@ -68,22 +66,25 @@ class GPUDevice:
         if key not in self._dispatches:
             lowering = self._lowering
             if block in self._mixers:
-                self._dispatches[key] = lowering.mixer(self._mixers[block], self._kv_pages.buffers[block], kind)
+                self._dispatches[key] = lowering.mixer(self._mixers[block], self._kv_pages.buffers(block), kind)
             elif block in self._feed_forwards:
                 self._dispatches[key] = lowering.feed_forward(self._feed_forwards[block], kind)
-            elif self._output:
+            elif block == self._head and self._output:
                 self._dispatches[key] = lowering.output_head(self._output, kind)
+            else:
+                self._dispatches[key] = []  # a layer without a mixer or feed-forward
         return self._dispatches[key]
 
-    def ensure_pages(self, pages: int) -> None:
+    def ensure_pages(self, group: int, pages: int) -> None:
         """See `Device`."""
-        if pages > self._kv_pages.pages:  # drop dispatches before their buffers, as an interrupt may come in between
-            self._dispatches = {key: steps for key, steps in self._dispatches.items() if key[0] not in self._mixers}
-            self._kv_pages.ensure_pages(pages)
+        own = self._kv_pages.groups[group]
+        if pages > own.pages:  # drop dispatches before their buffers, as an interrupt may come in between
+            self._dispatches = {key: steps for key, steps in self._dispatches.items() if key[0] not in own.buffers}
+            self._kv_pages.ensure_pages(group, pages)
 
-    def copy_page(self, source: int, target: int) -> None:
+    def copy_page(self, group: int, source: int, target: int) -> None:
         """See `Device`."""
-        self._kv_pages.copy_page(source, target)
+        self._kv_pages.copy_page(group, source, target)
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`."""
@@ -122,10 +123,14 @@ class GPUDevice:
         s = self._scratch
         if self._batch is not batch:
             self._batch = None
-            layout = lay_out(batch, self._model.heads // self._model.kv_heads, s.widths.split_rows)
-            self.gpu.write(s.batch, layout.header)
-            self.gpu.write(s.tables, layout.tables)
-            self.gpu.write(s.cos_sin, layout.cos_sin)
+            layout = lay_out(batch, self._blocks.row_kinds, s.widths.split_rows)
+            for buffer, header in zip(s.batches, layout.headers, strict=True):
+                self.gpu.write(buffer, header)
+            if self._mixers:
+                for group, tables in s.tables.items():
+                    self.gpu.write(tables, page_ids(batch, group))
+            for table, buffer in s.cos_sin.items():
+                self.gpu.write(buffer, batch.position_values[table])
             self._batch, self._sizes = batch, layout.sizes
         self._hidden[: batch.rows, : self._model.width] = hidden
         self.gpu.write(s.x.buffer, self._hidden[: batch.rows])
@@ -137,7 +142,7 @@ class GPUDevice:
         for first in range(0, batch.outputs, s.widths.logit_rows):
             self._check()
             count = min(s.widths.logit_rows, batch.outputs - first)
-            self.gpu.write(s.batch, np.array([count, first], np.uint32), 4 * (FIRST_OUTPUT - 1))
+            self.gpu.write(s.batches[0], np.array([count, first], np.uint32), 4 * (FIRST_OUTPUT - 1))
             sizes = self._sizes | {"outputs": count, "output row tiles": -(-count // SIDE)}
             head = self._steps(self._head, "few" if count <= FEW_ROWS else "many")
             steps, again = [*pending, *head], bool(pending)

@@ -1,8 +1,9 @@
 """From the blocks of a description to dispatches.
 
-For few rows (decode) a matmul is matrix × vector, with the norm before it and SwiGLU after it in the same dispatch.
-For many rows (prefill) it is matrix × matrix, and norms and SwiGLU are dispatches of their own. In decode a layer takes
-five dispatches, and one more if its sequence has several pages, which are split into spans.
+For few rows (decode) a matmul is matrix × vector, with the norm before it and the activation after it in the same
+dispatch. For many rows (prefill) it is matrix × matrix, and norms and activations are dispatches of their own. In
+decode a layer takes five dispatches, one more to merge the spans of a long sequence or to add sinks, and one more for
+each norm behind a block.
 
 The CPU's list of ops is not lowered: it is fused for what costs time on a CPU, barriers and passes over memory.
 """
@@ -10,15 +11,17 @@ The CPU's list of ops is not lowered: it is fused for what costs time on a CPU, 
 from collections.abc import Sequence
 from typing import Literal
 
-from edgellm.arch.description import Description, RopeType
-from edgellm.engine.webgpu.batch_layout import QUERIES
-from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUOutputHead
-from edgellm.engine.webgpu.commands import Dispatch
+from edgellm.arch.description import Description
+from edgellm.engine.webgpu.attention import AttentionLowering
+from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUNorm, GPUOutputHead
+from edgellm.engine.webgpu.commands import Buffer, Dispatch
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import KVBuffer
-from edgellm.engine.webgpu.matmul import LANES, MatmulLowering
-from edgellm.engine.webgpu.scratch import Scratch
-from edgellm.engine.webgpu.shaders import Constant
+from edgellm.engine.webgpu.matmul import LANES, MatmulLowering, Store
+from edgellm.engine.webgpu.offloaded import OffloadedBlocks
+from edgellm.engine.webgpu.scratch import Activation, Scratch
+from edgellm.engine.webgpu.shaders import ACTIVATIONS
+from edgellm.engine.webgpu.weights import Matrix
 
 BatchKind = Literal["single", "few", "many"]
 """The batches that dispatches are for: few rows, each of another sequence; few rows; any number of rows."""
@@ -30,95 +33,59 @@ FEW_ROWS = 4
 class BlockLowering:
     """Makes the dispatches of blocks, whose matrices are uploaded, with KV pages of a type."""
 
-    def __init__(self, gpu: GPUContext, model: Description, scratch: Scratch, kv_type: str) -> None:
-        self._gpu, self._model, self._scratch, self._kv_type = gpu, model, scratch, kv_type
-        self._matmuls = MatmulLowering(gpu, model, scratch)
+    def __init__(self, gpu: GPUContext, blocks: OffloadedBlocks, scratch: Scratch, kv_type: str) -> None:
+        self._model: Description = blocks.model
+        self._scratch = scratch
+        self._matmuls = MatmulLowering(gpu, blocks.model.width, scratch)
+        self._attention = AttentionLowering(gpu, blocks, scratch, self._matmuls, kv_type)
 
     def mixer(self, block: GPUAttention, kv: Sequence[KVBuffer], kind: BatchKind) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `kv`."""
-        s, few, linear = self._scratch, kind != "many", self._matmuls.linear
+        s, few, mixed = self._scratch, kind != "many", self._scratch.mixed[block.settings.attention_width]
         return [
-            *linear(few, block.qkv, s.x, s.qkv, norm=block.norm, bias=block.qkv_bias),
-            *self._attention(block, kv, kind == "single"),
-            *linear(few, block.output, s.mixed, s.x, bias=block.output_bias, added=True),
+            *self._matmuls.linear(few, block.qkv, s.x, s.qkv, Store(block.qkv_bias), norm=block.norm),
+            *self._attention.dispatches(block, kv, kind == "single"),
+            *self._add_to_x(few, block.output, mixed, block.output_bias, block.post_norm),
         ]
 
     def feed_forward(self, block: GPUFeedForward, kind: BatchKind) -> list[Dispatch]:
-        """x += down(silu(gate(norm(x))) · up(norm(x)))."""
-        s, (gate, up), few, linear = self._scratch, block.gate_up, kind != "many", self._matmuls.linear
-        if few and not block.gate_up_bias:
-            steps = self._matmuls.matvec(block.gate_up, s.x, s.gate, norm=block.norm, gated=True)
+        """x += down(f(gate(norm(x))) · up(norm(x))), or down(f(up(norm(x)))) without a gate."""
+        s, few = self._scratch, kind != "many"
+        (columns,) = {matrix.columns for matrix in block.down}
+        gate = s.gate[columns]
+        if few and len(block.gate_up) == 2 and not any(block.gate_up_bias):
+            steps = self._matmuls.matvec(block.gate_up, s.x, gate, norm=block.norm, gated=block.activation)
         else:
-            gate_bias, up_bias = block.gate_up_bias or (None, None)
-            # Few rows are normed in each matvec; many rows are normed once, before the first matmul.
-            x, norm = (s.x, block.norm) if few else (s.normed, None)
-            steps = [
-                *linear(few, [gate], s.x, s.gate, norm=block.norm, bias=gate_bias),
-                *linear(few, [up], x, s.up, norm=norm, bias=up_bias),
-                self._swiglu(),
-            ]
-        return [*steps, *linear(few, block.down, s.gate, s.x, bias=block.down_bias, added=True)]
+            steps = self._gate_and_up(block, few, gate, s.up[columns])
+        return [*steps, *self._add_to_x(few, block.down, gate, block.down_bias, block.post_norm)]
 
     def output_head(self, block: GPUOutputHead, kind: BatchKind) -> list[Dispatch]:
         """The logits of the rows whose logits are wanted."""
-        s, few = self._scratch, kind != "many"
-        return self._matmuls.linear(few, block.output, s.x, s.logits, norm=block.norm, gathered=True)
-
-    def _swiglu(self) -> Dispatch:
-        """gate = silu(gate) · up."""
-        s = self._scratch
-        vec4s = s.gate.width // 4
-        buffers, grid = [s.gate.buffer, s.up.buffer], (-(-vec4s // LANES), "rows", 1)
-        return self._matmuls.dispatch("swiglu", {"VEC4S": vec4s}, buffers, grid)
-
-    def _attention(self, block: GPUAttention, kv: Sequence[KVBuffer], single: bool) -> list[Dispatch]:
-        """Norms of heads, RoPE, and storing of keys and values; attention; the merge of spans.
-
-        With `single`, each row is the only one of its sequence, and all but the merge is one dispatch.
-        """
-        s, model, dispatch = self._scratch, self._model, self._matmuls.dispatch
-        heads = self._head_sizes()
-        prepared: dict[str, Constant] = {
-            "ROPE_DIM": 2 * len(model.rope.frequencies),
-            "NEOX": model.rope.rope_type is RopeType.NEOX,
-            "HEAD_NORMS": block.head_norms is not None,
-            "EPS": model.eps,
-        }
-        attended = self._attention_sizes(single)
-        load, store = ["kv_range", f"kv_{self._kv_type}"], ["rounding", f"store_{self._kv_type}", "heads"]
-        batch, norms, results = [s.batch, s.tables], block.head_norms or s.nothing, [s.mixed.buffer, s.partials]
-        group = model.heads // model.kv_heads
-        grid = ("tiles", model.kv_heads * -(-group // min(group, QUERIES)), "spans")
-        each_head = (model.heads + 2 * model.kv_heads, "rows", 1)
-        steps = []
-        for i, (buffer, first, pages) in enumerate(kv):
-            kv_range = self._gpu.uniform([first, pages, int(i > 0), int(i < len(kv) - 1)])
-            taken = [*batch, s.cos_sin, norms, s.qkv.buffer, buffer]
-            if single:
-                constants, files = heads | prepared | attended, [*load, *store, "attend"]
-                steps.append(dispatch("attention_single", constants, [*taken, *results, kv_range], grid, files))
-            else:
-                read = [*batch, s.qkv.buffer, buffer, *results, kv_range]
-                steps += [
-                    dispatch("prepare", heads | prepared, [*taken, kv_range], each_head, [*load, *store]),
-                    dispatch("attention", heads | attended, read, grid, [*load, "attend"]),
-                ]
-        merge = dispatch("merge", heads, [s.batch, s.partials, s.mixed.buffer], (model.heads, "merged rows", 1))
-        return [*steps, merge]
-
-    def _head_sizes(self) -> dict[str, Constant]:
         s, model = self._scratch, self._model
-        return {
-            "HEADS": model.heads,
-            "KV_HEADS": model.kv_heads,
-            "HEAD_DIM": model.head_dim,
-            "QKV_STRIDE": s.qkv.width,
-            "MIXED_STRIDE": s.mixed.width,
-        }
+        store = Store(block.bias, factor=model.logit_scale, soft_cap=model.logit_soft_cap or 0.0)
+        few = kind != "many"
+        return self._matmuls.linear(few, block.output, s.x, s.logits, store, norm=block.norm, gathered=True)
 
-    def _attention_sizes(self, single: bool) -> dict[str, Constant]:
-        model = self._model
-        group, vec4s = model.heads // model.kv_heads, model.head_dim // 4
-        subsets = next(n for n in (8, 4, 2, 1) if n * vec4s <= LANES)
-        queries = 4 if single and group <= 4 else QUERIES
-        return {"SCALE": model.head_dim**-0.5, "SUBSETS": subsets, "QUERIES": queries}
+    def _gate_and_up(self, block: GPUFeedForward, few: bool, gate: Activation, up: Activation) -> list[Dispatch]:
+        """gate = f(gate(norm(x))) · up(norm(x)), or f(up(norm(x))), in a dispatch for each operation."""
+        s, x, norm, steps = self._scratch, self._scratch.x, block.norm, list[Dispatch]()
+        for matrix, bias, y in zip(block.gate_up, block.gate_up_bias, (gate, up), strict=False):
+            steps += self._matmuls.linear(few, [matrix], x, y, Store(bias), norm=norm)
+            if norm and not few:  # few rows are normed in each matvec, many rows once, before the first matmul
+                x, norm = s.normed, None
+        vec4s, is_gated = gate.width // 4, len(block.gate_up) == 2
+        buffers, grid = [gate.buffer, up.buffer if is_gated else s.nothing], (-(-vec4s // LANES), "rows", 1)
+        constants, files = {"VEC4S": vec4s, "GATED": is_gated}, [ACTIVATIONS[block.activation]]
+        return [*steps, self._matmuls.dispatch("activation", constants, buffers, grid, files)]
+
+    def _add_to_x(
+        self, few: bool, matrices: Sequence[Matrix], h: Activation, bias: Buffer | None, norm: GPUNorm | None
+    ) -> list[Dispatch]:
+        """x += residual_scale · norm(W h + b)."""
+        s, factor = self._scratch, self._model.residual_scale
+        if norm is None:
+            return self._matmuls.linear(few, matrices, h, s.x, Store(bias, added=True, factor=factor))
+        return [
+            *self._matmuls.linear(few, matrices, h, s.normed, Store(bias)),
+            self._matmuls.add_norm(s.normed, norm, factor),
+        ]

@@ -1,15 +1,17 @@
 """Matmuls as dispatches, with the norms before them: matrix × vector for few rows, matrix × matrix for many."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
-from edgellm.arch.description import Description
+from edgellm.arch.description import Activation as Function
 from edgellm.engine.webgpu.adapters import PACKED_DOT
 from edgellm.engine.webgpu.batch_layout import SIDE
+from edgellm.engine.webgpu.blocks import GPUNorm
 from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.scratch import Activation, Scratch
-from edgellm.engine.webgpu.shaders import Constant, shader
+from edgellm.engine.webgpu.shaders import ACTIVATIONS, Constant, shader
 from edgellm.engine.webgpu.weights import MatmulRun, Matrix, MatrixSlice, matmul_runs
 from kquants import QUANTIZED_FORMATS
 
@@ -23,11 +25,34 @@ _BUSY_WORKGROUPS, _MAX_TILES = 1024, 8
 """Workgroups that keep a GPU busy; if matrix × vector has more tiles, a workgroup has several, up to the latter."""
 
 
-class MatmulLowering:
-    """Makes dispatches of matmuls and norms on the activations in `scratch`."""
+@dataclass(frozen=True)
+class Store:
+    """What becomes of W x: y = cap(factor · (W x + bias)), or with `added` y += that.
 
-    def __init__(self, gpu: GPUContext, model: Description, scratch: Scratch) -> None:
-        self._gpu, self._model, self._scratch = gpu, model, scratch
+    `soft_cap` c of 0 is none, otherwise cap(v) = c · tanh(v / c).
+    """
+
+    bias: Buffer | None = None
+    added: bool = False
+    factor: float = 1.0
+    soft_cap: float = 0.0
+
+    @property
+    def constants(self) -> dict[str, Constant]:
+        """The constants of a shader that say so."""
+        flags: dict[str, Constant] = {"BIASED": self.bias is not None, "ADDED": self.added}
+        return flags | {"FACTOR": self.factor, "SOFT_CAP": self.soft_cap}
+
+
+PLAIN = Store()
+"""y = W x."""
+
+
+class MatmulLowering:
+    """Makes dispatches of matmuls and norms on the activations in `scratch`; hidden states have `width` values."""
+
+    def __init__(self, gpu: GPUContext, width: int, scratch: Scratch) -> None:
+        self._gpu, self._width, self._scratch = gpu, width, scratch
         self._lanes = "lanes_subgroup" if "subgroups" in gpu.features else "lanes_tree"
 
     def linear(
@@ -36,47 +61,44 @@ class MatmulLowering:
         matrices: Sequence[Matrix],
         x: Activation,
         y: Activation,
+        store: Store = PLAIN,
         *,
-        norm: Buffer | None = None,
-        bias: Buffer | None = None,
-        added: bool = False,
+        norm: GPUNorm | None = None,
         gathered: bool = False,
     ) -> list[Dispatch]:
-        """y = W norm(x) + b, or with `added` y += W norm(x) + b, where W stacks the matrices.
+        """y = W norm(x), stored as `store` says, where W stacks the matrices.
 
         With `gathered` the rows are those whose logits are wanted, and there must be a norm.
         """
         if few:
-            return self.matvec(matrices, x, y, norm=norm, bias=bias, added=added, gathered=gathered)
+            return self.matvec(matrices, x, y, store, norm=norm, gathered=gathered)
         first = [] if norm is None else [self._norm(norm, gathered)]
         x = x if norm is None else self._scratch.normed
-        return [*first, *self._matmul(matrices, x, y, bias=bias, added=added, counted=gathered)]
+        return [*first, *self._matmul(matrices, x, y, store, counted=gathered)]
 
     def matvec(
         self,
         matrices: Sequence[Matrix],
         x: Activation,
         y: Activation,
+        store: Store = PLAIN,
         *,
-        norm: Buffer | None = None,
-        bias: Buffer | None = None,
-        added: bool = False,
-        gated: bool = False,
+        norm: GPUNorm | None = None,
+        gated: Function | None = None,
         gathered: bool = False,
     ) -> list[Dispatch]:
-        """Matrix × vector for each row, as `linear`; with `gated` y = silu(gate norm(x)) · (up norm(x))."""
+        """Matrix × vector for each row, as `linear`; with `gated` y = f(gate norm(x)) · (up norm(x)) for f `gated`."""
         constants: dict[str, Constant] = {
-            "EPS": self._model.eps,
+            "EPS": norm.eps if norm else 0.0,
             "NORMED": norm is not None,
-            "BIASED": bias is not None,
-            "ADDED": added,
-            "GATED": gated,
+            "GATED": gated is not None,
             "GATHERED": gathered,
+            **store.constants,
         }
-        s, rows = self._scratch, "outputs" if gathered else "rows"
-        buffers = [s.batch, x.buffer, norm or s.nothing, bias or s.nothing, y.buffer]
+        s, rows, function = self._scratch, "outputs" if gathered else "rows", ACTIVATIONS[gated or Function.SILU]
+        buffers = [s.batches[0], x.buffer, norm.weight if norm else s.nothing, store.bias or s.nothing, y.buffer]
         steps = []
-        for run in matmul_runs(matrices, gated=gated):
+        for run in matmul_runs(matrices, gated=gated is not None):
             tiles = _tiles(run.slices[:1] if gated else run.slices)
             each = max(1, min(_MAX_TILES, tiles // _BUSY_WORKGROUPS))
             packs = all(self._uses_packed_dot(matrix) for matrix, _ in run.slices)
@@ -86,7 +108,7 @@ class MatmulLowering:
                     constants | {"EACH": each},
                     [self._shape(run, x, y), *buffers, *(part.buffer for _, part in run.slices)],
                     (-(-tiles // each), rows, 1),
-                    ["rounding", "x_packed"] if packs else ["x_values"],
+                    [function, *(["rounding", "x_packed"] if packs else ["x_values"])],
                     formats=[matrix.format for matrix, _ in run.slices],
                 )
             )
@@ -97,25 +119,24 @@ class MatmulLowering:
         matrices: Sequence[Matrix],
         x: Activation,
         y: Activation,
+        store: Store,
         *,
-        bias: Buffer | None = None,
-        added: bool = False,
         counted: bool = False,
     ) -> list[Dispatch]:
         """Matrix × matrix; by quantized weights in integers, where the adapter has packed dot products."""
         own = list(matmul_runs(matrices, together=False))
         packed = [self._uses_packed_dot(run.slices[0][0]) for run in own]
         first = [self._quantize(x)] if any(packed) else []
-        flags: dict[str, Constant] = {"BIASED": bias is not None, "ADDED": added, "COUNT": int(counted)}
+        flags: dict[str, Constant] = {"COUNT": int(counted), **store.constants}
         s, row_tiles = self._scratch, "output row tiles" if counted else "row tiles"
         matmuls = [
             self.dispatch(
                 "matmul_packed" if packs else "matmul",
                 flags if packs else flags | {"W_TYPE": self._tile_type(run)},
                 [
-                    *[self._shape(run, x, y), s.batch],
+                    *[self._shape(run, x, y), s.batches[0]],
                     *([s.packed, s.scales] if packs else [x.buffer]),
-                    *[bias or s.nothing, y.buffer, run.slices[0][1].buffer],
+                    *[store.bias or s.nothing, y.buffer, run.slices[0][1].buffer],
                 ],
                 (-(-run.rows // SIDE), row_tiles, 1),
                 ["matmul_tile"],
@@ -146,17 +167,19 @@ class MatmulLowering:
         columns = run.slices[0][0].columns
         return self._gpu.uniform([run.rows, run.first, columns, x.width // 4, y.width, *[*below, 0, 0][:2], 0])
 
-    def _norm(self, weight: Buffer, gathered: bool = False) -> Dispatch:
+    def _norm(self, norm: GPUNorm, gathered: bool) -> Dispatch:
         """normed = RMSNorm(x)."""
-        s, model = self._scratch, self._model
-        constants: dict[str, Constant] = {
-            "COLUMNS": model.width,
-            "X_VEC4S": s.x.width // 4,
-            "EPS": model.eps,
-            "GATHERED": gathered,
-        }
-        grid = ("outputs" if gathered else "rows", 1, 1)
-        return self.dispatch("rms_norm", constants, [s.batch, s.x.buffer, weight, s.normed.buffer], grid)
+        s = self._scratch
+        constants, grid = self._norm_constants(norm) | {"GATHERED": gathered}, ("outputs" if gathered else "rows", 1, 1)
+        return self.dispatch("rms_norm", constants, [s.batches[0], s.x.buffer, norm.weight, s.normed.buffer], grid)
+
+    def add_norm(self, y: Activation, norm: GPUNorm, factor: float) -> Dispatch:
+        """x += factor · RMSNorm(y)."""
+        constants = self._norm_constants(norm) | {"FACTOR": factor}
+        return self.dispatch("add_norm", constants, [y.buffer, norm.weight, self._scratch.x.buffer], ("rows", 1, 1))
+
+    def _norm_constants(self, norm: GPUNorm) -> dict[str, Constant]:
+        return {"COLUMNS": self._width, "X_VEC4S": self._scratch.x.width // 4, "EPS": norm.eps}
 
     def dispatch(
         self,

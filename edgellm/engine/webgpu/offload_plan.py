@@ -1,16 +1,19 @@
 """From a request to a plan: which adapter, and how many layers fit its memory."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from edgellm.arch.description import Description
 from edgellm.engine.backends import OffloadPlan
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.offload import OffloadRequest
-from edgellm.engine.placement import CPU, GPU, last_layers, mixers_only
+from edgellm.engine.placement import CPU, GPU, Placement, blocks, feed_forward, head, longest_run, mixer
 from edgellm.engine.webgpu.adapters import Adapter, select_adapter
-from edgellm.engine.webgpu.fit import gpu_memory, unsupported_reason
+from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.engine.webgpu.memory import free_memory
+from edgellm.engine.webgpu.obstacles import obstacle
+from edgellm.fmt import counted
 
 MARGIN = 0.9
 """The share of a GPU's free memory that `auto` uses; the rest is left to the screen and other programs."""
@@ -20,7 +23,7 @@ _REPLY_TIMEOUT_S, _SOFTWARE_REPLY_TIMEOUT_S = 60.0, 600.0
 
 @dataclass(frozen=True)
 class _Planner:
-    """Plans for the last layers of a model on an adapter with `free` bytes of memory (None: unknown)."""
+    """Plans for layers of a model on an adapter with `free` bytes of memory (None: unknown)."""
 
     model: Description
     limits: BatchLimits
@@ -28,28 +31,44 @@ class _Planner:
     adapter: Adapter
     free: int | None
 
+    @cached_property
+    def obstacles(self) -> list[str | None]:
+        """What there is no shader for in each block; None if the GPU can compute it."""
+        return [obstacle(self.model, block, self.limits.kv_type) for block in range(blocks(len(self.model.layers)))]
+
     def plan_layers(self, n: int) -> OffloadPlan:
-        """A plan for the last `n` layers without the blocks that must stay on the CPU."""
-        wanted = last_layers(len(self.model.layers), n)
-        if self.request.cpu_ffn:
-            wanted = mixers_only(wanted)
-        kv_type = self.limits.kv_type
-        reasons = [unsupported_reason(self.model, i, kv_type) if on == GPU else None for i, on in enumerate(wanted)]
-        placement = tuple(CPU if why else on for on, why in zip(wanted, reasons, strict=True))
+        """A plan for `n` layers: the longest run of blocks that the GPU can compute, or the last layers of it."""
+        able, cpu_ffn = [each is None for each in self.obstacles], self.request.cpu_ffn
+        placement = longest_run(able, n, cpu_ffn=cpu_ffn, cpu_head=self.request.cpu_head)
         memory, limit = gpu_memory(self.model, placement, self.limits), self.request.memory
         return OffloadPlan(
             name=self.adapter.name,
             placement=placement,
             memory=memory,
             available=self.request.memory or self.free,
-            notes=list(dict.fromkeys(why for why in reasons if why)),
+            notes=self._notes(placement, n),
             reply_timeout_s=_SOFTWARE_REPLY_TIMEOUT_S if self.adapter.kind == "software" else _REPLY_TIMEOUT_S,
             adapter=self.adapter,
             kv_limit=None if limit is None else limit - memory["weights"] - memory["activations"],
         )
 
+    def _notes(self, placement: Placement, n: int) -> list[str]:
+        """A line: what the CPU computes of `n` layers and the output head, and why. None if that is nothing."""
+        layers = len(self.model.layers)
+        asked = min(n, layers)
+        wanted = [[mixer(i)] if self.request.cpu_ffn else [mixer(i), feed_forward(i)] for i in range(layers)]
+        left = asked - sum(all(placement[block] == GPU for block in own) for own in wanted)
+        parts = [f"{left} of {counted(asked, 'layer')}"] if left else []
+        if n > layers and placement[-1] == CPU and not self.request.cpu_head:
+            wanted, parts = [*wanted, [head(layers)]], [*parts, "the output head"]
+        reasons = dict.fromkeys(why for own in wanted for block in own if (why := self.obstacles[block]))
+        if not parts or not reasons:
+            return []
+        line = f"there is no shader for {', '.join(reasons)}"
+        return [f"{line}: the CPU computes {' and '.join(parts)}" if GPU in placement else line]
+
     def plan_within(self, asked: int, room: int) -> OffloadPlan:
-        """A plan for as many of the last `asked` layers as fit into `room` bytes; a note says why not for all."""
+        """A plan for as many of `asked` layers as fit into `room` bytes; a note says why not for all."""
         needed = {n: sum(self.plan_layers(n).memory.values()) for n in range(asked, 0, -1)}
         n = next((n for n, nbytes in needed.items() if nbytes <= room), 0)
         plan = self.plan_layers(n)

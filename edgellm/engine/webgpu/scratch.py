@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from edgellm.arch.description import Description
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.webgpu.batch_layout import HEADER, MAX_SPANS, ROW
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
+from edgellm.engine.webgpu.offloaded import OffloadedBlocks
 from edgellm.engine.webgpu.weights import padded_width
 from kquants.kv_layout import PAGE
 
@@ -25,52 +25,64 @@ class Activation(NamedTuple):
 
 
 class ActivationWidths:
-    """Values of a row of each activation, and the rows of those that a binding limits."""
+    """Values of a row of each activation, and the rows of those that a binding limits.
 
-    def __init__(self, model: Description, rows: int, binding: int) -> None:
-        self.x, self.gate = padded_width(model.width), padded_width(model.ffn)
-        self.qkv = model.q_width + 2 * model.kv_width
-        self.mixed = padded_width(model.q_width)
-        self.widest = max(self.x, self.gate, self.mixed)
-        self.partial = model.heads * (model.head_dim + 4)
+    `mixed` and `gate` have a buffer for each size that layers have, as the zeros behind a row's last value must stay.
+    """
+
+    def __init__(self, blocks: OffloadedBlocks, rows: int, binding: int) -> None:
+        mixers, vocab = blocks.mixers.values(), blocks.model.vocab
+        self.x = padded_width(blocks.model.width)
+        self.mixed = {each.attention_width: padded_width(each.attention_width) for each in mixers}
+        columns = [each.down.weight.shape[1] for each in blocks.feed_forwards.values()]
+        self.gate = {n: padded_width(n) for n in columns}
+        self.qkv = max((each.q_width + each.k_width + each.v_width for each in mixers), default=1)
+        self.widest = max([self.x, *self.mixed.values(), *self.gate.values()])
+        self.partial = max((each.heads * (each.value_dim + 4) for each in mixers), default=1)
         self.split_rows = max(1, min(_SPLIT_ROWS, min(_PARTIALS_BYTES, binding) // (4 * MAX_SPANS * self.partial)))
-        self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * model.vocab)))
+        self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * vocab)))
 
 
-def buffer_bytes(model: Description, limits: BatchLimits, head: bool, binding: int = 1 << 30) -> dict[str, int]:
-    """The bytes of each buffer, by name; `head`: with logits. Buffers are kept below `binding` bytes if possible."""
-    widths, rows = ActivationWidths(model, limits.rows, binding), limits.rows
+def buffer_bytes(blocks: OffloadedBlocks, limits: BatchLimits, binding: int = 1 << 30) -> dict[str, int]:
+    """The bytes of each buffer, by name. Buffers are kept below `binding` bytes if possible."""
+    widths, rows = ActivationWidths(blocks, limits.rows, binding), limits.rows
     floats = {
         "x": rows * widths.x,
         "normed": rows * widths.x,
         "qkv": rows * widths.qkv,
-        "mixed": rows * widths.mixed,
-        "gate": rows * widths.gate,
-        "up": rows * widths.gate,
+        **{f"mixed {n}": rows * width for n, width in widths.mixed.items()},
+        **{f"{name} {n}": rows * width for n, width in widths.gate.items() for name in ("gate", "up")},
         "packed": rows * widths.widest // 4,
         "scales": rows * widths.widest // 16,
         "partials": max(widths.split_rows * MAX_SPANS, rows) * widths.partial,
-        "logits": widths.logit_rows * model.vocab if head else 1,
-        "batch": HEADER + ROW * rows,
-        "tables": rows * -(-limits.ctx // PAGE),
-        "cos_sin": 2 * rows * len(model.rope.frequencies),
+        "logits": widths.logit_rows * blocks.model.vocab if blocks.head else 1,
+        **{f"batch {i}": HEADER + ROW * rows for i in range(len(blocks.row_kinds))},
+        **{f"tables {kind.kv_group}": rows * -(-limits.ctx // PAGE) for kind in blocks.row_kinds},
+        **{f"cos_sin {i}": rows * rope.width for i, rope in blocks.ropes.items()},
         "nothing": 1,
     }
     return {name: 4 * n for name, n in floats.items()}
 
 
 class Scratch:
-    """The buffers of `buffer_bytes`, as attributes of the same names."""
+    """The buffers of `buffer_bytes`.
 
-    def __init__(self, gpu: GPUContext, model: Description, limits: BatchLimits, head: bool) -> None:
-        self.widths = ActivationWidths(model, limits.rows, gpu.binding)
-        needed = buffer_bytes(model, limits, head, gpu.binding)
+    `mixed`, `gate` and `up` are by the values of a row, `batches` by kind of rows, `tables` by KV group, and `cos_sin`
+    by position table.
+    """
+
+    def __init__(self, gpu: GPUContext, blocks: OffloadedBlocks, limits: BatchLimits) -> None:
+        self.widths = w = ActivationWidths(blocks, limits.rows, gpu.binding)
+        needed = buffer_bytes(blocks, limits, gpu.binding)
         made = {name: gpu.buffer(nbytes, f"room for {name}") for name, nbytes in needed.items()}
-        w = self.widths
         self.x, self.normed = Activation(made["x"], w.x), Activation(made["normed"], w.x)
-        self.qkv, self.mixed = Activation(made["qkv"], w.qkv), Activation(made["mixed"], w.mixed)
-        self.gate, self.up = Activation(made["gate"], w.gate), Activation(made["up"], w.gate)
-        self.logits = Activation(made["logits"], model.vocab)
+        self.qkv = Activation(made["qkv"], w.qkv)
+        self.mixed = {n: Activation(made[f"mixed {n}"], width) for n, width in w.mixed.items()}
+        self.gate = {n: Activation(made[f"gate {n}"], width) for n, width in w.gate.items()}
+        self.up = {n: Activation(made[f"up {n}"], width) for n, width in w.gate.items()}
+        self.logits = Activation(made["logits"], blocks.model.vocab)
         self.partials, self.packed, self.scales = (made[name] for name in ("partials", "packed", "scales"))
-        self.batch, self.tables, self.cos_sin = (made[name] for name in ("batch", "tables", "cos_sin"))
+        self.batches = [made[f"batch {i}"] for i in range(len(blocks.row_kinds))]
+        self.tables = {kind.kv_group: made[f"tables {kind.kv_group}"] for kind in blocks.row_kinds}
+        self.cos_sin = {i: made[f"cos_sin {i}"] for i in blocks.ropes}
         self.nothing = made["nothing"]

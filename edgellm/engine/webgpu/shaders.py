@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from edgellm.arch.description import Activation
 from kquants import QUANTIZED_FORMATS
 
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
@@ -14,6 +15,9 @@ _MINIMA, _SIXTEEN_BIT = ("Q5_K", "Q4_K"), ("F16", "BF16")
 
 KV_TYPES = ("f16", "f32", "q8_0")
 """The types of KV pages that the shaders read and write."""
+
+ACTIVATIONS = {Activation.SILU: "f_silu", Activation.GELU: "f_gelu", Activation.RELU2: "f_relu2"}
+"""The functions of feed-forwards that there are shaders for, and their files."""
 
 _FOLDER = Path(__file__).parent / "shaders"
 
@@ -37,7 +41,7 @@ def shader(
 
     The tensors of W have these formats, the bindings from `first_binding` on, and the names w0, w1, …
     """
-    unpacking = [text("shape"), text("formats/bits")] if formats else []
+    unpacking = [text("tanh"), text("shape"), text("formats/bits")] if formats else []
     for i, name in enumerate(formats):
         files = [*_unpacking(name), *(_multiplying(name) if "matvec" in parts else [])]
         source = "".join(text(f"formats/{file}") for file in files)

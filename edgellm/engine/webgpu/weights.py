@@ -75,9 +75,9 @@ def padded_width(n: int) -> int:
     return -(-n // GROUP) * GROUP
 
 
-def float_values(tensor: Tensor | None, n: int) -> NDArray[np.float32]:
-    """The values of a float32 vector of the file, or `n` zeros."""
-    return np.zeros(n, np.float32) if tensor is None else tensor.data.view("<f4")
+def float_values(tensor: Tensor | None, n: int, default: float = 0.0) -> NDArray[np.float32]:
+    """The `n` values of a float32 vector of the file; all are `default` where there is none."""
+    return np.full(n, default, np.float32) if tensor is None else tensor.data.view("<f4")
 
 
 class MatmulRun(NamedTuple):

@@ -29,13 +29,17 @@ def braces(
     return _attempt(text, lambda: _brace_pieces(layout, formatter, args, names))
 
 
-def tojson(value: Any, **options: Any) -> TrackedText:
+def tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> TrackedText:
     """JSON as Hugging Face writes it; Jinja2's own `tojson` escapes HTML."""
-    options = {"ensure_ascii": False} | options
-    text = json.dumps(value, **options)
-    if options.get("sort_keys"):
+    text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    if sort_keys:
         return TrackedText(text)
-    ensure_ascii = options["ensure_ascii"]
     return _attempt(text, lambda: _json_pieces(text, value, ensure_ascii))
 
 

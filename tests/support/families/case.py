@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-VOCABULARY = 288
-"""Tokens of each model: those of the tokenizer and some that no text reaches."""
+VOCABULARY = 271
+"""Tokens of each model: those of the tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,13 @@ class FamilyCase:
     architecture: str
     exercises: str
     config: dict[str, Any]
-    context: int = 512
+    context: int = 1024
+
+    @property
+    def has_window(self) -> bool:
+        """Whether some layers see a window that is smaller than the prompt."""
+        window = self.config.get("text_config", self.config).get("sliding_window")
+        return window is not None and window < self.context
 
 
 def decoder(model_type: str, architecture: str, **settings: Any) -> dict[str, Any]:
@@ -33,7 +39,7 @@ def decoder(model_type: str, architecture: str, **settings: Any) -> dict[str, An
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "hidden_act": "silu",
-        "max_position_embeddings": 512,
+        "max_position_embeddings": 1024,
         "rms_norm_eps": 1e-5,
         "rope_theta": 10000.0,
         "tie_word_embeddings": False,

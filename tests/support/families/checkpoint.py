@@ -27,7 +27,7 @@ class DrawnTensor(NamedTuple):
 
 
 def write_family_checkpoint(folder: Path, case: FamilyCase, tensors: Mapping[str, DrawnTensor]) -> Path:
-    """Write config.json, model.safetensors (BF16) and a tokenizer into `folder`, made if need be. Returns the folder."""
+    """Write config.json, model.safetensors (BF16) and a tokenizer into `folder`, made if need be. Returns it."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", case.config)
     write_tokenizer(folder, "qwen2")

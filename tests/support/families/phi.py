@@ -12,18 +12,18 @@ def _longrope(n: int) -> dict[str, Any]:
 
 
 def _phi3(**settings: Any) -> dict[str, Any]:
-    defaults = {"rope_scaling": None, "sliding_window": None, "original_max_position_embeddings": 512}
+    defaults = {"rope_scaling": None, "sliding_window": None, "original_max_position_embeddings": 1024}
     return decoder("phi3", "Phi3ForCausalLM", **defaults | settings)
 
 
 _MULTIPLIERS = {
-    "embedding_multiplier": 6.0,
+    "embedding_multiplier": 0.5,
     "logits_scaling": 4.0,
     "residual_multiplier": 0.35,
     "attention_multiplier": 0.15,
 }
 _ONES = {"embedding_multiplier": 1.0, "logits_scaling": 1.0, "residual_multiplier": 1.0, "attention_multiplier": 0.25}
-_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+_YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}
 _EXAONE_LLAMA3 = {
     "rope_type": "llama3",
     "factor": 16.0,
@@ -85,6 +85,7 @@ PHI_CASES: dict[str, FamilyCase] = {
             layer_types=pattern("local", "local", "local", "full", layers=5),
             rope_scaling=_YARN | {"beta_fast": 32.0, "beta_slow": 1.0, "attention_factor": 1.2079441541679836},
             rms_norm_eps=1e-6,
+            rope_theta=500000.0,
         ),
     ),
     "cohere2": FamilyCase(

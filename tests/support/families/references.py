@@ -12,10 +12,10 @@ from support.families.checkpoint import DrawnTensor
 
 FAMILY_REFERENCES = Path(__file__).parents[1] / "golden" / "families"
 
-IDS: list[int] = np.random.default_rng(4).integers(3, VOCABULARY, 300).tolist()
-"""The prompt of all cases. It crosses pages of 64 cells and KV blocks of 256, and every window."""
+IDS: list[int] = np.random.default_rng(4).integers(3, VOCABULARY, 600).tolist()
+"""The prompt of all cases. It crosses pages of 64 cells, KV blocks of 256, windows, and what is kept before them."""
 
-POSITIONS = [0, 1, 15, 23, 24, 40, 63, 64, 100, 129, 199, 255, 256, 299]
+POSITIONS = [0, 1, 15, 23, 24, 40, 63, 64, 100, 129, 199, 255, 256, 299, 420, 599]
 """The positions whose logits are stored."""
 
 
@@ -23,7 +23,7 @@ POSITIONS = [0, 1, 15, 23, 24, 40, 63, 64, 100, 129, 199, 255, 256, 299]
 class FamilyReference:
     """The tensors of a checkpoint and their results, computed in float64.
 
-    `logits` are those of POSITIONS of IDS, (14, vocabulary) float32; `greedy` are the 8 ids that follow IDS.
+    `logits` are those of POSITIONS of IDS, (16, vocabulary) float32; `greedy` are the 8 ids that follow IDS.
     """
 
     tensors: dict[str, DrawnTensor]

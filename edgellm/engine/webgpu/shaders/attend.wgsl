@@ -10,6 +10,9 @@
 //
 // If a layer's pages are in several buffers, a dispatch for each continues the sums of the one before.
 //
+// SOFT_CAP: scores are SOFT_CAP · tanh(score / SOFT_CAP); 0: they are not capped.
+// SINKS: the results are always partial, since merge.wgsl adds the sinks.
+//
 // TOGETHER: heads of a tile; CHUNKS: how many of these a group has. SUBSETS · VEC4S lanes add up values; SUBSETS is a
 // power of two up to 8.
 
@@ -21,7 +24,8 @@ const SHARE: u32 = LANES / QUERIES;         // lanes for the softmax of a query
 const MASKED: f32 = -1e30;
 
 var<workgroup> queries: array<vec4<f32>, QUERIES * VEC4S>;      // at the end sums for another lane
-var<workgroup> visible: array<u32, QUERIES>;                    // cells that a query sees; 0: no query
+var<workgroup> firsts: array<u32, QUERIES>;                     // first cell that a query sees
+var<workgroup> visible: array<u32, QUERIES>;                    // end of the cells that it sees; 0: no query
 var<workgroup> scores: array<f32, PAGE * QUERIES>;              // [key][query]; then the weights
 var<workgroup> reduced: array<f32, LANES>;
 var<workgroup> tops: array<f32, QUERIES>;
@@ -70,7 +74,12 @@ fn dot_vec4s(i: u32, d4: u32, keys: mat4x4<f32>) -> vec4<f32> {
 }
 
 fn put_score(i: u32, cell: u32, made: f32) {
-    scores[lane * QUERIES + i] = select(MASKED, made, cell + lane < visible[i]);
+    var score = made;
+    if (SOFT_CAP > 0.0) {
+        score = SOFT_CAP * tanh_of(score / SOFT_CAP);
+    }
+    let own = cell + lane;
+    scores[lane * QUERIES + i] = select(MASKED, score, firsts[i] <= own && own < visible[i]);
 }
 
 fn put_scores(i: u32, cell: u32, made: vec4<f32>) {
@@ -209,7 +218,7 @@ fn put(tile: Tile, s: u32, i: u32, d4: u32, sum: vec4<f32>) {
     if (!is_query(tile, i)) {
         return;
     }
-    if (batch.spans == 1u && kv_range.has_next == 0u) {
+    if (batch.spans == 1u && kv_range.has_next == 0u && !SINKS) {
         let v = sum / totals[i];
         let at = row_of(tile, i) * MIXED_STRIDE + head_of(tile, i) * HEAD_DIM + 4u * d4;
         mixed[at] = v.x;
@@ -250,10 +259,29 @@ fn tile_of(group: vec3<u32>) -> Tile {
     return Tile(packed & 0xFFFFu, packed >> 16u, group.y / CHUNKS, group.y % CHUNKS);
 }
 
+// The first page of span s of a tile.
+fn span_start(tile: Tile, s: u32) -> u32 {
+    var cell = batch.row[tile.first].first;
+    for (var t = 1u; t < tile.rows; t++) {
+        cell = min(cell, batch.row[tile.first + t].first);
+    }
+    return cell / PAGE + s * batch.span_pages;
+}
+
+// The end of the cells that the rows of a tile see.
+fn seen_end(tile: Tile) -> u32 {
+    var cells = batch.row[tile.first].visible;
+    for (var t = 1u; t < tile.rows; t++) {
+        cells = max(cells, batch.row[tile.first + t].visible);
+    }
+    return cells;
+}
+
 // Attention of a tile over span s of its pages, with the scaled queries in workgroup memory.
 fn attend(tile: Tile, s: u32) {
-    let cells_seen = batch.row[tile.first + tile.rows - 1u].visible;
-    let end = min((s + 1u) * batch.span_pages, (cells_seen + PAGE - 1u) / PAGE);
+    let cells_seen = seen_end(tile);
+    let start = span_start(tile, s);
+    let end = min(start + batch.span_pages, (cells_seen + PAGE - 1u) / PAGE);
     let d4 = lane % VEC4S;
     let subset = lane / VEC4S;
     var sums: Sums;
@@ -261,6 +289,7 @@ fn attend(tile: Tile, s: u32) {
         var before = vec4<f32>(MASKED, 0.0, 0.0, 0.0);
         visible[lane] = 0u;
         if (is_query(tile, lane)) {
+            firsts[lane] = batch.row[row_of(tile, lane)].first;
             visible[lane] = batch.row[row_of(tile, lane)].visible;
             if (kv_range.has_previous == 1u) {
                 before = partials[partial_at(tile, s, lane) + VEC4S];
@@ -276,7 +305,7 @@ fn attend(tile: Tile, s: u32) {
         }
     }
     workgroupBarrier();
-    for (var p = s * batch.span_pages; p < end; p++) {
+    for (var p = start; p < end; p++) {
         let page = local_page(tables[batch.row[tile.first].table + p]);
         if (page >= kv_range.pages) {
             continue;

@@ -17,8 +17,9 @@
 fn kernel(group: vec3<u32>) {
     let tile = tile_of(group);
     let t = tile.first;
-    let own_page = (batch.row[t].visible - 1u) / PAGE;
-    if (own_page / batch.span_pages == group.z && local_page(tables[batch.row[t].table + own_page]) < kv_range.pages) {
+    let own_page = batch.row[t].cell / PAGE;
+    let in_span = own_page - span_start(tile, group.z) < batch.span_pages;
+    if (in_span && local_page(tables[batch.row[t].table + own_page]) < kv_range.pages) {
         take_head(t, HEADS + tile.g);
         store_head(t, tile.g, false);
         take_head(t, HEADS + KV_HEADS + tile.g);

@@ -3,7 +3,9 @@
 const PAGE: u32 = 64u;      // tokens of a KV page
 
 struct Row {
-    visible: u32,           // cells of its sequence that row i sees; the last is its own
+    first: u32,             // the cells of its sequence that row i sees: from `first` on, within the window of the layer,
+    visible: u32,           // up to `visible` - 1
+    cell: u32,              // the cell that row i writes
     table: u32,             // index in `tables` of its sequence's page ids
     output: u32,            // not of row i: the i-th row whose logits are wanted
     tile: u32,              // not of row i: the i-th tile of attention: first row | number of rows << 16
@@ -14,6 +16,6 @@ struct Batch {
     outputs: u32,           // rows of logits of this submission
     first_output: u32,      // index of the first of them among all outputs
     spans: u32,             // spans that sequences are split into
-    span_pages: u32,        // pages of a span
+    span_pages: u32,        // pages of a span; the first span begins at the first page that a tile sees
     row: array<Row>,
 }

@@ -1,54 +1,71 @@
-// A head of q, k or v in workgroup memory: RMSNorm, RoPE, and its KV cell.
+// A head of q, k or v in workgroup memory: RMSNorm, RoPE, in this order or with NORM_AFTER_ROPE in the other, and its KV
+// cell.
 //
 //     cos_sin    [rows][ROPE_DIM / 2]: cosine and sine of each pair's angle at the row's position
 //     norms      [2][HEAD_DIM]: the weights for heads of q, and of k
 //
-// NEOX: RoPE pairs values i and i + ROPE_DIM / 2 of a head, otherwise 2i and 2i + 1. HEAD_NORMS: q and k are normed.
+// RoPE rotates the first ROPE_DIM values of a head, or none; NEOX: it pairs values i and i + ROPE_DIM / 2, otherwise 2i
+// and 2i + 1. HEAD_NORMS: q and k are normed, with Q_EPS and K_EPS.
 
 const PAIRS: u32 = ROPE_DIM / 2u;
 
 var<workgroup> head: array<f32, HEAD_DIM>;
 
-// The factor of RMSNorm for the head that begins at `start`.
-fn head_scale(start: u32) -> f32 {
+// The factor of RMSNorm for the head in workgroup memory.
+fn head_scale(eps: f32) -> f32 {
     var squares = 0.0;
     for (var d = lane; d < HEAD_DIM; d += LANES) {
-        squares += qkv[start + d] * qkv[start + d];
+        squares += head[d] * head[d];
     }
-    return inverseSqrt(sum_lanes(vec4<f32>(squares, 0.0, 0.0, 0.0)).x / f32(HEAD_DIM) + EPS);
+    return inverseSqrt(sum_lanes(vec4<f32>(squares, 0.0, 0.0, 0.0)).x / f32(HEAD_DIM) + eps);
+}
+
+fn norm_head(h: u32) {
+    let weights = select(0u, HEAD_DIM, h >= HEADS);
+    let scale = head_scale(select(Q_EPS, K_EPS, h >= HEADS));
+    for (var d = lane; d < HEAD_DIM; d += LANES) {
+        head[d] *= scale * norms[weights + d];
+    }
+    workgroupBarrier();
+}
+
+fn rotate_head(t: u32) {
+    for (var i = lane; i < PAIRS; i += LANES) {
+        let a = select(2u * i, i, NEOX);
+        let b = select(2u * i + 1u, i + PAIRS, NEOX);
+        let pair = vec2<f32>(head[a], head[b]);
+        let rotation = cos_sin[t * PAIRS + i];
+        head[a] = pair.x * rotation.x - pair.y * rotation.y;
+        head[b] = pair.x * rotation.y + pair.y * rotation.x;
+    }
+    workgroupBarrier();
 }
 
 // Load head h of row t, counted through q, k and v, and norm and rotate it unless it is of v.
 fn take_head(t: u32, h: u32) {
     let start = t * QKV_STRIDE + h * HEAD_DIM;
-    let is_rotated = h < HEADS + KV_HEADS;
-    let weights = select(0u, HEAD_DIM, h >= HEADS);
-    var scale = 1.0;
-    if (HEAD_NORMS && is_rotated) {
-        scale = head_scale(start);
-    }
     workgroupBarrier();     // the previous head may still be read
-    for (var i = lane; i < HEAD_DIM / 2u; i += LANES) {
-        let neox = NEOX && i < PAIRS;
-        let a = select(2u * i, i, neox);
-        let b = select(2u * i + 1u, i + PAIRS, neox);
-        var pair = vec2<f32>(qkv[start + a], qkv[start + b]);
-        if (HEAD_NORMS && is_rotated) {
-            pair *= scale * vec2<f32>(norms[weights + a], norms[weights + b]);
-        }
-        if (is_rotated && i < PAIRS) {
-            let rotation = cos_sin[t * PAIRS + i];
-            pair = vec2<f32>(pair.x * rotation.x - pair.y * rotation.y, pair.x * rotation.y + pair.y * rotation.x);
-        }
-        head[a] = pair.x;
-        head[b] = pair.y;
+    for (var d = lane; d < HEAD_DIM; d += LANES) {
+        head[d] = qkv[start + d];
     }
     workgroupBarrier();
+    if (h >= HEADS + KV_HEADS) {
+        return;
+    }
+    if (HEAD_NORMS && !NORM_AFTER_ROPE) {
+        norm_head(h);
+    }
+    if (PAIRS > 0u) {
+        rotate_head(t);
+    }
+    if (HEAD_NORMS && NORM_AFTER_ROPE) {
+        norm_head(h);
+    }
 }
 
 // Store the head in the cell of row t, as the key or the value of KV head g, if its page is in this buffer.
 fn store_head(t: u32, g: u32, values: bool) {
-    let cell = batch.row[t].visible - 1u;
+    let cell = batch.row[t].cell;
     let page = local_page(tables[batch.row[t].table + cell / PAGE]);
     if (page >= kv_range.pages) {
         return;

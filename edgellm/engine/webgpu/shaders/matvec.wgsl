@@ -7,7 +7,7 @@
 //
 //     NORMED    x is normed first (RMSNorm with weight `norm`), by each workgroup, as x is small
 //     GATHERED  the rows of x are those whose logits are wanted
-//     GATED     W is a gate above an up projection of as many rows each: y = silu(gate · x) · (up · x)
+//     GATED     W is a gate above an up projection of as many rows each: y = f(gate · x) · (up · x), f as in f_*.wgsl
 //     BIASED    + bias[first + r]
 //     ADDED     y += instead of y =
 //
@@ -42,10 +42,6 @@ fn place_of(tile: u32) -> Place {
         return Place(1u, TILE * (tile - tiles_0), rows_1, shape.below_0);
     }
     return Place(2u, TILE * (tile - tiles_1), shape.rows - shape.below_1, shape.below_1);
-}
-
-fn silu(z: vec4<f32>) -> vec4<f32> {
-    return z / (1.0 + exp(min(-z, vec4<f32>(80.0))));      // not infinite, which some adapters do not reckon with
 }
 
 // Load vec4 n, from group i on, of a row of x to workgroup memory, and return its squares.
@@ -109,7 +105,7 @@ fn kernel(group: vec3<u32>) {
         }
         var made = scale * sum_lanes(sums);
         if (GATED) {
-            made = silu(made) * (scale * sum_lanes(ups));
+            made = activated(made) * (scale * sum_lanes(ups));
         }
         if (lane < TILE && place.row + lane < place.rows) {
             put_sum(place.before + place.row + lane, t, made[lane]);

@@ -1,11 +1,13 @@
-// Merge the sums of the spans of a sequence, in order, a workgroup for each head of each row.
+// Merge the sums of the spans of a sequence, in order, and divide by the total, a workgroup for each head of each row.
 //
 //     partials [rows][spans][HEADS][VEC4S + 1] of vec4: the sums of a span, then its maximum score and its total
 //     mixed  [rows][MIXED_STRIDE]
+//     sinks  [HEADS]: with SINKS, one more score of each head, without a value
 
 @group(0) @binding(0) var<storage, read> batch: Batch;
 @group(0) @binding(1) var<storage, read> partials: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> mixed: array<f32>;
+@group(0) @binding(3) var<storage, read> sinks: array<f32>;
 
 const VEC4S: u32 = HEAD_DIM / 4u;
 
@@ -23,6 +25,11 @@ fn kernel(group: vec3<u32>) {
             total = total * exp(top - higher) + span.y * exp(span.x - higher);
             sum = sum * exp(top - higher) + partials[at + lane] * exp(span.x - higher);
             top = higher;
+        }
+        if (SINKS) {
+            let higher = max(top, sinks[h]);
+            total = total * exp(top - higher) + exp(sinks[h] - higher);
+            sum = sum * exp(top - higher);
         }
         let v = sum / total;
         for (var c = 0u; c < 4u; c++) {

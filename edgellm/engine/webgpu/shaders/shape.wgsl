@@ -13,13 +13,18 @@ struct Shape {
 
 @group(0) @binding(0) var<uniform> shape: Shape;
 
-// Store the sum of a row of W for row t of x in y; the shader has the bindings and flags of y.
+// Store the sum of a row of W for row t of x in y: FACTOR · (sum + bias), capped as SOFT_CAP · tanh(v / SOFT_CAP) unless
+// SOFT_CAP is 0, or added to y. The shader has the bindings and flags of y.
 fn put_sum(row: u32, t: u32, sum: f32) {
     let to = shape.first + row;
     let at = t * shape.y_stride + to;
     var value = sum;
     if (BIASED) {
         value += bias[to];
+    }
+    value *= FACTOR;
+    if (SOFT_CAP > 0.0) {
+        value = SOFT_CAP * tanh_of(value / SOFT_CAP);
     }
     if (ADDED) {
         value += y[at];

@@ -1,4 +1,6 @@
-// gate[t] = silu(gate[t]) · up[t], a workgroup for LANES vec4s of a row; silu(z) = z / (1 + exp(-z)).
+// The function of a feed-forward, a workgroup for LANES vec4s of a row: gate[t] = f(gate[t]) · up[t], f as in f_*.wgsl.
+//
+//     GATED      false: gate[t] = f(gate[t])
 //
 //     gate, up [rows][VEC4S] of vec4
 
@@ -9,7 +11,10 @@ fn kernel(group: vec3<u32>) {
     let k = group.x * LANES + lane;
     if (k < VEC4S) {
         let at = group.y * VEC4S + k;
-        let z = gate[at];
-        gate[at] = z / (1.0 + exp(min(-z, vec4<f32>(80.0)))) * up[at];     // as in matvec.wgsl
+        var made = activated(gate[at]);
+        if (GATED) {
+            made *= up[at];
+        }
+        gate[at] = made;
     }
 }

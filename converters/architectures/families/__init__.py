@@ -1,0 +1,54 @@
+"""The architectures whose conversion takes more than their facts: one file each, named like that of the facts."""
+
+from converters.architectures.families import (
+    apertus,
+    cohere2,
+    exaone4,
+    gemma,
+    gemma2,
+    gemma3,
+    gemma3n,
+    gemma4,
+    glm4,
+    granite,
+    hunyuan_dense,
+    mistral3,
+    muse_glimmer,
+    olmo2,
+    phi3,
+    qwen3vl,
+    smollm3,
+    stablelm,
+    starcoder2,
+)
+from converters.architectures.families.family import Family
+
+FAMILIES: dict[str, Family] = {
+    "apertus": apertus.FAMILY,
+    "cohere2": cohere2.FAMILY,
+    "exaone4": exaone4.FAMILY,
+    "gemma": gemma.FAMILY,
+    "gemma2": gemma2.FAMILY,
+    "gemma3": gemma3.FAMILY,
+    "gemma3n": gemma3n.FAMILY,
+    "gemma4": gemma4.FAMILY,
+    "glm4": glm4.FAMILY,
+    "granite": granite.FAMILY,
+    "hunyuan-dense": hunyuan_dense.FAMILY,
+    "mistral3": mistral3.FAMILY,
+    "muse-glimmer": muse_glimmer.FAMILY,
+    "olmo2": olmo2.FAMILY,
+    "phi3": phi3.FAMILY,
+    "qwen3vl": qwen3vl.FAMILY,
+    "smollm3": smollm3.FAMILY,
+    "stablelm": stablelm.FAMILY,
+    "starcoder2": starcoder2.FAMILY,
+}
+"""What is particular, by GGUF name; the others are plain."""
+
+_PLAIN = Family()
+
+
+def family_of(architecture: str) -> Family:
+    """What is particular to an architecture."""
+    return FAMILIES.get(architecture, _PLAIN)

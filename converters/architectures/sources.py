@@ -1,0 +1,69 @@
+"""Tensors of a GGUF file that are made of others, or of nothing. All are read by rows, a chunk at a time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converters.tensors import Source
+from edgellm.errors import UnsupportedModelError
+from edgellm.fmt import printable
+
+_WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
+
+
+def computed(name: str, values: NDArray[np.float32]) -> Source:
+    """A tensor with these values."""
+    data = values.astype("<f4").reshape(-1, values.shape[-1]).view(np.uint8)
+    return Source(name, values.shape, "F32", lambda first, last: data[first:last])
+
+
+def plus_one(source: Source) -> Source:
+    """A tensor of float32 with 1 added to each value."""
+
+    def rows(first: int, last: int) -> NDArray[np.uint8]:
+        return (as_floats(source.rows(first, last), source.type) + np.float32(1)).view(np.uint8)
+
+    return replace(source, type="F32", rows=rows)
+
+
+def stacked(name: str, parts: Sequence[Source]) -> Source:
+    """A tensor with one more dimension, made of `parts` of equal shape.
+
+    Raises UnsupportedModelError for parts of different types.
+    """
+    shape, kind, each = parts[0].shape, parts[0].type, prod(parts[0].shape[:-1])
+    for part in parts:
+        if part.type != kind:
+            raise UnsupportedModelError(f"tensor {printable(name)}: its parts are {kind} and {part.type}")
+
+    def rows(first: int, last: int) -> NDArray[np.uint8]:
+        found = []
+        for number in range(first // each, -(-last // each)):
+            start = number * each
+            found.append(parts[number].rows(max(first - start, 0), min(last - start, each)))
+        return np.concatenate(found)
+
+    return Source(name, (len(parts), *shape), kind, rows)
+
+
+def padded(source: Source, count: int) -> Source:
+    """A matrix with rows of zeros behind its own, `count` rows in all."""
+    own, row_bytes = source.row_count, source.columns * _WIDTHS[source.type]
+
+    def rows(first: int, last: int) -> NDArray[np.uint8]:
+        found = np.zeros((last - first, row_bytes), np.uint8)
+        if first < own:
+            found[: own - first] = source.rows(first, min(last, own))
+        return found
+
+    return replace(source, shape=(count, source.columns), rows=rows)
+
+
+def as_floats(data: NDArray[np.uint8], kind: str) -> NDArray[np.float32]:
+    """Bytes of F32, F16 or BF16 numbers as float32 of the same rows."""
+    if kind == "BF16":
+        return (data.view("<u2").astype("<u4") << 16).view(np.float32)
+    return data.view("<f2" if kind == "F16" else "<f4").astype(np.float32)

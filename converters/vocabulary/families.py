@@ -1,0 +1,69 @@
+"""What a tokenizer's files do not say, but llama.cpp's converter knows by the model's family.
+
+Families go by `model_type` in config.json. Sources: the classes of llama.cpp's conversion/*.py with a `set_vocab` of
+their own, and for `pre` the checkpoints that its list of pre-tokenizers (convert_hf_to_gguf_update.py) names.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class TokenizerFamily(NamedTuple):
+    """The special rules of one family.
+
+    `pre`: names of pre-tokenizers to prefer over others with the same rules. `roles`: texts of the tokens that get a
+    role, unless another token has it. `prefix_key`: `add_prefix_space` of tokenizer_config.json is written.
+    `rendered`: special tokens that readers are to show, so that programs can read the structure of a reply.
+    `gemma4`: BPE over characters has the name "gemma4" as `tokenizer.ggml.model`.
+    """
+
+    pre: tuple[str, ...] = ()
+    roles: Mapping[str, str] = {}
+    prefix_key: bool = False
+    rendered: frozenset[str] = frozenset()
+    gemma4: bool = False
+
+
+_GLM_END = "<|endoftext|>"
+_GEMMA4 = TokenizerFamily(
+    rendered=frozenset(
+        ["<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>']
+    ),
+    gemma4=True,
+)
+_GRANITE = TokenizerFamily(("refact", "dbrx"), prefix_key=True)
+_COHERE, _OLMO2 = TokenizerFamily(("command-r",)), TokenizerFamily(("dbrx",))
+
+_FAMILIES = {
+    "cohere": _COHERE,
+    "cohere2": _COHERE,
+    "ernie4_5": TokenizerFamily(prefix_key=True),
+    "exaone4": TokenizerFamily(("exaone4",)),
+    "gemma": TokenizerFamily(roles={"eot": "<end_of_turn>"}),
+    "gemma2": TokenizerFamily(),
+    "gemma3": TokenizerFamily(),
+    "gemma3n": TokenizerFamily(),
+    "gemma4": _GEMMA4,
+    "gemma4_unified": _GEMMA4,
+    "glm4": TokenizerFamily(("glm4",), {"eos": _GLM_END, "eot": "<|user|>", "unk": _GLM_END, "bos": _GLM_END}),
+    "gpt_oss": TokenizerFamily(),
+    "granite": _GRANITE,
+    "hunyuan_v1_dense": TokenizerFamily(("hunyuan-dense",)),
+    "llama4": TokenizerFamily(("llama4",), prefix_key=True),
+    "muse_glimmer": TokenizerFamily(roles={"eot": "<|eot|>"}),
+    "olmo": TokenizerFamily(("olmo",)),
+    "olmo2": _OLMO2,
+    "olmo3": _OLMO2,
+    "phi3": TokenizerFamily(("dbrx",)),
+    "seed_oss": TokenizerFamily(),
+    "smollm3": TokenizerFamily(("smaug-bpe",), prefix_key=True),
+    "stablelm": TokenizerFamily(("stablelm2",)),
+    "starcoder2": TokenizerFamily(("starcoder",)),
+}
+_PLAIN, _OTHER = TokenizerFamily(), TokenizerFamily(prefix_key=True)
+
+
+def tokenizer_family(config: Mapping[str, Any]) -> TokenizerFamily:
+    """The family of a config.json. One that is not listed here, and no Qwen, has the rules of Llama."""
+    kind = str(config.get("model_type")).removesuffix("_text")
+    return _FAMILIES.get(kind, _PLAIN if kind.startswith("qwen") else _OTHER)

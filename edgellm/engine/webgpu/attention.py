@@ -1,0 +1,118 @@
+"""Attention as dispatches: norms of heads and RoPE, keys and values to their pages, scores and values, merge."""
+
+from collections.abc import Sequence
+
+from edgellm.arch.description import Attention, RopeType
+from edgellm.engine.webgpu.batch_layout import QUERIES
+from edgellm.engine.webgpu.blocks import GPUAttention
+from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
+from edgellm.engine.webgpu.context import GPUContext
+from edgellm.engine.webgpu.kv_pages import KVBuffer
+from edgellm.engine.webgpu.matmul import LANES, MatmulLowering
+from edgellm.engine.webgpu.offloaded import OffloadedBlocks
+from edgellm.engine.webgpu.scratch import Scratch
+from edgellm.engine.webgpu.shaders import Constant
+
+
+class AttentionLowering:
+    """Makes the dispatches of attention layers, with KV pages of a type."""
+
+    def __init__(
+        self, gpu: GPUContext, blocks: OffloadedBlocks, scratch: Scratch, matmuls: MatmulLowering, kv_type: str
+    ) -> None:
+        self._gpu, self._blocks, self._scratch, self._matmuls = gpu, blocks, scratch, matmuls
+        self._load = ["tanh", "kv_range", f"kv_{kv_type}"]
+        self._store = ["rounding", f"store_{kv_type}", "heads"]
+
+    def dispatches(self, block: GPUAttention, kv: Sequence[KVBuffer], single: bool) -> list[Dispatch]:
+        """mixed = attention(q, k, v), with keys and values in `kv`.
+
+        With `single`, each row is the only one of its sequence, and all but the merge is one dispatch.
+        """
+        settings, steps = block.settings, list[Dispatch]()
+        for i, part in enumerate(kv):
+            kv_range = self._gpu.uniform([part.first, part.pages, int(i > 0), int(i < len(kv) - 1)])
+            steps += (self._fused if single else self._in_two)(block, part.buffer, kv_range)
+        s, kind = self._scratch, self._kind(settings)
+        constants = _sizes(settings, s) | {"SINKS": block.sinks is not None}
+        grid = (settings.heads, "rows" if block.sinks else f"merged rows {kind}", 1)
+        buffers = [s.batches[kind], s.partials, self._mixed(settings), block.sinks or s.nothing]
+        return [*steps, self._matmuls.dispatch("merge", constants, buffers, grid)]
+
+    def _fused(self, block: GPUAttention, kv: Buffer, kv_range: Buffer) -> list[Dispatch]:
+        """Norms and rotations, storing and attention at once."""
+        s, settings = self._scratch, block.settings
+        constants = _sizes(settings, s) | _rotation(block) | _attended(block, single=True)
+        buffers = [*self._heads(block, kv), self._mixed(settings), s.partials, kv_range]
+        files = [*self._load, *self._store, "attend"]
+        return [self._matmuls.dispatch("attention_single", constants, buffers, self._grid(settings), files)]
+
+    def _in_two(self, block: GPUAttention, kv: Buffer, kv_range: Buffer) -> list[Dispatch]:
+        """Norms, rotations and storing, then attention."""
+        s, settings, dispatch = self._scratch, block.settings, self._matmuls.dispatch
+        sizes, each_head = _sizes(settings, s), (settings.heads + 2 * settings.kv_heads, "rows", 1)
+        rows = [s.batches[self._kind(settings)], s.tables[self._group(settings)]]
+        read = [*rows, s.qkv.buffer, kv, self._mixed(settings), s.partials, kv_range]
+        attended, grid = _attended(block, single=False), self._grid(settings)
+        files = [*self._load, *self._store]
+        return [
+            dispatch("prepare", sizes | _rotation(block), [*self._heads(block, kv), kv_range], each_head, files),
+            dispatch("attention", sizes | attended, read, grid, [*self._load, "attend"]),
+        ]
+
+    def _heads(self, block: GPUAttention, kv: Buffer) -> list[Buffer]:
+        """The buffers of the shaders that take heads of q, k and v (see heads.wgsl)."""
+        s, settings = self._scratch, block.settings
+        tables = self._blocks.model.position_tables
+        cos_sin = s.cos_sin[tables.index(settings.rope)] if settings.rope else s.nothing
+        norms = block.head_norms.weights if block.head_norms else s.nothing
+        return [s.batches[self._kind(settings)], s.tables[self._group(settings)], cos_sin, norms, s.qkv.buffer, kv]
+
+    def _grid(self, settings: Attention) -> Grid:
+        kind, share = self._kind(settings), settings.heads // settings.kv_heads
+        return f"tiles {kind}", settings.kv_heads * -(-share // min(share, QUERIES)), f"spans {kind}"
+
+    def _kind(self, settings: Attention) -> int:
+        return self._blocks.row_kinds.index(self._blocks.row_kind(settings))
+
+    def _group(self, settings: Attention) -> int:
+        return self._blocks.row_kind(settings).kv_group
+
+    def _mixed(self, settings: Attention) -> Buffer:
+        return self._scratch.mixed[settings.attention_width].buffer
+
+
+def _sizes(settings: Attention, s: Scratch) -> dict[str, Constant]:
+    return {
+        "HEADS": settings.heads,
+        "KV_HEADS": settings.kv_heads,
+        "HEAD_DIM": settings.key_dim,
+        "QKV_STRIDE": s.qkv.width,
+        "MIXED_STRIDE": s.mixed[settings.attention_width].width,
+    }
+
+
+def _rotation(block: GPUAttention) -> dict[str, Constant]:
+    """The constants of heads.wgsl."""
+    rope, norms = block.settings.rope, block.head_norms
+    return {
+        "ROPE_DIM": rope.width if rope else 0,
+        "NEOX": rope is not None and rope.rope_type is RopeType.NEOX,
+        "HEAD_NORMS": norms is not None,
+        "NORM_AFTER_ROPE": block.settings.norm_after_rope,
+        "Q_EPS": norms.q_eps if norms else 0.0,
+        "K_EPS": norms.k_eps if norms else 0.0,
+    }
+
+
+def _attended(block: GPUAttention, single: bool) -> dict[str, Constant]:
+    """The constants of attend.wgsl."""
+    settings = block.settings
+    share, vec4s = settings.heads // settings.kv_heads, settings.key_dim // 4
+    return {
+        "SCALE": settings.scale,
+        "SOFT_CAP": settings.soft_cap or 0.0,
+        "SINKS": block.sinks is not None,
+        "SUBSETS": next(n for n in (8, 4, 2, 1) if n * vec4s <= LANES),
+        "QUERIES": 4 if single and share <= 4 else QUERIES,
+    }

@@ -1,0 +1,110 @@
+"""What the shaders lack to compute a block; known without a GPU.
+
+A field of a description that no shader knows is an obstacle unless it has its default value or none: what is new in a
+description stays on the CPU until there is a shader for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Norm, NormKind, Rope
+from edgellm.engine.offload import block_tensors
+from edgellm.engine.placement import head
+from edgellm.engine.webgpu.shaders import ACTIVATIONS, FORMATS, KV_TYPES
+
+_MAX_HEAD_DIM = 256
+"""Four times the lanes of a workgroup: attention has a lane for every four values of a head."""
+
+_EMBEDDING = {"embedding", "embedding_norm", "embedding_scale", "per_layer_embeddings"}
+"""Fields that only the CPU reads, which looks up embeddings."""
+
+KNOWN_FIELDS: dict[type, set[str]] = {
+    Description: {"width", "vocab", "context_length", "layers", "output_norm", "output", *_EMBEDDING}
+    | {"residual_scale", "logit_scale", "logit_soft_cap"},
+    Layer: {"mixer", "feed_forward"},
+    Attention: {"heads", "kv_heads", "key_dim", "value_dim", "rope", "scale", "window", "soft_cap", "sinks"}
+    | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "norm_after_rope", "post_norm"},
+    FeedForward: {"norm", "gate", "up", "down", "activation", "parameters", "post_norm"},
+    Norm: {"weight", "eps", "kind"},
+    Linear: {"weight", "bias"},
+    Rope: {"frequencies", "magnitude", "rope_type", "long", "original_context"},
+}
+"""The fields that the lowering reads, by class. `_of_attention` and others say which of their values have no shader."""
+
+_WORDS = {
+    (Layer, "parallel"): "parallel blocks",
+    (Layer, "per_layer_input"): "per-layer embeddings",
+    (Layer, "output_scale"): "scales of whole layers",
+    (Attention, "kv_layer"): "attention over the keys and values of another layer",
+    (Attention, "temperature"): "attention temperature",
+    (Attention, "gate"): "attention gates",
+    (Attention, "v_norm"): "norms of values",
+    (Norm, "bias"): "norms with a bias",
+}
+
+
+def obstacle(model: Description, block: int, kv_type: str) -> str | None:
+    """What there is no shader for in a block, in words that follow "no shader for"; None if a GPU can compute it."""
+    return next(_obstacles(model, block, kv_type), None)
+
+
+def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
+    missing = {t.type.name for t in block_tensors(model, block) if len(t.shape) == 2} - set(FORMATS)
+    if missing:
+        yield f"weights of type {', '.join(sorted(missing))}"
+    yield from _unknown_fields(model)
+    if block == head(len(model.layers)):
+        yield from _unknown([model.output_norm, model.output])
+        return
+    layer = model.layers[block // 2]
+    yield from _unknown_fields(layer)
+    part = layer.feed_forward if block % 2 else layer.mixer
+    yield from _unknown(part)
+    if isinstance(part, FeedForward) and part.activation not in ACTIVATIONS:
+        yield f"the activation {part.activation.value}"
+    if isinstance(part, Attention):
+        yield from _of_attention(part, kv_type)
+        if any(isinstance(each.mixer, Attention) and each.mixer.kv_layer == block // 2 for each in model.layers):
+            yield "keys and values that other layers read"
+
+
+def _of_attention(attention: Attention, kv_type: str) -> Iterator[str]:
+    head_dim = attention.key_dim
+    if kv_type not in KV_TYPES:
+        yield f"KV pages of type {kv_type}"
+    if head_dim % 4 or head_dim > _MAX_HEAD_DIM:
+        yield f"attention with {head_dim} values a head"
+    if attention.value_dim != head_dim:
+        yield "keys and values of different sizes"
+    if attention.k is None or attention.v is None:
+        yield "attention whose values are its keys"
+    norms = [norm for norm in (attention.q_norm, attention.k_norm) if norm]
+    if len(norms) == 1:
+        yield "a norm of q or k alone"
+    if any(norm.weight and norm.weight.shape != (head_dim,) for norm in norms):
+        yield "norms of whole projections"
+
+
+def _unknown(part: Any) -> Iterator[str]:
+    """What no shader knows in a part of a description and in all that it consists of."""
+    if isinstance(part, list | tuple):
+        for each in part:
+            yield from _unknown(each)
+    elif type(part) in KNOWN_FIELDS:
+        yield from _unknown_fields(part)
+        if isinstance(part, Norm) and part.kind is not NormKind.RMS:
+            yield "LayerNorm"
+        yield from _unknown([getattr(part, name) for name in sorted(KNOWN_FIELDS[type(part)])])
+    elif is_dataclass(part) and type(part).__module__ == Description.__module__:
+        yield f"{type(part).__name__} blocks"
+
+
+def _unknown_fields(part: Any) -> Iterator[str]:
+    """The fields of a part that no shader knows and that have a value: not their default, and not None."""
+    kind = type(part)
+    for field in fields(part):
+        value = getattr(part, field.name)
+        default = None if field.default is MISSING else field.default
+        if field.name not in KNOWN_FIELDS[kind] and value is not None and value != default:
+            yield _WORDS.get((kind, field.name), f"{kind.__name__} with {field.name.replace('_', ' ')}")

@@ -1,0 +1,76 @@
+"""What we make of the checkpoints in shared/archs equals what llama.cpp's own converter made of them.
+
+Tokenizers are those of `tests/converters/test_vocabulary*.py`: keys that begin with `tokenizer.` are not compared here.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+from converters.architectures import describe
+from converters.checkpoint import Checkpoint
+from converters.tensors import Metadata
+from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
+from support.archs import DENSE, ArchFixture
+
+KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
+
+
+def theirs(reader: gguf.GGUFReader) -> dict[str, tuple[str, Any]]:
+    """Kind and value of each key of llama.cpp's file, in order."""
+    fields = [f for f in reader.fields.values() if not f.name.startswith(("GGUF.", "tokenizer."))]
+    return {f.name: ("/".join(KINDS.get(t.name, t.name) for t in f.types), f.contents()) for f in fields}
+
+
+def ours(metadata: Metadata) -> dict[str, tuple[str, Any]]:
+    """The same of our metadata, as a file holds it: numbers are float32."""
+    found = {}
+    for key, (kind, value) in metadata.items():
+        held = np.float32(value).tolist() if kind == "f32" else value
+        found[key] = (f"ARRAY/{kind}" if isinstance(value, list) else kind, held)
+    return found
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_equals_llama_cpp(shared: Path, name: str) -> None:
+    fixture = ArchFixture.of(shared, name)
+    if not fixture.gguf.exists():
+        pytest.skip(f"needs archs/{name} in the shared data folder")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EdgeLLMWarning)  # of a vision tower
+        metadata, sources = describe(Checkpoint.open(fixture.checkpoint))
+    reader = gguf.GGUFReader(fixture.gguf)
+    assert list(ours(metadata).items()) == list(theirs(reader).items())
+    assert [source.name for source in sources] == [tensor.name for tensor in reader.tensors]
+    for source, tensor in zip(sources, reader.tensors, strict=True):
+        assert (source.type, list(source.shape)) == (tensor.tensor_type.name, tensor.shape.tolist()[::-1]), source.name
+        assert source.rows(0, source.row_count).tobytes() == tensor.data.tobytes(), source.name
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gemma4_moe", r"experts \(num_experts\) are not supported yet; choose a model without them"),
+        ("granitemoe", "GraniteMoeForCausalLM cannot be converted; choose a model of apertus, "),
+        ("embeddinggemma", "Gemma3TextModel cannot be converted"),
+    ],
+)
+def test_what_edgellm_does_not_compute_is_refused_before_weights_are_read(
+    shared: Path, tmp_path: Path, name: str, expected: str
+) -> None:
+    folder = shared / "archs" / name
+    if not folder.is_dir():
+        pytest.skip(f"needs archs/{name} in the shared data folder")
+    (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
+    whole = (folder / "model.safetensors").read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    with (tmp_path / "model.safetensors").open("wb") as file:  # the header, and no weights: a sparse file
+        file.write(whole[:header])
+        file.truncate(len(whole))
+    with pytest.raises(UnsupportedModelError, match=expected) as error:
+        describe(Checkpoint.open(tmp_path))
+    assert "\n" not in str(error.value)

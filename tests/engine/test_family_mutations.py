@@ -1,0 +1,42 @@
+"""Model files of each family with other keys and tensors: they run, or one clear error says why not.
+
+See also test_fuzz_run.py, whose damage is of bytes.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from edgellm.arch import ARCHITECTURES
+from support.damaged_files import peak_memory, runs
+from support.families import CASES
+from support.family_mutations import changes
+from support.model_file import FamilyFile
+
+FAMILIES = [
+    *("gemma", "gemma3_1b", "gemma4_e2b", "gemma4_31b", "phi3_5_long", "phi3_mini", "ministral3"),
+    *("smollm3", "granite", "olmo3", "cohere2", "glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan_alpha"),
+    *("seed_oss", "starcoder2", "stablelm_1_6b", "stablelm_12b", "apertus", "muse_glimmer", "qwen3_vl", "qwen2_vl"),
+]
+OF_EACH = 60
+MOST_MEMORY = 300e6
+IDS = list(range(3, 73))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_changed_files_run_or_say_why_not(family_file: FamilyFile, tmp_path: Path, name: str) -> None:
+    if CASES[name].architecture not in ARCHITECTURES:
+        pytest.skip(f"architecture {CASES[name].architecture} is not supported")
+    source = family_file(name)
+    assert runs(source, IDS, talks=False)
+    path, outcomes, before = tmp_path / "m.gguf", [0, 0], peak_memory()
+    for label, parts in random.Random(name).sample(changes(source), OF_EACH):
+        path.write_bytes(parts.build())
+        try:
+            outcomes[runs(path, IDS, talks=False)] += 1
+        except Exception as error:
+            raise AssertionError(f"{label}: {error!r}") from error
+    assert min(outcomes) > 2, "all or none ran: such changes test little"
+    assert peak_memory() - before < MOST_MEMORY

@@ -1,0 +1,92 @@
+"""The checkpoints of `support.families`, converted: logits and text are those of `transformers` in float64."""
+
+import numpy as np
+import pytest
+
+from edgellm.arch import ARCHITECTURES
+from support.engine_bits import extend, forked, neighbours, opened, trimmed
+from support.families import CASES
+from support.families.references import IDS, POSITIONS, load_reference
+from support.model_file import FamilyFile
+from support.reference import divergence
+
+OTHERS: list[int] = IDS[::-1]
+# What other changes bring; each entry goes with its change.
+AWAITED = {
+    "gemma2": "soft caps of scores",
+    "gemma3n": "conversion of stacked projections",
+    "gemma4_12b": "the class Gemma4UnifiedForConditionalGeneration",
+    "qwen2_window": "windows of some layers",
+    "qwen3_window": "windows of some layers",
+}
+# Of all cases the one of each kind of layers; the others differ in sizes and settings.
+KINDS = [
+    *("llama3", "mistral_window", "qwen3_window", "ministral3", "smollm3", "gemma2", "gemma3_1b", "gemma3n"),
+    *("gemma4_e2b", "gemma4_31b", "phi3_medium", "phi4_mini", "granite", "olmo3", "cohere2", "glm4_biases"),
+    *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer"),
+]
+
+
+def needs(name: str) -> None:
+    """Skip unless edgellm runs the architecture of the case `name`."""
+    architecture = CASES[name].architecture
+    if architecture not in ARCHITECTURES:
+        pytest.skip(f"architecture {architecture} is not supported")
+    if name in AWAITED:
+        pytest.skip(f"waits for {AWAITED[name]}")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_logits_and_greedy_text_are_those_of_transformers(family_file: FamilyFile, name: str) -> None:
+    needs(name)
+    reference = load_reference(name)
+    with opened(family_file(name), kv_type="f32", ctx=CASES[name].context) as engine:
+        sequence = engine.new_sequence()
+        logits = extend(engine, sequence, IDS, 150).view(np.float32)
+        assert divergence(reference.logits, logits[POSITIONS]) <= 1e-5
+        new, got = int(logits[-1].argmax()), list[int]()
+        for _ in range(8):
+            got.append(new)
+            new = int(extend(engine, sequence, [new], 1).view(np.float32).argmax())
+    assert got == reference.greedy
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_chunks_threads_neighbours_forks_and_trims_change_no_bit(family_file: FamilyFile, name: str) -> None:
+    needs(name)
+    path, case = family_file(name), CASES[name]
+    ids = IDS if case.has_window else IDS[:300]
+    with opened(path, ctx=case.context) as engine:
+        whole = extend(engine, engine.new_sequence(), ids, 150)
+        assert np.array_equal(extend(engine, engine.new_sequence(), ids, 7), whole), "chunks of 7"
+        assert np.array_equal(neighbours(engine, ids[:300], OTHERS), whole[:300]), "neighbours"
+        for at in (64, 130):
+            assert np.array_equal(forked(engine, ids[:300], OTHERS, at), whole[at:300]), f"forked at {at}"
+        for to in (len(ids) - 1, 250, 64):
+            reached, rest = trimmed(engine, ids, 100, to)
+            assert reached == to if not case.has_window or to > 300 else reached in (to, 0, 100)
+            assert np.array_equal(rest, whole[reached:]), f"trimmed to {to}"
+    for threads, chunk in ((1, 1), (1, 64), (3, 64)):
+        with opened(path, threads, ctx=case.context) as engine:
+            got = extend(engine, engine.new_sequence(), ids, chunk)
+        assert np.array_equal(got, whole), f"{threads} threads, chunks of {chunk}"
+
+
+@pytest.mark.parametrize("name", ["gemma3_1b", "phi3_medium"])
+def test_a_window_goes_back_to_the_nearest_length_that_it_holds(family_file: FamilyFile, name: str) -> None:
+    needs(name)
+    with opened(family_file(name), ctx=CASES[name].context) as engine:
+        assert trimmed(engine, IDS, 100, 590)[0] == 590
+        assert trimmed(engine, IDS, 100, 150)[0] == 100
+        assert trimmed(engine, IDS, 200, 150)[0] == 150, "a checkpoint keeps the pages before it"
+        assert trimmed(engine, IDS, 590, 100)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["gemma3_1b", "phi3_medium"])
+@pytest.mark.parametrize("kv_type", ["f32", "q8_0"])
+def test_windows_change_no_bit_with_other_pages(family_file: FamilyFile, name: str, kv_type: str) -> None:
+    needs(name)
+    with opened(family_file(name), 1, kv_type, CASES[name].context) as engine:
+        whole = extend(engine, engine.new_sequence(), IDS, 150)
+        for chunk in (1, 7, 64):
+            assert np.array_equal(extend(engine, engine.new_sequence(), IDS, chunk), whole), f"chunks of {chunk}"

@@ -1,0 +1,113 @@
+"""What there is no shader for: the CPU computes it, and the plan says so."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgellm.arch import describe
+from edgellm.arch.description import (
+    Activation,
+    Attention,
+    AttentionTemperature,
+    Description,
+    FeedForward,
+    Norm,
+    NormKind,
+    PerLayerInput,
+)
+from edgellm.engine.webgpu.obstacles import KNOWN_FIELDS, _unknown_fields, obstacle
+from edgellm.gguf import GGUFFile
+from support.gpus import TINY
+from support.model_file import ModelFile
+from support.tensors import float_tensor
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def model(model_file: ModelFile) -> Description:
+    with GGUFFile.open(model_file(**(TINY | {"arch": "qwen3"}))) as file:
+        return describe(file)
+
+
+def obstacles(model: Description, kv_type: str = "f16") -> list[str | None]:
+    return [obstacle(model, block, kv_type) for block in range(2 * len(model.layers) + 1)]
+
+
+def changed(model: Description, **of_layer: Any) -> Description:
+    """The model with another first layer."""
+    return replace(model, layers=(replace(model.layers[0], **of_layer), *model.layers[1:]))
+
+
+def parts(model: Description) -> tuple[Attention, FeedForward]:
+    first = model.layers[0]
+    assert first.mixer
+    assert first.feed_forward
+    return first.mixer, first.feed_forward
+
+
+def test_what_the_shaders_know(model: Description) -> None:
+    attention, ffn = parts(model)
+    sinks = float_tensor("sinks", np.zeros(attention.heads))
+    mixer = replace(attention, window=7, soft_cap=3.0, sinks=sinks, post_norm=attention.norm, rope=None)
+    gated = replace(ffn, gate=None, activation=Activation.GELU, norm=None, post_norm=ffn.norm)
+    model = changed(model, mixer=mixer, feed_forward=gated)
+    model = replace(model, residual_scale=0.5, logit_scale=2.0, logit_soft_cap=30.0, embedding_scale=8.0)
+    assert obstacles(model) == [None] * 5
+    assert obstacles(model, "q4_0") == ["KV pages of type q4_0", None] * 2 + [None]
+
+
+OF_ATTENTION: dict[str, Callable[[Attention], Attention]] = {
+    "attention with 22 values a head": lambda own: replace(own, key_dim=22),
+    "attention with 512 values a head": lambda own: replace(own, key_dim=512, value_dim=512),
+    "keys and values of different sizes": lambda own: replace(own, value_dim=8),
+    "attention whose values are its keys": lambda own: replace(own, v=None),
+    "a norm of q or k alone": lambda own: replace(own, k_norm=None),
+    "norms of whole projections": lambda own: replace(own, q_norm=Norm(float_tensor("n", np.ones(64)), None, 1e-5)),
+    "norms of values": lambda own: replace(own, v_norm=own.k_norm),
+    "attention temperature": lambda own: replace(own, temperature=AttentionTemperature(0.1, 8192)),
+    "attention gates": lambda own: replace(own, gate=own.q),
+    "LayerNorm": lambda own: replace(own, norm=replace(own.norm, kind=NormKind.LAYER)),
+    "norms with a bias": lambda own: replace(own, norm=replace(own.norm, bias=float_tensor("b", np.zeros(64)))),
+}
+
+
+@pytest.mark.parametrize("what", OF_ATTENTION)
+def test_attention_without_a_shader(model: Description, what: str) -> None:
+    attention, _ = parts(model)
+    assert obstacles(changed(model, mixer=OF_ATTENTION[what](attention))) == [what, None, None, None, None]
+
+
+def test_other_blocks_without_a_shader(model: Description) -> None:
+    attention, ffn = parts(model)
+    for activation in (Activation.XIELU, Activation.GELU_ERF):
+        found = obstacles(changed(model, feed_forward=replace(ffn, activation=activation)))
+        assert found == [None, f"the activation {activation.value}", None, None, None]
+    assert obstacles(changed(model, parallel=True))[:3] == ["parallel blocks", "parallel blocks", None]
+    scaled = changed(model, output_scale=0.5)
+    assert obstacles(scaled) == ["scales of whole layers", "scales of whole layers", None, None, None]
+    head = replace(model, output_norm=replace(model.output_norm, kind=NormKind.LAYER))
+    assert obstacles(head) == [None] * 4 + ["LayerNorm"]
+    reader = replace(model.layers[1], mixer=replace(attention, k=None, v=None, kv_layer=0))
+    both = replace(model, layers=(model.layers[0], reader))
+    words = [
+        "keys and values that other layers read",
+        None,
+        "attention over the keys and values of another layer",
+        None,
+    ]
+    assert obstacles(both) == [*words, None]
+
+
+def test_a_kind_of_block_that_is_new(model: Description) -> None:
+    """A mixer of another class than attention, and any field that no shader knows, once it has a value."""
+    attention, ffn = parts(model)
+    other = PerLayerInput(ffn.down, ffn.down, model.output_norm)  # a class of descriptions that is no mixer
+    assert obstacles(changed(model, mixer=other)) == ["PerLayerInput blocks", None, None, None, None]
+    for part in (attention, ffn, model.layers[0], attention.norm, attention.q, attention.rope, model):
+        for name in {field.name for field in fields(part)} - KNOWN_FIELDS[type(part)]:
+            given = replace(part, **{name: "a new value"})
+            assert list(_unknown_fields(given)), name

@@ -1,0 +1,94 @@
+"""What an engine gives besides logits: hidden states behind the last norm, and behind chosen layers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgellm.arch import describe
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.outputs import Outputs, OutputSettings
+from edgellm.engine.protocol import Segment
+from edgellm.gguf import GGUFFile
+from edgellm.system.folders import cache_folder
+from support.model_file import ModelFile
+
+IDS = [1, *map(int, np.random.default_rng(2).integers(3, 320, 40))]
+WANTED = (0, 7, 40)
+
+
+@contextmanager
+def opened(path: Path, outputs: OutputSettings) -> Iterator[NativeEngine]:
+    with GGUFFile.open(path) as file:
+        engine = NativeEngine(file, threads=2, ctx=256, kv_type="f32", cache=cache_folder(), outputs=outputs)
+        yield engine
+        engine.close()
+
+
+def computed(path: Path, outputs: OutputSettings, ids: list[int] = IDS) -> Outputs:
+    with opened(path, outputs) as engine:
+        return engine.compute([Segment(engine.new_sequence(), ids, WANTED)])
+
+
+def normed(x: NDArray[np.float32], weight: NDArray[np.float32], eps: float) -> NDArray[np.float64]:
+    wide = x.astype(np.float64)
+    return wide / np.sqrt((wide**2).mean(axis=1, keepdims=True) + eps) * weight
+
+
+def test_the_hidden_state_is_what_the_output_matrix_reads(model_file: ModelFile) -> None:
+    path = model_file(types="F32")
+    found = computed(path, OutputSettings(hidden=True))
+    with GGUFFile.open(path) as file:
+        model = describe(file)
+        matrix = model.output.weight.data.view("<f4").reshape(model.vocab, model.width)
+        assert found.hidden is not None and found.logits is not None
+        np.testing.assert_allclose(found.hidden @ matrix.T, found.logits, atol=1e-4)
+    assert found.hidden.shape == (len(WANTED), 512)
+    assert np.array_equal(computed(path, OutputSettings()).logits, found.logits), "logits do not depend on it"
+
+
+@pytest.mark.parametrize("types", ["F32", "Q8_0"])
+def test_a_tap_is_the_hidden_state_of_all_rows_behind_a_layer(model_file: ModelFile, types: str) -> None:
+    """The model behind its last layer: the last norm of the tap is the hidden state of the wanted rows."""
+    path = model_file(types=types, layers=3)
+    found = computed(path, OutputSettings(hidden=True, taps=frozenset({0, 2})))
+    assert sorted(found.taps) == [0, 2]
+    assert found.taps[0].shape == found.taps[2].shape == (len(IDS), 512)
+    with GGUFFile.open(path) as file:
+        model = describe(file)
+        assert model.output_norm.weight and found.hidden is not None
+        weight = model.output_norm.weight.data.view("<f4")
+        expected = normed(found.taps[2][list(WANTED)], weight, model.output_norm.eps)
+    np.testing.assert_allclose(found.hidden, expected, atol=1e-5)
+    assert np.array_equal(computed(path, OutputSettings()).logits, found.logits)
+
+
+def test_a_tap_has_the_bits_of_a_model_that_ends_there(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = model_file(types="Q8_0", layers=3)
+    whole = computed(path, OutputSettings(taps=frozenset({1}))).taps[1]
+    monkeypatch.setattr(
+        "edgellm.engine.native_engine.describe", lambda file: replace(m := describe(file), layers=m.layers[:2])
+    )
+    short = computed(path, OutputSettings(taps=frozenset({1}))).taps[1]
+    assert np.array_equal(whole, short)
+
+
+def test_an_engine_without_logits_reads_no_output_matrix(model_file: ModelFile) -> None:
+    path = model_file(types="F32", tied=False)
+    found = computed(path, OutputSettings(logits=False, hidden=True))
+    assert found.logits is None
+    assert np.array_equal(found.hidden, computed(path, OutputSettings(hidden=True)).hidden)
+
+
+def test_embeddings_replace_those_of_tokens(model_file: ModelFile) -> None:
+    """The embedding of another token gives that token's logits, and leaves the rest as it is."""
+    path, other = model_file(types="F32"), [*IDS[:5], 77, *IDS[6:]]
+    with opened(path, OutputSettings()) as engine, GGUFFile.open(path) as file:
+        table = describe(file).embedding.data.view("<f4").reshape(-1, 512)
+        given = engine.compute([Segment(engine.new_sequence(), IDS, WANTED, {5: table[77]})])
+        plain = engine.compute([Segment(engine.new_sequence(), other, WANTED)])
+        assert np.array_equal(given.logits, plain.logits)

@@ -1,0 +1,85 @@
+"""The fixtures in shared/archs: tiny checkpoints, llama.cpp's GGUF files of them, and logits of `transformers`."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from gguf import GGUFReader
+from numpy.typing import NDArray
+
+DENSE = {
+    "gemma": "gemma",
+    "gemma2": "gemma2",
+    "gemma2_27b": "gemma2",
+    "gemma3": "gemma3",
+    "gemma3_27b": "gemma3",
+    "gemma3n": "gemma3n",
+    "gemma4_e2b": "gemma4",
+    "phi3_long": "phi3",
+    "ministral3": "mistral3",
+    "smollm3": "smollm3",
+    "granite": "granite",
+    "olmo2": "olmo2",
+    "olmo3": "olmo2",
+    "cohere2": "cohere2",
+    "glm4": "glm4",
+    "exaone4": "exaone4",
+    "ernie4_5": "ernie4_5",
+    "hunyuan_dense": "hunyuan-dense",
+    "seed_oss": "seed_oss",
+    "starcoder2": "starcoder2",
+    "stablelm": "stablelm",
+    "apertus": "apertus",
+    "muse_glimmer": "muse-glimmer",
+    "qwen3_embedding": "qwen3",
+}
+"""The `general.architecture` of each fixture that is a dense decoder."""
+
+GREEDY = Path(__file__).with_name("golden") / "archs_greedy.json"
+"""The 8 ids by which `transformers` continues each fixture's ids in float64, as make_family_references writes them."""
+
+
+@dataclass(frozen=True)
+class ArchFixture:
+    """One fixture: the folder of its checkpoint and the path of its F32 GGUF file."""
+
+    checkpoint: Path
+    gguf: Path
+
+    @classmethod
+    def of(cls, shared: Path, name: str) -> "ArchFixture":
+        """The fixture `name` below the folder `shared`."""
+        folder = shared / "archs" / name
+        return cls(folder, folder / "model-f32.gguf")
+
+    @property
+    def ids(self) -> list[int]:
+        """The 48 ids that the logits are of."""
+        ids: list[int] = self._reference("ids").tolist()
+        return ids
+
+    @property
+    def logits(self) -> NDArray[np.float64]:
+        """The logits of `transformers` in float64, (48, vocabulary).
+
+        An embedding model's reference has the normed output of its last layer; its logits are those over the
+        embeddings, as a tied head gives them.
+        """
+        with np.load(self.checkpoint / "reference.npz") as file:
+            if "logits64" in file:
+                logits: NDArray[np.float64] = file["logits64"]
+                return logits
+            hidden: NDArray[np.float64] = file["hidden64"]
+        embedding = next(t.data for t in GGUFReader(self.gguf).tensors if t.name == "token_embd.weight")
+        return hidden @ embedding.astype(np.float64).T
+
+    def greedy(self) -> list[int]:
+        """The stored continuation of `ids`."""
+        ids: list[int] = json.loads(GREEDY.read_text(encoding="utf-8"))[self.checkpoint.name]
+        return ids
+
+    def _reference(self, key: str) -> NDArray[np.int64]:
+        with np.load(self.checkpoint / "reference.npz") as file:
+            values: NDArray[np.int64] = file[key]
+        return values

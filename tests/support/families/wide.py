@@ -1,0 +1,34 @@
+"""Cases with rows of 256 weights and more, as k-quants need them; they differ from those of the same name in sizes."""
+
+from dataclasses import replace
+from typing import Any
+
+from support.families import CASES
+from support.families.case import FamilyCase
+
+_SIZES: dict[str, Any] = {
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_attention_heads": 4,
+    "head_dim": 64,
+    "global_head_dim": 128,
+    "query_pre_attn_scalar": 64,
+    "hidden_size_per_layer_input": 256,
+    "attention_head_dim": 64,
+}
+_ALWAYS = ("hidden_size", "intermediate_size", "num_attention_heads")
+# Those that llama.cpp computes as `transformers` does.
+_NAMES = [
+    *("gemma", "gemma2", "gemma3_1b", "gemma4_e2b", "phi4", "ministral3", "smollm3", "granite", "olmo2", "cohere2"),
+    *("glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2_15b", "stablelm_12b", "apertus"),
+    "muse_glimmer",
+]
+
+
+def _widened(case: FamilyCase) -> FamilyCase:
+    text = case.config.get("text_config", case.config)
+    wide = text | {key: value for key, value in _SIZES.items() if key in _ALWAYS or text.get(key)}
+    return replace(case, config=case.config | {"text_config": wide} if "text_config" in case.config else wide)
+
+
+WIDE_CASES: dict[str, FamilyCase] = {f"wide_{name}": _widened(CASES[name]) for name in _NAMES}

@@ -1,0 +1,134 @@
+"""Write tiny F32 GGUF files of any architecture that edgellm knows, to be described: their weights mean nothing."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from edgellm.arch import describe
+from edgellm.arch.architectures import ARCHITECTURES
+from edgellm.arch.description import Attention, Description, FeedForward
+from edgellm.gguf import GGUFFile
+
+DescribeFamily = Callable[..., Description]
+"""`described_family(architecture, keys, tensors)`: the description of a file as `write_family` makes it."""
+
+SIZES = {
+    "vocab": 8,
+    "width": 32,
+    "heads": 2,
+    "kv_heads": 1,
+    "key_dim": 16,
+    "q_width": 32,
+    "k_width": 16,
+    "v_width": 16,
+    "qkv_width": 64,
+    "attention_width": 32,
+    "ffn": 48,
+    "gate_up": 96,
+}
+"""The dimensions of all files."""
+
+LAYERS = 4
+
+KEYS: dict[str, Any] = {
+    "block_count": LAYERS,
+    "context_length": 128,
+    "embedding_length": SIZES["width"],
+    "feed_forward_length": SIZES["ffn"],
+    "attention.head_count": SIZES["heads"],
+    "attention.head_count_kv": SIZES["kv_heads"],
+    "attention.layer_norm_epsilon": 1e-5,
+    "attention.layer_norm_rms_epsilon": 1e-5,
+}
+"""The keys of all files, without the architecture's prefix."""
+
+
+XIELU = {
+    "/xielu.alpha_p": [0.5, 100.0, 0.5, 0.5],
+    "/xielu.alpha_n": [0.25] * 4,
+    "/xielu.beta": [0.5] * 4,
+    "/xielu.eps": [-1e-6] * 4,
+}
+"""Keys of Apertus."""
+
+
+def write_family(
+    path: Path,
+    architecture: str,
+    keys: Mapping[str, Any] | None = None,
+    tensors: Mapping[str, tuple[int, ...] | list[float] | None] | None = None,
+) -> Path:
+    """A file of `LAYERS` layers with the tensors of the architecture's facts, biases that are optional left out.
+
+    `keys` are added or replace those of KEYS; None leaves one out. Keys that begin with "/" have no prefix. `tensors`
+    are shapes, or values of a vector, of more tensors or in place of some; None leaves one out. The weights count up
+    from 0 in each tensor.
+    """
+    writer = gguf.GGUFWriter(path, architecture)
+    for key, value in (KEYS | dict(keys or {})).items():
+        _add_key(writer, key[1:] if key.startswith("/") else f"{architecture}.{key}", value)
+    for name, shape in (_shapes(architecture) | dict(tensors or {})).items():
+        if isinstance(shape, list):
+            writer.add_tensor(name, np.array(shape, np.float32))
+        elif shape is not None:
+            writer.add_tensor(name, np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _shapes(architecture: str) -> dict[str, Any]:
+    facts = ARCHITECTURES[architecture]
+    shapes: dict[str, Any] = {"token_embd.weight": (SIZES["vocab"], SIZES["width"]), "output_norm.weight": (32,)}
+    for layer in range(LAYERS):
+        for tensor in facts.block_tensors:
+            shape = tuple(SIZES[name] for name in tensor.shape)
+            shapes[f"blk.{layer}.{tensor.gguf}.weight"] = shape
+            if tensor.gguf in facts.biases:
+                shapes[f"blk.{layer}.{tensor.gguf}.bias"] = shape[:1]
+    return shapes
+
+
+def _add_key(writer: gguf.GGUFWriter, key: str, value: Any) -> None:
+    if isinstance(value, bool):
+        writer.add_bool(key, value)
+    elif isinstance(value, int):
+        writer.add_uint32(key, value)
+    elif isinstance(value, float):
+        writer.add_float32(key, value)
+    elif isinstance(value, str):
+        writer.add_string(key, value)
+    elif value is not None:
+        writer.add_array(key, value)
+
+
+def describe_family(path: Path, *arguments: Any) -> Description:
+    """The description of a file that is written to `path`; the arguments are those of `write_family`."""
+    return describe(GGUFFile.open(write_family(path, *arguments)))
+
+
+def mixers(model: Description) -> list[Attention]:
+    """The attention of each layer."""
+    return [layer.mixer for layer in model.layers if layer.mixer]
+
+
+def feed_forward(model: Description) -> FeedForward:
+    """The feed-forward of the first layer."""
+    found = model.layers[0].feed_forward
+    assert found
+    return found
+
+
+def windows(model: Description) -> list[int | None]:
+    """The window of each layer."""
+    return [mixer.window for mixer in mixers(model)]
+
+
+def with_rope(model: Description) -> list[bool]:
+    """Whether each layer has RoPE."""
+    return [mixer.rope is not None for mixer in mixers(model)]
