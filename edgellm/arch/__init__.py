@@ -6,7 +6,7 @@ tensor_names          names and shapes of the tensors of a layer, in GGUF files 
 description           the result: sizes, RoPE and tensors of one model, layer by layer
 transformer, layers   from a file and facts to a description
 hyperparameters       sizes, read from the metadata; `rope` and `attention_settings` what positions and attention are
-per_layer             per-layer embeddings, and what else only some families have
+per_layer             embeddings of each layer, and the streams of Gemma 3n
 tensors               takes tensors by name and checks them
 refuse, unsupported   errors for sound files that ask for something edgellm does not compute
 """
