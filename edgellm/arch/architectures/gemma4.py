@@ -95,6 +95,10 @@ _DEFAULTS: dict[str, object] = {
     },
     "tie_word_embeddings": True,
 }
+_UNIFIED = {key: value for key, value in _DEFAULTS.items() if key != "hidden_size_per_layer_input"} | {
+    "max_position_embeddings": 262144,
+    "sliding_window": 1024,
+}
 
 FACTS = ArchitectureFacts(
     name="gemma4",
@@ -112,8 +116,9 @@ FACTS = ArchitectureFacts(
     weightless_v_norm=True,
     attention=attention,
     settings=model_settings,
-    checkpoints=tuple(
-        CheckpointClass(name=f"Gemma4{kind}", defaults=_DEFAULTS, dual_rope=True)
-        for kind in ("ForCausalLM", "ForConditionalGeneration", "UnifiedForConditionalGeneration")
+    checkpoints=(
+        CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(name="Gemma4ForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(name="Gemma4UnifiedForConditionalGeneration", defaults=_UNIFIED, dual_rope=True),
     ),
 )
