@@ -36,10 +36,10 @@ WHOLE = ("gemma2", "mistral_window", "smollm3", "hunyuan", "glm4_biases")
 """More of them: soft caps, a window below a page, no RoPE, norms after RoPE, RoPE of neighbouring pairs with biases."""
 
 
-def some_logits(engine: NativeEngine) -> NDArray[np.float32]:
-    """The logits of a prompt in chunks, of single tokens, and of a few."""
+def some_logits(engine: NativeEngine, ends: tuple[int, ...] = (140, 141)) -> NDArray[np.float32]:
+    """The logits of a prompt in chunks with these ends: by default one chunk, and a token on its own."""
     sequence, parts, start = engine.new_sequence(), [], 0
-    for end in (60, 140, 141, 142, 145):
+    for end in ends:
         parts.append(engine.forward([Segment(sequence, IDS[start:end], range(end - start))]))
         start = end
     return np.concatenate(parts)
@@ -47,14 +47,17 @@ def some_logits(engine: NativeEngine) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("name", SPLIT)
 def test_every_split_computes_the_same(family_file: FamilyFile, name: str) -> None:
-    path = family_file(name)
+    path, blocks = family_file(name), 2 * SPLIT[name] + 1
     with on(path, 0) as engine:
-        wanted = some_logits(engine)
-    for layers in range(1, SPLIT[name] + 2):
+        wanted, in_parts = some_logits(engine), some_logits(engine, (60, 140, 143))
+    for layers in range(1, SPLIT[name] + 1):
         with on(path, layers) as engine:
-            blocks = 2 * layers if layers <= SPLIT[name] else 2 * SPLIT[name] + 1
-            assert [device["blocks"] for device in engine.devices] == [2 * SPLIT[name] + 1 - blocks, blocks]
+            assert [device["blocks"] for device in engine.devices] == [blocks - 2 * layers, 2 * layers]
             assert divergence(wanted, some_logits(engine)) < 1e-9
+    with on(path, "all") as engine:
+        assert [device["blocks"] for device in engine.devices] == [0, blocks]
+        assert divergence(wanted, some_logits(engine)) < 1e-9
+        assert divergence(in_parts, some_logits(engine, (60, 140, 143))) < 1e-9
 
 
 @pytest.mark.parametrize("name", WHOLE)
