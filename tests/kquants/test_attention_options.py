@@ -56,7 +56,8 @@ class Case:
     def alone(self, t: int) -> Array:
         """The result of row t in a batch of its own."""
         rows = Rows(self.pages, self.tables[t : t + 1], self.visible[t : t + 1], self.first[t : t + 1])
-        return AttentionOps(self.shape, rows, self.q[t : t + 1], self.options).run(threads=1)[0]
+        result: Array = AttentionOps(self.shape, rows, self.q[t : t + 1], self.options).run(threads=1)[0]
+        return result
 
     def exact(self, t: int) -> NDArray[np.float64]:
         (k, v), begin = self.cells[t], self.options.first_seen(self.first[t], self.visible[t])
