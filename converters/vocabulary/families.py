@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Family(NamedTuple):
+class VocabularyRules(NamedTuple):
     """The special rules of one family.
 
     `pre`: names of pre-tokenizers to prefer over others with the same rules. `roles`: texts of the tokens that get a
@@ -25,45 +25,45 @@ class Family(NamedTuple):
 
 
 _GLM_END = "<|endoftext|>"
-_GEMMA4 = Family(
+_GEMMA4 = VocabularyRules(
     rendered=frozenset(
         ["<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>']
     ),
     gemma4=True,
 )
-_GRANITE = Family(("refact", "dbrx"), prefix_key=True)
-_COHERE, _OLMO2 = Family(("command-r",)), Family(("dbrx",))
+_GRANITE = VocabularyRules(("refact", "dbrx"), prefix_key=True)
+_COHERE, _OLMO2 = VocabularyRules(("command-r",)), VocabularyRules(("dbrx",))
 
 _FAMILIES = {
     "cohere": _COHERE,
     "cohere2": _COHERE,
-    "ernie4_5": Family(prefix_key=True),
-    "exaone4": Family(("exaone4",)),
-    "gemma": Family(roles={"eot": "<end_of_turn>"}),
-    "gemma2": Family(),
-    "gemma3": Family(),
-    "gemma3n": Family(),
+    "ernie4_5": VocabularyRules(prefix_key=True),
+    "exaone4": VocabularyRules(("exaone4",)),
+    "gemma": VocabularyRules(roles={"eot": "<end_of_turn>"}),
+    "gemma2": VocabularyRules(),
+    "gemma3": VocabularyRules(),
+    "gemma3n": VocabularyRules(),
     "gemma4": _GEMMA4,
     "gemma4_unified": _GEMMA4,
-    "glm4": Family(("glm4",), {"eos": _GLM_END, "eot": "<|user|>", "unk": _GLM_END, "bos": _GLM_END}),
-    "gpt_oss": Family(),
+    "glm4": VocabularyRules(("glm4",), {"eos": _GLM_END, "eot": "<|user|>", "unk": _GLM_END, "bos": _GLM_END}),
+    "gpt_oss": VocabularyRules(),
     "granite": _GRANITE,
-    "hunyuan_v1_dense": Family(("hunyuan-dense",)),
-    "llama4": Family(("llama4",), prefix_key=True),
-    "muse_glimmer": Family(roles={"eot": "<|eot|>"}),
-    "olmo": Family(("olmo",)),
+    "hunyuan_v1_dense": VocabularyRules(("hunyuan-dense",)),
+    "llama4": VocabularyRules(("llama4",), prefix_key=True),
+    "muse_glimmer": VocabularyRules(roles={"eot": "<|eot|>"}),
+    "olmo": VocabularyRules(("olmo",)),
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,
-    "phi3": Family(("dbrx",)),
-    "seed_oss": Family(),
-    "smollm3": Family(("smaug-bpe",), prefix_key=True),
-    "stablelm": Family(("stablelm2",)),
-    "starcoder2": Family(("starcoder",)),
+    "phi3": VocabularyRules(("dbrx",)),
+    "seed_oss": VocabularyRules(),
+    "smollm3": VocabularyRules(("smaug-bpe",), prefix_key=True),
+    "stablelm": VocabularyRules(("stablelm2",)),
+    "starcoder2": VocabularyRules(("starcoder",)),
 }
-_PLAIN, _OTHER = Family(), Family(prefix_key=True)
+_PLAIN, _OTHER = VocabularyRules(), VocabularyRules(prefix_key=True)
 
 
-def family(config: Mapping[str, Any]) -> Family:
-    """The family of a config.json. One that is not listed here, and no Qwen, has the rules of Llama."""
+def rules_of(config: Mapping[str, Any]) -> VocabularyRules:
+    """The rules of a config.json's family. A family that is not listed here has those of Llama, unless it is a Qwen."""
     kind = str(config.get("model_type")).removesuffix("_text")
     return _FAMILIES.get(kind, _PLAIN if kind.startswith("qwen") else _OTHER)
