@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from platformdirs import user_cache_path
 from edgellm.engine.threadpool import ThreadPool
 from support import SHARED, TESTS, workers
 from support.chat_fakes import FakeModel
+from support.family_file import DescribeFamily, describe_family
 from support.headless_chat import HeadlessFrontend, MakeFrontend
 from support.make_gguf import Spec, write_model
 from support.model_file import FamilyFile, ModelFile
@@ -86,6 +88,12 @@ def family_file(tmp_path_factory: pytest.TempPathFactory) -> FamilyFile:
         return written[name]
 
     return get
+
+
+@pytest.fixture
+def described_family(tmp_path: Path) -> DescribeFamily:
+    """`described_family("phi3", keys, tensors)`: the description of a file as `support.family_file` writes it."""
+    return partial(describe_family, tmp_path / "m.gguf")
 
 
 @pytest.fixture(scope="session")

@@ -18,12 +18,8 @@ _DERIVED = (
 )
 _ROPE = "rope.freqs"
 
-_MEDIA = (
-    "vision_tower|vision_model|vision_encoder|vision_adapter|vision_projection|vision_language_adapter|visual|"
-    "audio_tower|audio_model|embed_vision|embed_audio|multi_modal_projector|mm_projector|patch_merger|image_newline"
-)
 _UNNEEDED = {
-    "images and sound": rf"^(model\.)?({_MEDIA})\b",
+    "images and sound": r"^(model\.)?(\w*(vision|visual|audio|image)\w*|multi_modal_\w+|mm_\w+|patch_merger)\.",
     "scales of a KV cache in FP8": r"(\b([qkv]|kv|prob)_scale|self_attn\.[kv]_proj\.output_scale)$",
     "scales of activations": r"\b(input|activation)_scale(_ub)?$",
     "a head that rates texts": r"^(v_head|value_head|score|reward_head)\.",

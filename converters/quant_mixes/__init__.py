@@ -2,6 +2,8 @@
 
 mixes.py      the values of `--type`: one type for most tensors, and exceptions by role and layer
 assign.py     the type of each tensor of one model
+structure.py  what the mixes ask of a model: layers, heads, tied embeddings
+unquantized.py  the tensors that no mix quantizes
 overrides.py  `--tensor-type`: types given by the user
 """
 

@@ -13,7 +13,7 @@ from edgellm.gguf.filetypes import FILE_TYPES
 
 @dataclass(frozen=True)
 class LayerPosition:
-    """The position of a matrix: layer `index` of `count`, with `group` query heads per key-value head."""
+    """The position of a matrix among those of its role: `index` of `count`, with `group` heads per key-value head."""
 
     index: int
     count: int
@@ -39,7 +39,8 @@ TypesByRole: TypeAlias = dict[str, str | LayerSplit]
 class QuantMix:
     """`type` is the type of a matrix unless `by_role` names its role, such as "attn_v" for "blk.0.attn_v.weight".
 
-    The role "output" also means token_embd.weight in a model without output.weight. `about` is a line of help.
+    The role "attn_v" also means attn_qkv, and "output" the embeddings in a model without output.weight. `about` is a
+    line of help.
     """
 
     name: str

@@ -33,7 +33,7 @@ from converters.tensors import Metadata, MetadataValue
 from converters.vocabulary.byte_level import byte_level, is_byte_level
 from converters.vocabulary.character_bpe import character_bpe, is_character_bpe
 from converters.vocabulary.eog import eog_token_ids
-from converters.vocabulary.families import VocabularyRules, rules_of
+from converters.vocabulary.families import TokenizerFamily, tokenizer_family
 from converters.vocabulary.files import CheckpointFiles, JsonObject, display_path, read
 from converters.vocabulary.metaspace import metaspace, space_prefix
 from converters.vocabulary.model_proto import ModelProto, parse
@@ -58,7 +58,7 @@ def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
     """
     tokenizer, settings = read(checkpoint, "tokenizer.json"), read(checkpoint, "tokenizer_config.json")
     model = _model(checkpoint, tokenizer)
-    rules = rules_of(checkpoint.config)
+    rules = tokenizer_family(checkpoint.config)
     prefix, tokens = _tokens(checkpoint, model, tokenizer, settings, vocab_size, rules)
     pre = tokens.get("tokenizer.ggml.pre")
     warn_unrepresentable(display_path(checkpoint), tokenizer, settings, model, pre and pre.value)
@@ -105,7 +105,7 @@ def _tokens(
     tokenizer: JsonObject | None,
     settings: JsonObject | None,
     size: int | None,
-    rules: VocabularyRules,
+    rules: TokenizerFamily,
 ) -> tuple[bool | None, dict[str, MetadataValue]]:
     """Whether a space is put before a text (None for BPE by merges, which has none), and the metadata of the tokens."""
     if model is not None:

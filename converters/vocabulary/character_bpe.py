@@ -6,7 +6,7 @@ Its merges are kept as they are: "gemma4" as `tokenizer.ggml.model`, or as the p
 from converters.checkpoint.files import without_nulls
 from converters.tensors import MetadataValue
 from converters.vocabulary.added import Added, AddedTokens, merges, model_tokens
-from converters.vocabulary.families import VocabularyRules
+from converters.vocabulary.families import TokenizerFamily
 from converters.vocabulary.files import JsonObject
 from converters.vocabulary.metaspace import REPLACE
 from converters.vocabulary.pretokenizer import steps
@@ -28,7 +28,7 @@ def is_character_bpe(tokenizer: JsonObject) -> bool:
 
 
 def character_bpe(
-    tokenizer: JsonObject, settings: list[JsonObject], size: int | None, rules: VocabularyRules
+    tokenizer: JsonObject, settings: list[JsonObject], size: int | None, rules: TokenizerFamily
 ) -> dict[str, MetadataValue]:
     """Tokens, types and merges as metadata; `settings` are the files that complete tokenizer.json."""
     model = tokenizer.child("model") or tokenizer.fail("model", "is missing")
@@ -54,7 +54,7 @@ def _matches(token: Added, ids: dict[str, int]) -> bool:
     return token.special or SPACE not in token.text or token.text not in ids
 
 
-def _added(token: Added, rules: VocabularyRules) -> VocabToken:
+def _added(token: Added, rules: TokenizerFamily) -> VocabToken:
     if token.text in rules.rendered:
         return VocabToken(token.text, USER_DEFINED, ADDED_SCORE)
     return added_token(token.text, token.special)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class VocabularyRules(NamedTuple):
+class TokenizerFamily(NamedTuple):
     """The special rules of one family.
 
     `pre`: names of pre-tokenizers to prefer over others with the same rules. `roles`: texts of the tokens that get a
@@ -25,45 +25,45 @@ class VocabularyRules(NamedTuple):
 
 
 _GLM_END = "<|endoftext|>"
-_GEMMA4 = VocabularyRules(
+_GEMMA4 = TokenizerFamily(
     rendered=frozenset(
         ["<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>']
     ),
     gemma4=True,
 )
-_GRANITE = VocabularyRules(("refact", "dbrx"), prefix_key=True)
-_COHERE, _OLMO2 = VocabularyRules(("command-r",)), VocabularyRules(("dbrx",))
+_GRANITE = TokenizerFamily(("refact", "dbrx"), prefix_key=True)
+_COHERE, _OLMO2 = TokenizerFamily(("command-r",)), TokenizerFamily(("dbrx",))
 
 _FAMILIES = {
     "cohere": _COHERE,
     "cohere2": _COHERE,
-    "ernie4_5": VocabularyRules(prefix_key=True),
-    "exaone4": VocabularyRules(("exaone4",)),
-    "gemma": VocabularyRules(roles={"eot": "<end_of_turn>"}),
-    "gemma2": VocabularyRules(),
-    "gemma3": VocabularyRules(),
-    "gemma3n": VocabularyRules(),
+    "ernie4_5": TokenizerFamily(prefix_key=True),
+    "exaone4": TokenizerFamily(("exaone4",)),
+    "gemma": TokenizerFamily(roles={"eot": "<end_of_turn>"}),
+    "gemma2": TokenizerFamily(),
+    "gemma3": TokenizerFamily(),
+    "gemma3n": TokenizerFamily(),
     "gemma4": _GEMMA4,
     "gemma4_unified": _GEMMA4,
-    "glm4": VocabularyRules(("glm4",), {"eos": _GLM_END, "eot": "<|user|>", "unk": _GLM_END, "bos": _GLM_END}),
-    "gpt_oss": VocabularyRules(),
+    "glm4": TokenizerFamily(("glm4",), {"eos": _GLM_END, "eot": "<|user|>", "unk": _GLM_END, "bos": _GLM_END}),
+    "gpt_oss": TokenizerFamily(),
     "granite": _GRANITE,
-    "hunyuan_v1_dense": VocabularyRules(("hunyuan-dense",)),
-    "llama4": VocabularyRules(("llama4",), prefix_key=True),
-    "muse_glimmer": VocabularyRules(roles={"eot": "<|eot|>"}),
-    "olmo": VocabularyRules(("olmo",)),
+    "hunyuan_v1_dense": TokenizerFamily(("hunyuan-dense",)),
+    "llama4": TokenizerFamily(("llama4",), prefix_key=True),
+    "muse_glimmer": TokenizerFamily(roles={"eot": "<|eot|>"}),
+    "olmo": TokenizerFamily(("olmo",)),
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,
-    "phi3": VocabularyRules(("dbrx",)),
-    "seed_oss": VocabularyRules(),
-    "smollm3": VocabularyRules(("smaug-bpe",), prefix_key=True),
-    "stablelm": VocabularyRules(("stablelm2",)),
-    "starcoder2": VocabularyRules(("starcoder",)),
+    "phi3": TokenizerFamily(("dbrx",)),
+    "seed_oss": TokenizerFamily(),
+    "smollm3": TokenizerFamily(("smaug-bpe",), prefix_key=True),
+    "stablelm": TokenizerFamily(("stablelm2",)),
+    "starcoder2": TokenizerFamily(("starcoder",)),
 }
-_PLAIN, _OTHER = VocabularyRules(), VocabularyRules(prefix_key=True)
+_PLAIN, _OTHER = TokenizerFamily(), TokenizerFamily(prefix_key=True)
 
 
-def rules_of(config: Mapping[str, Any]) -> VocabularyRules:
-    """The rules of a config.json's family. A family that is not listed here has those of Llama, unless it is a Qwen."""
+def tokenizer_family(config: Mapping[str, Any]) -> TokenizerFamily:
+    """The family of a config.json. One that is not listed here, and no Qwen, has the rules of Llama."""
     kind = str(config.get("model_type")).removesuffix("_text")
     return _FAMILIES.get(kind, _PLAIN if kind.startswith("qwen") else _OTHER)

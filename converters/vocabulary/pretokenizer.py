@@ -11,7 +11,8 @@ from typing import NoReturn
 from converters.vocabulary.files import JsonObject
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
-from edgellm.text.pretokenizers import GPT2, PRE_TOKENIZERS
+from edgellm.text.pretokenizers import PRE_TOKENIZERS
+from edgellm.text.word_patterns import GPT2
 
 _ALL = r"|\s+(?!\S)|\s+"
 

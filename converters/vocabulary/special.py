@@ -6,7 +6,7 @@ from typing import Any
 
 from converters.tensors import MetadataValue
 from converters.vocabulary.added import ROLES, content
-from converters.vocabulary.families import rules_of
+from converters.vocabulary.families import tokenizer_family
 from converters.vocabulary.files import JsonObject
 from converters.vocabulary.post_processor import added_around
 from edgellm.errors import EdgeLLMWarning, ModelFileError
@@ -46,7 +46,7 @@ def special_tokens(
     for role, i in _by_number(config, roles, folder):
         found.setdefault(role, i)
     if tokenizer:
-        texts = rules_of(config).roles
+        texts = tokenizer_family(config).roles
         found = _by_text(tokenizer, texts, list(texts)) | found
     made = {
         f"tokenizer.ggml.{_KEYS[role]}_token_id": MetadataValue("u32", i) for role, i in _in_range(found, size, folder)

@@ -259,8 +259,8 @@ class Layer:
     """x += s · post_norm(mixer(norm(x))), then x += s · post_norm(feed_forward(norm(x))), each if there is one.
 
     Norms belong to the mixer and the feed-forward, each of which may have none before or behind it; s is the model's
-    `residual_scale`. With `parallel`, both read the x from before the layer, and a feed-forward without a norm reads
-    what the mixer's norm gives. Then comes `per_layer_input`, and the whole x is multiplied by `output_scale`.
+    `residual_scale`. With `parallel` the feed-forward has no norm of its own: it reads what the mixer's norm gives, and
+    both results are added to x. Then comes `per_layer_input`, and the whole x is multiplied by `output_scale`.
 
     With `laurel` the feed-forward reads (x + laurel) / √2 for x, `altup` is around all of this.
     """

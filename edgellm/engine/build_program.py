@@ -80,7 +80,7 @@ class _ProgramBuilder:
         beside = layer.laurel.left if layer.laurel else None
         projections = [linear for linear in (block.q, block.k, block.v, block.gate, beside) if linear]
         ff = layer.feed_forward
-        if layer.parallel and ff and not ff.norm:
+        if layer.parallel and ff:
             projections += [linear for linear in (ff.gate, ff.up) if linear]
         q_outputs = self._ops.outputs
         self._per_layer.before_layer(layer)
@@ -124,7 +124,7 @@ class _ProgramBuilder:
         if block is None:
             return
         first = [linear for linear in (block.gate, block.up) if linear]
-        h = self._b.normed if layer.parallel and not block.norm else self._input(block.norm, first)
+        h = self._b.normed if layer.parallel else self._input(block.norm, first)
         self._activate(block, h)
         self._per_layer.after_layer(layer, index)
         if layer.output_scale != 1.0:

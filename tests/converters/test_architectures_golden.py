@@ -8,7 +8,9 @@ import pytest
 
 from converters import convert
 from support.archs import GREEDY
-from support.golden_cases import CASES, GOLDEN, facts
+from support.families import CASES as FAMILIES
+from support.families.files import convert_case
+from support.golden_cases import CASES, CONVERTED_FAMILIES, GOLDEN, REFUSED_FAMILIES, facts, without_tokenizer
 
 DIFFERENCES: dict[str, dict[str, Any]] = {
     # Mistral 7B v0.1 sees 4096 tokens of the 32768 that its config.json allows. llama.cpp's converter leaves that out,
@@ -42,3 +44,56 @@ def _compare(name: str, checkpoint: Path, folder: Path) -> None:
 
 def test_every_golden_file_is_compared() -> None:
     assert {path.stem for path in GOLDEN.glob("*.json")} - {GREEDY.stem} == CASES.keys()
+
+
+FAMILY_DIFFERENCES: dict[str, dict[str, Any]] = {
+    # Windows that llama.cpp's converter leaves out, and the layers that have them.
+    "mistral_window": {"llama.attention.sliding_window": ["UINT32", 32]},
+    "qwen2_window": {
+        "qwen2.attention.sliding_window": ["UINT32", 32],
+        "qwen2.attention.sliding_window_pattern": ["ARRAY/BOOL", [False, True, True]],
+    },
+    "qwen3_window": {
+        "qwen3.attention.sliding_window": ["UINT32", 32],
+        "qwen3.attention.sliding_window_pattern": ["ARRAY/BOOL", [False, True, True]],
+    },
+    "starcoder2": {"starcoder2.attention.sliding_window": ["UINT32", 40]},
+    # The factor of mscale and mscale_all_dim in YaRN, which llama.cpp's converter writes for no such architecture.
+    "llama_yarn": {"llama.rope.scaling.attn_factor": ["FLOAT32", pytest.approx(1.0539, abs=1e-4)]},
+}
+"""The keys of the families that we write and llama.cpp's converter does not. No others differ."""
+
+LEFT_OUT = {
+    "cohere2": {"cohere2.attention.layer_norm_rms_epsilon"},
+    "starcoder2": {"starcoder2.attention.layer_norm_rms_epsilon"},
+    "starcoder2_15b": {"starcoder2.attention.layer_norm_rms_epsilon"},
+}
+"""The keys that llama.cpp's converter writes and we do not: `rms_norm_eps` of a config.json whose norms are others."""
+
+ROUNDED = ("llama3", "exaone4_1b", "exaone4_32b")
+"""Cases with Llama 3's RoPE, whose factors torch computes in float32: their last bits depend on torch and the CPU."""
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in REFUSED_FAMILIES])
+def test_families_equal_llama_cpp(name: str, tmp_path: Path) -> None:
+    made = json.loads(json.dumps(without_tokenizer(facts(convert_case(tmp_path, name, "BF16")))))
+    golden = json.loads((CONVERTED_FAMILIES / f"{name}.json").read_text(encoding="utf-8"))
+    added = {key: made["metadata"].pop(key) for key in made["metadata"].keys() - golden["metadata"].keys()}
+    left_out = golden["metadata"].keys() - made["metadata"].keys()
+    assert added == FAMILY_DIFFERENCES.get(name, {})
+    assert left_out == LEFT_OUT.get(name, set())
+    assert list(made["metadata"].items()) == [(k, v) for k, v in golden["metadata"].items() if k not in left_out]
+    if name in ROUNDED:
+        assert made["tensors"]["rope_freqs.weight"][:2] == golden["tensors"]["rope_freqs.weight"][:2]
+        made["tensors"]["rope_freqs.weight"] = golden["tensors"]["rope_freqs.weight"]
+    assert list(made["tensors"].items()) == list(golden["tensors"].items())
+
+
+def test_the_base_of_rope_is_scaled_by_alpha(tmp_path: Path) -> None:
+    """Hunyuan's: llama.cpp's converter asks for a published context length, so this value is worked out by hand."""
+    made = facts(convert_case(tmp_path, "hunyuan_alpha", "BF16"))["metadata"]
+    config = FAMILIES["hunyuan_alpha"].config
+    dims, alpha = config["head_dim"], config["rope_scaling"]["alpha"]
+    assert made["hunyuan-dense.rope.freq_base"][1] == pytest.approx(config["rope_theta"] * alpha ** (dims / (dims - 2)))
+    assert made["hunyuan-dense.rope.scaling.type"] == ["STRING", "none"]
+    assert made["hunyuan-dense.context_length"][1] == config["max_position_embeddings"]

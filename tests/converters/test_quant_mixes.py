@@ -166,10 +166,50 @@ def test_all_types_that_come_out_are_among_those_that_a_tensor_can_be_given() ->
 def test_what_the_rules_do_not_cover_is_refused() -> None:
     with pytest.raises(OptionError, match='no "Q4_X"; choose one of: Q2_K'):
         planned(model(1), "Q4_X")
-    with pytest.raises(UnsupportedModelError, match="falcon"):
-        planned(model(1), "Q4_K_M", arch="falcon")
-    with pytest.raises(UnsupportedModelError, match=r"blk\.0\.ffn_down_exps"):
+    with pytest.raises(UnsupportedModelError, match=r"blk\.0\.ffn_down_exps.weight: models with experts"):
         planned(model(1) | {"blk.0.ffn_down_exps.weight": (8, 256, 256)}, "Q4_K_M")
+    with pytest.raises(UnsupportedModelError, match=r"blk\.0\.attn_k_b.weight: matrices of three dimensions"):
+        planned(model(1) | {"blk.0.attn_k_b.weight": (8, 256, 256)}, "Q4_K_M")
+
+
+def test_any_architecture_is_quantized() -> None:
+    shapes = model(2) | {"blk.0.ssm_conv1d.weight": (256, 4), "token_types.weight": (2, 256)}
+    found = planned(shapes, "Q4_K_M", arch="mamba-of-tomorrow")
+    assert found["blk.0.attn_q.weight"].type.name == "Q4_K"
+    assert found["blk.0.ssm_conv1d.weight"].type.name == found["token_types.weight"].type.name == "F32"
+
+
+@pytest.mark.parametrize(("mix", "kept"), [("Q4_K_M", "BF16"), ("F16", "F16"), ("BF16", "BF16")])
+def test_small_matrices_that_no_mix_quantizes_keep_their_type(mix: str, kept: str) -> None:
+    shapes = model(1) | {"per_layer_model_proj.weight": (64, 256), "altup_proj.weight": (3, 256, 256)}
+    shapes |= {"blk.0.laurel_l.weight": (64, 256), "blk.0.altup_predict_coef.weight": (16, 4)}
+    found = {name: planned(shapes, mix)[name].type.name for name in shapes}
+    names = ("per_layer_model_proj.weight", "altup_proj.weight", "blk.0.laurel_l.weight")
+    assert {found[name] for name in names} == {kept}
+    assert found["blk.0.altup_predict_coef.weight"] == "F32"
+
+
+def test_the_matrices_of_values_are_counted_where_layers_lack_them() -> None:
+    """In llama.cpp, 16 of 24 matrices make the first and last eighth two each, and every third between counts."""
+    shapes = {name: shape for name, shape in model(24).items() if not re.search(r"blk\.(\d*[258])\.attn_v", name)}
+    layers = [i for i in range(24) if f"blk.{i}.attn_v.weight" in shapes]
+    found = planned(shapes, "Q4_K_M")
+    count = len(layers)
+    more = [i for i in range(count) if i < count // 8 or i >= 7 * count // 8 or (i - count // 8) % 3 == 2]
+    assert layers_with(found, "attn_v", "Q6_K") == [layers[i] for i in more]
+
+
+def test_a_fused_matrix_of_q_k_and_v_has_the_type_of_values() -> None:
+    fused = {name.replace("attn_q", "attn_qkv"): shape for name, shape in model(16).items()}
+    shapes = {
+        name: (384, 256) if "attn_qkv" in name else shape
+        for name, shape in fused.items()
+        if "attn_k." not in name and "attn_v." not in name
+    }
+    plain = planned(model(16, kv=64), "Q4_K_M")
+    assert layers_with(planned(shapes, "Q4_K_M"), "attn_qkv", "Q6_K") == layers_with(plain, "attn_v", "Q6_K")
+    # 256 rows of q and 64 of k: four heads share one, so that Q2_K gives more bits.
+    assert layers_with(planned(shapes, "Q2_K"), "attn_qkv", "Q4_K") == list(range(16))
 
 
 @pytest.mark.parametrize("name", ["blk.99999999999999.attn_v.weight", "blk..attn_v.weight", "", "blk.-1.x", "ω.weight"])

@@ -92,6 +92,32 @@ def test_families_that_llama_cpp_knows_by_size(tmp_path: Path) -> None:
     assert folder.values(49152)["add_bos_token"] is True
 
 
+@pytest.mark.parametrize(
+    ("kind", "texts", "roles"),
+    [
+        ("glm4", ["<|endoftext|>", "<|user|>"], {"eos": 257, "eot": 258, "unknown": 257, "bos": 257}),
+        ("muse_glimmer", ["<|end_of_text|>", "<|eot|>"], {"eos": 257, "eot": 258}),
+        ("gemma", ["<eos>", "<end_of_turn>"], {"eos": 257, "eot": 258}),
+        ("gemma2", ["<eos>", "<end_of_turn>"], {"eos": 257}),
+    ],
+)
+def test_roles_that_llama_cpp_gives_to_the_tokens_of_a_family(
+    tmp_path: Path, kind: str, texts: list[str], roles: dict[str, int]
+) -> None:
+    tokenizer = bpe(["h e"], [added(257 + i, text) for i, text in enumerate(texts)])
+    named = {} if kind == "glm4" else {"eos_token": texts[0]}
+    folder = Folder(tmp_path, {"model_type": kind}, tokenizer__json=tokenizer, tokenizer_config__json=named)
+    assert ids_and_flags(folder.values()) == {f"{role}_token_id": i for role, i in roles.items()}
+
+
+def test_a_role_that_the_files_give_stays(tmp_path: Path) -> None:
+    tokenizer = bpe(["h e"], [added(257, "<|endoftext|>"), added(258, "<|user|>"), added(259, "[gMASK]")])
+    settings = {"eos_token": "<|user|>", "bos_token": "[gMASK]"}
+    folder = Folder(tmp_path, {"model_type": "glm4"}, tokenizer__json=tokenizer, tokenizer_config__json=settings)
+    made = folder.values()
+    assert (made["bos_token_id"], made["eos_token_id"], made["unknown_token_id"]) == (259, 258, 257)
+
+
 TOKEN = st.sampled_from([*TEXTS, {"content": "<s>"}, {"content": 3}, "<none>", None, ""])
 AROUND = st.lists(st.sampled_from(TEXTS), max_size=1)
 SINGLE = st.tuples(AROUND, st.just(["A"]), AROUND)

@@ -1,13 +1,19 @@
 """Write tiny F32 GGUF files of any architecture that edgellm knows, to be described: their weights mean nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 
+from edgellm.arch import describe
 from edgellm.arch.architectures import ARCHITECTURES
+from edgellm.arch.description import Attention, Description, FeedForward
+from edgellm.gguf import GGUFFile
+
+DescribeFamily = Callable[..., Description]
+"""`described_family(architecture, keys, tensors)`: the description of a file as `write_family` makes it."""
 
 SIZES = {
     "vocab": 8,
@@ -38,6 +44,15 @@ KEYS: dict[str, Any] = {
     "attention.layer_norm_rms_epsilon": 1e-5,
 }
 """The keys of all files, without the architecture's prefix."""
+
+
+XIELU = {
+    "/xielu.alpha_p": [0.5, 100.0, 0.5, 0.5],
+    "/xielu.alpha_n": [0.25] * 4,
+    "/xielu.beta": [0.5] * 4,
+    "/xielu.eps": [-1e-6] * 4,
+}
+"""Keys of Apertus."""
 
 
 def write_family(
@@ -90,3 +105,30 @@ def _add_key(writer: gguf.GGUFWriter, key: str, value: Any) -> None:
         writer.add_string(key, value)
     elif value is not None:
         writer.add_array(key, value)
+
+
+def describe_family(path: Path, *arguments: Any) -> Description:
+    """The description of a file that is written to `path`; the arguments are those of `write_family`."""
+    return describe(GGUFFile.open(write_family(path, *arguments)))
+
+
+def mixers(model: Description) -> list[Attention]:
+    """The attention of each layer."""
+    return [layer.mixer for layer in model.layers if layer.mixer]
+
+
+def feed_forward(model: Description) -> FeedForward:
+    """The feed-forward of the first layer."""
+    found = model.layers[0].feed_forward
+    assert found
+    return found
+
+
+def windows(model: Description) -> list[int | None]:
+    """The window of each layer."""
+    return [mixer.window for mixer in mixers(model)]
+
+
+def with_rope(model: Description) -> list[bool]:
+    """Whether each layer has RoPE."""
+    return [mixer.rope is not None for mixer in mixers(model)]

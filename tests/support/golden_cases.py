@@ -14,6 +14,10 @@ from safetensors.numpy import load_file, save_file
 from support.make_checkpoint import write_checkpoint
 
 GOLDEN = Path(__file__).parent / "golden"
+CONVERTED_FAMILIES = GOLDEN / "converted_families"
+
+REFUSED_FAMILIES = ("hunyuan_alpha",)
+"""The cases of `support.families` that llama.cpp's converter refuses: it asks for a published context length."""
 
 _CARD = """---
 license: apache-2.0
@@ -177,6 +181,12 @@ def facts(path: Path) -> dict[str, Any]:
             for tensor in reader.tensors
         },
     }
+
+
+def without_tokenizer(made: dict[str, Any]) -> dict[str, Any]:
+    """The facts without keys of the tokenizer."""
+    metadata = {key: value for key, value in made["metadata"].items() if not key.startswith("tokenizer.")}
+    return made | {"metadata": metadata}
 
 
 def digest(data: bytes) -> str:

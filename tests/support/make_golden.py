@@ -1,4 +1,4 @@
-"""Write down what llama.cpp's own converter makes of the checkpoints of golden_cases.py.
+"""Write down what llama.cpp's own converter makes of the checkpoints of golden_cases.py and of the families.
 
     python -m support.make_golden LLAMA_CPP [SHARED]
 
@@ -19,24 +19,75 @@ sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]) / "gguf-py")]
 import gguf  # noqa: E402
 import torch  # noqa: E402
 
-from support.golden_cases import CASES, GOLDEN, Case, facts  # noqa: E402
+from support import families  # noqa: E402
+from support.families.checkpoint import write_family_checkpoint  # noqa: E402
+from support.families.references import load_reference  # noqa: E402
+from support.golden_cases import (  # noqa: E402
+    CASES,
+    CONVERTED_FAMILIES,
+    GOLDEN,
+    REFUSED_FAMILIES,
+    Case,
+    facts,
+    without_tokenizer,
+)
 
 
-def convert(case: Case, source: Path, target: Path) -> None:
-    """Convert as the command does, but for the pre-tokenizer's name: it refuses hashes of unpublished models."""
+def converter_of(source: Path, pre: str) -> Any:
+    """The converter's class for a checkpoint. It refuses the hashes of unpublished tokenizers, so `pre` is given."""
     from conversion import get_model_class
     from conversion.base import ModelBase, ModelType, TextModel, get_model_architecture
 
-    kind: Any = {"f32": 0, "f16": 1, "bf16": 32}[case.outtype]
-    TextModel.get_vocab_base_pre = lambda self, tokenizer: case.pre
+    TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     hparams = ModelBase.load_hparams(source, False)
-    architecture = get_model_architecture(hparams, ModelType.TEXT)
-    get_model_class(architecture)(source, gguf.LlamaFileType(kind), target).write()
+    return get_model_class(get_model_architecture(hparams, ModelType.TEXT))
+
+
+def convert(case: Case, source: Path, target: Path) -> None:
+    """Convert as the command does, but for the pre-tokenizer's name."""
+    kind: Any = {"f32": 0, "f16": 1, "bf16": 32}[case.outtype]
+    converter_of(source, case.pre)(source, gguf.LlamaFileType(kind), target).write()
+
+
+def convert_family(source: Path, target: Path) -> None:
+    """Convert to BF16, with the tokenizer of the checkpoint in place of the family's."""
+    converter = converter_of(source, "qwen2")
+
+    class OfFamily(converter):  # type: ignore[misc]
+        model_arch = converter.model_arch
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            # The converter asks for this key of Gemma 4, which configurations of newer models do not have.
+            self.hparams.setdefault("moe_intermediate_size", None)
+
+        def set_vocab(self) -> None:
+            self._set_vocab_gpt2()
+
+        def modify_tensors(self, tensor: Any, name: str, layer: int | None) -> Any:
+            # The converter returns the stacked norms of StableLM from a generator, where they are lost.
+            yield from (yield from super().modify_tensors(tensor, name, layer)) or ()
+
+    OfFamily(source, gguf.LlamaFileType(32), target).write()
+
+
+def convert_families() -> None:
+    """Convert the checkpoints of all families."""
+    CONVERTED_FAMILIES.mkdir(exist_ok=True)
+    for name, case in families.CASES.items():
+        if name in REFUSED_FAMILIES:
+            continue
+        with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+            source = write_family_checkpoint(Path(folder) / "model", case, load_reference(name).tensors)
+            convert_family(source, Path(folder) / "out.gguf")
+            made = without_tokenizer(facts(Path(folder) / "out.gguf"))
+            (CONVERTED_FAMILIES / f"{name}.json").write_text(_lines(made), encoding="utf-8")
 
 
 def main() -> None:
     """Convert all cases."""
     logging.disable(logging.WARNING)
+    convert_families()
     for name, case in CASES.items():
         if case.options is None and len(sys.argv) < 3:
             continue

@@ -8,10 +8,12 @@ _PUBLISHED = 4096
 
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
-    """Add the window unless it has no effect, or is the published one; 0 stands for none."""
+    """Add the window unless it is the one that readers assume; 0 stands for none, or one as long as the context."""
+    context = model.sizes.context_length
     window = model.config.integer("sliding_window") if "sliding_window" in model.config else 0
-    if model.sizes.context_length > (window or _PUBLISHED) and window != _PUBLISHED:
-        keys.integer("attention.sliding_window", window)
+    effective, assumed = (n if n < context else 0 for n in (window, _PUBLISHED))
+    if effective != assumed:
+        keys.integer("attention.sliding_window", effective)
 
 
 FAMILY = Family(write=_write)

@@ -112,8 +112,8 @@ FACTS = ArchitectureFacts(
     weightless_v_norm=True,
     attention=attention,
     settings=model_settings,
-    checkpoints=(
-        CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True),
-        CheckpointClass(name="Gemma4ForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
+    checkpoints=tuple(
+        CheckpointClass(name=f"Gemma4{kind}", defaults=_DEFAULTS, dual_rope=True)
+        for kind in ("ForCausalLM", "ForConditionalGeneration", "UnifiedForConditionalGeneration")
     ),
 )

@@ -1,0 +1,88 @@
+"""What the quantization mixes ask of a model, from the names and shapes of its tensors."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from converters.quant_mixes.mixes import LayerPosition, QuantMix
+from converters.quant_mixes.unquantized import is_quantized
+from converters.tensors import Source
+
+_LAYER = re.compile(r"blk\.([0-9]{1,6})\.")
+_VALUES = ("attn_v", "attn_qkv", "attn_kv_b")
+"""The roles that the mixes call "attn_v": matrices of values, alone or with others."""
+_EMBEDDINGS = ("token_embd.weight", "per_layer_token_embd.weight")
+_70B = ("llama", "qwen2", "deci", "olmo")
+
+
+@dataclass(frozen=True)
+class ModelStructure:
+    """Facts about a model that the rules use: layers, query heads per key-value head, tied embeddings.
+
+    `values` numbers the matrices of values, which not all layers have. `small_attn_v` is True for models that llama.cpp
+    calls 70B: their attn_v is so small that more bits cost little.
+    """
+
+    layers: int
+    group: int
+    tied: bool
+    values: Mapping[str, int]
+    small_attn_v: bool
+
+    @classmethod
+    def of(cls, sources: Iterable[Source], architecture: str) -> Self:
+        """Derive the facts from names and shapes; 0 layers and 0 heads if tensors are missing."""
+        by_name = {source.name: source for source in sources}
+        layers = 1 + max((_layer_of(name) for name in by_name), default=-1)
+        values = [name for name, source in by_name.items() if is_quantized(source) and _role_of(name) == "attn_v"]
+        queries, keys = _projections(by_name)
+        # llama.cpp goes by the layers (load_arch_hparams); a llama of 80 without groups is its 65B.
+        is_70b = layers == 80 and architecture in _70B and (architecture != "llama" or queries != keys)
+        return cls(
+            layers=layers,
+            group=queries // max(keys, 1),
+            tied="output.weight" not in by_name,
+            values={name: i for i, name in enumerate(sorted(values, key=lambda name: (_layer_of(name), name)))},
+            small_attn_v=is_70b,
+        )
+
+    def type_by_mix(self, name: str, mix: QuantMix) -> str:
+        """The type of a matrix, without regard to the length of its rows."""
+        role = _role_of(name)
+        if name == "output.weight" or (self.tied and name in _EMBEDDINGS):
+            role = "output"
+        place = LayerPosition(self.values.get(name, _layer_of(name)), self._count(role), self.group)
+        chosen = mix.type_of(role, place)
+        if role == "attn_v" and self.small_attn_v and chosen in ("Q3_K", "Q4_K"):
+            return "Q5_K"
+        return chosen
+
+    def _count(self, role: str) -> int:
+        return len(self.values) if role == "attn_v" else self.layers
+
+
+def _projections(tensors: Mapping[str, Source]) -> tuple[int, int]:
+    """Rows of the projections of q and of k in the first layer; those of a fused matrix follow from attn_output."""
+
+    def rows(stem: str) -> int:
+        found = tensors.get(f"blk.0.{stem}.weight")
+        return found.row_count if found else 0
+
+    output = tensors.get("blk.0.attn_output.weight")
+    queries = rows("attn_q") or (output.columns if output else 0)
+    return queries, rows("attn_k") or max(0, rows("attn_qkv") - queries) // 2
+
+
+def _layer_of(name: str) -> int:
+    """The layer number of a tensor, -1 for one outside the layers."""
+    found = _LAYER.match(name)
+    return int(found[1]) if found else -1
+
+
+def _role_of(name: str) -> str:
+    """The role of a matrix in its layer; an empty one outside the layers."""
+    if _layer_of(name) < 0:
+        return ""
+    stem = name.removesuffix(".weight").split(".")[-1]
+    return "attn_v" if stem in _VALUES else stem

@@ -1,0 +1,128 @@
+"""The types of the tensors of every architecture that edgellm runs are those that llama.cpp's quantizer gives them."""
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+from converters.gguf_source import gguf_sources
+from converters.quant_mixes import QUANT_MIXES, assign_types
+from edgellm.arch.architectures import ARCHITECTURES
+from edgellm.gguf import GGUFFile
+from support.quantizer import Job, llama_cpp_quantize
+
+pytestmark = pytest.mark.slow
+
+LAYERS, WIDTH, FFN, ROWS = 9, 256, 512, 2
+SIZES = {"width": WIDTH, "ffn": FFN, "attention_width": WIDTH, "per_layer_width": 32, "per_layer_total": 32 * LAYERS}
+"""Sizes that are the columns of matrices; others are rows, on which no type depends."""
+MIXES = ("Q2_K", "Q3_K_M", "Q4_K_M", "Q8_0", "F16")
+
+KEYS: dict[str, Any] = {
+    "block_count": LAYERS,
+    "context_length": 64,
+    "embedding_length": WIDTH,
+    "feed_forward_length": FFN,
+    "attention.head_count": 8,
+    "attention.head_count_kv": 2,
+    "attention.key_length": 32,
+    "attention.value_length": 32,
+    "attention.key_length_swa": 32,
+    "attention.value_length_swa": 32,
+    "attention.layer_norm_rms_epsilon": 1e-5,
+    "attention.layer_norm_epsilon": 1e-5,
+    "attention.sliding_window": 16,
+    "attention.sliding_window_pattern": [i % 4 < 3 for i in range(LAYERS)],
+    "attention.shared_kv_layers": 3,
+    "embedding_length_per_layer_input": 32,
+    "logit_scale": 0.5,
+    "final_logit_softcapping": 30.0,
+    "attn_logit_softcapping": 50.0,
+    "rope.dimension_count": 32,
+    "rope.dimension_count_swa": 32,
+    "rope.dimension_sections": [4, 6, 6, 0],
+    "rope.freq_base_swa": 10000.0,
+    "use_parallel_residual": False,
+    "n_deepstack_layers": 0,
+    "vocab_size": ROWS,
+    "activation_sparsity_scale": [0.0] * LAYERS,
+    "altup.active_idx": 0,
+    "altup.num_inputs": 4,
+}
+"""The keys of all files, without the prefix of the architecture; each architecture reads some of them."""
+
+
+def tensors(architecture: str, tied: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of a model's tensors. As in Gemma 4, every fourth layer has no matrix of values if it may."""
+    facts = ARCHITECTURES[architecture]
+    yield "token_embd.weight", (ROWS, WIDTH)
+    yield "output_norm.weight", (WIDTH,)
+    if not tied:
+        yield "output.weight", (ROWS, WIDTH)
+    for tensor in facts.model_tensors:
+        yield f"{tensor.gguf}.weight", shape_of(tensor.shape)
+    for layer in range(LAYERS):
+        for tensor in facts.block_tensors:
+            if not (tensor.gguf == "attn_v" and tensor.optional and layer % 4 == 3):
+                yield f"blk.{layer}.{tensor.gguf}.weight", shape_of(tensor.shape)
+
+
+def shape_of(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape with few rows, but for the projections of q, k and v, whose rows tell how many heads there are."""
+    *rows, columns = sizes
+    if len(sizes) == 3:
+        return (3, ROWS, WIDTH)
+    columns = columns if isinstance(columns, int) else SIZES.get(columns, 32)
+    heads = {"q_width": 256, "k_width": 64, "v_width": 64, "qkv_width": 384}
+    return (*(row if isinstance(row, int) else heads.get(row, ROWS) for row in rows), columns)
+
+
+def write(path: Path, architecture: str, tied: bool) -> Path:
+    writer = gguf.GGUFWriter(path, architecture)
+    for name, value in KEYS.items():
+        key = f"{architecture}.{name}"
+        if isinstance(value, list):
+            writer.add_array(key, value)
+        elif isinstance(value, bool):
+            writer.add_bool(key, value)
+        else:
+            (writer.add_uint32 if isinstance(value, int) else writer.add_float32)(key, value)
+    for name in ("alpha_n", "alpha_p", "beta", "eps"):
+        writer.add_array(f"xielu.{name}", [0.5] * LAYERS)
+    for name, shape in tensors(architecture, tied):
+        is_plain = len(shape) == 1 or name.endswith(("norm.weight", "_coef.weight"))
+        writer.add_tensor(name, np.zeros(shape, np.float32 if is_plain else np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def quantized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Path, Job, str]]]:
+    """For each architecture the source, the job that llama.cpp has done, and the mix."""
+    folder, jobs = tmp_path_factory.mktemp("families"), {}
+    for architecture, tied in product(ARCHITECTURES, (False, True)):
+        source = write(folder / f"{architecture}-{tied}.gguf", architecture, tied)
+        for mix in MIXES:
+            job = Job(str(source), str(source.with_suffix(f".{mix}")), QUANT_MIXES[mix].file_type)
+            jobs.setdefault(architecture, []).append((source, job, mix))
+    llama_cpp_quantize([job for each in jobs.values() for _, job, _ in each])
+    return jobs
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_types_are_those_that_llama_cpp_gives(
+    quantized: dict[str, list[tuple[Path, Job, str]]], architecture: str
+) -> None:
+    for source, job, mix in quantized[architecture]:
+        with GGUFFile.open(source) as file:
+            planned = assign_types(gguf_sources(file), mix, architecture)
+        with GGUFFile.open(Path(job.target)) as file:
+            theirs = {name: tensor.type.name for name, tensor in file.tensors.items()}
+        assert {tensor.source.name: tensor.type.name for tensor in planned} == theirs, job.target
