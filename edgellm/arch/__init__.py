@@ -6,6 +6,8 @@ tensor_names    names and shapes of the tensors of a layer, in GGUF files and in
 description     the result: sizes, RoPE and tensors of one model, layer by layer
 transformer     from a file and facts to a description
 layers          from the tensors of a layer to its description
+per_layer       what layers of Gemma 3n and 4 have besides; `per_layer_names` has the names of these tensors
+ollama_keys     metadata that another converter calls otherwise
 hyperparameters, rope, attention_settings   what these read of the metadata
 tensors         takes tensors by name and checks them
 """
@@ -15,6 +17,7 @@ from typing import NoReturn
 
 from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.description import Description
+from edgellm.arch.ollama_keys import with_llamacpp_keys
 from edgellm.arch.refuse import refuse
 from edgellm.arch.transformer import describe_transformer
 from edgellm.fmt import printable
@@ -32,7 +35,7 @@ def describe(file: GGUFFile) -> Description:
     facts = ARCHITECTURES.get(file.architecture)
     if facts is None:
         _refuse_architecture(file)
-    return describe_transformer(file, facts)
+    return describe_transformer(with_llamacpp_keys(file), facts)
 
 
 def _refuse_architecture(file: GGUFFile) -> NoReturn:
