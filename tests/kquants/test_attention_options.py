@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from kquants.kv_layout import PAGE
 from support.attention import TOLERANCE, AttentionOps, Options, seen_by, softmax_attention, some_cells
@@ -33,7 +34,8 @@ class Case:
 
     def __init__(self, shape: Shape, sequences: list[Sequence], options: Options, seed: int = 0) -> None:
         self.shape, self.options, rng = shape, options, np.random.default_rng(seed)
-        self.tables, self.visible, self.first, self.cells = [], [], [], []
+        self.visible, self.first = list[int](), list[int]()
+        self.tables, self.cells = list[list[int]](), list[tuple[Array, Array]]()
         counts = [-(-(s.visible + s.rows - 1) // PAGE) for s in sequences]
         self.pages, free = Pages(shape, sum(counts)), list(rng.permutation(sum(counts)))
         for s, count in zip(sequences, counts, strict=True):
@@ -54,9 +56,10 @@ class Case:
     def alone(self, t: int) -> Array:
         """The result of row t in a batch of its own."""
         rows = Rows(self.pages, self.tables[t : t + 1], self.visible[t : t + 1], self.first[t : t + 1])
-        return AttentionOps(self.shape, rows, self.q[t : t + 1], self.options).run(threads=1)[0]
+        result: Array = AttentionOps(self.shape, rows, self.q[t : t + 1], self.options).run(threads=1)[0]
+        return result
 
-    def exact(self, t: int) -> Array:
+    def exact(self, t: int) -> NDArray[np.float64]:
         (k, v), begin = self.cells[t], self.options.first_seen(self.first[t], self.visible[t])
         k, v = k[begin : self.visible[t]], v[begin : self.visible[t]]
         q, scale = seen_by(self.shape, self.q, self.options.scale)[t], float(F32(self.options.scale))
@@ -122,7 +125,7 @@ def test_the_weight_of_a_sink_by_hand() -> None:
     # Keys of zero have a score of 0: 3 of them and a sink of log 5 have weights of 1/8 and 5/8.
     shape = Shape(1, 1, 16, "f32")
     pages = Pages(shape, 1)
-    pages.put([0], np.zeros((3, 1, 16), F32), np.repeat(F32([[[8]], [[16]], [[24]]]), 16, axis=2))
+    pages.put([0], np.zeros((3, 1, 16), F32), np.repeat(np.array([[[8]], [[16]], [[24]]], F32), 16, axis=2))
     options = Options(sinks=np.log(5, dtype=F32).reshape(1))
     result = AttentionOps(shape, Rows(pages, [[0]], [3]), np.ones((1, 1, 16), F32), options).run()
     assert np.allclose(result, 6, rtol=1e-6)
