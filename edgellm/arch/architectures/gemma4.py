@@ -112,8 +112,14 @@ FACTS = ArchitectureFacts(
     weightless_v_norm=True,
     attention=attention,
     settings=model_settings,
-    checkpoints=tuple(
-        CheckpointClass(name=f"Gemma4{kind}", defaults=_DEFAULTS, dual_rope=True)
-        for kind in ("ForCausalLM", "ForConditionalGeneration", "UnifiedForConditionalGeneration")
+    checkpoints=(
+        CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(name="Gemma4ForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(
+            name="Gemma4UnifiedForConditionalGeneration",
+            defaults=_DEFAULTS
+            | {"max_position_embeddings": 262144, "sliding_window": 1024, "hidden_size_per_layer_input": None},
+            dual_rope=True,
+        ),
     ),
 )
