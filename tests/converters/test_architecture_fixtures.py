@@ -16,7 +16,7 @@ from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from support.archs import DENSE, ArchFixture
 
 NAMED_BY_FAMILY = {"exaone4": ("str", "exaone4")}
-"""tokenizer.ggml.pre where we name it by the family. All fixtures have one tokenizer, which was named gpt-2 for them."""
+"""tokenizer.ggml.pre where we name it by the family. The one tokenizer of all fixtures was named gpt-2 for them."""
 
 KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
 
