@@ -159,7 +159,7 @@ class PageTable:
         self.pool.drop(gone)
 
 
-class Checkpoint(NamedTuple):
+class SequenceCheckpoint(NamedTuple):
     """A length to which a sequence can go back: the page tables of KV groups with windows, by group, at that length."""
 
     length: int
@@ -182,7 +182,7 @@ class PagedSequence(protocol.Sequence):
         super().__init__()
         self._pools = pools
         self.tables = [PageTable(pool) for pool in pools]
-        self._checkpoints: list[Checkpoint] = []
+        self._checkpoints: list[SequenceCheckpoint] = []
 
     def reserve(self, n: int) -> None:
         """Have room for `n` more tokens in pages that no other sequence shares. Raises NoMemoryError."""
@@ -212,7 +212,7 @@ class PagedSequence(protocol.Sequence):
         tables = {group: table for group, table in enumerate(self.tables) if table.pool.window is not None}
         if not tables or not self.tokens or any(point.length == len(self) for point in self._checkpoints):
             return
-        point = Checkpoint(len(self), {group: table.fork(len(self)) for group, table in tables.items()})
+        point = SequenceCheckpoint(len(self), {group: table.fork(len(self)) for group, table in tables.items()})
         self._checkpoints.append(point)
         if len(self._checkpoints) > MAX_CHECKPOINTS:
             del self._checkpoints[_least_useful([point.length for point in self._checkpoints])]

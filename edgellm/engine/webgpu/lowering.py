@@ -17,9 +17,9 @@ from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUNorm, 
 from edgellm.engine.webgpu.commands import Buffer, Dispatch
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import KVBuffer
-from edgellm.engine.webgpu.matmul import LANES, MatmulLowering, Store
+from edgellm.engine.webgpu.matmul import LANES, Epilogue, MatmulLowering
 from edgellm.engine.webgpu.offloaded import OffloadedBlocks
-from edgellm.engine.webgpu.scratch import Activation, Scratch
+from edgellm.engine.webgpu.scratch import RowBuffer, Scratch
 from edgellm.engine.webgpu.shaders import ACTIVATIONS
 from edgellm.engine.webgpu.weights import Matrix
 
@@ -43,7 +43,7 @@ class BlockLowering:
         """x += output(attention(norm(x))), with keys and values in `kv`."""
         s, few, mixed = self._scratch, kind != "many", self._scratch.mixed[block.settings.attention_width]
         return [
-            *self._matmuls.linear(few, block.qkv, s.x, s.qkv, Store(block.qkv_bias), norm=block.norm),
+            *self._matmuls.linear(few, block.qkv, s.x, s.qkv, Epilogue(block.qkv_bias), norm=block.norm),
             *self._attention.dispatches(block, kv, kind == "single"),
             *self._add_to_x(few, block.output, mixed, block.output_bias, block.post_norm),
         ]
@@ -62,15 +62,15 @@ class BlockLowering:
     def output_head(self, block: GPUOutputHead, kind: BatchKind) -> list[Dispatch]:
         """The logits of the rows whose logits are wanted."""
         s, model = self._scratch, self._model
-        store = Store(block.bias, factor=model.logit_scale, soft_cap=model.logit_soft_cap or 0.0)
+        epilogue = Epilogue(block.bias, factor=model.logit_scale, soft_cap=model.logit_soft_cap or 0.0)
         few = kind != "many"
-        return self._matmuls.linear(few, block.output, s.x, s.logits, store, norm=block.norm, gathered=True)
+        return self._matmuls.linear(few, block.output, s.x, s.logits, epilogue, norm=block.norm, gathered=True)
 
-    def _gate_and_up(self, block: GPUFeedForward, few: bool, gate: Activation, up: Activation) -> list[Dispatch]:
+    def _gate_and_up(self, block: GPUFeedForward, few: bool, gate: RowBuffer, up: RowBuffer) -> list[Dispatch]:
         """gate = f(gate(norm(x))) · up(norm(x)), or f(up(norm(x))), in a dispatch for each operation."""
         s, x, norm, steps = self._scratch, self._scratch.x, block.norm, list[Dispatch]()
         for matrix, bias, y in zip(block.gate_up, block.gate_up_bias, (gate, up), strict=False):
-            steps += self._matmuls.linear(few, [matrix], x, y, Store(bias), norm=norm)
+            steps += self._matmuls.linear(few, [matrix], x, y, Epilogue(bias), norm=norm)
             if norm and not few:  # few rows are normed in each matvec, many rows once, before the first matmul
                 x, norm = s.normed, None
         vec4s, is_gated = gate.width // 4, len(block.gate_up) == 2
@@ -79,13 +79,13 @@ class BlockLowering:
         return [*steps, self._matmuls.dispatch("activation", constants, buffers, grid, files)]
 
     def _add_to_x(
-        self, few: bool, matrices: Sequence[Matrix], h: Activation, bias: Buffer | None, norm: GPUNorm | None
+        self, few: bool, matrices: Sequence[Matrix], h: RowBuffer, bias: Buffer | None, norm: GPUNorm | None
     ) -> list[Dispatch]:
         """x += residual_scale · norm(W h + b)."""
         s, factor = self._scratch, self._model.residual_scale
         if norm is None:
-            return self._matmuls.linear(few, matrices, h, s.x, Store(bias, added=True, factor=factor))
+            return self._matmuls.linear(few, matrices, h, s.x, Epilogue(bias, added=True, factor=factor))
         return [
-            *self._matmuls.linear(few, matrices, h, s.normed, Store(bias)),
+            *self._matmuls.linear(few, matrices, h, s.normed, Epilogue(bias)),
             self._matmuls.add_norm(s.normed, norm, factor),
         ]

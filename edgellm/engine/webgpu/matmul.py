@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from edgellm.arch.description import Activation as Function
+from edgellm.arch.description import Activation
 from edgellm.engine.webgpu.adapters import PACKED_DOT
 from edgellm.engine.webgpu.batch_layout import SIDE
 from edgellm.engine.webgpu.blocks import GPUNorm
 from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
 from edgellm.engine.webgpu.context import GPUContext
-from edgellm.engine.webgpu.scratch import Activation, Scratch
+from edgellm.engine.webgpu.scratch import RowBuffer, Scratch
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, Constant, shader
 from edgellm.engine.webgpu.weights import MatmulRun, Matrix, MatrixSlice, matmul_runs
 from kquants import QUANTIZED_FORMATS
@@ -26,7 +26,7 @@ _BUSY_WORKGROUPS, _MAX_TILES = 1024, 8
 
 
 @dataclass(frozen=True)
-class Store:
+class Epilogue:
     """What becomes of W x: y = cap(factor · (W x + bias)), or with `added` y += that.
 
     `soft_cap` c of 0 is none, otherwise cap(v) = c · tanh(v / c).
@@ -44,7 +44,7 @@ class Store:
         return flags | {"FACTOR": self.factor, "SOFT_CAP": self.soft_cap}
 
 
-PLAIN = Store()
+PLAIN = Epilogue()
 """y = W x."""
 
 
@@ -59,32 +59,32 @@ class MatmulLowering:
         self,
         few: bool,
         matrices: Sequence[Matrix],
-        x: Activation,
-        y: Activation,
-        store: Store = PLAIN,
+        x: RowBuffer,
+        y: RowBuffer,
+        epilogue: Epilogue = PLAIN,
         *,
         norm: GPUNorm | None = None,
         gathered: bool = False,
     ) -> list[Dispatch]:
-        """y = W norm(x), stored as `store` says, where W stacks the matrices.
+        """y = W norm(x), stored as `epilogue` says, where W stacks the matrices.
 
         With `gathered` the rows are those whose logits are wanted, and there must be a norm.
         """
         if few:
-            return self.matvec(matrices, x, y, store, norm=norm, gathered=gathered)
+            return self.matvec(matrices, x, y, epilogue, norm=norm, gathered=gathered)
         first = [] if norm is None else [self._norm(norm, gathered)]
         x = x if norm is None else self._scratch.normed
-        return [*first, *self._matmul(matrices, x, y, store, counted=gathered)]
+        return [*first, *self._matmul(matrices, x, y, epilogue, counted=gathered)]
 
     def matvec(
         self,
         matrices: Sequence[Matrix],
-        x: Activation,
-        y: Activation,
-        store: Store = PLAIN,
+        x: RowBuffer,
+        y: RowBuffer,
+        epilogue: Epilogue = PLAIN,
         *,
         norm: GPUNorm | None = None,
-        gated: Function | None = None,
+        gated: Activation | None = None,
         gathered: bool = False,
     ) -> list[Dispatch]:
         """Matrix × vector for each row, as `linear`; with `gated` y = f(gate norm(x)) · (up norm(x)) for f `gated`."""
@@ -93,10 +93,10 @@ class MatmulLowering:
             "NORMED": norm is not None,
             "GATED": gated is not None,
             "GATHERED": gathered,
-            **store.constants,
+            **epilogue.constants,
         }
-        s, rows, function = self._scratch, "outputs" if gathered else "rows", ACTIVATIONS[gated or Function.SILU]
-        buffers = [s.batches[0], x.buffer, norm.weight if norm else s.nothing, store.bias or s.nothing, y.buffer]
+        s, rows, function = self._scratch, "outputs" if gathered else "rows", ACTIVATIONS[gated or Activation.SILU]
+        buffers = [s.batches[0], x.buffer, norm.weight if norm else s.nothing, epilogue.bias or s.nothing, y.buffer]
         steps = []
         for run in matmul_runs(matrices, gated=gated is not None):
             tiles = _tiles(run.slices[:1] if gated else run.slices)
@@ -117,9 +117,9 @@ class MatmulLowering:
     def _matmul(
         self,
         matrices: Sequence[Matrix],
-        x: Activation,
-        y: Activation,
-        store: Store,
+        x: RowBuffer,
+        y: RowBuffer,
+        epilogue: Epilogue,
         *,
         counted: bool = False,
     ) -> list[Dispatch]:
@@ -127,7 +127,7 @@ class MatmulLowering:
         own = list(matmul_runs(matrices, together=False))
         packed = [self._uses_packed_dot(run.slices[0][0]) for run in own]
         first = [self._quantize(x)] if any(packed) else []
-        flags: dict[str, Constant] = {"COUNT": int(counted), **store.constants}
+        flags: dict[str, Constant] = {"COUNT": int(counted), **epilogue.constants}
         s, row_tiles = self._scratch, "output row tiles" if counted else "row tiles"
         matmuls = [
             self.dispatch(
@@ -136,7 +136,7 @@ class MatmulLowering:
                 [
                     *[self._shape(run, x, y), s.batches[0]],
                     *([s.packed, s.scales] if packs else [x.buffer]),
-                    *[store.bias or s.nothing, y.buffer, run.slices[0][1].buffer],
+                    *[epilogue.bias or s.nothing, y.buffer, run.slices[0][1].buffer],
                 ],
                 (-(-run.rows // SIDE), row_tiles, 1),
                 ["matmul_tile"],
@@ -147,7 +147,7 @@ class MatmulLowering:
         ]
         return first + matmuls
 
-    def _quantize(self, x: Activation) -> Dispatch:
+    def _quantize(self, x: RowBuffer) -> Dispatch:
         """x as int8, for matmuls in integers."""
         s = self._scratch
         grid = (-(-x.width // (32 * LANES)), "rows", 1)
@@ -161,7 +161,7 @@ class MatmulLowering:
         """The type of unpacked weights in workgroup memory. float16 rounds weights of few bits by little."""
         return "f16" if "f16" in self._gpu.features and run.slices[0][0].format in QUANTIZED_FORMATS else "f32"
 
-    def _shape(self, run: MatmulRun, x: Activation, y: Activation) -> Buffer:
+    def _shape(self, run: MatmulRun, x: RowBuffer, y: RowBuffer) -> Buffer:
         """See `shaders/shape.wgsl`."""
         below = list(accumulate(part.rows for _, part in run.slices))
         columns = run.slices[0][0].columns
@@ -173,7 +173,7 @@ class MatmulLowering:
         constants, grid = self._norm_constants(norm) | {"GATHERED": gathered}, ("outputs" if gathered else "rows", 1, 1)
         return self.dispatch("rms_norm", constants, [s.batches[0], s.x.buffer, norm.weight, s.normed.buffer], grid)
 
-    def add_norm(self, y: Activation, norm: GPUNorm, factor: float) -> Dispatch:
+    def add_norm(self, y: RowBuffer, norm: GPUNorm, factor: float) -> Dispatch:
         """x += factor · RMSNorm(y)."""
         constants = self._norm_constants(norm) | {"FACTOR": factor}
         return self.dispatch("add_norm", constants, [y.buffer, norm.weight, self._scratch.x.buffer], ("rows", 1, 1))

@@ -17,7 +17,7 @@ _PARTIALS_BYTES, _SPLIT_ROWS = 32 << 20, 16
 """The most bytes of partial results, and the most rows of a batch, whose sequences are split into spans."""
 
 
-class Activation(NamedTuple):
+class RowBuffer(NamedTuple):
     """A buffer of rows of `width` float32."""
 
     buffer: Buffer
@@ -75,12 +75,12 @@ class Scratch:
         self.widths = w = ActivationWidths(blocks, limits.rows, gpu.binding)
         needed = buffer_bytes(blocks, limits, gpu.binding)
         made = {name: gpu.buffer(nbytes, f"room for {name}") for name, nbytes in needed.items()}
-        self.x, self.normed = Activation(made["x"], w.x), Activation(made["normed"], w.x)
-        self.qkv = Activation(made["qkv"], w.qkv)
-        self.mixed = {n: Activation(made[f"mixed {n}"], width) for n, width in w.mixed.items()}
-        self.gate = {n: Activation(made[f"gate {n}"], width) for n, width in w.gate.items()}
-        self.up = {n: Activation(made[f"up {n}"], width) for n, width in w.gate.items()}
-        self.logits = Activation(made["logits"], blocks.model.vocab)
+        self.x, self.normed = RowBuffer(made["x"], w.x), RowBuffer(made["normed"], w.x)
+        self.qkv = RowBuffer(made["qkv"], w.qkv)
+        self.mixed = {n: RowBuffer(made[f"mixed {n}"], width) for n, width in w.mixed.items()}
+        self.gate = {n: RowBuffer(made[f"gate {n}"], width) for n, width in w.gate.items()}
+        self.up = {n: RowBuffer(made[f"up {n}"], width) for n, width in w.gate.items()}
+        self.logits = RowBuffer(made["logits"], blocks.model.vocab)
         self.partials, self.packed, self.scales = (made[name] for name in ("partials", "packed", "scales"))
         self.batches = [made[f"batch {i}"] for i in range(len(blocks.row_kinds))]
         self.tables = {kind.kv_group: made[f"tables {kind.kv_group}"] for kind in blocks.row_kinds}
