@@ -6,6 +6,7 @@ tensor_names    names and shapes of the tensors of a layer, in GGUF files and in
 description     the result: sizes, RoPE and tensors of one model, layer by layer
 transformer     from a file and facts to a description
 layers          from the tensors of a layer to its description
+per_layer       the parts that only Gemma 3n and Gemma 4 have; their tensors are in `per_layer_names`
 hyperparameters, rope, attention_settings   what these read of the metadata
 tensors         takes tensors by name and checks them
 """
