@@ -20,6 +20,7 @@ SMALL_FILES = frozenset(
         "config.json",
         "generation_config.json",
         "special_tokens_map.json",
+        "tekken.json",
         "tokenizer.json",
         "tokenizer.model",
         "tokenizer_config.json",
@@ -28,7 +29,7 @@ SMALL_FILES = frozenset(
 """The files that are read besides the weights, if they exist."""
 
 _TEMPLATES = "additional_chat_templates"
-_TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model"})
+_TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model", "tekken.json"})
 _CONFIG = "config.json"
 
 
@@ -52,7 +53,7 @@ def required_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[s
 def _check(names: set[str], read: Callable[[str], bytes]) -> None:
     """Check what needs no weights: the tokenizer, the architecture, the types."""
     if not _TOKENIZERS & names:
-        raise ModelFileError("there is no tokenizer.json and no tokenizer.model; choose another repository")
+        raise ModelFileError("there is no tokenizer.json, tokenizer.model or tekken.json; choose another repository")
     if _CONFIG in names:
         path = Path(_CONFIG)
         config = parse_json(path, read(_CONFIG))

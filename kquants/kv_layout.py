@@ -20,10 +20,10 @@ QUERY_TILE = 72
 """The most queries that go through the pages together: a multiple of 4 and 6, the queries of a micro-tile, and enough
 that converting a page to float32 takes a small part of the time."""
 
-ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW = 128, 8
+ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW = 64, 2
 """Units of the kernels `attention_*`, and for each row of the batch: see `kquants.attention.attention`."""
 
-MERGE_UNITS = 128
+MERGE_UNITS = 64
 """Units of the kernel `attention_merge`."""
 
 

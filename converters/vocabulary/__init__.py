@@ -5,6 +5,7 @@
     byte_level.py      tokenizer.json of byte-level BPE; pretokenizer.py recognises its pre-tokenizer
     metaspace.py       tokenizer.json made from a SentencePiece model
     character_bpe.py   tokenizer.json of BPE over characters, as Gemma 4 has it
+    tekken.py          tekken.json, Mistral's own format
     families.py        what llama.cpp's converter knows by the model's family
     added.py           the model's tokens and the added tokens of a tokenizer.json
     tokens.py          the token arrays of the GGUF file
@@ -39,6 +40,7 @@ from converters.vocabulary.metaspace import metaspace, space_prefix
 from converters.vocabulary.model_proto import ModelProto, parse
 from converters.vocabulary.sentencepiece import check_same_ids, sentencepiece
 from converters.vocabulary.special import special_tokens
+from converters.vocabulary.tekken import tekken
 from converters.vocabulary.templates import chat_templates
 from converters.vocabulary.unrepresentable import warn_unrepresentable
 from edgellm.errors import EdgeLLMWarning, ModelFileError, UnsupportedModelError
@@ -72,8 +74,9 @@ def vocabulary(checkpoint: CheckpointFiles, vocab_size: int | None) -> Metadata:
     made |= chat_templates(checkpoint, settings)
     if rules.prefix_key and vocab_size == _CODE_LLAMA:
         made["tokenizer.ggml.eot_token_id"] = MetadataValue("u32", _CODE_LLAMA_EOT)
-    if rules.gemma4 or (rules.prefix_key and vocab_size == _SMOLLM):
-        made["tokenizer.ggml.add_bos_token"] = MetadataValue("bool", rules.gemma4)
+    gemma4 = made["tokenizer.ggml.model"].value == "gemma4"
+    if gemma4 or (rules.prefix_key and vocab_size == _SMOLLM):
+        made["tokenizer.ggml.add_bos_token"] = MetadataValue("bool", gemma4)
     return made
 
 
@@ -112,8 +115,9 @@ def _tokens(
         where, added = display_path(checkpoint, "tokenizer.model"), read(checkpoint, "added_tokens.json")
         return model.space_prefix, sentencepiece(model, tokenizer, added, settings, size, where)
     if tokenizer is None:
-        beside = ", and tekken.json is not read" if (checkpoint.path / "tekken.json").exists() else ""
-        text = f"it has no tokenizer.json and no tokenizer.model{beside}; get the one that belongs to the model"
+        if own := read(checkpoint, "tekken.json"):
+            return None, tekken(own, size)
+        text = "it has no tokenizer.json, tokenizer.model or tekken.json; get the one that belongs to the model"
         raise ModelFileError(f"{display_path(checkpoint)}: {text}")
     more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
     if is_byte_level(tokenizer):

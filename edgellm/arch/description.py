@@ -293,7 +293,7 @@ class PerLayerEmbeddings:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelScales:
     """Scales of a whole model, and the soft cap of its logits: cap · tanh(logit / cap)."""
 
     embedding_scale: float = 1.0
@@ -303,7 +303,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Description(ModelSettings):
+class Description(ModelScales):
     """A whole model: sizes, embedding, layers and output head.
 
     Hidden states have `width` values, and the vocabulary has `vocab` tokens. A context has at most `context_length`

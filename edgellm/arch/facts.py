@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, NormKind, RopeType
+from edgellm.arch.description import Activation, AttentionSettings, ModelScales, NormKind, RopeType
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import Size, TensorFacts
 
@@ -31,9 +31,9 @@ class CheckpointClass:
     dual_rope: bool = False
 
 
-def plain_settings(hyper: HyperParameters) -> ModelSettings:
+def plain_settings(hyper: HyperParameters) -> ModelScales:
     """The settings of a model without scales and soft caps."""
-    return ModelSettings()
+    return ModelScales()
 
 
 def dense(hyper: HyperParameters, layer: int) -> float | None:
@@ -89,7 +89,7 @@ class ArchitectureFacts:
     post_norm_eps: float | None = None
     norms_embedding: bool = False
     attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
-    settings: Callable[[HyperParameters], ModelSettings] = plain_settings
+    settings: Callable[[HyperParameters], ModelScales] = plain_settings
     sparsity: Callable[[HyperParameters, int], float | None] = dense
     activation_parameters: Callable[[HyperParameters, int], tuple[float, ...]] = no_parameters
     checkpoint_rope_type: RopeType = RopeType.NEOX

@@ -23,6 +23,8 @@ _LIMITS = {
 
 MAX_HEAD_DIM = 1024
 
+_MOST_IMAGE_TOKENS = 64
+
 _MAX_Q_WIDTH = 1 << 20
 """The largest heads · head_dim: sixty times that of a model of 405B parameters."""
 
@@ -157,12 +159,13 @@ class HyperParameters:
         return self.size(name) if self.integer(name, 0) else 0
 
     def _vocabulary(self) -> int:
-        """Rows of the embedding, which must be as many as the tokens of the file."""
+        """Rows of the embedding: as many as the tokens of the file, which may have some more for images."""
         tensor = self.file.tensors.get("token_embd.weight")
         if tensor is None or len(tensor.shape) != 2:
             self.file.fail("has no token_embd.weight matrix: it holds a vocabulary or part of a model and cannot run")
         tokens = self.file.get_strings("tokenizer.ggml.tokens", None)
-        if tokens is not None and len(tokens) != tensor.shape[0]:
+        images = any(name.startswith("mm.") for name in self.file.tensors)
+        if tokens is not None and not 0 <= len(tokens) - tensor.shape[0] <= (_MOST_IMAGE_TOKENS if images else 0):
             self.file.fail(
                 f"tensor token_embd.weight has {tensor.shape[0]} rows for {len(tokens)} tokens; "
                 "get another conversion of the model"

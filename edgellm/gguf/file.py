@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from copy import copy
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -49,6 +50,14 @@ class GGUFFile:
         Raises ModelFileError for a file that is missing, unreadable, damaged or no GGUF file.
         """
         return cls(open_parts(Path(path)))
+
+    def with_metadata(self, values: Mapping[str, Any]) -> "GGUFFile":
+        """The same file with these values in its metadata; it ends with this one, and is not to be closed."""
+        if not values:
+            return self
+        changed = copy(self)
+        changed.metadata = MappingProxyType({**self.metadata, **values})
+        return changed
 
     def check(self) -> None:
         """Raise ModelFileError if the file was cut short since it was opened, or its disk failed.

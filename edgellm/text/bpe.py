@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
 BYTE_OF = {chr(byte): byte for byte in _PRINTABLE} | {chr(256 + i): byte for i, byte in enumerate(_OTHERS)}
+LETTER_OF = {byte: letter for letter, byte in BYTE_OF.items()}
 
 
 class ByteLevel:

@@ -1,6 +1,5 @@
 """Special tokens in a text: control tokens, found only on request, and user-defined tokens, always found."""
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
@@ -19,12 +18,14 @@ class Span(NamedTuple):
 
 
 class SpecialTokens:
-    """The special tokens of a vocabulary. `model` is the model's name (`general.name`), "" if unknown."""
+    """The special tokens of a vocabulary. `strips_space`: they include the white space after them, as Phi-3's do."""
 
-    def __init__(self, vocabulary: Vocabulary, model: str) -> None:
+    def __init__(self, vocabulary: Vocabulary, strips_space: bool) -> None:
         self._vocabulary = vocabulary
         self.ids = frozenset(vocabulary.of_type(CONTROL, UNKNOWN, USER_DEFINED))
-        self._strips_space = self._space_strippers(model)
+        keepers = (b"<unk>", b"<s>", b"<|endoftext|>")
+        strippers = (i for i in self.ids if vocabulary.texts[i] not in keepers)
+        self._strips_space = frozenset(strippers) if strips_space else frozenset[int]()
 
     @cached_property
     def control_texts(self) -> dict[str, int]:
@@ -38,7 +39,7 @@ class SpecialTokens:
     def spans(self, text: str, controls: Mapping[str, int], masked: str | None = None) -> list[Span]:
         """`text`, which has no surrogates, cut at the control tokens `controls` and the user-defined tokens.
 
-        Longer tokens are cut first. In Phi-3 models a special token includes the white space after it.
+        Longer tokens are cut first.
         If `masked` is given, control tokens are searched in it: `text` with some characters replaced, so that none is
         found there.
         """
@@ -53,14 +54,6 @@ class SpecialTokens:
     def _by_text(self, *types: int) -> dict[str, int]:
         texts = ((self._vocabulary.texts[i], i) for i in self._vocabulary.of_type(*types))
         return {text.decode(errors="surrogateescape"): i for text, i in texts if text}
-
-    def _space_strippers(self, model: str) -> frozenset[int]:
-        """The special tokens that include the white space after them. The file does not say; llama.cpp, too, recognises
-        Phi-3 by its name."""
-        if not re.search("phi-?3", model.lower()):
-            return frozenset()
-        keepers = (b"<unk>", b"<s>", b"<|endoftext|>")
-        return frozenset(i for i in self.ids if self._vocabulary.texts[i] not in keepers)
 
 
 def _cut(text: str, searched: str, span: Span, found: str, token: int, strips_space: bool) -> Iterator[Span]:

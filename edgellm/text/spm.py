@@ -4,6 +4,7 @@ After Kudo & Richardson, "SentencePiece" (2018), with the rules of llama.cpp whe
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 
@@ -11,9 +12,21 @@ from edgellm.text.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 SPACE = "\u2581"
 _BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
-# A run of spaces and the word after it. Unless a token has a space inside, no pair merges across these boundaries.
-_WORDS = re.compile(f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+")
+_INSIDE = re.compile(f"([^{SPACE}]){SPACE}")
 _MAX_CACHED_LENGTH = 64
+
+
+def _words(texts: Iterable[str]) -> re.Pattern[str]:
+    """An expression for parts of a text that merge independently of each other.
+
+    Such a part is a run of spaces and the word after it, and more words where a token of `texts` has a space inside
+    that stands behind the same letter.
+    """
+    inner = {letter for text in texts if SPACE in text.lstrip(SPACE) for letter in _INSIDE.findall(text)}
+    if not inner:
+        return re.compile(f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+")
+    letters = "".join(map(re.escape, sorted(inner)))
+    return re.compile(f"(?:{SPACE}+|(?=[^{SPACE}]))(?:[^{SPACE}]|(?<=[{letters}]){SPACE}+)*")
 
 
 def byte_tokens(vocabulary: Vocabulary) -> dict[int, int]:
@@ -39,7 +52,7 @@ class SentencePiece:
         self._scores = vocabulary.numbers("scores", float) or vocabulary.fail("has no tokenizer.ggml.scores")
         self._ids = self._matchable()
         self._longest = max(map(len, self._ids), default=0)
-        self._words = None if any(SPACE in text.lstrip(SPACE) for text in self._ids) else _WORDS
+        self._words = _words(self._ids)
         self._cached = lru_cache(1 << 14)(self._merge)
 
     def encode(self, text: str, first: bool) -> list[int]:
@@ -48,7 +61,7 @@ class SentencePiece:
             text = " " + text
         text = text.replace(" ", SPACE)
         ids: list[int] = []
-        for word in self._words.findall(text) if self._words else [text]:
+        for word in self._words.findall(text):
             ids += self._cached(word) if len(word) <= _MAX_CACHED_LENGTH else self._merge(word)
         return ids
 

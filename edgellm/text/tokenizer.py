@@ -1,6 +1,7 @@
 """The tokenizer of a model: text to token ids and back, as the GGUF file specifies it."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol, Self
 
@@ -57,7 +58,7 @@ class Tokenizer:
         self.add_bos = (bos_wanted or kind == "gemma4") and self.bos_id is not None
         self.add_eos = file.get_bool("tokenizer.ggml.add_eos_token", False) and self.eos_id is not None
         self.chat_template = file.get_str("tokenizer.chat_template", None)
-        self._special = SpecialTokens(vocabulary, file.hint("general.name", str) or "")
+        self._special = SpecialTokens(vocabulary, kind == "llama" and _is_phi3(file))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], pre: str | None = None) -> Self:
@@ -141,6 +142,16 @@ class Tokenizer:
             return CharacterBPE(self.vocabulary, merges, self.unk_id)
         space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix", True)
         return SentencePiece(self.vocabulary, self.unk_id or 0, space_prefix)
+
+
+def _is_phi3(file: GGUFFile) -> bool:
+    """Whether a file is of Phi-3 or Phi-3.5. Later models of the architecture have another kind of tokenizer.
+
+    GGUF has no key for white space that belongs to special tokens. llama.cpp goes by the name alone, and so misses
+    "Phi 3.5 Mini Instruct".
+    """
+    name = (file.hint("general.name", str) or "").lower()
+    return file.hint("general.architecture", str) == "phi3" or re.search("phi-?3", name) is not None
 
 
 def _supported_kind(file: GGUFFile) -> str:

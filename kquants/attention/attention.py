@@ -17,12 +17,12 @@ from kquants.attention.pages import head_width
 from kquants.attention.query_tile import (
     QueryTile,
     attention_of,
+    cells_seen,
     end_cell,
     first_cell,
     merged_at,
     partial_at,
     partial_length,
-    sees_any,
 )
 from kquants.attention.softmax import clear, merge, merge_sink, normalize
 from kquants.attention.tile_steps import tile_steps
@@ -71,7 +71,8 @@ def _finish(op: int, merged: int, t: int, h: int) -> None:
 def _put_partials(op: int, tile: QueryTile, rows: RowTile, block: int, is_split: int) -> None:
     """Merge the partial results of a KV block, or, with split-KV, store them for `attention_merge`."""
     for i in range(tile.rows * tile.heads):
-        if sees_any(tile, i, block * KV_BLOCK, KV_BLOCK):
+        first, end = cells_seen(tile, i, block * KV_BLOCK, KV_BLOCK)
+        if first < end:
             if is_split != 0:
                 to = _stored_partial_at(op, rows, tile.t + i // tile.heads, block, tile.h + i % tile.heads)
                 copy(to, partial_at(tile, i), partial_length(tile.value_width))

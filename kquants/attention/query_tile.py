@@ -2,7 +2,7 @@
 
 Memory of a tile, in the thread's scratch: arrays over its queries, at most QUERY_TILE, then a buffer.
 
-    ranges   [QUERY_TILE][2] int64: the first cell that the query sees, and the end of those that it sees
+    ranges   [QUERY_TILE][2] int64, by row: the first cell that it sees, and the end of those that it sees
     q        [QUERY_TILE][padded key_dim] float32, or a quantized row each
     weights  [QUERY_TILE][KV_BLOCK] float32: scores, then weights
     merged   [QUERY_TILE] partial results of the KV blocks so far
@@ -13,7 +13,7 @@ Memory of a tile, in the thread's scratch: arrays over its queries, at most QUER
 import math
 from typing import NamedTuple
 
-from kquants.attention.float_pages import WEIGHTS_BYTES
+from kquants.attention.float_pages import WEIGHTS_BYTES, SeenCells
 from kquants.attention.micro_tile import DECODE_QUERIES, PREFILL_QUERIES
 from kquants.compiler.decorators import inline
 from kquants.kv_layout import QUERY_TILE, partial_bytes
@@ -62,47 +62,49 @@ def first_cell(op: int, batch: int, t: int) -> int:
 
 @inline
 def note_ranges(op: int, batch: int, tile: QueryTile) -> None:
-    """Write the ranges of cells that the queries see."""
-    for i in range(tile.rows * tile.heads):
-        t = tile.t + i // tile.heads
-        store_i64(tile.memory + _RANGE_BYTES * i, first_cell(op, batch, t))
-        store_i64(tile.memory + _RANGE_BYTES * i + 8, end_cell(op, batch, t))
+    """Write the ranges of cells that the rows see."""
+    for r in range(tile.rows):
+        store_i64(tile.memory + _RANGE_BYTES * r, first_cell(op, batch, tile.t + r))
+        store_i64(tile.memory + _RANGE_BYTES * r + 8, end_cell(op, batch, tile.t + r))
 
 
 @inline
-def seen_from(tile: QueryTile, i: int, start: int, n: int) -> int:
-    """The first of the n cells from `start` on that query i sees, counted from `start`; 0 … n."""
-    return max(0, min(n, load_i64(tile.memory + _RANGE_BYTES * i) - start))
+def _noted_first(tile: QueryTile, r: int) -> int:
+    return load_i64(tile.memory + _RANGE_BYTES * r)
 
 
 @inline
-def seen_to(tile: QueryTile, i: int, start: int, n: int) -> int:
-    """The end of those of the n cells from `start` on that query i sees, counted from `start`; 0 … n."""
-    return max(0, min(n, load_i64(tile.memory + _RANGE_BYTES * i + 8) - start))
+def _noted_end(tile: QueryTile, r: int) -> int:
+    return load_i64(tile.memory + _RANGE_BYTES * r + 8)
 
 
 @inline
-def sees_any(tile: QueryTile, i: int, start: int, n: int) -> bool:
-    """Whether query i sees any of the n cells from `start` on."""
-    return bool(seen_from(tile, i, start, n) < seen_to(tile, i, start, n))
+def _counted_from(cell: int, start: int, n: int) -> int:
+    """A cell counted from `start`, or the nearest of 0 … n."""
+    return max(0, min(n, cell - start))
 
 
 @inline
-def seen_by_any(tile: QueryTile, i: int, stop: int, start: int, n: int) -> tuple[int, int]:
-    """The range of the n cells from `start` on that holds all that any query i … stop - 1 sees."""
-    low, high = seen_from(tile, i, start, n), seen_to(tile, i, start, n)
-    for k in range(i + 1, stop):
-        low, high = min(low, seen_from(tile, k, start, n)), max(high, seen_to(tile, k, start, n))
-    return low, high
+def cells_seen(tile: QueryTile, i: int, start: int, n: int) -> tuple[int, int]:
+    """Which of the n cells from `start` on query i sees: the first and the end, counted from `start`, 0 … n."""
+    r = i // tile.heads
+    return _counted_from(_noted_first(tile, r), start, n), _counted_from(_noted_end(tile, r), start, n)
 
 
 @inline
-def seen_by_all(tile: QueryTile, i: int, stop: int, start: int, n: int) -> tuple[int, int]:
-    """The range of the n cells from `start` on that all queries i … stop - 1 see; empty where its end is no larger."""
-    low, high = seen_from(tile, i, start, n), seen_to(tile, i, start, n)
-    for k in range(i + 1, stop):
-        low, high = max(low, seen_from(tile, k, start, n)), min(high, seen_to(tile, k, start, n))
-    return low, high
+def cells_seen_together(tile: QueryTile, i: int, stop: int, start: int, n: int) -> SeenCells:
+    """Which of the n cells from `start` on queries i … stop - 1 see, counted from `start`."""
+    r, last = i // tile.heads, (stop - 1) // tile.heads
+    first, end = _noted_first(tile, r), _noted_end(tile, r)
+    all_from, all_to = first, end
+    for k in range(r + 1, last + 1):
+        low, high = _noted_first(tile, k), _noted_end(tile, k)
+        first, all_from, all_to, end = min(first, low), max(all_from, low), min(all_to, high), max(end, high)
+    first, end = _counted_from(first, start, n), _counted_from(end, start, n)
+    all_from, all_to = _counted_from(all_from, start, n), _counted_from(all_to, start, n)
+    if all_from >= all_to:
+        all_from, all_to = end, end
+    return SeenCells(first, all_from, all_to, end)
 
 
 @inline

@@ -13,7 +13,7 @@ import numba as nb
 from llvmlite import ir
 from numba import types
 
-from kquants.activations.exponential import exp2
+from kquants.activations.exponential import exp2, tanh
 from kquants.compiler.decorators import Vector, inline
 from kquants.simd import (
     F32,
@@ -99,6 +99,15 @@ def _weights(p: int, largest: float) -> Vector:
 def find_largest(p: int, low: int, high: int, state: int) -> None:
     """Write the largest of the scores low … high - 1 at p to `state`, ignoring NaN."""
     store_f32(state, _largest(p, low, high))
+
+
+@inline
+def cap_scores(p: int, low: int, high: int, cap: float) -> None:
+    """Turn the scores low … high - 1 at p, and the rest of their vectors, into cap · tanh(score / cap)."""
+    largest = splat_f32(cap * LOG2_E)
+    inverse = splat_f32(nb.float32(1) / (cap * LOG2_E))
+    for j in range(low & ~15, high, 16):
+        store_f32x16(p + 4 * j, mul_f32(tanh(mul_f32(load_f32x16(p + 4 * j), inverse)), largest))
 
 
 @inline

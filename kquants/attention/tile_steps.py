@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-from kquants.attention.float_pages import SeenCells
 from kquants.attention.micro_tile import DECODE_QUERIES
 from kquants.attention.page_readers import PageOps, PageReader
 from kquants.attention.pages import head_width, page_address
@@ -10,19 +9,17 @@ from kquants.attention.query_tile import (
     QueryTile,
     attention_of,
     buffer_at,
+    cells_seen,
+    cells_seen_together,
     is_prefill_sized,
     note_ranges,
     partial_at,
     partial_length,
     query_at,
     round_up_to_micro_tile,
-    seen_by_all,
-    seen_by_any,
-    seen_from,
-    seen_to,
     weights_at,
 )
-from kquants.attention.softmax import LOG2_E, clear, find_largest, hide, to_weights
+from kquants.attention.softmax import LOG2_E, cap_scores, clear, find_largest, hide, to_weights
 from kquants.compiler.decorators import inline
 from kquants.kv_layout import KV_BLOCK, KV_BLOCK_PAGES, PAGE, PageSizes
 from kquants.simd import load_f32x16_part, mul_f32, splat_f32, store_f32x16
@@ -37,16 +34,6 @@ class TileSteps(NamedTuple):
     load_queries: Any
     attend_block: Any
     keys_at: Any
-
-
-@inline
-def _seen_cells(tile: QueryTile, i: int, stop: int, start: int) -> SeenCells:
-    """What queries i … stop - 1 see of the page whose first cell is `start`."""
-    first, end = seen_by_any(tile, i, stop, start, PAGE)
-    all_from, all_to = seen_by_all(tile, i, stop, start, PAGE)
-    if all_from >= all_to:
-        all_from, all_to = end, end
-    return SeenCells(first, all_from, all_to, end)
 
 
 def _define_passes(ops: PageOps) -> tuple[Any, Any]:
@@ -64,7 +51,7 @@ def _define_passes(ops: PageOps) -> tuple[Any, Any]:
     def add(tile: QueryTile, start: int, j: int, values: int, next_page: int) -> None:
         queries, width = tile.rows * tile.heads, tile.value_width
         for i in range(0, queries, values_queries):
-            seen = _seen_cells(tile, i, min(i + values_queries, queries), start + PAGE * j)
+            seen = cells_seen_together(tile, i, min(i + values_queries, queries), start + PAGE * j, PAGE)
             p, to = weights_at(tile, i) + 4 * PAGE * j, partial_at(tile, i)
             add_page_values(p, seen, values, width, to, partial_length(width), next_page)
 
@@ -72,17 +59,21 @@ def _define_passes(ops: PageOps) -> tuple[Any, Any]:
 
 
 @inline
-def _weigh_block(tile: QueryTile, start: int) -> None:
+def _weigh_block(tile: QueryTile, start: int, soft_cap: float) -> None:
     """Turn the scores of a KV block, whose first cell is `start`, into weights, for all queries."""
     queries = tile.rows * tile.heads
     low, high = max(0, tile.first - start), min(KV_BLOCK, tile.end - start)
+    if soft_cap > 0:
+        for i in range(queries):
+            seen, end = cells_seen(tile, i, start, KV_BLOCK)
+            cap_scores(weights_at(tile, i), seen, end, soft_cap)
     for first in range(0, queries, DECODE_QUERIES):
         last = min(first + DECODE_QUERIES, queries)
         for i in range(first, last):
-            seen, end = seen_from(tile, i, start, KV_BLOCK), seen_to(tile, i, start, KV_BLOCK)
+            seen, end = cells_seen(tile, i, start, KV_BLOCK)
             find_largest(weights_at(tile, i), seen, end, partial_at(tile, i) + 4 * tile.value_width)
         for i in range(first, last):
-            p, seen, end = weights_at(tile, i), seen_from(tile, i, start, KV_BLOCK), seen_to(tile, i, start, KV_BLOCK)
+            p, (seen, end) = weights_at(tile, i), cells_seen(tile, i, start, KV_BLOCK)
             to_weights(p, seen, end, partial_at(tile, i) + 4 * tile.value_width)
             hide(p, low, seen & ~15)
             hide(p, (end + 15) & ~15, high)
@@ -155,7 +146,7 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
             score_page(op, tile, j, keys, following)
         for i in range(round_up_to_micro_tile(tile.rows * tile.heads)):
             clear(partial_at(tile, i), tile.value_width)
-        _weigh_block(tile, start)
+        _weigh_block(tile, start, attention_of(op).soft_cap)
         for j in range(first, end):
             values = values_at(op, batch, tile.t, tile.g, before + j)
             following = values_at(op, batch, tile.t, tile.g, before + j + 1) if j + 1 < end else next_page

@@ -10,16 +10,21 @@ of KV head, tile, block, so that the keys and values of a KV head stay in the ca
 pages as its rows look at, rows · pages. A unit of the op is an equal part of the cost of all items: it does the items
 that begin in its part. Shares are therefore even by cells, not by rows, and consist of whole items.
 
-Items are made small enough: no item is more than a quarter of a thread's share (`_is_fine`), so that the threads end at
-about the same time, also where some are slower.
+Items are made small enough: no item is more than a quarter of a thread's share where that is possible, so that the
+threads end at about the same time, also where some are slower.
 
 1. Tiles of QUERY_TILE queries, if even a sixteenth of a thread's share is larger than they are: prompts.
 2. Else the KV blocks of all rows are items of their own (split-KV), if there is room for their partial results, of
    which a row has one for each KV block that it sees: decode, and drafts at depth. `attention_merge` merges them.
-3. Else, or if the items of step 1 or 2 are too large, tiles have half the rows, and so on. The heads of a KV head are
-   taken apart only where there are fewer items than threads, as each tile reads the keys and values anew.
+3. Else, or if the items of step 1 or 2 are too large, tiles have half the rows, and so on. Then the heads of a KV head
+   are taken apart: as each tile reads the keys and values anew, eight heads and fewer only where there are fewer items
+   than threads.
 
 With one thread, tiles are as large as they can be, and there is no split-KV. All ways give the same bits.
+
+Memory: the list takes 12 KB of each thread's scratch. A partial result takes 4 · padded value_dim + 64 bytes for each
+head; `max_partials` of `kquants.kv_layout` says how many there is room for: 256, or as many as a row has in the longest
+context. That is 4.5 MB for 32 heads of 128 values, and 9 MB with a context of 131,072 cells.
 """
 
 from typing import Any, NamedTuple
@@ -202,7 +207,7 @@ def _list_work(op: int, batch: int, scratch: int, threads: int) -> WorkList:
                 break
             if rows > 1:
                 rows = (rows + 1) // 2
-            elif heads > DECODE_QUERIES and items * parts < threads:
+            elif heads > 2 * DECODE_QUERIES or (heads > DECODE_QUERIES and items * parts < threads):
                 heads = _half_the_heads(heads)
             else:
                 break

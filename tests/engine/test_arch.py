@@ -148,6 +148,17 @@ def test_mixtures_of_experts_and_unknown_scalings_are_refused(altered: Callable[
     refused(dynamic, UnsupportedModelError, "rope scaling dynamic is not supported, only none, linear, yarn and")
 
 
+def write_header(path: Path, architecture: str, keys: dict[str, Any]) -> Path:
+    """A file with keys and without tensors."""
+    writer = gguf.GGUFWriter(path, architecture)
+    for key, value in keys.items():
+        writer.add_key_value(key, value, gguf.GGUFValueType.get_type(value))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return path
+
+
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [
@@ -160,15 +171,16 @@ def test_mixtures_of_experts_and_unknown_scalings_are_refused(altered: Callable[
 def test_other_architectures_are_refused_before_their_tokenizer(
     tmp_path: Path, key: str, value: int, what: str
 ) -> None:
-    writer = gguf.GGUFWriter(path := tmp_path / "m.gguf", "mamba")
-    writer.add_string("tokenizer.ggml.model", "t5")
-    writer.add_key_value(f"mamba.{key}", value, gguf.GGUFValueType.get_type(value))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
+    path = write_header(tmp_path / "m.gguf", "mamba", {f"mamba.{key}": value, "tokenizer.ggml.model": "t5"})
     with pytest.raises(UnsupportedModelError) as error:
         Model.open(path, threads=1)
     assert f"{path}: architecture mamba{what} is not supported; edgellm runs" in str(error.value)
+
+
+def test_the_part_of_a_model_for_images_is_told_apart(tmp_path: Path) -> None:
+    path = write_header(tmp_path / "mmproj.gguf", "clip", {"clip.has_vision_encoder": True})
+    with pytest.raises(UnsupportedModelError, match="reads images, without text; open the file of the model itself"):
+        Model.open(path, threads=1)
 
 
 SHAPES: dict[str, dict[str, Any]] = {

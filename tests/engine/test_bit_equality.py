@@ -25,8 +25,9 @@ def test_chunks_and_threads_change_no_bit(model_file: ModelFile, recipe: str, th
         assert np.array_equal(logits_bits(path, threads, chunk), whole), f"chunks of {chunk}"
 
 
-def test_chunks_change_no_bit_with_f32_pages(model_file: ModelFile) -> None:
-    path = model_file(types="Q4_K", heads=4, kv_heads=1, head_dim=128)
+@pytest.mark.parametrize("value_dim", [128, 64])
+def test_chunks_change_no_bit_with_f32_pages(model_file: ModelFile, value_dim: int) -> None:
+    path = model_file(types="Q4_K", heads=4, kv_heads=1, head_dim=128, value_dim=value_dim)
     whole = logits_bits(path, 1, None, "f32")
     assert np.array_equal(logits_bits(path, 2, 7, "f32"), whole)
 

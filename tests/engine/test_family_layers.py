@@ -116,6 +116,8 @@ def test_apertus_has_parameters_of_each_layer(described_family: DescribeFamily) 
     first = [math.log(1 + math.exp(0.5)), 0.5 + math.log(1 + math.exp(0.25)), 0.5, -1e-6]
     assert layers[0] and layers[0].parameters == pytest.approx(first, rel=1e-6)
     assert layers[1] and layers[1].parameters[0] == 100.0
+    one_for_all = described_family("apertus", XIELU | {"/xielu.beta": 0.5})
+    assert feed_forward(one_for_all).parameters == layers[0].parameters
 
 
 def test_muse_glimmer_has_norms_gates_and_a_cap(described_family: DescribeFamily) -> None:

@@ -3,79 +3,10 @@
 import numpy as np
 import pytest
 
-from kquants.kv_layout import (
-    ATTENTION_UNITS,
-    ATTENTION_UNITS_PER_ROW,
-    MERGE_UNITS,
-    QUERY_TILE,
-    max_partials,
-    padded_head_dim,
-    partial_bytes,
-)
-from kquants.records import AttentionOp
-from support.kernels import Array, guarded, op_record, run_op, same_bits
-from support.kv_pages import EXTRA, F32, KINDS, TYPES, Pages, Rows, Shape, quantized, store_record
-
-
-def attend(
-    shape: Shape,
-    pages: Pages,
-    tables: list[list[int]],
-    visible: list[int],
-    q: Array,
-    scale: float,
-    wanted: list[int] | None = None,
-    threads: int = 2,
-    chunk: int = 1,
-) -> Array:
-    """The kernel's result for queries [row, head, head_dim], in the same shape; checks that it wrote nothing else.
-
-    With `wanted` it works on these rows alone, and the result has no others.
-    """
-    rows, width = Rows(pages, tables, visible, outputs=wanted), shape.heads * shape.key_dim
-    queries = np.hstack([q.reshape(len(q), width), np.full((len(q), EXTRA), np.nan, F32)])
-    n, outputs = (len(q), False) if wanted is None else (len(wanted), True)
-    out = guarded((n, width + EXTRA), F32)
-    parts = guarded((max_partials(0), shape.heads, partial_bytes(padded_head_dim(shape.value_dim))), np.uint8)
-    arguments = AttentionOp(
-        q=queries,
-        q_bytes=queries[0].nbytes,
-        out=out,
-        out_bytes=out[0].nbytes,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        key_dim=shape.key_dim,
-        value_dim=shape.value_dim,
-        kv_group=1,
-        page_offset=shape.layer_bytes,
-        window=0,
-        scale=scale,
-        soft_cap=0.0,
-        sinks=0,
-        partials=parts,
-        max_partials=len(parts),
-    )
-    op = op_record(f"attention_{shape.kv}", arguments, ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW, outputs)
-    merge = op_record("attention_merge", arguments, MERGE_UNITS, outputs=outputs)
-    run_op(op, rows.record, ATTENTION_UNITS + n * ATTENTION_UNITS_PER_ROW, shape.scratch, chunk, threads)
-    run_op(merge, rows.record, MERGE_UNITS, shape.scratch, chunk, threads)
-    assert same_bits(out[:, width:].copy(), guarded((n, EXTRA), F32)), "wrote past the row"
-    result: Array = out[:, :width].reshape(n, *q.shape[1:]).copy()
-    return result
-
-
-def softmax_attention(shape: Shape, q: Array, keys: Array, values: Array, scale: float) -> Array:
-    """The same in float64 for one row: q [head, head_dim], keys and values [cells, kv head, head_dim]."""
-    group = shape.heads // shape.kv_heads
-    k, v = (np.repeat(x.astype(np.float64), group, axis=1) for x in (keys, values))
-    scores = np.einsum("hd,chd->hc", q.astype(np.float64), k) * scale
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    result: Array = np.einsum("hc,chd->hd", weights / weights.sum(axis=1, keepdims=True), v)
-    return result
-
-
-TOLERANCE = 3e-6
-"""Scores between 8 and 16, to the base 2, are off by 5e-7, and powers of two by 2e-7; values are up to 4."""
+from kquants.kv_layout import QUERY_TILE
+from support.attention import TOLERANCE, attend, seen_by, softmax_attention, some_cells
+from support.kernels import run_op, same_bits
+from support.kv_pages import F32, KINDS, TYPES, Pages, Rows, Shape, store_record
 
 VISIBLE = [1, 63, 64, 65, 130]
 SHAPES = [
@@ -83,30 +14,6 @@ SHAPES = [
     for heads, kv_heads, head_dim in [(1, 1, 8), (4, 2, 16), (4, 1, 40), (8, 2, 64), (2, 2, 128)]
     for kv in KINDS
 ]
-
-
-def some_cells(rng: np.random.Generator, shape: Shape, cells: int) -> tuple[Array, Array]:
-    """Keys and values that the page type holds exactly, [cells, kv head, head_dim]."""
-    size = (cells, shape.kv_heads, shape.key_dim)
-    k, v = (rng.standard_normal(size) for _ in range(2))
-    if shape.kv != "q8_0":
-        return k.astype(TYPES[shape.kv]), v.astype(TYPES[shape.kv])
-    for x in (k, v):
-        x[...] = np.clip(np.rint(40 * x), -127, 127)
-        x[..., ::32] = 127
-        x *= np.repeat(rng.integers(1, 9, (*size[:2], -(-size[2] // 32))) / 256, 32, axis=-1)[..., : size[2]]
-    return k.astype(F32), v.astype(F32)
-
-
-def seen_by(shape: Shape, q: Array, scale: float) -> Array:
-    """Queries as kernels take them: for q8_0 pages they are quantized, times the scale and log2 e."""
-    if shape.kv != "q8_0":
-        return q
-    factor = F32(F32(scale) * F32(np.log2(np.e)))
-    ints, scales = quantized(q * factor, padded_head_dim(shape.key_dim))
-    exact = ints.astype(np.float64) * np.repeat(scales, 32, axis=-1)[..., : ints.shape[-1]]
-    result: Array = exact[..., : shape.key_dim] / (np.log2(np.e) * float(F32(scale)))
-    return result
 
 
 @pytest.mark.parametrize("fill", [0xFF, 0x00, 0x7C])
@@ -180,7 +87,7 @@ LONG = [(1, 1, 16), (4, 1, 40), (6, 2, 16), (8, 1, 64), (16, 2, 16), (QUERY_TILE
 @pytest.mark.parametrize("kv", KINDS)
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), LONG)
 def test_split_kv_gives_the_same_bits(heads: int, kv_heads: int, head_dim: int, kv: str) -> None:
-    """Few rows that see many cells use split-KV; rows of a larger batch, or with too many partial results, do not."""
+    """The KV blocks of rows are distributed over threads where there are more than one."""
     shape, rng = Shape(heads, kv_heads, head_dim, kv), np.random.default_rng(heads)
     first, second = [*range(9, 30, 2)], [*range(8, 29, 2)]
     visible = [256, 257, 258, 640, 641, 30, 511, 512, 513, 700]
@@ -199,6 +106,7 @@ def test_split_kv_gives_the_same_bits(heads: int, kv_heads: int, head_dim: int, 
         )
         alone = attend(shape, pages, tables[row : row + 1], [n], q[row : row + 1], scale)
         assert same_bits(alone[0], together[row]), f"row {row}, {n} cells"
+    assert same_bits(attend(shape, pages, tables, visible, q, scale, threads=1), together), "one thread"
     more = 17 - len(visible)
     wanted = [0, 1, 3, 8, 9]
     some = attend(shape, pages, tables, visible, q, scale, wanted)

@@ -13,8 +13,9 @@ from kquants.tuning import RECORDS, tuning
 from support.cpus import EACH_KIND, LESSER, LOWERINGS, python, python_on_lesser, python_with
 from support.model_file import ModelFile
 
+OF_ATTENTION = ("attention", "attention_options", "rope_store")
 OF_ACTIVATIONS = ("quantized_activations", "norms", "residuals", "activations", "functions", "embeddings", "streams")
-KERNEL_TESTS = [f"kquants/test_{part}.py" for part in ("dequantize", "matmul", "attention", *OF_ACTIVATIONS)]
+KERNEL_TESTS = [f"kquants/test_{part}.py" for part in ("dequantize", "matmul", *OF_ATTENTION, *OF_ACTIVATIONS)]
 KERNEL_TESTS += ["kquants/test_formats.py", "-k", "not chunks and not refused_by_name"]
 
 EVERY_FORMAT = {"plain vectors", "AVX-512 VNNI, of a Zen 5", "Arm dot product"}

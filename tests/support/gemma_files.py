@@ -103,8 +103,12 @@ def altup_shapes(layers: int) -> Shapes:
 
 
 def write_shapes(path: Path, arch: str, keys: dict[str, Any], shapes: Shapes, values: dict[str, Any]) -> Path:
-    """Write a file with these keys of the architecture, and float32 tensors: zeros, or the given values."""
+    """Write a file with these keys of the architecture, and float32 tensors: zeros, or the given values.
+
+    The key "tokens" is the number of tokens in the vocabulary.
+    """
     writer = gguf.GGUFWriter(path, arch)
+    writer.add_token_list([f"t{i}" for i in range(keys.get("tokens", VOCAB))])
     for key, value in keys.items():
         name = f"{arch}.{key}"
         if isinstance(value, list):

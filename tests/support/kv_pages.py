@@ -18,6 +18,9 @@ EXTRA = 8
 """Floats between rows that no kernel may touch."""
 
 
+_UNMAPPED = 64
+
+
 @dataclass
 class Shape:
     heads: int
@@ -43,14 +46,14 @@ class Shape:
 class Pages:
     """KV pages of three layers, of which the second is used; all bytes are `fill` (0xFF: every value is NaN).
 
-    The pages are those of the second of two KV groups.
+    The pages are those of the second of two KV groups. Page -1 lies where nothing may be read or written.
     """
 
     def __init__(self, shape: Shape, count: int, fill: int = 0xFF) -> None:
         self.shape = shape
         self.memory = np.full((count, 3 * shape.layer_bytes), fill, np.uint8)
-        self.addresses = np.array([page.ctypes.data for page in self.memory], np.int64)
-        self.groups = np.array([0, self.addresses.ctypes.data], np.int64)
+        self.addresses = np.array([_UNMAPPED, *[page.ctypes.data for page in self.memory]], np.int64)
+        self.groups = np.array([0, self.addresses[1:].ctypes.data], np.int64)
 
     @property
     def keys(self) -> Array:
@@ -71,11 +74,10 @@ class Pages:
         layer: Array = self.memory[:, size : 2 * size].view(TYPES[self.shape.kv])
         return layer
 
-    def put(self, table: list[int], keys: Array, values: Array) -> None:
-        """Write keys and values [cells, kv head, size of a head] into the pages of a sequence that it has."""
-        for cell, (k, v) in enumerate(zip(keys, values, strict=True)):
-            if table[cell // PAGE] >= 0:
-                self.write(table[cell // PAGE], cell % PAGE, k, v)
+    def put(self, table: list[int], keys: Array, values: Array, first: int = 0) -> None:
+        """Write keys and values [cells, kv head, size of a head] into the pages of a sequence, from cell `first` on."""
+        for cell in range(first, len(keys)):
+            self.write(table[cell // PAGE], cell % PAGE, keys[cell], values[cell])
 
     def write(self, page: int, at: int, k: Array, v: Array) -> None:
         """Write a key and a value [kv head, size of a head] into a cell."""

@@ -36,7 +36,7 @@ class Spec:
     """What to write. `types` is a name in RECIPES, a mapping like its values, or one type for all matrices.
 
     `arch` "qwen2" gives the same model with biases on q, k and v, "qwen3" with norms of each head of q and k; both
-    have RoPE type NEOX instead of NORM. `biases` gives all products of a layer one. `rope_scaling` is None,
+    have RoPE type NEOX instead of NORM. `value_dim` None is `head_dim`. `biases` gives all products of a layer one. `rope_scaling` is None,
     "linear", "yarn" or "llama3"; the last writes rope_freqs.weight. `metadata` are more numbers of the architecture,
     such as ("rope.scaling.attn_factor", 0.8).
     """
@@ -47,6 +47,7 @@ class Spec:
     heads: int = 8
     kv_heads: int = 2
     head_dim: int = 64
+    value_dim: int | None = None
     ffn: int = 1024
     vocab: int = 320
     context_length: int = 512
@@ -97,7 +98,7 @@ def _write_shape(writer: gguf.GGUFWriter, spec: Spec) -> None:
     writer.add_head_count(spec.heads)
     writer.add_head_count_kv(spec.kv_heads)
     writer.add_key_length(spec.head_dim)
-    writer.add_value_length(spec.head_dim)
+    writer.add_value_length(spec.value_dim or spec.head_dim)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(spec.vocab)
 
@@ -146,12 +147,13 @@ def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
     if not spec.tied:
         matrix("output", spec.vocab, spec.width)
     queries, keys = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
+    value_dim = spec.value_dim or spec.head_dim
     for layer in (f"blk.{i}." for i in range(spec.layers)):
         vector(layer + "attn_norm.weight", spec.width, 1.0)
         linear(layer + "attn_q", queries, spec.width, 1.5)
         linear(layer + "attn_k", keys, spec.width, 1.5)
-        linear(layer + "attn_v", keys, spec.width)
-        linear(layer + "attn_output", spec.width, queries, 1.5)
+        linear(layer + "attn_v", spec.kv_heads * value_dim, spec.width)
+        linear(layer + "attn_output", spec.width, spec.heads * value_dim, 1.5)
         vector(layer + "ffn_norm.weight", spec.width, 1.0)
         linear(layer + "ffn_gate", spec.ffn, spec.width)
         linear(layer + "ffn_up", spec.ffn, spec.width)

@@ -68,7 +68,7 @@ class Reference:
         n, share = len(x), self.heads // self.kv_heads
         q = self.linear(x, block + "attn_q").reshape(n, self.heads, self.head_dim)
         k = self.linear(x, block + "attn_k").reshape(n, self.kv_heads, self.head_dim)
-        v = self.linear(x, block + "attn_v").reshape(n, self.kv_heads, self.head_dim)
+        v = self.linear(x, block + "attn_v").reshape(n, self.kv_heads, -1)
         if self.arch == "qwen3":
             q, k = self.norm(q, block + "attn_q_norm"), self.norm(k, block + "attn_k_norm")
         q, k = self.rotate(q), self.rotate(k)

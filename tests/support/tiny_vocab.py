@@ -12,11 +12,12 @@ SPM_TYPES = {"<unk>": 2, "<s>": 3, "</s>": 3}
 
 
 def write(path: Path, model: str, tokens: Sequence[str | bytes], **keys: Any) -> Path:
-    """A file with these tokens; `keys` are tokenizer.ggml.* by name, but for the `name` of the model."""
-    writer = gguf.GGUFWriter(path, "llama")
+    """A file with these tokens; `keys` are tokenizer.ggml.* by name, but for `name` and `architecture` of the model."""
+    architecture = keys.pop("architecture", "llama")
+    writer = gguf.GGUFWriter(path, architecture)
     for name in ("block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count"):
-        writer.add_uint32(f"llama.{name}", 8)
-    writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5)
+        writer.add_uint32(f"{architecture}.{name}", 8)
+    writer.add_float32(f"{architecture}.attention.layer_norm_rms_epsilon", 1e-5)
     writer.add_name(keys.pop("name", "made for a test"))
     writer.add_tokenizer_model(model)
     writer.add_token_list(tokens)

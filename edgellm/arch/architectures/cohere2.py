@@ -5,7 +5,7 @@ the fourth has neither. Logits are multiplied by a scale.
 """
 
 from edgellm.arch.attention_settings import rope_in_windows
-from edgellm.arch.description import AttentionSettings, ModelSettings, NormKind, RopeType
+from edgellm.arch.description import AttentionSettings, ModelScales, NormKind, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, ATTN_NORM, GATED_FEED_FORWARD_TENSORS
@@ -16,9 +16,9 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     return rope_in_windows(hyper, layer)
 
 
-def settings(hyper: HyperParameters) -> ModelSettings:
+def settings(hyper: HyperParameters) -> ModelScales:
     """The scale of the logits."""
-    return ModelSettings(logit_scale=hyper.number("logit_scale"))
+    return ModelScales(logit_scale=hyper.number("logit_scale"))
 
 
 FACTS = ArchitectureFacts(

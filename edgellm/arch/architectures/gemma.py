@@ -4,15 +4,15 @@ The embedding is multiplied by the square root of the width. A checkpoint holds 
 converter adds.
 """
 
-from edgellm.arch.description import Activation, ModelSettings, RopeType
+from edgellm.arch.description import Activation, ModelScales, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import BLOCK
 
 
-def settings(hyper: HyperParameters) -> ModelSettings:
+def settings(hyper: HyperParameters) -> ModelScales:
     """The scale of the embedding."""
-    return ModelSettings(embedding_scale=hyper.width**0.5)
+    return ModelScales(embedding_scale=hyper.width**0.5)
 
 
 FACTS = ArchitectureFacts(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import sqrt
 
 from edgellm.arch.attention_settings import grouped_query_attention, is_windowed, window
-from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
+from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, SANDWICH_NORMS
@@ -33,9 +33,9 @@ def score_scale(hyper: HyperParameters, settings: AttentionSettings, layers_of_2
     return 1 / sqrt(hyper.width // settings.heads if of_27b else settings.key_dim)
 
 
-def model_settings(hyper: HyperParameters) -> ModelSettings:
+def model_settings(hyper: HyperParameters) -> ModelScales:
     """The scale of the embedding, and the soft cap of the logits."""
-    return ModelSettings(embedding_scale=hyper.width**0.5, logit_soft_cap=hyper.number("final_logit_softcapping", 30.0))
+    return ModelScales(embedding_scale=hyper.width**0.5, logit_soft_cap=hyper.number("final_logit_softcapping", 30.0))
 
 
 FACTS = ArchitectureFacts(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from edgellm.arch.architectures.gemma2 import score_scale
 from edgellm.arch.attention_settings import grouped_query_attention, has_window, is_windowed, rope_dims
-from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
+from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, SANDWICH_NORMS
@@ -26,10 +26,10 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     return replace(settings, window=None)
 
 
-def model_settings(hyper: HyperParameters) -> ModelSettings:
+def model_settings(hyper: HyperParameters) -> ModelScales:
     """The scale of the embedding, and the soft cap of the logits, which Rnj-1 has."""
     soft_cap = hyper.number("final_logit_softcapping", 0.0) or None
-    return ModelSettings(embedding_scale=hyper.width**0.5, logit_soft_cap=soft_cap)
+    return ModelScales(embedding_scale=hyper.width**0.5, logit_soft_cap=soft_cap)
 
 
 _DEFAULTS: dict[str, object] = {

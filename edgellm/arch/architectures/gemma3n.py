@@ -10,7 +10,7 @@ from math import inf
 
 from edgellm.arch.architectures.gemma4 import kv_layer, required_window, windowed_layers
 from edgellm.arch.attention_settings import grouped_query_attention, rope_dims
-from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
+from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import (
@@ -49,7 +49,7 @@ def sparsity(hyper: HyperParameters, layer: int) -> float | None:
     return None if scale == -inf else scale
 
 
-def model_settings(hyper: HyperParameters) -> ModelSettings:
+def model_settings(hyper: HyperParameters) -> ModelScales:
     """The scale of the embedding, and the soft cap of the logits.
 
     Refuses files with another number of streams than four, or with another active one than the first.
@@ -59,7 +59,7 @@ def model_settings(hyper: HyperParameters) -> ModelSettings:
         refuse(hyper.file, f"stream {active} of {streams} is active; only the first of {STREAMS} is supported")
     if not hyper.per_layer_width:
         hyper.file.fail(f"has no key {hyper.key('embedding_length_per_layer_input')}; get another conversion")
-    return ModelSettings(embedding_scale=hyper.width**0.5, logit_soft_cap=hyper.number("final_logit_softcapping", 30.0))
+    return ModelScales(embedding_scale=hyper.width**0.5, logit_soft_cap=hyper.number("final_logit_softcapping", 30.0))
 
 
 _DEFAULTS: dict[str, object] = {

@@ -9,7 +9,7 @@ as projected.
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import has_window, rope_dims, window
-from edgellm.arch.description import Activation, AttentionSettings, ModelSettings, RopeType
+from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import PER_LAYER_INPUT_TENSORS, PER_LAYER_TENSORS
@@ -72,10 +72,10 @@ def kv_layer(hyper: HyperParameters, layer: int, shared: int) -> int | None:
     return of_its_kind[-1]
 
 
-def model_settings(hyper: HyperParameters) -> ModelSettings:
+def model_settings(hyper: HyperParameters) -> ModelScales:
     """The scale of the embedding, and the soft cap of the logits."""
     soft_cap = hyper.number("final_logit_softcapping", 0.0) or None
-    return ModelSettings(embedding_scale=hyper.width**0.5, logit_soft_cap=soft_cap)
+    return ModelScales(embedding_scale=hyper.width**0.5, logit_soft_cap=soft_cap)
 
 
 _Q, _K, _V, _OUTPUT = ATTENTION_TENSORS
@@ -95,6 +95,10 @@ _DEFAULTS: dict[str, object] = {
     },
     "tie_word_embeddings": True,
 }
+_UNIFIED = {key: value for key, value in _DEFAULTS.items() if key != "hidden_size_per_layer_input"} | {
+    "max_position_embeddings": 262144,
+    "sliding_window": 1024,
+}
 
 FACTS = ArchitectureFacts(
     name="gemma4",
@@ -112,8 +116,9 @@ FACTS = ArchitectureFacts(
     weightless_v_norm=True,
     attention=attention,
     settings=model_settings,
-    checkpoints=tuple(
-        CheckpointClass(name=f"Gemma4{kind}", defaults=_DEFAULTS, dual_rope=True)
-        for kind in ("ForCausalLM", "ForConditionalGeneration", "UnifiedForConditionalGeneration")
+    checkpoints=(
+        CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(name="Gemma4ForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
+        CheckpointClass(name="Gemma4UnifiedForConditionalGeneration", defaults=_UNIFIED, dual_rope=True),
     ),
 )

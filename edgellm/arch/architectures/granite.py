@@ -6,7 +6,7 @@ Embeddings, scores, the results of blocks and the logits are scaled; logits are 
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.description import AttentionSettings, ModelSettings, RopeType
+from edgellm.arch.description import AttentionSettings, ModelScales, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
@@ -20,9 +20,9 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     return replace(settings, scale=scale, rope=settings.rope if has_rope else None)
 
 
-def settings(hyper: HyperParameters) -> ModelSettings:
+def settings(hyper: HyperParameters) -> ModelScales:
     """The scales; one that is absent or 0 is 1."""
-    return ModelSettings(
+    return ModelScales(
         embedding_scale=hyper.number("embedding_scale", 0.0) or 1.0,
         residual_scale=hyper.number("residual_scale", 0.0) or 1.0,
         logit_scale=1 / hyper.number("logit_scale"),

@@ -8,7 +8,7 @@ scale of the normed heads of q. Logits are scaled, then capped.
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import rope_in_windows
-from edgellm.arch.description import AttentionSettings, ModelSettings, RopeType
+from edgellm.arch.description import AttentionSettings, ModelScales, RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.tensor_names import (
@@ -25,9 +25,9 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     return rope_in_windows(hyper, layer)
 
 
-def settings(hyper: HyperParameters) -> ModelSettings:
+def settings(hyper: HyperParameters) -> ModelScales:
     """The scale and the soft cap of the logits."""
-    return ModelSettings(
+    return ModelScales(
         logit_scale=hyper.number("logit_scale"),
         logit_soft_cap=hyper.number("final_logit_softcapping", 0.0) or None,
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Norm, NormKind, Rope
+from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Norm, NormKind, Rope, RopeType
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import head
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, FORMATS, KV_TYPES
@@ -40,6 +40,10 @@ _WORDS = {
     (Attention, "temperature"): "attention temperature",
     (Attention, "gate"): "attention gates",
     (Attention, "v_norm"): "norms of values",
+    (FeedForward, "sparsity"): "sparse activations",
+    (Layer, "laurel"): "LAuReL",
+    (Layer, "altup"): "AltUp",
+    (Description, "streams"): "AltUp",
     (Norm, "bias"): "norms with a bias",
 }
 
@@ -75,6 +79,8 @@ def _of_attention(attention: Attention, kv_type: str) -> Iterator[str]:
         yield f"KV pages of type {kv_type}"
     if head_dim % 4 or head_dim > _MAX_HEAD_DIM:
         yield f"attention with {head_dim} values a head"
+    if attention.rope and attention.rope.rope_type not in (RopeType.NORM, RopeType.NEOX):
+        yield f"RoPE of type {attention.rope.rope_type.value}"
     if attention.value_dim != head_dim:
         yield "keys and values of different sizes"
     if attention.k is None or attention.v is None:
