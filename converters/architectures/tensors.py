@@ -14,7 +14,8 @@ from converters.architectures.sizes import CheckpointSizes
 from converters.architectures.sources import padded, stacked
 from converters.architectures.unneeded import without_unneeded
 from converters.tensors import Source
-from edgellm.arch.description import NormKind, RopeType
+from edgellm.arch.blocks import NormKind
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable

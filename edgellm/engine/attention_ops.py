@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.arch.description import Attention, Description, RopeType
+from edgellm.arch.blocks import Attention
+from edgellm.arch.description import Description
+from edgellm.arch.positions import RopeType
 from edgellm.engine.activations import AttentionBuffers, MatmulInput
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer

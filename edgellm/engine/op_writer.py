@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from edgellm.arch.description import Activation, Linear, Norm, NormKind
+from edgellm.arch.blocks import Activation, Linear, Norm, NormKind
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.gguf import Tensor

@@ -9,7 +9,9 @@ import pytest
 
 from edgellm import EdgeLLMError, ModelFileError, UnsupportedModelError
 from edgellm.arch import describe
-from edgellm.arch.description import Activation, Attention, Description, RopeType
+from edgellm.arch.blocks import Activation, Attention
+from edgellm.arch.description import Description
+from edgellm.arch.positions import RopeType
 from edgellm.gguf import GGUFFile
 from support.gemma_files import (
     SANDWICH,

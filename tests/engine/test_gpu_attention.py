@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgellm.arch.description import Attention, Layer, Norm, Rope, RopeType
+from edgellm.arch.blocks import Attention, Layer, Norm
+from edgellm.arch.positions import Rope, RopeType
 from edgellm.engine.kv_pages import FREED
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.webgpu.attention import AttentionLowering

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Norm, NormKind, Rope, RopeType
+from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm, NormKind
+from edgellm.arch.description import Description
+from edgellm.arch.positions import Rope, RopeType
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import head
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, FORMATS, KV_TYPES
@@ -102,7 +104,7 @@ def _unknown(part: Any) -> Iterator[str]:
         if isinstance(part, Norm) and part.kind is not NormKind.RMS:
             yield "LayerNorm"
         yield from _unknown([getattr(part, name) for name in sorted(KNOWN_FIELDS[type(part)])])
-    elif is_dataclass(part) and type(part).__module__ == Description.__module__:
+    elif is_dataclass(part) and type(part).__module__.startswith("edgellm.arch."):
         yield f"{type(part).__name__} blocks"
 
 
