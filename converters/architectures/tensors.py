@@ -13,7 +13,7 @@ from converters.architectures.sources import padded, stacked
 from converters.architectures.unneeded import without_unneeded
 from converters.architectures.wanted import Wanted, wanted_tensors
 from converters.tensors import Source
-from edgellm.arch.description import RopeType
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import OUTPUT
 from edgellm.fmt import printable
 

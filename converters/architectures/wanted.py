@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from converters.architectures.families.family import Family
 from converters.architectures.model import TextModel
-from edgellm.arch.description import NormKind
+from edgellm.arch.blocks import NormKind
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
