@@ -64,7 +64,7 @@ class _ProgramBuilder:
             self._ops.norm_in_place(x, model.embedding_norm, model.width)
         self._per_layer.embed()
 
-    def _keep_outputs(self, *buffers: Buffer) -> None:
+    def _keep_outputs(self, *buffers: Buffer, barrier: bool = True) -> None:
         """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
         Dropped are those of `buffers` and of what one layer hands to the next. From the last layer with keys and values
@@ -73,7 +73,7 @@ class _ProgramBuilder:
         last, needed = self._model.last_kv_layer, max(self._outputs.taps, default=-1)
         first = mixer(last) if needed < last else mixer(needed + 1)
         if not self._ops.outputs and self._block >= first and set(self._placement[self._block :]) == {CPU}:
-            self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
+            self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers, barrier=barrier)
 
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
         ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
@@ -90,7 +90,7 @@ class _ProgramBuilder:
             kept += self._per_layer.beside_attention(layer.laurel)
         ops.store(block, place, own)
         if not layer.parallel:
-            self._keep_outputs(*kept)
+            self._keep_outputs(*kept, barrier=False)  # rope_store has one
         ops.attend(block, place, own, q_outputs)
         self._add_to_x(own.result, block.output, block.post_norm)
         if layer.laurel:

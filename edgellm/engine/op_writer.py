@@ -47,14 +47,17 @@ class OpWriter:
         """Have at least `nbytes` of scratch for each thread."""
         self._program.scratch_bytes = max(self._program.scratch_bytes, nbytes)
 
-    def keep_outputs(self, *buffers: Buffer) -> None:
-        """Drop the rows of buffers whose logits are not wanted; later ops work on the others."""
+    def keep_outputs(self, *buffers: Buffer, barrier: bool) -> None:
+        """Drop the rows of buffers whose logits are not wanted; later ops work on the others.
+
+        Without a barrier before the first one, there was one after the last op that reads or writes any of them.
+        """
         self.outputs = True
-        # No barrier is needed: either the op is the first after another device, or there was a barrier after the last
-        # op that reads or writes these buffers.
-        for buffer in buffers:
-            units = -(-buffer.row_bytes // (4 * PIECE))
-            self.add("keep_outputs", records.KeepOutputsOp(buffer, buffer.row_bytes), units=units, barrier=False)
+        for i, buffer in enumerate(buffers):
+            units, needs_barrier = -(-buffer.row_bytes // (4 * PIECE)), barrier and i == 0
+            self.add(
+                "keep_outputs", records.KeepOutputsOp(buffer, buffer.row_bytes), units=units, barrier=needs_barrier
+            )
 
     def embed(self, table: Tensor, x: Buffer, scale: float, barrier: bool = True, own_embeddings: bool = True) -> None:
         """x = scale · the rows of the table for the tokens of the batch, or its `own_embeddings`, where it has any."""
