@@ -1,6 +1,7 @@
 """From a description and a placement to the program of the CPU's blocks."""
 
-from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Norm
+from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm
+from edgellm.arch.description import Description
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
 from edgellm.engine.op_writer import OpWriter
@@ -64,16 +65,16 @@ class _ProgramBuilder:
             self._ops.norm_in_place(x, model.embedding_norm, model.width)
         self._per_layer.embed()
 
-    def _keep_outputs(self, *buffers: Buffer, barrier: bool = True) -> None:
+    def _keep_outputs(self, *buffers: Buffer) -> None:
         """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
-        Dropped are those of `buffers` and of what one layer hands to the next. From the last layer with keys and values
-        of its own, the other tokens of a prompt need no more than these.
+        The buffers are `buffers` and those that one layer hands to the next. Once the last layer with keys and values
+        of its own has stored them, nothing else of the other tokens of a prompt is needed.
         """
         last, needed = self._model.last_kv_layer, max(self._outputs.taps, default=-1)
         first = mixer(last) if needed < last else mixer(needed + 1)
         if not self._ops.outputs and self._block >= first and set(self._placement[self._block :]) == {CPU}:
-            self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers, barrier=barrier)
+            self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
 
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
         ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
@@ -90,7 +91,7 @@ class _ProgramBuilder:
             kept += self._per_layer.beside_attention(layer.laurel)
         ops.store(block, place, own)
         if not layer.parallel:
-            self._keep_outputs(*kept, barrier=False)  # rope_store has one
+            self._keep_outputs(*kept)
         ops.attend(block, place, own, q_outputs)
         self._add_to_x(own.result, block.output, block.post_norm)
         if layer.laurel:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from edgellm.arch.description import Activation, Linear, Norm, NormKind
+from edgellm.arch.blocks import Activation, Linear, Norm, NormKind
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.gguf import Tensor
@@ -47,17 +47,12 @@ class OpWriter:
         """Have at least `nbytes` of scratch for each thread."""
         self._program.scratch_bytes = max(self._program.scratch_bytes, nbytes)
 
-    def keep_outputs(self, *buffers: Buffer, barrier: bool) -> None:
-        """Drop the rows of buffers whose logits are not wanted; later ops work on the others.
-
-        Without a barrier before the first one, there was one after the last op that reads or writes any of them.
-        """
+    def keep_outputs(self, *buffers: Buffer) -> None:
+        """Drop the rows of buffers whose logits are not wanted; later ops work on the others."""
         self.outputs = True
         for i, buffer in enumerate(buffers):
-            units, needs_barrier = -(-buffer.row_bytes // (4 * PIECE)), barrier and i == 0
-            self.add(
-                "keep_outputs", records.KeepOutputsOp(buffer, buffer.row_bytes), units=units, barrier=needs_barrier
-            )
+            units = -(-buffer.row_bytes // (4 * PIECE))
+            self.add("keep_outputs", records.KeepOutputsOp(buffer, buffer.row_bytes), units=units, barrier=i == 0)
 
     def embed(self, table: Tensor, x: Buffer, scale: float, barrier: bool = True, own_embeddings: bool = True) -> None:
         """x = scale · the rows of the table for the tokens of the batch, or its `own_embeddings`, where it has any."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgellm.arch import describe
-from edgellm.arch.description import Activation
+from edgellm.arch.blocks import Activation
 from edgellm.gguf import GGUFFile
 from support.gemma_families import (
     FAMILIES,

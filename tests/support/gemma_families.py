@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from edgellm.arch.description import Attention, Description, RopeType
+from edgellm.arch.blocks import Attention
+from edgellm.arch.description import Description
+from edgellm.arch.positions import RopeType
 from support.gemma_files import (
     SANDWICH,
     Shapes,
