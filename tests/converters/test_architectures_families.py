@@ -139,6 +139,13 @@ def test_windows_are_written_where_gguf_implies_others(described: Described) -> 
     assert not any("sliding_window" in key for key in without)
 
 
+def test_the_last_layer_of_gemma_4_sees_all_tokens(described: Described) -> None:
+    kinds = ["sliding_attention", "sliding_attention", "full_attention"] * 2
+    wanted = described("gemma4_31b", layer_types=kinds)[0]["gemma4.attention.sliding_window_pattern"].value
+    last_too = described("gemma4_31b", layer_types=[*kinds[:-1], "sliding_attention"])[0]
+    assert last_too["gemma4.attention.sliding_window_pattern"].value == wanted == [True, True, False] * 2
+
+
 def test_a_text_model_needs_no_more_than_what_differs_from_the_defaults(described: Described) -> None:
     """As Gemma 3 4B is published: transformers knows the rest."""
     with pytest.raises(ModelFileError, match=r"embed_tokens.weight has shape \[271, 64\], not \[262208, 64\]"):
