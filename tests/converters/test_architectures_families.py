@@ -139,6 +139,14 @@ def test_windows_are_written_where_gguf_implies_others(described: Described) -> 
     assert not any("sliding_window" in key for key in without)
 
 
+def test_zeros_of_devstral_2_are_the_usual_yarn_without_temperature(described: Described) -> None:
+    rope = CASES["ministral3"].config["rope_parameters"] | {"mscale_all_dim": 0.0, "llama_4_scaling_beta": 0.0}
+    metadata, _ = described("ministral3", rope_parameters=rope)
+    found = {key.removeprefix("mistral3."): value.value for key, value in metadata.items()}
+    assert found["rope.scaling.yarn_log_multiplier"] == found["attention.temperature_scale"] == 0
+    assert "rope.scaling.attn_factor" not in found
+
+
 def test_the_last_layer_of_gemma_4_sees_all_tokens(described: Described) -> None:
     kinds = ["sliding_attention", "sliding_attention", "full_attention"] * 2
     wanted = described("gemma4_31b", layer_types=kinds)[0]["gemma4.attention.sliding_window_pattern"].value
