@@ -140,7 +140,10 @@ def test_windows_are_written_where_gguf_implies_others(described: Described) -> 
 
 
 def test_zeros_of_devstral_2_are_the_usual_yarn_without_temperature(described: Described) -> None:
-    rope = CASES["ministral3"].config["rope_parameters"] | {"mscale_all_dim": 0.0, "llama_4_scaling_beta": 0.0}
+    rope = CASES["ministral3"].config["text_config"]["rope_parameters"] | {
+        "mscale_all_dim": 0.0,
+        "llama_4_scaling_beta": 0.0,
+    }
     metadata, _ = described("ministral3", rope_parameters=rope)
     found = {key.removeprefix("mistral3."): value.value for key, value in metadata.items()}
     assert found["rope.scaling.yarn_log_multiplier"] == found["attention.temperature_scale"] == 0
