@@ -150,6 +150,14 @@ def test_zeros_of_devstral_2_are_the_usual_yarn_without_temperature(described: D
     assert "rope.scaling.attn_factor" not in found
 
 
+def test_stablelm_before_transformers_had_it(folders: Callable[[str], Path], described: Described) -> None:
+    wanted, _ = described("stablelm_1_6b")
+    config = dict(CASES["stablelm_1_6b"].config)
+    old = {"norm_eps": config.pop("layer_norm_eps"), "rope_pct": config.pop("partial_rotary_factor")}
+    found, _ = with_config(folders("stablelm_1_6b"), config | old | {"architectures": ["StableLMEpochForCausalLM"]})
+    assert found == wanted
+
+
 def test_the_last_layer_of_gemma_4_sees_all_tokens(described: Described) -> None:
     kinds = ["sliding_attention", "sliding_attention", "full_attention"] * 2
     wanted = described("gemma4_31b", layer_types=kinds)[0]["gemma4.attention.sliding_window_pattern"].value
