@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgellm.arch.description import Attention, AttentionTemperature, Layer, Norm, Rope, RopeType
+from edgellm.arch.blocks import Attention, Layer, Norm
+from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.kv_pages import FREED
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.webgpu.attention import AttentionLowering

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from edgellm.arch.description import Attention, RopeType
+from edgellm.arch.blocks import Attention
+from edgellm.arch.positions import RopeType
 from edgellm.engine.webgpu.batch_layout import QUERIES
 from edgellm.engine.webgpu.blocks import GPUAttention
 from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid

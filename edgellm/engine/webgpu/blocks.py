@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edgellm.arch.description import Activation, Attention, Description, FeedForward, Linear, Norm
+from edgellm.arch.blocks import Activation, Attention, FeedForward, Linear, Norm
+from edgellm.arch.description import Description
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.weights import Matrix, float_values, slice_rows, upload_matrix, upload_vector

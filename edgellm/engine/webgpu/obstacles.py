@@ -8,18 +8,9 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from edgellm.arch.description import (
-    Attention,
-    AttentionTemperature,
-    Description,
-    FeedForward,
-    Layer,
-    Linear,
-    Norm,
-    NormKind,
-    Rope,
-    RopeType,
-)
+from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm, NormKind
+from edgellm.arch.description import Description
+from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import head
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, FORMATS, KV_TYPES

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from edgellm.arch.description import Attention, Description, FeedForward
+from edgellm.arch.blocks import Attention, FeedForward
+from edgellm.arch.description import Description
 from edgellm.engine.placement import GPU, Placement, feed_forward, head, mixer
 
 
