@@ -14,6 +14,7 @@ from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import head
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, FORMATS, KV_TYPES
+from edgellm.gguf import Tensor
 
 _MAX_HEAD_DIM = 256
 """Four times the lanes of a workgroup: attention has a lane for every four values of a head."""
@@ -105,7 +106,7 @@ def _unknown(part: Any) -> Iterator[str]:
         if isinstance(part, Norm) and part.kind is not NormKind.RMS:
             yield "LayerNorm"
         yield from _unknown([getattr(part, name) for name in sorted(KNOWN_FIELDS[type(part)])])
-    elif is_dataclass(part) and type(part).__module__ == Description.__module__:
+    elif is_dataclass(part) and not isinstance(part, Tensor):
         yield f"{type(part).__name__} blocks"
 
 
