@@ -42,6 +42,7 @@ WHOLE = {
     "glm4_biases": "RoPE of neighbouring pairs, biases",
     "ministral3": "queries scaled by position",
     "olmo2": "norms of whole projections, no norms before blocks",
+    "gemma4_31b": "values that are the keys, norms of values, layers of two sizes, scales of layers",
     "muse_glimmer": "attention gates, norms without weights, scaled and capped logits",
 }
 """More of them, and what they have."""

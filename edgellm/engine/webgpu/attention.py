@@ -112,11 +112,13 @@ def _rotation(block: GPUAttention) -> dict[str, Constant]:
     return {
         "ROPE_DIM": rope.width if rope else 0,
         "NEOX": rope is not None and rope.rope_type is RopeType.NEOX,
-        "HEAD_NORMS": norms is not None,
+        "HEAD_NORMS": norms is not None and block.settings.q_norm is not None,
+        "V_NORM": block.settings.v_norm is not None,
         "NORM_AFTER_ROPE": block.settings.norm_after_rope,
         "TEMPERATURE": block.settings.temperature is not None,
         "Q_EPS": norms.q_eps if norms else 0.0,
         "K_EPS": norms.k_eps if norms else 0.0,
+        "V_EPS": norms.v_eps if norms else 0.0,
     }
 
 
