@@ -47,6 +47,7 @@ PLAIN = Attention(
 )
 """Attention without positions; its projections are not part of these tests."""
 
+LONG = replace(PLAIN, key_dim=512, value_dim=512, scale=0.05)
 SINKS = float_tensor("sinks", np.array([0.5, -1.0, 30.0, 2.0], np.float32))
 CASES = {
     "no rope": PLAIN,
@@ -68,6 +69,9 @@ CASES = {
     "soft cap": replace(PLAIN, scale=3.0, soft_cap=4.0),
     "sinks": replace(PLAIN, sinks=SINKS),
     "all at once": replace(PLAIN, rope=rope(WHOLE, RopeType.NORM), window=PAGE, scale=2.0, soft_cap=9.0, sinks=SINKS),
+    "heads of 512": replace(LONG, rope=rope(HALF, RopeType.NEOX), window=PAGE + 9),
+    "3 heads of 260 for one": replace(LONG, key_dim=260, value_dim=260, heads=3, kv_heads=1),
+    "9 heads of 512 for one": replace(LONG, heads=9, kv_heads=1, sinks=float_tensor("sinks", np.arange(9))),
     "9 heads for one": replace(PLAIN, heads=9, kv_heads=1, window=40),
 }
 

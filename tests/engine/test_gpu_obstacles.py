@@ -58,7 +58,7 @@ def test_what_the_shaders_know(model: Description) -> None:
 
 OF_ATTENTION: dict[str, Callable[[Attention], Attention]] = {
     "attention with 22 values a head": lambda own: replace(own, key_dim=22),
-    "attention with 512 values a head": lambda own: replace(own, key_dim=512, value_dim=512),
+    "attention with 516 values a head": lambda own: replace(own, key_dim=516, value_dim=516),
     "keys and values of different sizes": lambda own: replace(own, value_dim=8),
     "a norm of q or k alone": lambda own: replace(own, k_norm=None),
     "norms of q and k of this shape": lambda own: replace(own, q_norm=Norm(float_tensor("n", np.ones(64)), None, 1e-5)),

@@ -16,8 +16,8 @@ from edgellm.engine.placement import head
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, FORMATS, KV_TYPES
 from edgellm.gguf import Tensor
 
-_MAX_HEAD_DIM = 256
-"""Four times the lanes of a workgroup: attention has a lane for every four values of a head."""
+_MAX_HEAD_DIM = 512
+"""Attention has a lane for every four values of a head, and up to 128 lanes."""
 
 _EMBEDDING = {"embedding", "embedding_norm", "embedding_scale", "per_layer_embeddings"}
 """Fields that only the CPU reads, which looks up embeddings."""
