@@ -203,7 +203,9 @@ def _list_work(op: int, batch: int, scratch: int, threads: int) -> WorkList:
         is_split = sums.blocks > sums.tiles and sums.partials <= given.max_partials
         while True:
             largest, items = (sums.largest_block, sums.blocks) if is_split else (sums.largest_tile, sums.tiles)
-            if 4 * threads * largest <= sums.cost * parts:
+            # Smaller tiles may need a few partial results more, but those of one row never do.
+            has_room = not is_split or sums.partials <= given.max_partials
+            if has_room and 4 * threads * largest <= sums.cost * parts:
                 break
             if rows > 1:
                 rows = (rows + 1) // 2
