@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.arch.description import Attention, Description, RopeType
+from edgellm.arch.blocks import Attention
+from edgellm.arch.description import Description
+from edgellm.arch.positions import RopeType
 from edgellm.engine.activations import AttentionBuffers, MatmulInput
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
@@ -63,8 +65,7 @@ class AttentionOps:
         if mixer.q_norm:
             self._ops.norm_heads(b.q, mixer.q_norm, mixer.heads, mixer.key_dim)
         if mixer.k_norm and mixer.k:
-            separate = bool(mixer.q_norm) and (not mixer.v_norm or bool(mixer.v))
-            self._ops.norm_heads(b.k, mixer.k_norm, mixer.kv_heads, mixer.key_dim, barrier=not separate)
+            self._ops.norm_heads(b.k, mixer.k_norm, mixer.kv_heads, mixer.key_dim, barrier=mixer.q_norm is None)
 
     def store(self, mixer: Attention, place: KVPlace, b: AttentionBuffers) -> None:
         """Rotate q and k, and write k and v to the KV pages."""
@@ -93,7 +94,7 @@ class AttentionOps:
         return {"rope_dim": rope.width, "rope_type": rope_type, "rope_table": self._tables.index(rope)}
 
     def _rotated(self, mixer: Attention, heads: int, x: Buffer) -> dict[str, Any]:
-        """The words that rotate the heads of x, as those of q, and store nothing."""
+        """The words of a RopeStoreOp that rotates the heads of x in place of q, and stores nothing."""
         nothing = dict.fromkeys(("k_bytes", "v_bytes", "kv_group", "page_offset"), 0) | {"k": None, "v": None}
         sizes = {"heads": heads, "kv_heads": heads, "key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
         return nothing | sizes | {"q": x, "q_bytes": x.row_bytes, "q_factor_table": -1}

@@ -17,8 +17,6 @@ def fixture(request: pytest.FixtureRequest, shared: Path) -> ArchFixture:
     architecture = DENSE[request.param]
     if architecture not in ARCHITECTURES:
         pytest.skip(f"architecture {architecture} is not supported")
-    if request.param.startswith("gemma2"):
-        pytest.skip("waits for soft caps of scores")
     return ArchFixture.of(shared, request.param)
 
 

@@ -36,9 +36,9 @@ class Spec:
     """What to write. `types` is a name in RECIPES, a mapping like its values, or one type for all matrices.
 
     `arch` "qwen2" gives the same model with biases on q, k and v, "qwen3" with norms of each head of q and k; both
-    have RoPE type NEOX instead of NORM. `value_dim` None is `head_dim`. `biases` gives all products of a layer one. `rope_scaling` is None,
-    "linear", "yarn" or "llama3"; the last writes rope_freqs.weight. `metadata` are more numbers of the architecture,
-    such as ("rope.scaling.attn_factor", 0.8).
+    have RoPE type NEOX instead of NORM. `value_dim` None is `head_dim`. `biases` gives all products of a layer one.
+    `rope_scaling` is None, "linear", "yarn" or "llama3"; the last writes rope_freqs.weight. `metadata` are more numbers
+    of the architecture, such as ("rope.scaling.attn_factor", 0.8).
     """
 
     arch: str = "llama"

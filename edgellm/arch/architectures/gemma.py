@@ -1,12 +1,14 @@
 """Gemma (arXiv 2403.08295): Gemma 2B and 7B, CodeGemma.
 
-The embedding is multiplied by the square root of the width; norm weights of a checkpoint are off by 1, which the
+The embedding is multiplied by the square root of the width. A checkpoint holds the weights of norms less 1, which the
 converter adds.
 """
 
-from edgellm.arch.description import Activation, ModelScales, RopeType
+from edgellm.arch.blocks import Activation
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import BLOCK
 
 

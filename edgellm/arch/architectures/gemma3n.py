@@ -10,7 +10,8 @@ from math import inf
 
 from edgellm.arch.architectures.gemma4 import kv_layer, required_window, windowed_layers
 from edgellm.arch.attention_settings import grouped_query_attention, rope_dims
-from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
+from edgellm.arch.blocks import Activation, AttentionSettings
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import (
@@ -22,6 +23,7 @@ from edgellm.arch.per_layer_names import (
     STREAM_UNEMBEDDINGS,
     STREAMS,
 )
+from edgellm.arch.positions import RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, SANDWICH_NORMS
 
@@ -40,7 +42,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
 
 
 def sparsity(hyper: HyperParameters, layer: int) -> float | None:
-    """Standard deviations above the mean that an activation must exceed; the file has -inf for all activations."""
+    """Standard deviations above the mean that an activation must exceed; None where all count (-inf in the file)."""
     key = hyper.key("activation_sparsity_scale")
     scales = hyper.file.get_array(key, float)
     if len(scales) != hyper.layer_count or not (scales < 100).all():
@@ -50,7 +52,10 @@ def sparsity(hyper: HyperParameters, layer: int) -> float | None:
 
 
 def model_settings(hyper: HyperParameters) -> ModelScales:
-    """The scale of the embedding, and the soft cap of the logits. Refuses other streams than four, the first active."""
+    """The scale of the embedding, and the soft cap of the logits.
+
+    Refuses files with another number of streams than four, or with another active one than the first.
+    """
     active, streams = hyper.integer("altup.active_idx", 0), hyper.integer("altup.num_inputs", STREAMS)
     if (active, streams) != (0, STREAMS):
         refuse(hyper.file, f"stream {active} of {streams} is active; only the first of {STREAMS} is supported")

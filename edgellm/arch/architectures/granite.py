@@ -1,4 +1,4 @@
-"""Granite (IBM): Granite 3 and the dense models of Granite 4 that have RoPE or none.
+"""Granite (IBM): Granite 3 and the dense models of Granite 4, of which some have no RoPE.
 
 Embeddings, scores, the results of blocks and the logits are scaled; logits are divided by their key.
 """
@@ -6,9 +6,11 @@ Embeddings, scores, the results of blocks and the logits are scaled; logits are 
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.description import AttentionSettings, ModelScales, RopeType
+from edgellm.arch.blocks import AttentionSettings
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
 
 
