@@ -24,7 +24,7 @@ _OUTPUTS = (f"{OUTPUT.hugging_face}", f"language_model.{OUTPUT.hugging_face}", f
 
 
 class TensorPlace(NamedTuple):
-    """The GGUF tensor that a tensor of a checkpoint becomes, or the number of the part of it that it becomes."""
+    """The GGUF tensor that a tensor of a checkpoint becomes; of one that becomes a part of it, the part's number, too."""
 
     name: str
     part: int | None
