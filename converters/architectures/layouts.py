@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM, TensorFacts
 
 _LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")

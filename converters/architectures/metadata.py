@@ -9,7 +9,7 @@ from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.rope import write_rope, write_yarn_magnitude
 from converters.tensors import Metadata, MetadataValue, Source
-from edgellm.arch.description import NormKind
+from edgellm.arch.blocks import NormKind
 
 # enum llama_ftype of llama.h, by the type of the first matrix.
 _FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32}

@@ -2,7 +2,7 @@
 
 from converters.architectures.config import Config
 from converters.architectures.families.family import Family
-from edgellm.arch.description import Activation
+from edgellm.arch.blocks import Activation
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.fmt import printable
 

@@ -3,7 +3,8 @@
 architectures         the facts of each architecture, one file each
 facts                 the record that these files fill in; `converters.architectures` reads it, too
 tensor_names          names and shapes of the tensors of a layer, in GGUF files and in checkpoints
-description           the result: sizes, RoPE and tensors of one model, layer by layer
+description           the result: sizes and tensors of one model, layer by layer
+blocks, positions     its parts: attention and feed-forwards, RoPE
 transformer, layers   from a file and facts to a description
 hyperparameters       sizes, read from the metadata; `rope` and `attention_settings` what positions and attention are
 per_layer             embeddings of each layer, and the streams of Gemma 3n

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from edgellm.arch.description import AttentionSettings
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.hyperparameters import HyperParameters
 
 PATTERN = "attention.sliding_window_pattern"

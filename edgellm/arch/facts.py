@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import Literal
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.description import Activation, AttentionSettings, ModelScales, NormKind, RopeType
+from edgellm.arch.blocks import Activation, AttentionSettings, NormKind
+from edgellm.arch.description import ModelScales
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import Size, TensorFacts
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from edgellm.arch.description import NormKind, Rope, RopeType
+from edgellm.arch.blocks import NormKind
+from edgellm.arch.positions import Rope, RopeType
 from edgellm.arch.rope import RopeReader
 from edgellm.arch.tensor_names import Size
 from edgellm.gguf import GGUFFile

@@ -3,7 +3,7 @@
 attn_norm                       the norm before the mixer; an architecture without it reads x as it is
 attn_q, attn_k, attn_v          projections, or one matrix attn_qkv with their rows in this order
 attn_q_norm, attn_k_norm        norms of q and k: of each head, or of the whole projection where they are as long
-attn_sinks, attn_gate           see `edgellm.arch.description.Attention`
+attn_sinks, attn_gate           see `edgellm.arch.blocks.Attention`
 attn_output                     the projection behind attention
 post_attention_norm             the norm behind the mixer, unless it is `ffn_norm_stem`
 ffn_norm                        the norm before the feed-forward; where it is optional and the layer has none, mixer and
@@ -14,7 +14,7 @@ post_ffw_norm                   the norm behind the feed-forward
 
 from dataclasses import dataclass, replace
 
-from edgellm.arch.description import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
+from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
 from edgellm.arch.tensors import Tensors

@@ -1,11 +1,11 @@
 """Parts of Gemma 3n and Gemma 4 beside attention and feed-forward: embeddings for each layer, and streams.
 
 per_layer_token_embd, per_layer_model_proj, per_layer_proj_norm     see `edgellm.arch.description.PerLayerEmbeddings`
-inp_gate, proj, post_norm                                           see `PerLayerInput` there
+inp_gate, proj, post_norm                                           see `edgellm.arch.blocks.PerLayerInput`
 layer_output_scale                                                  the factor of the hidden state behind the layer
-laurel_l, laurel_r, laurel_post_norm                                see `Laurel`
-altup_router, altup_router_norm, altup_predict_coef, …              see `AltUp`
-altup_proj, altup_unembd_proj                                       see `Streams`
+laurel_l, laurel_r, laurel_post_norm                                see `Laurel` there
+altup_router, altup_router_norm, altup_predict_coef, …              see `AltUp` there
+altup_proj, altup_unembd_proj                                       see `edgellm.arch.description.Streams`
 """
 
 from dataclasses import replace
@@ -13,7 +13,8 @@ from math import isfinite
 
 import numpy as np
 
-from edgellm.arch.description import AltUp, Laurel, Layer, Linear, Norm, PerLayerEmbeddings, PerLayerInput, Streams
+from edgellm.arch.blocks import AltUp, Laurel, Layer, Linear, Norm, PerLayerInput
+from edgellm.arch.description import PerLayerEmbeddings, Streams
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.arch.description import Rope, RopeType
+from edgellm.arch.positions import Rope, RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile

@@ -3,7 +3,8 @@
 The output matrix is the embedding where the file has none.
 """
 
-from edgellm.arch.description import Description, Linear, Norm, NormKind
+from edgellm.arch.blocks import Linear, Norm, NormKind
+from edgellm.arch.description import Description
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader

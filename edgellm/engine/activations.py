@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgellm.arch.description import Attention, Linear
+from edgellm.arch.blocks import Attention, Linear
 from edgellm.engine.program import Buffer
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.arch.description import Attention, Description, RopeType
+from edgellm.arch.blocks import Attention
+from edgellm.arch.description import Description
+from edgellm.arch.positions import RopeType
 from edgellm.engine.activations import AttentionBuffers, MatmulInput
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
@@ -63,8 +65,7 @@ class AttentionOps:
         if mixer.q_norm:
             self._ops.norm_heads(b.q, mixer.q_norm, mixer.heads, mixer.key_dim)
         if mixer.k_norm and mixer.k:
-            separate = bool(mixer.q_norm) and (not mixer.v_norm or bool(mixer.v))
-            self._ops.norm_heads(b.k, mixer.k_norm, mixer.kv_heads, mixer.key_dim, barrier=not separate)
+            self._ops.norm_heads(b.k, mixer.k_norm, mixer.kv_heads, mixer.key_dim, barrier=mixer.q_norm is None)
 
     def store(self, mixer: Attention, place: KVPlace, b: AttentionBuffers) -> None:
         """Rotate q and k, and write k and v to the KV pages."""

@@ -1,6 +1,7 @@
 """From a description and a placement to the program of the CPU's blocks."""
 
-from edgellm.arch.description import Attention, Description, FeedForward, Layer, Linear, Norm
+from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm
+from edgellm.arch.description import Description
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
 from edgellm.engine.op_writer import OpWriter

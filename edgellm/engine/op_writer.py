@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from edgellm.arch.description import Activation, Linear, Norm, NormKind
+from edgellm.arch.blocks import Activation, Linear, Norm, NormKind
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.gguf import Tensor
@@ -50,11 +50,9 @@ class OpWriter:
     def keep_outputs(self, *buffers: Buffer) -> None:
         """Drop the rows of buffers whose logits are not wanted; later ops work on the others."""
         self.outputs = True
-        # No barrier is needed: either the op is the first after another device, or there was a barrier after the last
-        # op that reads or writes these buffers.
-        for buffer in buffers:
+        for i, buffer in enumerate(buffers):
             units = -(-buffer.row_bytes // (4 * PIECE))
-            self.add("keep_outputs", records.KeepOutputsOp(buffer, buffer.row_bytes), units=units, barrier=False)
+            self.add("keep_outputs", records.KeepOutputsOp(buffer, buffer.row_bytes), units=units, barrier=i == 0)
 
     def embed(self, table: Tensor, x: Buffer, scale: float, barrier: bool = True, own_embeddings: bool = True) -> None:
         """x = scale · the rows of the table for the tokens of the batch, or its `own_embeddings`, where it has any."""

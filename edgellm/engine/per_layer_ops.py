@@ -3,7 +3,8 @@
 from dataclasses import replace
 from math import sqrt
 
-from edgellm.arch.description import Activation, AltUp, Description, Laurel, Layer, PerLayerEmbeddings, PerLayerInput
+from edgellm.arch.blocks import Activation, AltUp, Laurel, Layer, PerLayerInput
+from edgellm.arch.description import Description, PerLayerEmbeddings
 from edgellm.engine.activations import MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer

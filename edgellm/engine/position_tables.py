@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.arch.description import AttentionTemperature, Description, PositionTable, Rope
+from edgellm.arch.description import Description
+from edgellm.arch.positions import AttentionTemperature, PositionTable, Rope
 from edgellm.engine.budget import check_memory
 from edgellm.engine.memory import AddressedArray
 from edgellm.errors import EdgeLLMError

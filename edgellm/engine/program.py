@@ -29,7 +29,7 @@ class Op:
 
     An argument that is an address for the kernel is a Tensor, a Buffer, or None for null. With `outputs`, the rows are
     those whose logits are wanted. `barrier`: all threads wait for each other before the op. It is False for an op that
-    reads nothing that the op before it writes, and writes nothing that was read since the last barrier.
+    reads nothing that was written since the last barrier, and writes nothing that was read or written since then.
     """
 
     kernel: str

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgellm.arch.description import Description, Linear, parts_in, tensors_in
+from edgellm.arch.blocks import Linear
+from edgellm.arch.description import Description, parts_in, tensors_in
 from edgellm.perf.machine_profile import MEMORY
 from kquants.kv_layout import PAGE, layer_page_bytes
 

@@ -8,7 +8,7 @@ import gguf
 import pytest
 
 from edgellm.arch.architectures import ARCHITECTURES
-from edgellm.arch.description import NormKind
+from edgellm.arch.blocks import NormKind
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
 

@@ -7,7 +7,8 @@ from typing import cast
 
 import numpy as np
 
-from edgellm.arch.description import Description, Rope, RopeType
+from edgellm.arch.description import Description
+from edgellm.arch.positions import Rope, RopeType
 from edgellm.engine.batch import Batch
 from edgellm.engine.kv_pages import FREED, PagedSequence, PagePool
 from edgellm.engine.position_tables import PositionTables

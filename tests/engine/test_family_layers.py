@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from edgellm.arch.description import Activation, NormKind, RopeType
+from edgellm.arch.blocks import Activation, NormKind
+from edgellm.arch.positions import RopeType
 from edgellm.gguf import Tensor
 from support.family_file import XIELU, DescribeFamily, feed_forward, mixers, windows, with_rope
 

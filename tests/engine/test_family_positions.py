@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from edgellm.arch.description import AttentionTemperature, RopeType
+from edgellm.arch.positions import AttentionTemperature, RopeType
 from support.family_file import DescribeFamily, mixers, windows, with_rope
 
 ALL, THREE_OF_FOUR = [True] * 4, [True, True, True, False]

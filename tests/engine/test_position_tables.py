@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.arch.description import AttentionTemperature, Rope, RopeType
+from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.position_tables import GrowingTable, table_in_context
 
 ROPE = Rope(frequencies=np.array([1.0, 0.1, 0.001]), magnitude=1.5, rope_type=RopeType.NEOX)

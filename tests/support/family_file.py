@@ -9,7 +9,8 @@ import numpy as np
 
 from edgellm.arch import describe
 from edgellm.arch.architectures import ARCHITECTURES
-from edgellm.arch.description import Attention, Description, FeedForward
+from edgellm.arch.blocks import Attention, FeedForward
+from edgellm.arch.description import Description
 from edgellm.gguf import GGUFFile
 
 DescribeFamily = Callable[..., Description]

@@ -5,9 +5,10 @@ The feed-forward has no gate, and its function is xIELU (arXiv 2411.13010) with 
 
 import math
 
-from edgellm.arch.description import Activation, RopeType
+from edgellm.arch.blocks import Activation
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, HEAD_NORMS, TensorFacts
 
 

@@ -5,9 +5,11 @@ the fourth has neither. Logits are multiplied by a scale.
 """
 
 from edgellm.arch.attention_settings import rope_in_windows
-from edgellm.arch.description import AttentionSettings, ModelScales, NormKind, RopeType
+from edgellm.arch.blocks import AttentionSettings, NormKind
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, ATTN_NORM, GATED_FEED_FORWARD_TENSORS
 
 

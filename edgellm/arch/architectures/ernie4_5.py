@@ -1,7 +1,7 @@
 """ERNIE 4.5 (Baidu) without experts: ERNIE-4.5-0.3B. Some models have biases."""
 
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
 
 _DEFAULTS: dict[str, object] = {

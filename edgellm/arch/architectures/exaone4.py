@@ -5,9 +5,10 @@ in three of four layers, and neither in the fourth; that of 1.2B has RoPE in all
 """
 
 from edgellm.arch.attention_settings import grouped_query_attention, has_window, rope_in_windows
-from edgellm.arch.description import AttentionSettings, RopeType
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, POST_NORMS
 
 

@@ -4,9 +4,11 @@ The embedding is multiplied by the square root of the width. A checkpoint holds 
 converter adds.
 """
 
-from edgellm.arch.description import Activation, ModelScales, RopeType
+from edgellm.arch.blocks import Activation
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import BLOCK
 
 

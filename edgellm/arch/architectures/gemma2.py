@@ -8,9 +8,11 @@ from dataclasses import replace
 from math import sqrt
 
 from edgellm.arch.attention_settings import grouped_query_attention, is_windowed, window
-from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
+from edgellm.arch.blocks import Activation, AttentionSettings
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, SANDWICH_NORMS
 
 _LAYERS_OF_27B = 46

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from edgellm.arch.architectures.gemma2 import score_scale
 from edgellm.arch.attention_settings import grouped_query_attention, has_window, is_windowed, rope_dims
-from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
+from edgellm.arch.blocks import Activation, AttentionSettings
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, SANDWICH_NORMS
 
 _LAYERS_OF_27B = 62

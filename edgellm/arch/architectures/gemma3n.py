@@ -10,7 +10,8 @@ from math import inf
 
 from edgellm.arch.architectures.gemma4 import kv_layer, required_window, windowed_layers
 from edgellm.arch.attention_settings import grouped_query_attention, rope_dims
-from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
+from edgellm.arch.blocks import Activation, AttentionSettings
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import (
@@ -22,6 +23,7 @@ from edgellm.arch.per_layer_names import (
     STREAM_UNEMBEDDINGS,
     STREAMS,
 )
+from edgellm.arch.positions import RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, SANDWICH_NORMS
 

@@ -9,10 +9,12 @@ as projected.
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import has_window, rope_dims, window
-from edgellm.arch.description import Activation, AttentionSettings, ModelScales, RopeType
+from edgellm.arch.blocks import Activation, AttentionSettings
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import PER_LAYER_INPUT_TENSORS, PER_LAYER_TENSORS
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
     GATED_FEED_FORWARD_TENSORS,

@@ -7,9 +7,10 @@ models that read images have M-RoPE sections, and the rows of q and k in another
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.description import AttentionSettings, RopeType
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, FUSED_GATE_UP, PRE_NORM_TENSORS, QKV, TensorFacts
 
 

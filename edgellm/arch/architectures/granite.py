@@ -6,9 +6,11 @@ Embeddings, scores, the results of blocks and the logits are scaled; logits are 
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.description import AttentionSettings, ModelScales, RopeType
+from edgellm.arch.blocks import AttentionSettings
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
 
 

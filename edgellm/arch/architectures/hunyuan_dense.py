@@ -3,8 +3,8 @@
 The checkpoints scale RoPE's base by alpha ("dynamic" there, though it is fixed); converters write the scaled base.
 """
 
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, TensorFacts
 
 FACTS = ArchitectureFacts(

@@ -4,8 +4,8 @@ Llama itself has no biases; Hugging Face's `attention_bias` and `mlp_bias` give 
 models attend to a sliding window.
 """
 
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
 
 FACTS = ArchitectureFacts(

@@ -9,9 +9,10 @@ import math
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention, rope_dims
-from edgellm.arch.description import AttentionSettings, AttentionTemperature, RopeType
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import AttentionTemperature, RopeType
 from edgellm.arch.tensor_names import BLOCK
 
 

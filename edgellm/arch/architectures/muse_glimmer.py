@@ -8,9 +8,11 @@ scale of the normed heads of q. Logits are scaled, then capped.
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import rope_in_windows
-from edgellm.arch.description import AttentionSettings, ModelScales, RopeType
+from edgellm.arch.blocks import AttentionSettings
+from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
     GATED_FEED_FORWARD_TENSORS,

@@ -7,9 +7,10 @@ of four layers; the RoPE of these layers is not scaled.
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import interleaved_windows, rope_dims
-from edgellm.arch.description import AttentionSettings, RopeType
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, POST_NORMS, PROJECTION_NORMS
 
 

@@ -5,8 +5,8 @@ with a context of 131072 tokens have LongRoPE (arXiv 2402.13753). Where a file h
 tokens in the models with a context of 4096.
 """
 
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import FUSED_GATE_UP, PRE_NORM_TENSORS, TensorFacts
 
 FACTS = ArchitectureFacts(

@@ -1,8 +1,8 @@
 """Qwen2 (arXiv 2407.10671): Qwen2, Qwen2.5, and models distilled into them. q, k and v have biases."""
 
 from edgellm.arch.attention_settings import window_of_some_layers
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import BLOCK, QKV
 
 FACTS = ArchitectureFacts(

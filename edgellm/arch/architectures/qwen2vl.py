@@ -4,8 +4,8 @@ M-RoPE gives the sections of a head other positions for images; text has one pos
 """
 
 from edgellm.arch.attention_settings import window_of_some_layers
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import BLOCK, QKV
 
 _DEFAULTS: dict[str, object] = {

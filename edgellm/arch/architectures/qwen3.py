@@ -5,8 +5,8 @@ model. Hugging Face's `attention_bias` gives some models biases.
 """
 
 from edgellm.arch.attention_settings import window_of_some_layers
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, HEAD_NORMS
 
 FACTS = ArchitectureFacts(

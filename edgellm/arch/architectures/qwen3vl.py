@@ -4,8 +4,8 @@ M-RoPE gives the frequencies of a head other positions for images; text has one 
 The first layers add features of images alone.
 """
 
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, HEAD_NORMS
 
 FACTS = ArchitectureFacts(

@@ -1,7 +1,7 @@
 """Seed-OSS (ByteDance). q, k and v have biases; the norm before the feed-forward has the stem of a post-norm."""
 
-from edgellm.arch.description import RopeType
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION,
     ATTENTION_TENSORS,

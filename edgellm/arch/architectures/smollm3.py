@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.description import AttentionSettings, RopeType
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD
 
 

@@ -7,8 +7,9 @@ but is true in files of some models that are not parallel.
 
 from dataclasses import replace
 
-from edgellm.arch.description import NormKind, RopeType
+from edgellm.arch.blocks import NormKind
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
     ATTN_NORM,

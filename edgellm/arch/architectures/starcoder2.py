@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention, window
-from edgellm.arch.description import Activation, AttentionSettings, NormKind, RopeType
+from edgellm.arch.blocks import Activation, AttentionSettings, NormKind
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, PRE_NORM_TENSORS, TensorFacts
 
 

@@ -3,7 +3,7 @@
 import sys
 from typing import NamedTuple
 
-from edgellm.arch.description import AttentionSettings
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.engine.kv_pages import most_pages
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.webgpu.commands import Buffer

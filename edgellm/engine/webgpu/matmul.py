@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from edgellm.arch.description import Activation
+from edgellm.arch.blocks import Activation
 from edgellm.engine.webgpu.adapters import PACKED_DOT
 from edgellm.engine.webgpu.batch_layout import SIDE
 from edgellm.engine.webgpu.blocks import GPUNorm

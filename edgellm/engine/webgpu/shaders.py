@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from edgellm.arch.description import Activation
+from edgellm.arch.blocks import Activation
 from kquants import QUANTIZED_FORMATS
 
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
