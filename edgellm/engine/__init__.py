@@ -13,7 +13,8 @@ activations        the buffers between ops
 program            the result: ops and buffers, without addresses
 
 Memory
-kv_pages           ids and reference counts of KV pages, and the sequences that share them
+kv_pages           ids and reference counts of KV pages, page tables
+paged_sequence     sequences over these, with checkpoints where there are windows
 host_kv_pages      KV pages in the memory of the CPU (those of a GPU are in `webgpu.kv_pages`)
 rope_table         cosines and sines of RoPE for all positions
 budget             limits of memory, checked before it is taken

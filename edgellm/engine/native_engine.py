@@ -12,12 +12,13 @@ from edgellm.arch import describe
 from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Device, DeviceFault, DeviceStats
-from edgellm.engine.kv_pages import PagedSequence, PagePool
+from edgellm.engine.kv_pages import PagePool
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
 from edgellm.engine.offload import NO_OFFLOAD, OffloadRequest, OffloadTask, UploadProgress, device_figures
 from edgellm.engine.open_gpu import GPUOpener
 from edgellm.engine.outputs import LOGITS, Outputs, OutputSettings
+from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, fewer_layers
 from edgellm.engine.protocol import Segment, check_batch
 from edgellm.errors import EdgeLLMError
