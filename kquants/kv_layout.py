@@ -1,7 +1,8 @@
 """Sizes of KV pages and of what attention over them needs. Imports no compiler, so that callers need none.
 
-A page holds the keys and values of PAGE tokens for all layers (its layout is in `kquants.attention.pages`). A KV block
-is KV_BLOCK_PAGES pages of a sequence: the unit of a partial softmax (see `kquants.attention.attention`).
+A page holds the keys and values of PAGE tokens for all layers of a KV group (its layout is in
+`kquants.attention.pages`). A KV block is KV_BLOCK_PAGES pages of a sequence: the unit of a partial softmax (see
+`kquants.attention.attention`).
 """
 
 from collections.abc import Callable

@@ -188,8 +188,8 @@ class QuantizeOp(NamedTuple):
 class ActivationOp(NamedTuple):
     """gate = f(gate) · up, or f(gate) where up is null; the kernel's name says which function f is.
 
-    The result goes to gate, or, where q8 or super_q8 is not null, to these instead. `parameters` are those of xIELU,
-    which has α_p, α_n, β and eps.
+    The result goes to gate, or, where q8 or super_q8 is not null, to these instead. The parameters are xIELU's α_p,
+    α_n, β and eps, in this order.
     """
 
     gate: Word
@@ -365,7 +365,7 @@ class AttentionOp(NamedTuple):
     kv_group: Word
     page_offset: Word
     window: Word
-    """A row sees the cells after its `visible` - `window` - 1; 0: all from its `first`."""
+    """A row sees no cell before its `visible` - `window`; 0: no window."""
     scale: float
     soft_cap: float
     """0: none."""

@@ -3,7 +3,8 @@
 config       typed access to config.json
 sizes, windows, rope, rope_factors   what is read of it
 layouts      the names of tensors in checkpoints
-tensors      matches the tensors of a checkpoint with those that the facts ask for
+wanted       the tensors that the facts ask for
+tensors      matches those of a checkpoint with them
 sources      tensors made of others
 keys, metadata, card   the keys of the file
 families     what the facts do not say, one file for each architecture that needs more

@@ -125,8 +125,8 @@ def _write_yarn(keys: ArchitectureKeys, rope: Config) -> None:
 def write_yarn_magnitude(keys: ArchitectureKeys, rope: RopeParameters) -> None:
     """Add the key that makes up for a YaRN whose factor of cosine and sine is not 1 + 0.1 ln(factor).
 
-    llama.cpp's converter writes `attention_factor` to a key that these architectures do not read. They multiply the
-    usual factor by this one.
+    llama.cpp's converter writes `attention_factor` to a key that programs do not read for these architectures. They
+    multiply the usual factor by the value of this key.
     """
     if rope.kind == "yarn":
         ratio = yarn_magnitude(rope.full) / _magnitude(rope.full.number("factor"), 1.0)

@@ -1,8 +1,6 @@
 """The tensors that a model must have and those of a checkpoint, matched one to one before any is read."""
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +11,11 @@ from converters.architectures.model import TextModel
 from converters.architectures.sizes import CheckpointSizes
 from converters.architectures.sources import padded, stacked
 from converters.architectures.unneeded import without_unneeded
+from converters.architectures.wanted import Wanted, wanted_tensors
 from converters.tensors import Source
-from edgellm.arch.blocks import NormKind
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
-from edgellm.errors import EdgeLLMWarning
+from edgellm.arch.tensor_names import OUTPUT
 from edgellm.fmt import printable
-
-_OUTPUT = f"{OUTPUT.gguf}.weight"
-
-
-class WantedTensor(NamedTuple):
-    """A tensor of the GGUF file: its shape in numpy order, and whether the checkpoint may lack it."""
-
-    shape: tuple[int, ...]
-    optional: bool
-
-
-Wanted = Mapping[str, WantedTensor]
 
 
 def read_tensors(model: TextModel, family: Family) -> list[Source]:
@@ -39,7 +24,7 @@ def read_tensors(model: TextModel, family: Family) -> list[Source]:
     An output matrix is kept where there is one, also with `tie_word_embeddings`, unless the family drops it. Raises
     ModelFileError, and UnsupportedModelError for an unknown layout.
     """
-    layout, wanted = _layout(model), dict(_wanted(model, family))
+    layout, wanted = _layout(model), dict(wanted_tensors(model, family))
     found = _match(model, family, layout, wanted)
     for gguf_name, tensor in wanted.items():
         if gguf_name not in found and not tensor.optional:
@@ -92,7 +77,9 @@ def _match(
 
 def _check_parts(model: TextModel, found: Mapping[str, Mapping[int, str]], wanted: Wanted) -> None:
     for gguf_name, parts in found.items():
-        count = wanted[gguf_name].shape[0] if len(parts) > 1 else len(parts)
+        shape = wanted[gguf_name].shape
+        is_whole = len(model.checkpoint.tensors[next(iter(parts.values()))].shape) == len(shape)
+        count = 1 if is_whole else shape[0]
         if sorted(parts) != list(range(count)):
             problem = f"the checkpoint has {len(parts)} of {count} parts of {gguf_name}"
             model.config.fail(f"{problem}; get another copy of it")
@@ -107,49 +94,6 @@ def _names(model: TextModel, family: Family) -> Iterator[str]:
         is_output = drops_output and name.endswith(f"{OUTPUT.hugging_face}.weight")
         if not is_output and not name.endswith(family.parameters):
             yield name
-
-
-def _wanted(model: TextModel, family: Family) -> Iterator[tuple[str, WantedTensor]]:
-    """GGUF names, shapes in numpy order, and whether a checkpoint may lack them, of all tensors of the model."""
-    facts, sizes = model.facts, model.sizes
-    first = sizes.layer(0)
-    tied = model.config.flag("tie_word_embeddings")
-    for each in (EMBEDDING, OUTPUT_NORM, OUTPUT, *facts.model_tensors):
-        optional = tied if each is OUTPUT else each.optional
-        yield f"{each.gguf}.weight", WantedTensor(first.shape(each.shape), optional)
-    if facts.norm_kind is NormKind.LAYER:
-        yield f"{OUTPUT_NORM.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
-    required = [*facts.biases, *_biases_of_flags(model)]
-    by_flag = {stem for stems in model.checkpoint_class.bias_keys.values() for stem in stems}
-    possible = [stem for stem in facts.optional_biases if stem not in by_flag]
-    for i in range(sizes.layer_count):
-        lacks = family.lacks(model, i)
-        for name, tensor in _wanted_in_layer(model, i, required, possible):
-            yield name, tensor._replace(optional=tensor.optional or name.split(".")[2] in lacks)
-
-
-def _wanted_in_layer(
-    model: TextModel, index: int, biases: Iterable[str], possible_biases: Iterable[str]
-) -> Iterator[tuple[str, WantedTensor]]:
-    sizes, tensors = model.sizes.layer(index), model.facts.tensors
-    for stem, each in tensors.items():
-        if each.hugging_face is not None:
-            yield f"blk.{index}.{stem}.weight", WantedTensor(sizes.shape(each.shape), each.optional)
-    for stems, optional in ((biases, False), (possible_biases, True)):
-        for stem in stems:
-            shape = sizes.shape(tensors[stem].shape)[:1]
-            yield f"blk.{index}.{stem}.bias", WantedTensor(shape, optional or tensors[stem].optional)
-
-
-def _biases_of_flags(model: TextModel) -> list[str]:
-    """The stems of projections that have biases by the flags of config.json."""
-    config, facts = model.config, model.facts
-    flags = {key: stems for key, stems in model.checkpoint_class.bias_keys.items() if config.flag(key)}
-    if flags and not facts.optional_biases_in_llamacpp:
-        where = printable(str(config.path), 400)
-        text = f"{where}: {next(iter(flags))} is true, which llama.cpp does not know of {facts.name}"
-        warnings.warn(f"{text}; edgellm reads the new file, llama.cpp does not", EdgeLLMWarning, stacklevel=2)
-    return [stem for stems in flags.values() for stem in stems]
 
 
 def _row_order(gguf_name: str, sizes: CheckpointSizes) -> NDArray[np.intp] | None:

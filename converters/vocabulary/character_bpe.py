@@ -12,7 +12,7 @@ from converters.vocabulary.metaspace import REPLACE
 from converters.vocabulary.pretokenizer import steps
 from converters.vocabulary.tokens import ADDED_SCORE, BYTE_TEXT, VocabToken, added_token, token_arrays
 from edgellm.text.spm import SPACE
-from edgellm.text.vocabulary import BYTE, USER_DEFINED
+from edgellm.text.vocabulary import BYTE, RENDERED_TEXTS, USER_DEFINED
 
 # It finds no space, since the normalizer has replaced them all.
 _IDLE_SPLIT = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
@@ -55,6 +55,6 @@ def _matches(token: Added, ids: dict[str, int]) -> bool:
 
 
 def _added(token: Added, rules: TokenizerFamily) -> VocabToken:
-    if token.text in rules.rendered:
+    if rules.gemma4 and token.text.encode() in RENDERED_TEXTS | {b"<|tool_response>"}:
         return VocabToken(token.text, USER_DEFINED, ADDED_SCORE)
     return added_token(token.text, token.special)

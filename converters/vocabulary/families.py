@@ -13,24 +13,18 @@ class TokenizerFamily(NamedTuple):
 
     `pre`: names of pre-tokenizers to prefer over others with the same rules. `roles`: texts of the tokens that get a
     role, unless another token has it. `prefix_key`: `add_prefix_space` of tokenizer_config.json is written.
-    `rendered`: special tokens that readers are to show, so that programs can read the structure of a reply.
-    `gemma4`: BPE over characters has the name "gemma4" as `tokenizer.ggml.model`.
+    `gemma4`: BPE over characters has the name "gemma4" as `tokenizer.ggml.model`, and the control tokens that
+    structure a reply are user-defined, so that readers show them.
     """
 
     pre: tuple[str, ...] = ()
     roles: Mapping[str, str] = {}
     prefix_key: bool = False
-    rendered: frozenset[str] = frozenset()
     gemma4: bool = False
 
 
 _GLM_END = "<|endoftext|>"
-_GEMMA4 = TokenizerFamily(
-    rendered=frozenset(
-        ["<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>']
-    ),
-    gemma4=True,
-)
+_GEMMA4 = TokenizerFamily(gemma4=True)
 _GRANITE = TokenizerFamily(("refact", "dbrx"), prefix_key=True)
 _COHERE, _OLMO2 = TokenizerFamily(("command-r",)), TokenizerFamily(("dbrx",))
 

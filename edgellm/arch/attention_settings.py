@@ -44,9 +44,9 @@ def rope_in_windows(hyper: HyperParameters, layer: int, every: int = 4) -> Atten
 
 
 def window_of_some_layers(hyper: HyperParameters, layer: int) -> AttentionSettings:
-    """Grouped-query attention of models with a window in some layers, which many files do not say.
+    """Grouped-query attention of models with a window in some layers; many files do not say in which.
 
-    Up to its length every token sees all tokens before it, so that the context ends there in such files: see
+    The context of such a file ends with the window's length, up to which the window hides nothing: see
     `edgellm.arch.hyperparameters.HyperParameters.end_context`.
     """
     settings = grouped_query_attention(hyper, layer)

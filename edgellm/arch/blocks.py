@@ -55,9 +55,9 @@ class AttentionSettings:
     """The sizes of an attention layer, and how it computes.
 
     `heads` query heads share `kv_heads` heads of keys of `key_dim` and values of `value_dim` values. Scores are
-    `scale` · q k, with `soft_cap` c · tanh(score / c). With `window` a token sees itself and the window - 1 tokens
-    before it. `rope` is None for layers without positions. With `kv_layer` the layer reads the keys and values of that
-    earlier layer, and has none of its own.
+    `scale` · q k; with a `soft_cap` c they become c · tanh(score / c). With `window` a token sees itself and the
+    window - 1 tokens before it. `rope` is None for layers without positions. With `kv_layer` the layer reads the keys
+    and values of that earlier layer, and has none of its own.
     """
 
     heads: int
@@ -97,9 +97,9 @@ class Attention(AttentionSettings):
     """Grouped-query attention: output(softmax(scores) V).
 
     `k` and `v` are None with `kv_layer`; `v` alone is None where the values are the keys as projected, before norm and
-    RoPE. `q_norm`, `k_norm` and `v_norm` norm each head, or the whole projection where their weight is as long;
-    `norm_after_rope`: q and k after RoPE. `sinks` is one more score of each head without a value, float32 [heads].
-    `gate`: the result of the heads is multiplied by sigmoid(gate(h)) before `output`.
+    RoPE. `q_norm`, `k_norm` and `v_norm` norm each head, or the whole projection where their weight is as long. With
+    `norm_after_rope`, q and k are normed after RoPE. `sinks` is one more score of each head, whose value is 0, float32
+    [heads]. With `gate`, the result of the heads is multiplied by sigmoid(gate(h)) before `output`.
     """
 
     norm: Norm | None = None
@@ -176,7 +176,8 @@ class Layer:
     `residual_scale`. With `parallel` the feed-forward has no norm of its own: it reads what the mixer's norm gives, and
     both results are added to x. Then comes `per_layer_input`, and the whole x is multiplied by `output_scale`.
 
-    With `laurel` the feed-forward reads (x + laurel) / √2 for x, `altup` is around all of this.
+    With `laurel`, (x + laurel(h)) / √2 takes the place of x before the feed-forward. With `altup`, x is its prediction
+    before all of this, and the result is corrected before `per_layer_input`.
     """
 
     mixer: Attention | None

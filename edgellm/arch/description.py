@@ -14,9 +14,10 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class Streams:
-    """The streams of alternating updates: x_0 is the embedding, x_i = `projections`[i - 1](x_0) with the norm of x_0.
+    """The streams of alternating updates: x_0 is the embedding, x_i = `projections`[i - 1](x_0).
 
-    The output head reads the mean of x_0 and all `unembeddings`[i - 1](x_i) with the norm of x_0.
+    The output head reads the mean of x_0 and all `unembeddings`[i - 1](x_i). Each result of a projection is scaled to
+    the root mean square of x_0.
     """
 
     projections: tuple[Linear, ...]
@@ -27,8 +28,8 @@ class Streams:
 class PerLayerEmbeddings:
     """Embeddings of `width` values for each layer: (norm(scale · projection(x)) + table[token] · table_scale) / √2.
 
-    x is the scaled embedding; the norm is that of each layer's part. `table` is (vocab, layers · width), and the rows
-    of `projection` are as many.
+    x is the scaled embedding, and each layer's part is normed alone. `table` is (vocab, layers · width), and
+    `projection` has layers · width rows.
     """
 
     width: int

@@ -39,7 +39,7 @@ def plain_settings(hyper: HyperParameters) -> ModelScales:
 
 
 def dense(hyper: HyperParameters, layer: int) -> float | None:
-    """The sparsity of feed-forwards that use all values."""
+    """No sparsity: feed-forwards use all values."""
     return None
 
 
@@ -60,18 +60,19 @@ class ArchitectureFacts:
 
     `norm_kind` and `activation` are those of all norms and feed-forwards. With `parallel`, mixer and feed-forward read
     the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
-    which is the norm behind the mixer in the others. `norm_after_rope`: the norms of q and k follow RoPE.
-    `weightless_v_norm`: each head of v has an RMSNorm without a weight.
-    `post_norm_eps` is the epsilon of the norms behind mixer and feed-forward, where it is not that of the others.
-    `norms_embedding`: a norm without weight follows the embedding.
+    which is the norm behind the mixer in the others. With `norm_after_rope`, the norms of q and k follow RoPE. With
+    `weightless_v_norm`, each head of v has an RMSNorm without a weight. `post_norm_eps` is the epsilon of the norms
+    behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
+    follows the embedding.
 
     `attention` gives the settings of a layer's attention, `settings` those of the model, `activation_parameters` those
     of a layer's activation, `sparsity` that of its feed-forward; they read the metadata, and refuse variants that
     edgellm does not compute.
 
-    The rest is as llama.cpp has it. Its converter writes `attention.key_length` only where config.json has `head_dim`,
-    unless `writes_head_dim`; with `writes_vocab_size` also `vocab_size` and `rope.dimension_count`. Without
-    `optional_biases_in_llamacpp`, llama.cpp does not open files that have the biases of `bias_keys`.
+    The last fields say what llama.cpp does. Its converter writes `attention.key_length` only where config.json has
+    `head_dim`, or always with `writes_head_dim`; with `writes_vocab_size` it also writes `vocab_size` and
+    `rope.dimension_count`. Without `optional_biases_in_llamacpp`, llama.cpp does not open files that have the biases of
+    `bias_keys`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""From the tensors of a layer to its description; what a tensor is, its GGUF stem says.
+"""From the tensors of a layer to its description. The GGUF stem of a tensor says what it is:
 
 attn_norm                       the norm before the mixer; an architecture without it reads x as it is
 attn_q, attn_k, attn_v          projections, or one matrix attn_qkv with their rows in this order

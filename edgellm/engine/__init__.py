@@ -4,10 +4,13 @@ protocol           the protocol of an engine and of a sequence; segments, checks
 native_engine      edgellm's own engine: opens a model, falls back from the GPU to the CPU
 model_runner       a batch goes through the devices, in the order of the placement
 batch              a batch of rows, as kernels and GPUs read it
+outputs            what a batch gives: logits, hidden states
 limits             the largest context and batch of a model
 
 Programs (what the CPU runs)
 build_program      from a description to a program: which ops a layer has
+attention_ops      the ops of an attention layer, and where its keys and values lie
+per_layer_ops      those of Gemma 3n and Gemma 4 beside attention and feed-forward
 op_writer          appends single ops: norm, matmul, bias, …
 activations        the buffers between ops
 program            the result: ops and buffers, without addresses
@@ -16,7 +19,7 @@ Memory
 kv_pages           ids and reference counts of KV pages, page tables
 paged_sequence     sequences over these, with checkpoints where there are windows
 host_kv_pages      KV pages in the memory of the CPU (those of a GPU are in `webgpu.kv_pages`)
-rope_table         cosines and sines of RoPE for all positions
+position_tables    cosines and sines of RoPE, and factors of queries, for all positions
 budget             limits of memory, checked before it is taken
 memory             allocation of aligned memory in huge pages
 

@@ -94,7 +94,7 @@ class AttentionOps:
         return {"rope_dim": rope.width, "rope_type": rope_type, "rope_table": self._tables.index(rope)}
 
     def _rotated(self, mixer: Attention, heads: int, x: Buffer) -> dict[str, Any]:
-        """The words that rotate the heads of x, as those of q, and store nothing."""
+        """The words of a RopeStoreOp that rotates the heads of x in place of q, and stores nothing."""
         nothing = dict.fromkeys(("k_bytes", "v_bytes", "kv_group", "page_offset"), 0) | {"k": None, "v": None}
         sizes = {"heads": heads, "kv_heads": heads, "key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
         return nothing | sizes | {"q": x, "q_bytes": x.row_bytes, "q_factor_table": -1}

@@ -68,8 +68,8 @@ class _ProgramBuilder:
     def _keep_outputs(self, *buffers: Buffer) -> None:
         """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
-        Dropped are those of `buffers` and of what one layer hands to the next. From the last layer with keys and values
-        of its own, the other tokens of a prompt need no more than these.
+        The buffers are `buffers` and those that one layer hands to the next. Once the last layer with keys and values
+        of its own has stored them, nothing else of the other tokens of a prompt is needed.
         """
         last, needed = self._model.last_kv_layer, max(self._outputs.taps, default=-1)
         first = mixer(last) if needed < last else mixer(needed + 1)

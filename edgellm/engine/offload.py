@@ -17,7 +17,7 @@ UploadProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class OffloadRequest:
-    """How many layers go on which GPU, from the last one back (see `edgellm.options.LoadOptions`).
+    """How many layers go on which GPU, from the last one that it can compute back (see `edgellm.options.LoadOptions`).
 
     `memory` is the most bytes to use there. With `strict` it is an error if the GPU cannot be used as asked. With
     `cpu_ffn` the feed-forwards of these layers stay on the CPU, and with `cpu_head` the output head.

@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class OutputSettings:
-    """What an engine gives for a batch; it is opened for that.
+    """What an engine gives for a batch, chosen when it is opened.
 
     `logits`: the logits of wanted rows. `hidden`: the hidden state of wanted rows behind the last norm, which the
     output matrix reads. `taps`: the layers behind which the hidden state of all rows is given.

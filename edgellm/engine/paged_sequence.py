@@ -58,8 +58,8 @@ class PagedSequence(protocol.Sequence):
     def mark(self) -> None:
         """Keep the pages that the next token sees as a checkpoint, if there are windows.
 
-        Each of MAX_CHECKPOINTS takes the pages of a window at most. Those that go are the ones with others close by,
-        compared to their distance from the end.
+        A checkpoint takes the pages of a window at most. Of more than MAX_CHECKPOINTS the least useful one goes (see
+        `_least_useful`).
         """
         tables = {group: table for group, table in enumerate(self.tables) if table.pool.window is not None}
         if not tables or not self.tokens or any(point.length == len(self) for point in self._checkpoints):
@@ -70,7 +70,10 @@ class PagedSequence(protocol.Sequence):
             del self._checkpoints[_least_useful([point.length for point in self._checkpoints])]
 
     def reach(self, n: int) -> int:
-        """The length to which `trim` would go back for `n`: `n`, unless pages that the next token sees were freed."""
+        """The length to which `trim` would go back for `n`.
+
+        It is `n`, unless pages that the next token sees were freed: then that of the nearest checkpoint before, or 0.
+        """
         n = max(0, min(n, len(self.tokens)))
         if all(table.reaches(n) for table in self.tables):
             return n

@@ -101,7 +101,7 @@ class Engine(Protocol):
     def batch_invariant(self) -> bool:
         """Whether a row's logits have the same bits however tokens are split into batches.
 
-        If so, sequences can be trimmed to any length.
+        If so, a trimmed sequence continues with the same bits as one that never had more tokens.
         """
 
     @property

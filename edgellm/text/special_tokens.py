@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from edgellm.text.vocabulary import CONTROL, UNKNOWN, USER_DEFINED, Vocabulary
+from edgellm.text.vocabulary import CONTROL, RENDERED_TEXTS, UNKNOWN, USER_DEFINED, Vocabulary
 
 _WHITE_SPACE = " \t\n\v\f\r"
 
@@ -30,11 +30,16 @@ class SpecialTokens:
     @cached_property
     def control_texts(self) -> dict[str, int]:
         """Ids of control tokens by text: found in text only on request."""
-        return self._by_text(CONTROL, UNKNOWN)
+        rendered = {
+            text: i
+            for text, i in self._by_text(USER_DEFINED).items()
+            if text.encode(errors="surrogateescape") in RENDERED_TEXTS
+        }
+        return self._by_text(CONTROL, UNKNOWN) | rendered
 
     @cached_property
     def _user_texts(self) -> dict[str, int]:
-        return self._by_text(USER_DEFINED)
+        return {text: i for text, i in self._by_text(USER_DEFINED).items() if text not in self.control_texts}
 
     def spans(self, text: str, controls: Mapping[str, int], masked: str | None = None) -> list[Span]:
         """`text`, which has no surrogates, cut at the control tokens `controls` and the user-defined tokens.

@@ -25,6 +25,9 @@ _END_CONTROLS = frozenset(
     "</s> <eos> [EOS] [EOT] <|eot|> <|END_OF_TURN_TOKEN|> <\uff5cend\u2581of\u2581sentence\uff5c>".encode().split()
 )
 _CONTROL_TEXTS = END_TEXTS | frozenset(b"<|fim_prefix|> <|fim_suffix|> <|fim_middle|>".split())
+RENDERED_TEXTS = frozenset(b'<|channel> <channel|> <|tool_call> <tool_call|> <tool_response|> <|"|>'.split())
+"""Control tokens of Gemma 4 that files call user-defined, so that readers show them in a reply. A text has them only
+where control tokens are looked for."""
 # With one of these pairs in the vocabulary, <|end|> ends a message, and the reply continues: gpt-oss and Solar Open.
 _BEYOND_MESSAGES = ((b"<|return|>", b"<|call|>"), (b"<|flush|>", b"<|calls|>"))
 _END_ROLES = ("eos", "eot", "eom")

@@ -15,7 +15,7 @@ _bias_of, _scaled_of, _outputs_of = arguments_of(AddBiasOp), arguments_of(AddSca
 def keep_outputs(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Arguments: KeepOutputsOp; a piece of all rows a unit.
 
-    None is written before it was read, as outputs come in the order of the rows.
+    No row is overwritten before it is read, as outputs come in the order of the rows.
     """
     given, start = _outputs_of(op), first * 4 * PIECE
     x, row_bytes = given.x + start, given.x_bytes

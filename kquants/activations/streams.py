@@ -1,4 +1,4 @@
-"""Streams of alternating updates (AltUp, arXiv 2301.13310), four of them, and the magnitudes that these take over."""
+"""The four streams of alternating updates (AltUp, arXiv 2301.13310), and rows scaled to the magnitude of another."""
 
 from typing import Any
 

@@ -5,8 +5,8 @@ so its result depends on the query and the cells it sees alone: the same bits wh
 queries go through the pages together, those of the heads that share a KV head and of rows of one sequence, so that each
 key and value is read once for all of them; a few at a time form a micro-tile in registers.
 
-What a row does not see costs nothing where it fills a page: pages wholly before the window of a tile's rows, or behind
-what they see, are never touched. A sink is merged after the last KV block.
+Pages that no row of a tile sees are never read: those wholly before the windows of its rows, or behind their last
+cells. A sink is merged after the last KV block.
 
 `kquants.attention.work_list` says how the work is distributed. With split-KV, as in flash-decoding, the KV blocks of a
 row are distributed over several threads; `attention_merge` merges their partial results afterwards.

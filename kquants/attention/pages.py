@@ -1,7 +1,7 @@
 """KV pages: where the key and the value of a cell lie, and the kernels that write them, after RoPE of q and k.
 
-A cell is one token's place in a sequence. A page holds the keys and values of PAGE cells for all layers; each layer's
-part starts at the layer's `page_offset`:
+A cell is one token's place in a sequence. A page holds the keys and values of PAGE cells for all layers of a KV group;
+each layer's part starts at the layer's `page_offset`:
 
     K  [kv_head][key_dim][PAGE]               so that lanes are keys, and every sum over d has one order
     V  [kv_head][PAGE][padded value_dim]      padded with zeros to a multiple of 16

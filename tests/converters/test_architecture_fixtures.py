@@ -1,7 +1,4 @@
-"""What we make of the checkpoints in shared/archs equals what llama.cpp's own converter made of them.
-
-Tokenizers are those of `tests/converters/test_vocabulary*.py`: keys that begin with `tokenizer.` are not compared here.
-"""
+"""What we make of the checkpoints in shared/archs equals what llama.cpp's own converter made of them."""
 
 import warnings
 from pathlib import Path
@@ -14,15 +11,19 @@ import pytest
 from converters.architectures import describe
 from converters.checkpoint import Checkpoint
 from converters.tensors import Metadata
+from converters.vocabulary import vocabulary
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from support.archs import DENSE, ArchFixture
+
+NAMED_BY_FAMILY = {"exaone4": ("str", "exaone4")}
+"""tokenizer.ggml.pre where we name it by the family. The one tokenizer of all fixtures was named gpt-2 for them."""
 
 KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
 
 
 def theirs(reader: gguf.GGUFReader) -> dict[str, tuple[str, Any]]:
     """Kind and value of each key of llama.cpp's file, in order."""
-    fields = [f for f in reader.fields.values() if not f.name.startswith(("GGUF.", "tokenizer."))]
+    fields = [f for f in reader.fields.values() if not f.name.startswith("GGUF.")]
     return {f.name: ("/".join(KINDS.get(t.name, t.name) for t in f.types), f.contents()) for f in fields}
 
 
@@ -30,7 +31,7 @@ def ours(metadata: Metadata) -> dict[str, tuple[str, Any]]:
     """The same of our metadata, as a file holds it: numbers are float32."""
     found = {}
     for key, (kind, value) in metadata.items():
-        held = np.float32(value).tolist() if kind == "f32" else value
+        held = np.asarray(value, np.float32).tolist() if kind == "f32" else value
         found[key] = (f"ARRAY/{kind}" if isinstance(value, list) else kind, held)
     return found
 
@@ -42,9 +43,15 @@ def test_equals_llama_cpp(shared: Path, name: str) -> None:
         pytest.skip(f"needs archs/{name} in the shared data folder")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EdgeLLMWarning)  # of a vision tower
-        metadata, sources = describe(Checkpoint.open(fixture.checkpoint))
+        checkpoint = Checkpoint.open(fixture.checkpoint)
+        metadata, sources = describe(checkpoint)
+        rows = next(source.row_count for source in sources if source.name == "token_embd.weight")
+        tokenizer = vocabulary(checkpoint, rows)
     reader = gguf.GGUFReader(fixture.gguf)
-    assert list(ours(metadata).items()) == list(theirs(reader).items())
+    wanted = theirs(reader)
+    wanted["tokenizer.ggml.pre"] = NAMED_BY_FAMILY.get(name, wanted["tokenizer.ggml.pre"])
+    assert ours({**metadata, **tokenizer}) == wanted
+    assert list(metadata) == [key for key in wanted if not key.startswith("tokenizer.")], "the order"
     assert [source.name for source in sources] == [tensor.name for tensor in reader.tensors]
     for source, tensor in zip(sources, reader.tensors, strict=True):
         assert (source.type, list(source.shape)) == (tensor.tensor_type.name, tensor.shape.tolist()[::-1]), source.name

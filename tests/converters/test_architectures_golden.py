@@ -13,8 +13,8 @@ from support.families.files import convert_case
 from support.golden_cases import CASES, CONVERTED_FAMILIES, GOLDEN, REFUSED_FAMILIES, facts, without_tokenizer
 
 DIFFERENCES: dict[str, dict[str, Any]] = {
-    # Mistral 7B v0.1 sees 4096 tokens of the 32768 that its config.json allows. llama.cpp's converter leaves that out,
-    # and computes something else beyond; edgellm keeps its context within the window that the file speaks of.
+    # In Mistral 7B v0.1 a token sees 4096 of the 32768 tokens that its config.json allows. llama.cpp's converter leaves
+    # that out, and llama.cpp computes no window; edgellm writes and computes it.
     "mistral": {"llama.attention.sliding_window": ["UINT32", 128]},
     # The key that llama.cpp's converter writes for YaRN's attention_factor is read by none of these architectures;
     # this one is, and multiplies the magnitude of 1 + 0.1 ln(factor) that they compute: 1.25 / (1 + 0.1 ln 4).

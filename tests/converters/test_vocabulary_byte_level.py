@@ -212,7 +212,7 @@ def damaged(path: Path, tokenizer: Any, found: str) -> None:
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match=r"has no tokenizer\.json and no tokenizer\.model"):
+    with pytest.raises(ModelFileError, match=r"has no tokenizer\.json, tokenizer\.model or tekken\.json"):
         Folder(tmp_path).values()
     damaged(tmp_path, [], "holds a list instead of an object")
     damaged(tmp_path, json.dumps(bpe(MERGES)).replace('"Z"', r'"\ud83d"'), "no valid JSON")

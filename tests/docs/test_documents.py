@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
+from edgellm.arch import ARCHITECTURES
 from edgellm.cli import cli
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, TemplateOptions
 from support import ROOT
@@ -113,6 +114,15 @@ def test_every_key_of_the_chat_exists() -> None:
 def test_every_subcommand_is_described() -> None:
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     assert [name for name in SUBCOMMANDS if f"| `edgellm {name}" not in text] == []
+
+
+def test_every_architecture_and_checkpoint_class_has_a_row() -> None:
+    rows = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("architectures.md", "converting.md")}
+    for text in rows.values():
+        first = " ".join(re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE))
+        assert sorted(re.findall(r"`([\w-]+)`", first)) == sorted(ARCHITECTURES)
+    classes = {each.name for facts in ARCHITECTURES.values() for each in facts.checkpoints}
+    assert {*re.findall(r"\b\w+For(?:CausalLM|ConditionalGeneration)\b", rows["converting.md"])} == classes
 
 
 def test_the_readme_has_one_command_that_sets_up_the_tests() -> None:

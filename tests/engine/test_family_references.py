@@ -11,7 +11,6 @@ from support.model_file import FamilyFile
 from support.reference import divergence
 
 OTHERS: list[int] = IDS[::-1]
-# What other changes bring; each entry goes with its change.
 # Of all cases the one of each kind of layers; the others differ in sizes and settings.
 KINDS = [
     *("llama3", "mistral_window", "qwen3_window", "ministral3", "smollm3", "gemma2", "gemma3_1b", "gemma3n"),

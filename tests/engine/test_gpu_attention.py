@@ -1,4 +1,4 @@
-"""Attention on a GPU against NumPy: windows, soft caps, sinks, RoPE of each kind, norms of heads."""
+"""Attention on a GPU against NumPy: windows, soft caps, sinks, positions of each kind, norms of q and k."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from edgellm.arch.blocks import Attention, Layer, Norm
-from edgellm.arch.positions import Rope, RopeType
+from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.kv_pages import FREED
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.webgpu.attention import AttentionLowering
-from edgellm.engine.webgpu.batch_layout import lay_out, page_ids
-from edgellm.engine.webgpu.blocks import GPUAttention, HeadNorms
+from edgellm.engine.webgpu.batch_layout import lay_out, page_ids, position_rows
+from edgellm.engine.webgpu.blocks import GPUAttention, QKNorms, has_projection_norms
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import GPUKVPages
 from edgellm.engine.webgpu.matmul import MatmulLowering
@@ -37,8 +37,8 @@ def rope(dims: int, kind: RopeType) -> Rope:
     return Rope(10000.0 ** -(np.arange(0, dims, 2) / dims), 1.25, kind)
 
 
-def norm(seed: int, eps: float) -> Norm:
-    weight = 1 + np.random.default_rng(seed).standard_normal(16).astype(np.float32) / 4
+def norm(seed: int, eps: float, width: int = 16) -> Norm:
+    weight = 1 + np.random.default_rng(seed).standard_normal(width).astype(np.float32) / 4
     return Norm(float_tensor("norm", weight), None, eps)
 
 
@@ -57,6 +57,9 @@ CASES = {
     "norms after rope": replace(
         PLAIN, rope=rope(HALF, RopeType.NEOX), q_norm=norm(1, 1e-5), k_norm=norm(2, 0.5), norm_after_rope=True
     ),
+    "norms of projections": replace(PLAIN, q_norm=norm(1, 1e-5, 64), k_norm=norm(2, 0.5, 32)),
+    "temperature": replace(PLAIN, rope=rope(HALF, RopeType.NORM), temperature=AttentionTemperature(0.7, 50)),
+    "temperature alone": replace(PLAIN, temperature=AttentionTemperature(0.7, 50)),
     "window below a page": replace(PLAIN, window=7),
     "window of one cell": replace(PLAIN, window=1),
     "window above a page": replace(PLAIN, window=PAGE + 9),
@@ -90,7 +93,7 @@ class Truth:
         return x
 
     def normed(self, x: Array, own: Norm | None) -> Array:
-        if own is None or own.weight is None:
+        if own is None or own.weight is None or own.weight.size > len(x):
             return x
         return x / np.sqrt((x**2).mean() + own.eps) * own.weight.data.view(np.float32)
 
@@ -107,15 +110,19 @@ class Truth:
 
     def row(self, qkv: Array) -> Array:
         """The result of the next row of the sequence."""
-        s, position = self.settings, len(self.keys)
-        heads = qkv.astype(np.float64).reshape(-1, s.key_dim)
-        q = [self.head(x, s.q_norm, position) for x in heads[: s.heads]]
+        s, position, qkv = self.settings, len(self.keys), qkv.astype(np.float64)
+        if has_projection_norms(s):
+            q, k, v = np.split(qkv, [s.q_width, s.q_width + s.k_width])
+            qkv = np.concatenate([self.normed(q, s.q_norm), self.normed(k, s.k_norm), v])
+        heads = qkv.reshape(-1, s.key_dim)
+        factor = 1 + s.temperature.scale * np.log(1 + position // 50) if s.temperature else 1
+        q = [factor * self.head(x, s.q_norm, position) for x in heads[: s.heads]]
         k = [self.head(x, s.k_norm, position) for x in heads[s.heads : s.heads + s.kv_heads]]
         self.keys.append(np.stack(k))
         self.values.append(heads[s.heads + s.kv_heads :])
         first = max(0, position + 1 - (s.window or position + 1))
         keys, values = np.stack(self.keys[first:]), np.stack(self.values[first:])
-        sinks = [] if s.sinks is None else s.sinks.data.view(np.float32)
+        sinks: Any = [] if s.sinks is None else s.sinks.data.view(np.float32)
         results = []
         for h, own in enumerate(q):
             g = h // (s.heads // s.kv_heads)
@@ -133,19 +140,31 @@ class Layer1:
     def __init__(self, gpu: GPUContext, settings: Attention) -> None:
         self.gpu, self.settings, self.length, self.pages = gpu, settings, 0, list[int]()
         model: Any = SimpleNamespace(width=32, vocab=32, layers=[Layer(settings, None)])
-        model.position_tables = [settings.rope] if settings.rope else []
+        self.tables = model.position_tables = [each for each in (settings.temperature, settings.rope) if each]
         model.kv_groups = (settings.window,)
         blocks, limits = OffloadedBlocks(model, {0: settings}, {}, False), BatchLimits(128, 512, "f32")
         self.scratch = Scratch(gpu, blocks, limits)
         self.kv, self.kinds = GPUKVPages(gpu, blocks, limits), blocks.row_kinds
         matmuls = MatmulLowering(gpu, 32, self.scratch)
         self.lowering = AttentionLowering(gpu, blocks, self.scratch, matmuls, "f32")
-        norms = settings.q_norm and settings.k_norm and HeadNorms.of(gpu, settings.q_norm, settings.k_norm, 16)
+        norms = QKNorms.of(gpu, settings.q_norm, settings.k_norm, 16) if settings.q_norm and settings.k_norm else None
         sinks = gpu.buffer(64, "sinks")
         if settings.sinks:
             gpu.write(sinks, settings.sinks.data)
+        whole = has_projection_norms(settings)
         self.block = GPUAttention(
-            settings, None, [], None, norms or None, sinks if settings.sinks else None, [], None, None
+            settings=settings,
+            head_norms=None if whole else norms,
+            projection_norms=norms if whole else None,
+            sinks=sinks if settings.sinks else None,
+            norm=None,
+            qkv=[],
+            qkv_bias=None,
+            gate=[],
+            gate_bias=None,
+            output=[],
+            output_bias=None,
+            post_norm=None,
         )
         self.kv.ensure_pages(0, 8)
 
@@ -157,13 +176,16 @@ class Layer1:
         seen = start + 1 - (self.settings.window or start + 1)
         self.pages = [FREED if (p + 1) * PAGE <= seen else 7 - p for p in range(-(-self.length // PAGE))]
         given = {"lengths": [rows], "tables": [[self.pages]], "cells": cells, "first": [0] * rows, "rows": rows}
-        batch: Any = SimpleNamespace(**given, visible=[n + 1 for n in cells], wanted=[], outputs=0)
+        values = [table.values(np.array(cells)) for table in self.tables]
+        batch: Any = SimpleNamespace(
+            **given, position_values=values, visible=[n + 1 for n in cells], wanted=[], outputs=0
+        )
         layout, s, gpu = lay_out(batch, self.kinds, s_rows := self.scratch.widths.split_rows), self.scratch, self.gpu
         assert s_rows == 16
         gpu.write(s.batches[0], layout.headers[0])
         gpu.write(s.tables[0], page_ids(batch, 0))
-        if self.settings.rope:
-            gpu.write(s.cos_sin[0], self.settings.rope.values(np.array(cells)))
+        for key, buffer in s.positions.items():
+            gpu.write(buffer, position_rows(batch, key))
         gpu.write(s.qkv.buffer, qkv)
         mixed, width = s.mixed[self.settings.attention_width], self.settings.attention_width
         steps = self.lowering.dispatches(self.block, self.kv.buffers(0), single=rows == 1)

@@ -14,11 +14,11 @@ from edgellm.engine.offload import OffloadRequest
 from edgellm.engine.placement import longest_run
 from edgellm.engine.protocol import Segment
 from edgellm.engine.webgpu.fit import gpu_memory
-from edgellm.errors import EdgeLLMWarning
+from edgellm.errors import EdgeLLMWarning, NoMemoryError
 from edgellm.gguf import GGUFFile
 from kquants.kv_layout import PAGE
 from support.families.references import IDS, POSITIONS, load_reference
-from support.gpus import logits, opened
+from support.gpus import gpu_of, logits, opened
 from support.model_file import FamilyFile
 from support.reference import divergence
 
@@ -32,8 +32,17 @@ SPLIT = {
 }
 """Models that a GPU computes whole, and their layers."""
 
-WHOLE = ("gemma2", "mistral_window", "smollm3", "hunyuan", "glm4_biases")
-"""More of them: soft caps, a window below a page, no RoPE, norms after RoPE, RoPE of neighbouring pairs with biases."""
+WHOLE = {
+    "gemma2": "soft caps",
+    "mistral_window": "a window below a page",
+    "smollm3": "layers without RoPE",
+    "hunyuan": "norms of heads after RoPE",
+    "glm4_biases": "RoPE of neighbouring pairs, biases",
+    "ministral3": "queries scaled by position",
+    "olmo2": "norms of whole projections, no norms before blocks",
+    "muse_glimmer": "attention gates, norms without weights, scaled and capped logits",
+}
+"""More of them, and what they have."""
 
 
 def some_logits(engine: NativeEngine, ends: tuple[int, ...] = (140, 141)) -> NDArray[np.float32]:
@@ -70,13 +79,13 @@ def test_whole_models_are_those_of_transformers(family_file: FamilyFile, name: s
 
 
 def test_what_a_shader_lacks_stays_on_the_cpu(family_file: FamilyFile) -> None:
-    """Queries that are scaled by position: all attention, so that the last feed-forward and the head go there."""
-    path = family_file("ministral3")
-    why = "there is no shader for attention temperature: the CPU computes 3 of 3 layers"
+    """xIELU, which all feed-forwards have: the output head alone goes there, as no run of blocks is longer."""
+    path, every = family_file("apertus"), OffloadRequest("all")
+    why = "there is no shader for the activation xielu: the CPU computes 3 of 3 layers"
     with on(path, 0) as engine:
         wanted = some_logits(engine)
-    with pytest.warns(EdgeLLMWarning, match=why), on(path, "all", offload=OffloadRequest("all")) as engine:
-        assert [device["blocks"] for device in engine.devices] == [5, 2]
+    with pytest.warns(EdgeLLMWarning, match=why), on(path, "all", offload=every) as engine:
+        assert [device["blocks"] for device in engine.devices] == [6, 1]
         assert divergence(wanted, some_logits(engine)) < 1e-9
 
 
@@ -110,7 +119,7 @@ def test_memory_of_windowed_layers_is_bounded(family_file: FamilyFile) -> None:
     assert most_pages(100, 1 << 15, 64) < 50
 
 
-@pytest.mark.parametrize("name", ["cohere2", "gemma4_e2b", "apertus", "stablelm_1_6b", "olmo2"])
+@pytest.mark.parametrize("name", ["cohere2", "gemma4_e2b", "stablelm_1_6b"])
 def test_families_with_obstacles_compute_the_same(family_file: FamilyFile, name: str) -> None:
     """Whatever the shaders lack there, a request for all layers gives the logits of the CPU."""
     path = family_file(name)
@@ -119,3 +128,17 @@ def test_families_with_obstacles_compute_the_same(family_file: FamilyFile, name:
     every = OffloadRequest("all")
     with pytest.warns(EdgeLLMWarning, match="there is no shader for"), on(path, "all", offload=every) as engine:
         assert divergence(wanted, logits(engine, IDS[:30])) < 1e-9
+
+
+def test_a_limit_is_for_the_pages_of_all_layers(family_file: FamilyFile) -> None:
+    """Those of six windowed layers count when the full layer needs more, and the other way round."""
+    with on(family_file("gemma3_4b"), "all") as engine:
+        pages, page = gpu_of(engine)._kv_pages, PAGE * 2 * 2 * 32 * 4  # float32
+        windowed, full = pages.groups
+        assert (windowed.bytes_per_page, full.bytes_per_page) == (6 * page, page)
+        pages._limit = windowed.pages * 6 * page + (full.pages + 3) * page
+        pages.ensure_pages(1, full.pages + 1)
+        assert full.pages == 8 + 3, "as many as the limit allows, and not twice as many"
+        for group in (0, 1):
+            with pytest.raises(NoMemoryError, match=r"may not grow beyond .* full after \d+ tokens"):
+                pages.ensure_pages(group, pages.groups[group].pages + 1)

@@ -45,7 +45,10 @@ def parts(model: Description) -> tuple[Attention, FeedForward]:
 def test_what_the_shaders_know(model: Description) -> None:
     attention, ffn = parts(model)
     sinks = float_tensor("sinks", np.zeros(attention.heads))
-    mixer = replace(attention, window=7, soft_cap=3.0, sinks=sinks, post_norm=attention.norm, rope=None)
+    mixer = replace(
+        attention, window=7, soft_cap=3.0, sinks=sinks, post_norm=attention.norm, rope=None, gate=attention.q
+    )
+    mixer = replace(mixer, temperature=AttentionTemperature(0.1, 8192))
     gated = replace(ffn, gate=None, activation=Activation.GELU, norm=None, post_norm=ffn.norm)
     model = changed(model, mixer=mixer, feed_forward=gated)
     model = replace(model, residual_scale=0.5, logit_scale=2.0, logit_soft_cap=30.0, embedding_scale=8.0)
@@ -59,10 +62,8 @@ OF_ATTENTION: dict[str, Callable[[Attention], Attention]] = {
     "keys and values of different sizes": lambda own: replace(own, value_dim=8),
     "attention whose values are its keys": lambda own: replace(own, v=None),
     "a norm of q or k alone": lambda own: replace(own, k_norm=None),
-    "norms of whole projections": lambda own: replace(own, q_norm=Norm(float_tensor("n", np.ones(64)), None, 1e-5)),
+    "norms of q and k of this shape": lambda own: replace(own, q_norm=Norm(float_tensor("n", np.ones(64)), None, 1e-5)),
     "norms of values": lambda own: replace(own, v_norm=own.k_norm),
-    "attention temperature": lambda own: replace(own, temperature=AttentionTemperature(0.1, 8192)),
-    "attention gates": lambda own: replace(own, gate=own.q),
     "LayerNorm": lambda own: replace(own, norm=replace(own.norm, kind=NormKind.LAYER)),
     "norms with a bias": lambda own: replace(own, norm=replace(own.norm, bias=float_tensor("b", np.zeros(64)))),
 }

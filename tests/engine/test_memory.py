@@ -57,7 +57,7 @@ def test_memory_is_activations_and_pages(model_file: ModelFile, kv_type: str) ->
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     memory = json.loads(done.stdout)
     assert memory["used"] == NEW
-    page = LARGE["layers"] * layer_page_bytes(LARGE["kv_heads"], 64, kv_type)
+    page = LARGE["layers"] * layer_page_bytes(LARGE["kv_heads"], 64, 64, kv_type)
     pages = 2 * -(-(PROMPT + NEW + 2) // PAGE) * page  # of the prompt and of the logits
     logits = PROMPT * LARGE["vocab"] * 4
     growth = memory["peak"] - memory["base"]

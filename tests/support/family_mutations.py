@@ -1,11 +1,11 @@
 """Changes of a model file that leave it well-formed: other keys, other tensors.
 
-Each change has a label, such as "gemma2.attention.head_count is 0", and gives the parts of the changed file.
+Each change has a label, such as "gemma2.attention.head_count is 0".
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,30 @@ from support import gguf_bytes as raw
 from support.gguf_bytes import RawTensor
 from support.gguf_parts import GGUFParts
 
-Change = tuple[str, GGUFParts]
-
 _F32, _F16, _BF16, _I32, _Q8_0 = 0, 1, 30, 26, 8
 _WHOLE = {raw.U8: 8, raw.I8: 8, raw.U16: 16, raw.I16: 16, raw.U32: 32, raw.I32: 32, raw.U64: 64, raw.I64: 64}
 _SIGNED = (raw.I8, raw.I16, raw.I32, raw.I64)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What stands in place of the pair or the tensor `name`: pairs, or tensors, by name."""
+
+    label: str
+    name: str
+    pairs: dict[str, bytes] = field(default_factory=dict)
+    tensors: dict[str, RawTensor] = field(default_factory=dict)
+
+
+def changed(parts: GGUFParts, made: Sequence[Change]) -> GGUFParts:
+    """The parts of a file after some changes."""
+    pairs, tensors = dict(parts.pairs), dict(parts.tensors)
+    for change in made:
+        pairs.pop(change.name, None)
+        tensors.pop(change.name, None)
+        pairs |= change.pairs
+        tensors |= change.tensors
+    return GGUFParts(pairs, tensors)
 
 
 def changes(path: Path) -> list[Change]:
@@ -27,22 +46,15 @@ def changes(path: Path) -> list[Change]:
     parts, reader = GGUFParts.read(path), GGUFReader(path)
     prefix = f"{reader.fields['general.architecture'].contents()}."
     made = []
-    for key, field in reader.fields.items():
+    for key, stored in reader.fields.items():
         if key.startswith(prefix):
-            kinds = [int(kind) for kind in field.types]
-            for label, value in _values(key, kinds, field.contents()):
-                made.append((f"{key} {label}", replace(parts, pairs=_with(parts.pairs, key, value))))
+            kinds = [int(kind) for kind in stored.types]
+            for label, value in _values(key, kinds, stored.contents()):
+                made.append(Change(f"{key} {label}", key, {} if value is None else {key: value}))
     for name, tensor in parts.tensors.items():
-        for label, changed in _tensors(tensor):
-            others = {other: each for other, each in parts.tensors.items() if other != name}
-            made.append((f"{name} {label}", replace(parts, tensors=others | {str(t.name): t for t in changed})))
+        for label, others in _tensors(tensor):
+            made.append(Change(f"{name} {label}", name, tensors={str(other.name): other for other in others}))
     return made
-
-
-def _with(pairs: dict[str, bytes], key: str, value: bytes | None) -> dict[str, bytes]:
-    """The pairs with another value of a key, or without it."""
-    changed = {name: pair for name, pair in pairs.items() if name != key}
-    return changed if value is None else changed | {key: value}
 
 
 def _values(key: str, kinds: list[int], old: Any) -> Iterator[tuple[str, bytes | None]]:

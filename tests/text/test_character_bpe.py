@@ -43,6 +43,8 @@ def test_ids_are_the_librarys(pair: tuple[Tokenizer, Library], text: str) -> Non
 def test_ids_are_llama_cpps(tmp_path: Path, kind: str, special: bool) -> None:
     path = folder(tmp_path, kind).gguf()
     text = "|".join(TEXTS).replace("\n" * 11, "\n" * 8)  # llama.cpp has no merges of line ends
+    if not special:
+        text = text.replace("<|channel>", "")  # for llama.cpp a message may forge it
     ours = Tokenizer.open(path).encode(text, add_special=True, parse_special=special)
     assert ours == llama_cpp_tokens(path, text, add_bos=True, special=special)
 
@@ -61,6 +63,8 @@ def test_a_token_with_a_visible_text_is_shown(tmp_path: Path) -> None:
     tokenizer = Tokenizer.open(folder(tmp_path).gguf())
     channel, turn = SPECIAL.index("<|channel>"), SPECIAL.index("<|turn>")
     assert tokenizer.decode([turn, channel]) == "<|channel>"
+    assert tokenizer.encode("<|channel>", parse_special=True) == [channel]
+    assert channel not in tokenizer.encode("<|channel>")  # no message forges it
 
 
 def test_an_unknown_character_without_byte_tokens_is_the_unknown_token(tmp_path: Path) -> None:

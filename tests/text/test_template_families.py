@@ -101,7 +101,7 @@ def {{ tool['function']['name'] }}(
     {%- if message.role == 'assistant' -%}
         {%- generation -%}{{ message['content'] }}<|end_of_text|>{%- endgeneration -%}
     {%- else -%}{{ message['content'] }}<|end_of_text|>{%- endif %}
-    {%- if loop.last and add_generation_prompt %}{{ controls | default({}) | tojson }}{% endif %}
+    {%- if loop.last and add_generation_prompt %}{{ controls | default({}) | tojson(true, 2) }}{% endif %}
 {%- endfor -%}{{ date }}""",
     # glm4: observation, thoughts of earlier turns removed, arguments one by one.
     "glm4": """[gMASK]<sop>

@@ -6,7 +6,7 @@ from tui.core.conversation import Conversation
 from tui.core.current_model import CurrentModel
 from tui.core.events import ConversationCounted, Emit, Event, ModelFailed, ModelOpened, ReplyEnded
 from tui.core.model_names import ModelNames
-from tui.core.model_settings import LayeredSettings
+from tui.core.model_settings import ModelSettings
 from tui.core.navigation import Navigation
 from tui.core.replies import Replies
 from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
@@ -36,7 +36,7 @@ class ChatController:
     ) -> None:
         self.store, self.run_options, self._emit, self._first_model = store, run_options, emit, first_model
         self.worker = Worker(backend, emit)
-        self.settings = LayeredSettings(store, run_options)
+        self.settings = ModelSettings(store, run_options)
         self.model = CurrentModel(self.worker, self.settings, store, emit)
         self.model_names = ModelNames(backend.names)
         self.conversation = Conversation(store, emit, run_options.system)

@@ -6,7 +6,7 @@ from typing import Any
 from edgellm.errors import EdgeLLMError
 from tui.core.display_names import display_name
 from tui.core.events import Emit, ModelFailed, ModelOpened, Notice, SettingsChanged
-from tui.core.model_settings import LayeredSettings
+from tui.core.model_settings import ModelSettings
 from tui.core.setting_values import value_text
 from tui.core.settings import setting
 from tui.core.store import Store
@@ -21,7 +21,7 @@ class CurrentModel:
     `opened` is None while no model is open; `error` then says why the requested model could not be opened.
     """
 
-    def __init__(self, worker: Worker, settings: LayeredSettings, store: Store, emit: Emit) -> None:
+    def __init__(self, worker: Worker, settings: ModelSettings, store: Store, emit: Emit) -> None:
         self._worker, self._store, self._emit = worker, store, emit
         self.settings = settings
         self.name: str | None = None

@@ -21,7 +21,7 @@ class SettingsSnapshot(NamedTuple):
     unsaved: Mapping[str, Any]
 
 
-class LayeredSettings:
+class ModelSettings:
     """The settings of one model at a time, in three layers.
 
     Over the settings stored for the model lie the options of the command line, and over both what was set in this run

@@ -6,7 +6,7 @@ from itertools import takewhile
 from tui.core.activity import Activity
 from tui.core.conversation import Conversation
 from tui.core.events import Inspected
-from tui.core.model_settings import LayeredSettings
+from tui.core.model_settings import ModelSettings
 from tui.core.past_stats import past_live
 from tui.core.prompt_messages import prompt_messages, replied_turns
 from tui.core.token_count import TokenCount
@@ -17,9 +17,7 @@ from tui.core.worker import Worker
 class ChatStatus:
     """Reads the state of the worker and of the conversation; changes neither."""
 
-    def __init__(
-        self, conversation: Conversation, tokens: TokenCount, settings: LayeredSettings, worker: Worker
-    ) -> None:
+    def __init__(self, conversation: Conversation, tokens: TokenCount, settings: ModelSettings, worker: Worker) -> None:
         self._conversation, self._tokens, self._settings, self._worker = conversation, tokens, settings, worker
 
     def activity(self) -> Activity:

@@ -1,7 +1,7 @@
 """EXAONE 4.0 (arXiv 2507.11407).
 
 Norms are behind the blocks, not before them, and each head of q and k is normed. The model of 32B has a window and RoPE
-in three of four layers, and neither in the fourth; that of 1.2B has RoPE and no window in all.
+in three of four layers, and neither in the fourth; that of 1.2B has RoPE in all layers, and no window.
 """
 
 from edgellm.arch.attention_settings import grouped_query_attention, has_window, rope_in_windows

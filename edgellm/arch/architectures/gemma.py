@@ -1,6 +1,6 @@
 """Gemma (arXiv 2403.08295): Gemma 2B and 7B, CodeGemma.
 
-The embedding is multiplied by the square root of the width; norm weights of a checkpoint are off by 1, which the
+The embedding is multiplied by the square root of the width. A checkpoint holds the weights of norms less 1, which the
 converter adds.
 """
 

@@ -42,7 +42,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
 
 
 def sparsity(hyper: HyperParameters, layer: int) -> float | None:
-    """Standard deviations above the mean that an activation must exceed; the file has -inf for all activations."""
+    """Standard deviations above the mean that an activation must exceed; None where all count (-inf in the file)."""
     key = hyper.key("activation_sparsity_scale")
     scales = hyper.file.get_array(key, float)
     if len(scales) != hyper.layer_count or not (scales < 100).all():
@@ -52,7 +52,10 @@ def sparsity(hyper: HyperParameters, layer: int) -> float | None:
 
 
 def model_settings(hyper: HyperParameters) -> ModelScales:
-    """The scale of the embedding, and the soft cap of the logits. Refuses other streams than four, the first active."""
+    """The scale of the embedding, and the soft cap of the logits.
+
+    Refuses files with another number of streams than four, or with another active one than the first.
+    """
     active, streams = hyper.integer("altup.active_idx", 0), hyper.integer("altup.num_inputs", STREAMS)
     if (active, streams) != (0, STREAMS):
         refuse(hyper.file, f"stream {active} of {streams} is active; only the first of {STREAMS} is supported")

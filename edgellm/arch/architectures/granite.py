@@ -1,4 +1,4 @@
-"""Granite (IBM): Granite 3 and the dense models of Granite 4 that have RoPE or none.
+"""Granite (IBM): Granite 3 and the dense models of Granite 4, of which some have no RoPE.
 
 Embeddings, scores, the results of blocks and the logits are scaled; logits are divided by their key.
 """

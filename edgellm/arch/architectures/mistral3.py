@@ -1,7 +1,8 @@
 """Mistral 3: Ministral 3, and Mistral Small 3.1 as newer converters write it. Only the text model is computed.
 
-YaRN's factor on cosine and sine is that of mscale 1 over that of mscale_all_dim. Queries are multiplied by a factor
-that grows with the position (Llama 4's scaling of attention).
+YaRN's factor on cosine and sine is (1 + 0.1 ln s) / (1 + 0.1 m ln s), with the scaling factor s and m the
+`mscale_all_dim` of config.json. Queries are multiplied by a factor that grows with the position (Llama 4's scaling of
+attention).
 """
 
 import math

@@ -2,10 +2,12 @@
 
 backend                       what the engine, the plan and the list of devices call
 detection, adapters, memory   whether there is a GPU, the list of them, and their free memory
-offload_plan, fit             which blocks a GPU can compute, and how many layers fit its memory
+offload_plan, obstacles, fit  which blocks a GPU can compute, and how many layers fit its memory
 open_device, device           the blocks of a plan as a `Device`: a batch in, hidden states or logits out
-lowering, matmul, shaders     from blocks to dispatches of the WGSL files in the folder `shaders`
-blocks, weights, kv_pages     what the GPU keeps: tensors of blocks in slices, KV pages
+lowering, attention, matmul   from blocks to dispatches
+shaders                       the source of each dispatch, from the WGSL files in the folder `shaders`
+offloaded, blocks             the blocks of a model that are on the GPU, and their tensors there
+weights, kv_pages             what the GPU keeps: tensors in slices, KV pages
 scratch, batch_layout         what a batch needs there: activations, its rows
 context, commands, connection wgpu itself: buffers, submissions, pipelines
 faults                        errors of wgpu as DeviceFault

@@ -30,7 +30,7 @@ class AttentionLowering:
 
         With `single`, each row is the only one of its sequence, and all but the merge is one dispatch.
         """
-        settings, steps = block.settings, list[Dispatch]()
+        settings, steps = block.settings, self._norm_projections(block)
         for i, part in enumerate(kv):
             kv_range = self._gpu.uniform([part.first, part.pages, int(i > 0), int(i < len(kv) - 1)])
             steps += (self._fused if single else self._in_two)(block, part.buffer, kv_range)
@@ -39,6 +39,20 @@ class AttentionLowering:
         grid = (settings.heads, "rows" if block.sinks else f"merged rows {kind}", 1)
         buffers = [s.batches[kind], s.partials, self._mixed(settings), block.sinks or s.nothing]
         return [*steps, self._matmuls.dispatch("merge", constants, buffers, grid)]
+
+    def _norm_projections(self, block: GPUAttention) -> list[Dispatch]:
+        """q and k normed as a whole; nothing if their heads are, or none."""
+        s, settings, norms = self._scratch, block.settings, block.projection_norms
+        if norms is None:
+            return []
+        constants: dict[str, Constant] = {
+            "QKV_STRIDE": s.qkv.width,
+            "Q_WIDTH": settings.q_width,
+            "K_WIDTH": settings.k_width,
+            "Q_EPS": norms.q_eps,
+            "K_EPS": norms.k_eps,
+        }
+        return [self._matmuls.dispatch("norm_projections", constants, [norms.weights, s.qkv.buffer], ("rows", 2, 1))]
 
     def _fused(self, block: GPUAttention, kv: Buffer, kv_range: Buffer) -> list[Dispatch]:
         """Norms and rotations, storing and attention at once."""
@@ -64,10 +78,9 @@ class AttentionLowering:
     def _heads(self, block: GPUAttention, kv: Buffer) -> list[Buffer]:
         """The buffers of the shaders that take heads of q, k and v (see heads.wgsl)."""
         s, settings = self._scratch, block.settings
-        tables = self._blocks.model.position_tables
-        cos_sin = s.cos_sin[tables.index(settings.rope)] if settings.rope else s.nothing
+        positions = s.positions.get(self._blocks.position_key(settings), s.nothing)
         norms = block.head_norms.weights if block.head_norms else s.nothing
-        return [s.batches[self._kind(settings)], s.tables[self._group(settings)], cos_sin, norms, s.qkv.buffer, kv]
+        return [s.batches[self._kind(settings)], s.tables[self._group(settings)], positions, norms, s.qkv.buffer, kv]
 
     def _grid(self, settings: Attention) -> Grid:
         kind, share = self._kind(settings), settings.heads // settings.kv_heads
@@ -101,6 +114,7 @@ def _rotation(block: GPUAttention) -> dict[str, Constant]:
         "NEOX": rope is not None and rope.rope_type is RopeType.NEOX,
         "HEAD_NORMS": norms is not None,
         "NORM_AFTER_ROPE": block.settings.norm_after_rope,
+        "TEMPERATURE": block.settings.temperature is not None,
         "Q_EPS": norms.q_eps if norms else 0.0,
         "K_EPS": norms.k_eps if norms else 0.0,
     }

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.batch import Batch
-from edgellm.engine.webgpu.offloaded import RowKind
+from edgellm.engine.webgpu.offloaded import PositionKey, RowKind
 from kquants.kv_layout import PAGE
 
 HEADER, ROW = 5, 6
@@ -53,6 +53,14 @@ def lay_out(batch: Batch, kinds: Sequence[RowKind], max_split_rows: int) -> Batc
 def page_ids(batch: Batch, kv_group: int) -> NDArray[np.uint32]:
     """The page tables of all segments, one after the other. Freed pages have an id that no page has."""
     return np.concatenate([np.array(table, np.int32) for table in batch.tables[kv_group]]).view(np.uint32)
+
+
+def position_rows(batch: Batch, key: PositionKey) -> NDArray[np.float32]:
+    """For each row cosines and sines, and with a temperature its factor and 0 (see `shaders/heads.wgsl`)."""
+    parts = [] if key.rope is None else [batch.position_values[key.rope]]
+    if key.temperature is not None:
+        parts += [batch.position_values[key.temperature], np.zeros((batch.rows, 1), np.float32)]
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
 
 
 def _lay_out_rows(batch: Batch, kind: RowKind, is_split: bool) -> tuple[NDArray[np.uint32], int, int]:

@@ -29,16 +29,16 @@ class GPUNorm(NamedTuple):
         return cls(upload_vector(gpu, float_values(norm.weight, width, 1.0)), norm.eps)
 
 
-class HeadNorms(NamedTuple):
-    """The norms of heads of q and k: both weights in one vector, and an epsilon each."""
+class QKNorms(NamedTuple):
+    """The norms of q and k, of each head or of whole projections: both weights in one vector, and an epsilon each."""
 
     weights: Buffer
     q_eps: float
     k_eps: float
 
     @classmethod
-    def of(cls, gpu: GPUContext, q: Norm, k: Norm, head_dim: int) -> "HeadNorms":
-        """Upload both norms."""
+    def of(cls, gpu: GPUContext, q: Norm, k: Norm, head_dim: int) -> "QKNorms":
+        """Upload both norms; those without weights are of heads of `head_dim` values."""
         weights = [float_values(norm.weight, head_dim, 1.0) for norm in (q, k)]
         return cls(upload_vector(gpu, np.concatenate(weights)), q.eps, k.eps)
 
@@ -51,7 +51,10 @@ class GPUAttention:
     norm: GPUNorm | None
     qkv: Sequence[Matrix]
     qkv_bias: Buffer | None
-    head_norms: HeadNorms | None
+    head_norms: QKNorms | None
+    projection_norms: QKNorms | None
+    gate: Sequence[Matrix]
+    gate_bias: Buffer | None
     sinks: Buffer | None
     output: Sequence[Matrix]
     output_bias: Buffer | None
@@ -60,15 +63,19 @@ class GPUAttention:
     @classmethod
     def of(cls, gpu: GPUContext, model: Description, block: Attention, uploaded: Uploaded) -> "GPUAttention":
         """Upload a block."""
-        qkv, norms = [linear for linear in (block.q, block.k, block.v) if linear], None
+        qkv, gate, norms = [linear for linear in (block.q, block.k, block.v) if linear], block.gate, None
         if block.q_norm and block.k_norm:
-            norms = HeadNorms.of(gpu, block.q_norm, block.k_norm, block.key_dim)
+            norms = QKNorms.of(gpu, block.q_norm, block.k_norm, block.key_dim)
+        of_heads = not has_projection_norms(block)
         return cls(
             settings=block,
             norm=_norm(gpu, block.norm, model.width),
             qkv=[upload_matrix(gpu, linear.weight, uploaded) for linear in qkv],
             qkv_bias=_bias(gpu, qkv),
-            head_norms=norms,
+            head_norms=norms if of_heads else None,
+            projection_norms=None if of_heads else norms,
+            gate=[upload_matrix(gpu, gate.weight, uploaded)] if gate else [],
+            gate_bias=_bias(gpu, [gate]) if gate else None,
             sinks=_vector(gpu, block.sinks),
             output=[upload_matrix(gpu, block.output.weight, uploaded)],
             output_bias=_bias(gpu, [block.output]),
@@ -117,6 +124,12 @@ class GPUOutputHead:
         """Upload the output head of a model."""
         output = [upload_matrix(gpu, model.output.weight, uploaded)]
         return cls(GPUNorm.of(gpu, model.output_norm, model.width), output, _bias(gpu, [model.output]))
+
+
+def has_projection_norms(attention: Attention) -> bool:
+    """Whether q is normed as a whole, and not head by head."""
+    norm = attention.q_norm
+    return norm is not None and norm.weight is not None and norm.weight.size > attention.key_dim
 
 
 def _norm(gpu: GPUContext, norm: Norm | None, width: int) -> GPUNorm | None:

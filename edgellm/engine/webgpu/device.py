@@ -13,7 +13,7 @@ from edgellm.engine.device import Logits
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.placement import Placement, head
 from edgellm.engine.protocol import Stopped
-from edgellm.engine.webgpu.batch_layout import FIRST_OUTPUT, SIDE, lay_out, page_ids
+from edgellm.engine.webgpu.batch_layout import FIRST_OUTPUT, SIDE, lay_out, page_ids, position_rows
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUOutputHead
 from edgellm.engine.webgpu.commands import Dispatch
 from edgellm.engine.webgpu.context import GPUContext
@@ -129,8 +129,8 @@ class GPUDevice:
             if self._mixers:
                 for group, tables in s.tables.items():
                     self.gpu.write(tables, page_ids(batch, group))
-            for table, buffer in s.cos_sin.items():
-                self.gpu.write(buffer, batch.position_values[table])
+            for key, buffer in s.positions.items():
+                self.gpu.write(buffer, position_rows(batch, key))
             self._batch, self._sizes = batch, layout.sizes
         self._hidden[: batch.rows, : self._model.width] = hidden
         self.gpu.write(s.x.buffer, self._hidden[: batch.rows])

@@ -2,8 +2,8 @@
 
 For few rows (decode) a matmul is matrix × vector, with the norm before it and the activation after it in the same
 dispatch. For many rows (prefill) it is matrix × matrix, and norms and activations are dispatches of their own. In
-decode a layer takes five dispatches, one more to merge the spans of a long sequence or to add sinks, and one more for
-each norm behind a block.
+decode a layer takes five dispatches, one more to merge the spans of a long sequence or to add sinks, one more for each
+norm behind a block and for norms of whole projections, and two more for a gate behind attention.
 
 The CPU's list of ops is not lowered: it is fused for what costs time on a CPU, barriers and passes over memory.
 """
@@ -41,11 +41,24 @@ class BlockLowering:
 
     def mixer(self, block: GPUAttention, kv: Sequence[KVBuffer], kind: BatchKind) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `kv`."""
-        s, few, mixed = self._scratch, kind != "many", self._scratch.mixed[block.settings.attention_width]
+        s, few, width = self._scratch, kind != "many", block.settings.attention_width
+        result = s.head_gate[width] if block.gate else s.mixed[width]
         return [
             *self._matmuls.linear(few, block.qkv, s.x, s.qkv, Epilogue(block.qkv_bias), norm=block.norm),
             *self._attention.dispatches(block, kv, kind == "single"),
-            *self._add_to_x(few, block.output, mixed, block.output_bias, block.post_norm),
+            *self._gate_heads(block, few),
+            *self._add_to_x(few, block.output, result, block.output_bias, block.post_norm),
+        ]
+
+    def _gate_heads(self, block: GPUAttention, few: bool) -> list[Dispatch]:
+        """head_gate = sigmoid(gate(norm(x))) · the result of the heads; nothing without a gate."""
+        if not block.gate:
+            return []
+        s, width, kept = self._scratch, block.settings.attention_width, block.norm and not few
+        gate, x, norm = s.head_gate[width], s.normed if kept else s.x, None if kept else block.norm
+        return [
+            *self._matmuls.linear(few, block.gate, x, gate, Epilogue(block.gate_bias), norm=norm),
+            self._activate("f_sigmoid", gate, s.mixed[width]),
         ]
 
     def feed_forward(self, block: GPUFeedForward, kind: BatchKind) -> list[Dispatch]:
@@ -73,10 +86,13 @@ class BlockLowering:
             steps += self._matmuls.linear(few, [matrix], x, y, Epilogue(bias), norm=norm)
             if norm and not few:  # few rows are normed in each matvec, many rows once, before the first matmul
                 x, norm = s.normed, None
-        vec4s, is_gated = gate.width // 4, len(block.gate_up) == 2
-        buffers, grid = [gate.buffer, up.buffer if is_gated else s.nothing], (-(-vec4s // LANES), "rows", 1)
-        constants, files = {"VEC4S": vec4s, "GATED": is_gated}, [ACTIVATIONS[block.activation]]
-        return [*steps, self._matmuls.dispatch("activation", constants, buffers, grid, files)]
+        return [*steps, self._activate(ACTIVATIONS[block.activation], gate, up if len(block.gate_up) == 2 else None)]
+
+    def _activate(self, function: str, gate: RowBuffer, up: RowBuffer | None) -> Dispatch:
+        """gate = f(gate) · up, or f(gate); `function` is the file of f."""
+        vec4s, buffers = gate.width // 4, [gate.buffer, up.buffer if up else self._scratch.nothing]
+        constants, grid = {"VEC4S": vec4s, "GATED": up is not None}, (-(-vec4s // LANES), "rows", 1)
+        return self._matmuls.dispatch("activation", constants, buffers, grid, [function])
 
     def _add_to_x(
         self, few: bool, matrices: Sequence[Matrix], h: RowBuffer, bias: Buffer | None, norm: GPUNorm | None

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm, NormKind
 from edgellm.arch.description import Description
-from edgellm.arch.positions import Rope, RopeType
+from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import head
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, FORMATS, KV_TYPES
@@ -25,11 +25,12 @@ KNOWN_FIELDS: dict[type, set[str]] = {
     Description: {"width", "vocab", "context_length", "layers", "output_norm", "output", *_EMBEDDING}
     | {"residual_scale", "logit_scale", "logit_soft_cap"},
     Layer: {"mixer", "feed_forward"},
-    Attention: {"heads", "kv_heads", "key_dim", "value_dim", "rope", "scale", "window", "soft_cap", "sinks"}
-    | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "norm_after_rope", "post_norm"},
+    Attention: {"heads", "kv_heads", "key_dim", "value_dim", "rope", "scale", "window", "soft_cap", "temperature"}
+    | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "norm_after_rope", "sinks", "gate", "post_norm"},
     FeedForward: {"norm", "gate", "up", "down", "activation", "parameters", "post_norm"},
     Norm: {"weight", "eps", "kind"},
     Linear: {"weight", "bias"},
+    AttentionTemperature: {"scale", "original_context"},
     Rope: {"frequencies", "magnitude", "rope_type", "long", "original_context"},
 }
 """The fields that the lowering reads, by class. `_of_attention` and others say which of their values have no shader."""
@@ -39,8 +40,6 @@ _WORDS = {
     (Layer, "per_layer_input"): "per-layer embeddings",
     (Layer, "output_scale"): "scales of whole layers",
     (Attention, "kv_layer"): "attention over the keys and values of another layer",
-    (Attention, "temperature"): "attention temperature",
-    (Attention, "gate"): "attention gates",
     (Attention, "v_norm"): "norms of values",
     (FeedForward, "sparsity"): "sparse activations",
     (Layer, "laurel"): "LAuReL",
@@ -90,8 +89,10 @@ def _of_attention(attention: Attention, kv_type: str) -> Iterator[str]:
     norms = [norm for norm in (attention.q_norm, attention.k_norm) if norm]
     if len(norms) == 1:
         yield "a norm of q or k alone"
-    if any(norm.weight and norm.weight.shape != (head_dim,) for norm in norms):
-        yield "norms of whole projections"
+    whole = [(attention.q_width,), (attention.k_width,)]
+    shapes = [norm.weight.shape if norm.weight else (head_dim,) for norm in norms]
+    if shapes and shapes != [(head_dim,)] * 2 and (shapes != whole or attention.norm_after_rope):
+        yield "norms of q and k of this shape"
 
 
 def _unknown(part: Any) -> Iterator[str]:
@@ -104,7 +105,7 @@ def _unknown(part: Any) -> Iterator[str]:
         if isinstance(part, Norm) and part.kind is not NormKind.RMS:
             yield "LayerNorm"
         yield from _unknown([getattr(part, name) for name in sorted(KNOWN_FIELDS[type(part)])])
-    elif is_dataclass(part) and type(part).__module__.startswith("edgellm.arch."):
+    elif is_dataclass(part) and type(part).__module__ == Description.__module__:
         yield f"{type(part).__name__} blocks"
 
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from edgellm.arch.blocks import Attention, FeedForward
 from edgellm.arch.description import Description
-from edgellm.arch.positions import Rope
 from edgellm.engine.placement import GPU, Placement, feed_forward, head, mixer
 
 
@@ -16,6 +15,13 @@ class RowKind(NamedTuple):
     kv_group: int
     window: int | None
     share: int
+
+
+class PositionKey(NamedTuple):
+    """The numbers of the position tables that an attention layer reads: of its RoPE, and of factors of its queries."""
+
+    rope: int | None
+    temperature: int | None
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,17 @@ class OffloadedBlocks:
         group = self.model.kv_groups.index(settings.window)
         return RowKind(group, settings.window, settings.heads // settings.kv_heads)
 
-    @cached_property
-    def ropes(self) -> dict[int, Rope]:
-        """The RoPEs of all mixers, by the number of their position table."""
+    def position_key(self, settings: Attention) -> PositionKey:
+        """The position tables that a mixer reads."""
         tables = self.model.position_tables
-        return {tables.index(each.rope): each.rope for each in self.mixers.values() if each.rope}
+        rope = tables.index(settings.rope) if settings.rope else None
+        return PositionKey(rope, tables.index(settings.temperature) if settings.temperature else None)
+
+    @cached_property
+    def position_widths(self) -> dict[PositionKey, int]:
+        """The float32 of a row for each distinct key of all mixers: those of the angles, and a pair for the factor."""
+        return {
+            self.position_key(each): (each.rope.width if each.rope else 0) + (2 if each.temperature else 0)
+            for each in self.mixers.values()
+            if each.rope or each.temperature
+        }

@@ -34,6 +34,7 @@ class ActivationWidths:
         mixers, vocab = blocks.mixers.values(), blocks.model.vocab
         self.x = padded_width(blocks.model.width)
         self.mixed = {each.attention_width: padded_width(each.attention_width) for each in mixers}
+        self.gated = sorted({each.attention_width for each in mixers if each.gate})
         columns = [each.down.weight.shape[1] for each in blocks.feed_forwards.values()]
         self.gate = {n: padded_width(n) for n in columns}
         self.qkv = max((each.q_width + each.k_width + each.v_width for each in mixers), default=1)
@@ -51,6 +52,7 @@ def buffer_bytes(blocks: OffloadedBlocks, limits: BatchLimits, binding: int = 1 
         "normed": rows * widths.x,
         "qkv": rows * widths.qkv,
         **{f"mixed {n}": rows * width for n, width in widths.mixed.items()},
+        **{f"head gate {n}": rows * widths.mixed[n] for n in widths.gated},
         **{f"{name} {n}": rows * width for n, width in widths.gate.items() for name in ("gate", "up")},
         "packed": rows * widths.widest // 4,
         "scales": rows * widths.widest // 16,
@@ -58,7 +60,7 @@ def buffer_bytes(blocks: OffloadedBlocks, limits: BatchLimits, binding: int = 1 
         "logits": widths.logit_rows * blocks.model.vocab if blocks.head else 1,
         **{f"batch {i}": HEADER + ROW * rows for i in range(len(blocks.row_kinds))},
         **{f"tables {kind.kv_group}": rows * -(-limits.ctx // PAGE) for kind in blocks.row_kinds},
-        **{f"cos_sin {i}": rows * rope.width for i, rope in blocks.ropes.items()},
+        **{f"positions {i}": rows * width for i, width in enumerate(blocks.position_widths.values())},
         "nothing": 1,
     }
     return {name: 4 * n for name, n in floats.items()}
@@ -67,8 +69,7 @@ def buffer_bytes(blocks: OffloadedBlocks, limits: BatchLimits, binding: int = 1 
 class Scratch:
     """The buffers of `buffer_bytes`.
 
-    `mixed`, `gate` and `up` are by the values of a row, `batches` by kind of rows, `tables` by KV group, and `cos_sin`
-    by position table.
+    `mixed`, `head_gate`, `gate` and `up` are by the values of a row, `batches` by kind of rows, `tables` by KV group.
     """
 
     def __init__(self, gpu: GPUContext, blocks: OffloadedBlocks, limits: BatchLimits) -> None:
@@ -78,11 +79,12 @@ class Scratch:
         self.x, self.normed = RowBuffer(made["x"], w.x), RowBuffer(made["normed"], w.x)
         self.qkv = RowBuffer(made["qkv"], w.qkv)
         self.mixed = {n: RowBuffer(made[f"mixed {n}"], width) for n, width in w.mixed.items()}
+        self.head_gate = {n: RowBuffer(made[f"head gate {n}"], w.mixed[n]) for n in w.gated}
         self.gate = {n: RowBuffer(made[f"gate {n}"], width) for n, width in w.gate.items()}
         self.up = {n: RowBuffer(made[f"up {n}"], width) for n, width in w.gate.items()}
         self.logits = RowBuffer(made["logits"], blocks.model.vocab)
         self.partials, self.packed, self.scales = (made[name] for name in ("partials", "packed", "scales"))
         self.batches = [made[f"batch {i}"] for i in range(len(blocks.row_kinds))]
         self.tables = {kind.kv_group: made[f"tables {kind.kv_group}"] for kind in blocks.row_kinds}
-        self.cos_sin = {i: made[f"cos_sin {i}"] for i in blocks.ropes}
+        self.positions = {key: made[f"positions {i}"] for i, key in enumerate(blocks.position_widths)}
         self.nothing = made["nothing"]

@@ -1,13 +1,15 @@
 // A head of q, k or v in workgroup memory: RMSNorm, RoPE, in this order or with NORM_AFTER_ROPE in the other, and its KV
 // cell.
 //
-//     cos_sin    [rows][ROPE_DIM / 2]: cosine and sine of each pair's angle at the row's position
+//     cos_sin    [rows][ROPE_DIM / 2]: cosine and sine of each pair's angle at the row's position; with TEMPERATURE one
+//                more pair a row, whose first value is a factor of q
 //     norms      [2][HEAD_DIM]: the weights for heads of q, and of k
 //
 // RoPE rotates the first ROPE_DIM values of a head, or none; NEOX: it pairs values i and i + ROPE_DIM / 2, otherwise 2i
 // and 2i + 1. HEAD_NORMS: q and k are normed, with Q_EPS and K_EPS.
 
 const PAIRS: u32 = ROPE_DIM / 2u;
+const ROW_PAIRS: u32 = PAIRS + u32(TEMPERATURE);
 
 var<workgroup> head: array<f32, HEAD_DIM>;
 
@@ -34,7 +36,7 @@ fn rotate_head(t: u32) {
         let a = select(2u * i, i, NEOX);
         let b = select(2u * i + 1u, i + PAIRS, NEOX);
         let pair = vec2<f32>(head[a], head[b]);
-        let rotation = cos_sin[t * PAIRS + i];
+        let rotation = cos_sin[t * ROW_PAIRS + i];
         head[a] = pair.x * rotation.x - pair.y * rotation.y;
         head[b] = pair.x * rotation.y + pair.y * rotation.x;
     }
@@ -60,6 +62,12 @@ fn take_head(t: u32, h: u32) {
     }
     if (HEAD_NORMS && NORM_AFTER_ROPE) {
         norm_head(h);
+    }
+    if (TEMPERATURE && h < HEADS) {
+        for (var d = lane; d < HEAD_DIM; d += LANES) {
+            head[d] *= cos_sin[t * ROW_PAIRS + PAIRS].x;
+        }
+        workgroupBarrier();
     }
 }
 

@@ -1,0 +1,65 @@
+"""The tensors that a GGUF file of a model must have, by the facts of its architecture."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from converters.architectures.families.family import Family
+from converters.architectures.model import TextModel
+from edgellm.arch.blocks import NormKind
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
+from edgellm.errors import EdgeLLMWarning
+from edgellm.fmt import printable
+
+
+class WantedTensor(NamedTuple):
+    """A tensor of the GGUF file: its shape in numpy order, and whether the checkpoint may lack it."""
+
+    shape: tuple[int, ...]
+    optional: bool
+
+
+Wanted = Mapping[str, WantedTensor]
+
+
+def wanted_tensors(model: TextModel, family: Family) -> Iterator[tuple[str, WantedTensor]]:
+    """GGUF names, shapes in numpy order, and whether a checkpoint may lack them, of all tensors of the model."""
+    facts, sizes = model.facts, model.sizes
+    first = sizes.layer(0)
+    tied = model.config.flag("tie_word_embeddings")
+    for each in (EMBEDDING, OUTPUT_NORM, OUTPUT, *facts.model_tensors):
+        optional = tied if each is OUTPUT else each.optional
+        yield f"{each.gguf}.weight", WantedTensor(first.shape(each.shape), optional)
+    if facts.norm_kind is NormKind.LAYER:
+        yield f"{OUTPUT_NORM.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
+    required = [*facts.biases, *_biases_of_flags(model)]
+    by_flag = {stem for stems in model.checkpoint_class.bias_keys.values() for stem in stems}
+    possible = [stem for stem in facts.optional_biases if stem not in by_flag]
+    for i in range(sizes.layer_count):
+        lacks = family.lacks(model, i)
+        for name, tensor in _wanted_in_layer(model, i, required, possible):
+            yield name, tensor._replace(optional=tensor.optional or name.split(".")[2] in lacks)
+
+
+def _wanted_in_layer(
+    model: TextModel, index: int, biases: Iterable[str], possible_biases: Iterable[str]
+) -> Iterator[tuple[str, WantedTensor]]:
+    sizes, tensors = model.sizes.layer(index), model.facts.tensors
+    for stem, each in tensors.items():
+        if each.hugging_face is not None:
+            yield f"blk.{index}.{stem}.weight", WantedTensor(sizes.shape(each.shape), each.optional)
+    for stems, optional in ((biases, False), (possible_biases, True)):
+        for stem in stems:
+            shape = sizes.shape(tensors[stem].shape)[:1]
+            yield f"blk.{index}.{stem}.bias", WantedTensor(shape, optional or tensors[stem].optional)
+
+
+def _biases_of_flags(model: TextModel) -> list[str]:
+    """The stems of projections that have biases by the flags of config.json."""
+    config, facts = model.config, model.facts
+    flags = {key: stems for key, stems in model.checkpoint_class.bias_keys.items() if config.flag(key)}
+    if flags and not facts.optional_biases_in_llamacpp:
+        where = printable(str(config.path), 400)
+        text = f"{where}: {next(iter(flags))} is true, which llama.cpp does not know of {facts.name}"
+        warnings.warn(f"{text}; edgellm reads the new file, llama.cpp does not", EdgeLLMWarning, stacklevel=2)
+    return [stem for stems in flags.values() for stem in stems]
