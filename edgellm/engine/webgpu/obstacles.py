@@ -105,7 +105,7 @@ def _unknown(part: Any) -> Iterator[str]:
         if isinstance(part, Norm) and part.kind is not NormKind.RMS:
             yield "LayerNorm"
         yield from _unknown([getattr(part, name) for name in sorted(KNOWN_FIELDS[type(part)])])
-    elif is_dataclass(part) and type(part).__module__ == Description.__module__:
+    elif is_dataclass(part) and type(part).__module__.startswith("edgellm.arch."):
         yield f"{type(part).__name__} blocks"
 
 
