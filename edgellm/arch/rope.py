@@ -131,7 +131,8 @@ class RopeReader:
 
         # As floats: with a base close to 1 they are beyond the integers of NumPy.
         low, high = float(max(0, math.floor(pair(fast)))), float(min(dims - 1, math.ceil(pair(slow))))
-        return 1 - np.clip((np.arange(dims // 2) - low) / max(0.001, high - low), 0, 1)
+        kept: Frequencies = 1 - np.clip((np.arange(dims // 2) - low) / max(0.001, high - low), 0, 1)
+        return kept
 
 
 def number(file: GGUFFile, key: str, default: float, off: float | None = None) -> float:
