@@ -11,7 +11,7 @@ Programs (what the CPU runs)
 build_program      from a description to a program: which ops a layer has
 attention_ops      the ops of an attention layer, and where its keys and values lie
 per_layer_ops      those of Gemma 3n and Gemma 4 beside attention and feed-forward
-op_writer          appends single ops: norm, matmul, bias, …
+op_writer          appends single ops: matmul, bias, activation, …; `norm_ops` those of norms
 activations        the buffers between ops
 program            the result: ops and buffers, without addresses
 
