@@ -60,8 +60,8 @@ def rope_dims(hyper: HyperParameters, key_dim: int, name: str = "rope.dimension_
     """The values of a head that RoPE rotates: all, unless the file says how many."""
     dims = hyper.integer(name, key_dim)
     if not 0 < dims <= key_dim or dims % 2:
-        possible = f"2 to {key_dim}, the values of a head"
-        hyper.file.fail(f"key {hyper.key(name)} is {dims}, not an even number from {possible}; get another conversion")
+        what = f"key {hyper.key(name)} is {dims}" if name in hyper else f"heads have {dims} values"
+        hyper.file.fail(f"{what}, not an even number from 2 to {key_dim}, which RoPE rotates; get another conversion")
     return dims
 
 

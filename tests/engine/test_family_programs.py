@@ -12,16 +12,17 @@ from kquants.records import NormOp
 from support.families import CASES
 from support.model_file import FamilyFile
 from support.op_extents import out_of_bounds
-from support.op_hazards import ops_without_barrier
+from support.op_hazards import ops_that_mix_rows, ops_without_barrier
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_no_op_starts_before_what_it_needs_is_done(family_file: FamilyFile, name: str) -> None:
+def test_no_op_starts_before_the_rows_that_it_needs_are_there(family_file: FamilyFile, name: str) -> None:
     with GGUFFile.open(family_file(name)) as file:
         model = describe(file)
         for taps in [(), (0,), (len(model.layers) - 1,)]:
             outputs = OutputSettings(hidden=True, taps=frozenset(taps))
-            assert list(ops_without_barrier(build_program(model, "f16", outputs=outputs))) == [], f"taps {taps}"
+            program = build_program(model, "f16", outputs=outputs)
+            assert list(ops_without_barrier(program)) == list(ops_that_mix_rows(program)) == [], f"taps {taps}"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -40,4 +41,7 @@ def test_these_checks_find_what_is_wrong(family_file: FamilyFile) -> None:
         program.ops[norm] = replace(kept, arguments=given._replace(n=given.n + 1), barrier=False)
         assert list(ops_without_barrier(program)) == [f"op {norm}, rms_norm"]
         assert any("of weight, which has" in each for each in out_of_bounds(program, "f16"))
+        program.ops[norm] = kept
+        program.ops = [op for op in program.ops if op.kernel != "keep_outputs"]
+        assert any("add" in each or "matmul" in each for each in ops_that_mix_rows(program)), "x has all rows"
         del program, kept, given
