@@ -60,7 +60,8 @@ def rope_dims(hyper: HyperParameters, key_dim: int, name: str = "rope.dimension_
     """The values of a head that RoPE rotates: all, unless the file says how many."""
     dims = hyper.integer(name, key_dim)
     if not 0 < dims <= key_dim or dims % 2:
-        hyper.file.fail(f"key {hyper.key(name)} is {dims}, but a head has {key_dim} dimensions; get another conversion")
+        what = f"key {hyper.key(name)} is {dims}" if name in hyper else f"heads have {dims} values"
+        hyper.file.fail(f"{what}, not an even number from 2 to {key_dim}, which RoPE rotates; get another conversion")
     return dims
 
 
@@ -86,4 +87,6 @@ def is_windowed(hyper: HyperParameters, layer: int, every: int) -> bool:
     if hyper.file.is_array(hyper.key(PATTERN)):
         return bool(hyper.per_layer(PATTERN)[layer])
     pattern = hyper.integer(PATTERN, every)
+    if pattern < 0:
+        hyper.file.fail(f"key {hyper.key(PATTERN)} is {pattern}, below 0; get another conversion of the model")
     return pattern != 1 and (pattern == 0 or layer % pattern < pattern - 1)

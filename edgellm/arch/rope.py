@@ -129,8 +129,10 @@ class RopeReader:
         def pair(turns: float) -> float:
             return dims * math.log(self.original_context / (turns * 2 * math.pi)) / (2 * math.log(base))
 
-        low, high = max(0, math.floor(pair(fast))), min(dims - 1, math.ceil(pair(slow)))
-        return 1 - np.clip((np.arange(dims // 2) - low) / max(0.001, high - low), 0, 1)
+        # As floats: with a base close to 1 they are beyond the integers of NumPy.
+        low, high = float(max(0, math.floor(pair(fast)))), float(min(dims - 1, math.ceil(pair(slow))))
+        kept: Frequencies = 1 - np.clip((np.arange(dims // 2) - low) / max(0.001, high - low), 0, 1)
+        return kept
 
 
 def number(file: GGUFFile, key: str, default: float, off: float | None = None) -> float:

@@ -3,7 +3,7 @@
 The output matrix is the embedding where the file has none.
 """
 
-from edgellm.arch.blocks import Linear, Norm, NormKind
+from edgellm.arch.blocks import Layer, Linear, Norm, NormKind
 from edgellm.arch.description import Description
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
@@ -18,6 +18,8 @@ from edgellm.gguf import GGUFFile
 _OTHER_MODALITIES = ("v.", "a.", "mm.")
 """Prefixes of tensors that encode images and sounds; some files have them beside the text model."""
 
+_SHARED_SIZES = ("kv_heads", "key_dim", "value_dim", "window")
+
 
 def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Description:
     """The description of a file's model. Raises ModelFileError and UnsupportedModelError."""
@@ -30,6 +32,7 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
     hyper, tensors = HyperParameters(file, facts.rope_type, facts.norm_kind), Tensors(file)
     embedding = tensors.matrix(f"{EMBEDDING.gguf}.weight", hyper.vocab, hyper.width)
     layers = tuple(read_layer(LayerReader(tensors, hyper, facts, i)) for i in range(hyper.layer_count))
+    _check_shared_heads(file, layers)
     description = Description(
         **vars(facts.settings(hyper)),
         width=hyper.width,
@@ -46,6 +49,17 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
     tensors.drop_prefix(*_OTHER_MODALITIES)
     tensors.finish(*FACTOR_TENSORS)
     return description
+
+
+def _check_shared_heads(file: GGUFFile, layers: tuple[Layer, ...]) -> None:
+    """Check that layers that read the keys and values of another have its sizes: kernels find these in its pages."""
+    for i, layer in enumerate(layers):
+        if layer.mixer is None or layer.mixer.kv_layer is None:
+            continue
+        own, read = layer.mixer, layers[layer.mixer.kv_layer].mixer
+        if read is None or any(getattr(own, name) != getattr(read, name) for name in _SHARED_SIZES):
+            which = f"the keys and values of layer {own.kv_layer}"
+            file.fail(f"has layer {i} read {which}, whose heads are others; get another conversion of the model")
 
 
 def _output_norm(tensors: Tensors, hyper: HyperParameters) -> Norm:

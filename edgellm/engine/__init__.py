@@ -11,12 +11,13 @@ Programs (what the CPU runs)
 build_program      from a description to a program: which ops a layer has
 attention_ops      the ops of an attention layer, and where its keys and values lie
 per_layer_ops      those of Gemma 3n and Gemma 4 beside attention and feed-forward
-op_writer          appends single ops: norm, matmul, bias, …
+op_writer          appends single ops: matmul, bias, activation, …; `norm_ops` those of norms
 activations        the buffers between ops
 program            the result: ops and buffers, without addresses
 
 Memory
-kv_pages           ids and reference counts of KV pages, and the sequences that share them
+kv_pages           ids and reference counts of KV pages, page tables
+paged_sequence     sequences over these, with checkpoints where there are windows
 host_kv_pages      KV pages in the memory of the CPU (those of a GPU are in `webgpu.kv_pages`)
 position_tables    cosines and sines of RoPE, and factors of queries, for all positions
 budget             limits of memory, checked before it is taken

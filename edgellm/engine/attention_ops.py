@@ -7,6 +7,7 @@ from edgellm.arch.blocks import Attention
 from edgellm.arch.description import Description
 from edgellm.arch.positions import RopeType
 from edgellm.engine.activations import AttentionBuffers, MatmulInput
+from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from kquants import records
@@ -50,6 +51,7 @@ class AttentionOps:
 
     def __init__(self, model: Description, kv_type: str, ops: OpWriter) -> None:
         self._tables, self._kv_type, self._ops = model.position_tables, kv_type, ops
+        self._norms = NormOps(ops)
 
     def project(self, mixer: Attention, h: MatmulInput, b: AttentionBuffers) -> None:
         """q, k, v and the gate from h, with norms of heads before RoPE."""
@@ -57,15 +59,15 @@ class AttentionOps:
         self._ops.linear(h, *[(linear, buffer) for linear, buffer in targets if linear])
         if mixer.v_norm and mixer.k:
             source = b.v if mixer.v else b.k
-            self._ops.norm_heads(source, mixer.v_norm, mixer.kv_heads, mixer.value_dim, b.v)
+            self._norms.norm_heads(source, mixer.v_norm, mixer.kv_heads, mixer.value_dim, b.v)
         if not mixer.norm_after_rope:
             self._norm_heads(mixer, b)
 
     def _norm_heads(self, mixer: Attention, b: AttentionBuffers) -> None:
         if mixer.q_norm:
-            self._ops.norm_heads(b.q, mixer.q_norm, mixer.heads, mixer.key_dim)
+            self._norms.norm_heads(b.q, mixer.q_norm, mixer.heads, mixer.key_dim)
         if mixer.k_norm and mixer.k:
-            self._ops.norm_heads(b.k, mixer.k_norm, mixer.kv_heads, mixer.key_dim, barrier=mixer.q_norm is None)
+            self._norms.norm_heads(b.k, mixer.k_norm, mixer.kv_heads, mixer.key_dim, barrier=mixer.q_norm is None)
 
     def store(self, mixer: Attention, place: KVPlace, b: AttentionBuffers) -> None:
         """Rotate q and k, and write k and v to the KV pages."""

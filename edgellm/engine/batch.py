@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.kv_pages import PagedSequence
+from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
 from kquants.records import BatchRecord

@@ -4,6 +4,7 @@ from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm
 from edgellm.arch.description import Description
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
+from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.engine.per_layer_ops import PerLayerOps
@@ -36,6 +37,7 @@ class _ProgramBuilder:
         self._kv = KVLayout(model, kv_type)
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
         self._ops = OpWriter(self._program)
+        self._norms = NormOps(self._ops)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
         self._per_layer = PerLayerOps(model, b, self._ops)
         self._block = 0
@@ -62,7 +64,7 @@ class _ProgramBuilder:
         model, x = self._model, self._b.x
         self._ops.embed(model.embedding, x, model.embedding_scale)
         if model.embedding_norm:
-            self._ops.norm_in_place(x, model.embedding_norm, model.width)
+            self._norms.norm_in_place(x, model.embedding_norm, model.width)
         self._per_layer.embed()
 
     def _keep_outputs(self, *buffers: Buffer) -> None:
@@ -103,7 +105,7 @@ class _ProgramBuilder:
         if norm is None:
             self._ops.quantize(b.raw, projections)
             return b.raw
-        self._ops.norm(b.x, norm, b.normed, projections, keep)
+        self._norms.norm(b.x, norm, b.normed, projections, keep)
         return b.normed
 
     def _add_to_x(self, h: MatmulInput, projection: Linear, post_norm: Norm | None) -> None:
@@ -114,7 +116,7 @@ class _ProgramBuilder:
             return
         ops.linear(h, (projection, b.result))
         if post_norm:
-            ops.add_norm(b.x, b.result, post_norm, self._model.width, scale)
+            self._norms.add_norm(b.x, b.result, post_norm, self._model.width, scale)
         else:
             ops.add_scaled(b.x, b.result, self._model.width, 1.0, scale)
 
@@ -149,7 +151,7 @@ class _ProgramBuilder:
         self._keep_outputs()
         self._per_layer.before_head()
         wanted = [model.output] if self._outputs.logits else []
-        ops.norm(b.x, model.output_norm, b.normed, wanted, keep=self._outputs.hidden)
+        self._norms.norm(b.x, model.output_norm, b.normed, wanted, keep=self._outputs.hidden)
         if not self._outputs.logits:
             return
         ops.linear(b.normed, (model.output, logits))

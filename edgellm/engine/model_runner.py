@@ -11,8 +11,9 @@ from edgellm.engine.budget import KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
-from edgellm.engine.kv_pages import PagedSequence, PagePool
+from edgellm.engine.kv_pages import PagePool
 from edgellm.engine.outputs import Floats, Outputs, OutputSettings
+from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, layer_before, runs
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment

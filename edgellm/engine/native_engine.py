@@ -12,12 +12,13 @@ from edgellm.arch import describe
 from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Device, DeviceFault, DeviceStats
-from edgellm.engine.kv_pages import PagedSequence, PagePool
+from edgellm.engine.kv_pages import PagePool
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
 from edgellm.engine.offload import NO_OFFLOAD, OffloadRequest, OffloadTask, UploadProgress, device_figures
 from edgellm.engine.open_gpu import GPUOpener
 from edgellm.engine.outputs import LOGITS, Outputs, OutputSettings
+from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, fewer_layers
 from edgellm.engine.protocol import Segment, check_batch
 from edgellm.errors import EdgeLLMError
@@ -50,10 +51,12 @@ class NativeEngine:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
         Raises UnsupportedModelError, ModelFileError, OptionError for a `ctx` above the model's, and EdgeLLMError, also
-        where a strict request for a GPU fails. Where another request fails, a warning says so.
+        for taps at layers that the model does not have, and where a strict request for a GPU fails. Where another
+        request fails, a warning says so.
         """
         model = self._model = describe(file)
         self.ctx = context_length(file, model, ctx)
+        outputs.check(len(model.layers))
         self.vocab = model.vocab
         self.max_rows = max_batch_rows(build_program(model, kv_type, ctx=self.ctx), self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
@@ -114,14 +117,15 @@ class NativeEngine:
         """Compute up to `max_rows` rows, of different sequences; return what `outputs` asked for at the opening.
 
         Each sequence then holds its new tokens. Raises Stopped, ContextOverflowError, and EdgeLLMError for token
-        ids that the model does not have, or if its file was cut short; in each case the sequences hold what they held
-        before.
+        ids that the model does not have, for embeddings of another width, or if its file was cut short; in each case
+        the sequences hold what they held before.
         """
         self._fork_guard.check("the engine")
         if self._closed:
             raise EdgeLLMError("the engine was closed; open the model again")
         self._runner.cpu.threads.settle()  # before anything that an interrupted run may still use is touched
         check_batch(self, segments)
+        self._check_embeddings(segments)
         if not all(any(segment.sequence.belongs_to(pools) for pools in self._pools) for segment in segments):
             raise EdgeLLMError("a sequence belongs to the engine that made it")
         while True:
@@ -129,6 +133,17 @@ class NativeEngine:
                 return self._compute(segments)
             except DeviceFault as fault:
                 self._fall_back(fault)
+
+    def _check_embeddings(self, segments: Ids[Segment[PagedSequence]]) -> None:
+        """Raise EdgeLLMError for embeddings that are not as wide as the model: kernels copy them without a check."""
+        width = self._model.width
+        for segment in segments:
+            for i, embedding in segment.embeddings.items():
+                if np.shape(embedding) != (width,) or not 0 <= i < len(segment.tokens):
+                    shape = list(np.shape(embedding))
+                    raise EdgeLLMError(
+                        f"the embedding of token {i} has shape {shape}; give [{width}], for tokens there are"
+                    )
 
     def _fall_back(self, fault: DeviceFault) -> None:
         """Go on with fewer layers on the GPU, if its memory is full, or without it."""

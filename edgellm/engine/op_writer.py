@@ -1,8 +1,8 @@
-"""Appends ops to a program: norms, matmuls, biases, activations, each with the buffers that it reads and writes."""
+"""Appends ops to a program: matmuls, biases, activations, each with the buffers that it reads and writes."""
 
 from collections.abc import Sequence
 
-from edgellm.arch.blocks import Activation, Linear, Norm, NormKind
+from edgellm.arch.blocks import Activation, Linear
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.gguf import Tensor
@@ -21,10 +21,6 @@ _ACTIVATION_KERNELS = {
 def matmul_kernel(name: str) -> str:
     """The kernel that multiplies by weights of a format."""
     return f"matmul_{name.lower()}"
-
-
-def _norm_kernel(norm: Norm) -> str:
-    return "rms_norm" if norm.kind is NormKind.RMS else "layer_norm"
 
 
 def _pieces(n: int) -> int:
@@ -68,48 +64,6 @@ class OpWriter:
         )
         self.add(f"embed_{table.type.name.lower()}", arguments, per_row=1, barrier=barrier)
 
-    def norm(self, x: Buffer, norm: Norm, h: MatmulInput, projections: Sequence[Linear], keep: bool = False) -> None:
-        """h = norm(x), in the forms that the projections read; with `keep` also as float32."""
-        f32, q8, super_q8 = h.targets(projections)
-        self.need_scratch(h.f32.row_bytes)  # h passes through scratch where no projection reads it as float32
-        self._norm(x, norm, h.width, h.f32 if keep else f32, h.f32.row_bytes, q8, super_q8)
-
-    def norm_in_place(self, x: Buffer, norm: Norm, width: int) -> None:
-        """x = norm(x), `width` values a row."""
-        self._norm(x, norm, width, x, x.row_bytes, None, None)
-
-    def _norm(
-        self, x: Buffer, norm: Norm, n: int, h: Buffer | None, h_bytes: int, q8: Buffer | None, super_q8: Buffer | None
-    ) -> None:
-        arguments = records.NormOp(
-            x=x,
-            x_bytes=x.row_bytes,
-            weight=norm.weight,
-            bias=norm.bias,
-            n=n,
-            eps=norm.eps,
-            h=h,
-            h_bytes=h_bytes,
-            q8=q8,
-            super_q8=super_q8,
-        )
-        self.add(_norm_kernel(norm), arguments, per_row=1)
-
-    def add_norm(self, x: Buffer, y: Buffer, norm: Norm, width: int, scale: float, barrier: bool = True) -> None:
-        """x += scale · norm(y)."""
-        arguments = records.AddNormOp(
-            x=x,
-            x_bytes=x.row_bytes,
-            y=y,
-            y_bytes=y.row_bytes,
-            weight=norm.weight,
-            bias=norm.bias,
-            n=width,
-            eps=norm.eps,
-            scale=scale,
-        )
-        self.add(f"add_{_norm_kernel(norm)}", arguments, per_row=1, barrier=barrier)
-
     def add_scaled(self, x: Buffer, y: Buffer | None, width: int, scale_x: float, scale_y: float = 0.0) -> None:
         """x = scale_x · x + scale_y · y."""
         arguments = records.AddScaledOp(
@@ -122,28 +76,6 @@ class OpWriter:
             scale_y=scale_y,
         )
         self.add("add_scaled", arguments, per_row=_pieces(width))
-
-    def norm_heads(
-        self, x: Buffer, norm: Norm, heads: int, head_dim: int, y: Buffer | None = None, barrier: bool = True
-    ) -> None:
-        """The norm of each head of x, to y, or in place; one norm of all heads where the weight is as long."""
-        shape = norm.weight.shape if norm.weight else (head_dim,)
-        if shape == (heads * head_dim,):
-            heads, head_dim = 1, heads * head_dim
-        y = y or x
-        arguments = records.HeadNormOp(
-            x=x,
-            x_bytes=x.row_bytes,
-            y=y,
-            y_bytes=y.row_bytes,
-            weight=norm.weight,
-            weight_stride=head_dim if len(shape) == 2 else 0,
-            head_dim=head_dim,
-            heads=heads,
-            eps=norm.eps,
-        )
-        kernel = "norm_heads" if norm.kind is NormKind.RMS else "layer_norm_heads"
-        self.add(kernel, arguments, per_row=1, barrier=barrier)
 
     def quantize(self, x: MatmulInput, projections: Sequence[Linear]) -> None:
         """Quantize x in the ways that the projections read, if any."""

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.errors import EdgeLLMError
+
 Floats = NDArray[np.float32]
 
 
@@ -21,6 +23,12 @@ class OutputSettings:
     logits: bool = True
     hidden: bool = False
     taps: frozenset[int] = field(default_factory=frozenset)
+
+    def check(self, layers: int) -> None:
+        """Raise EdgeLLMError for taps at layers that a model of so many layers does not have."""
+        missing = sorted(self.taps - set(range(layers)))
+        if missing:
+            raise EdgeLLMError(f"there is no layer {missing[0]} to tap: the model has layers 0 to {layers - 1}")
 
 
 LOGITS = OutputSettings()

@@ -6,6 +6,7 @@ from math import sqrt
 from edgellm.arch.blocks import Activation, AltUp, Laurel, Layer, PerLayerInput
 from edgellm.arch.description import Description, PerLayerEmbeddings
 from edgellm.engine.activations import MatmulInput, StreamBuffers, float_buffer
+from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from kquants import records
@@ -17,7 +18,7 @@ class PerLayerOps:
     """Appends these ops for a model; a model or a layer without such parts gets none."""
 
     def __init__(self, model: Description, buffers: StreamBuffers, ops: OpWriter) -> None:
-        self._model, self._b, self._ops = model, buffers, ops
+        self._model, self._b, self._ops, self._norms = model, buffers, ops, NormOps(ops)
         embeddings = model.per_layer_embeddings
         self._embeddings = float_buffer("per_layer", embeddings.table.shape[1]) if embeddings else None
         self._streams = [float_buffer(f"stream_{i + 1}", model.width) for i in range(3)] if model.streams else []
@@ -44,7 +45,7 @@ class PerLayerOps:
         ops.quantize(raw, [given.projection])
         ops.linear(raw, (given.projection, to))
         norm = replace(given.norm, eps=given.norm.eps / given.projection_scale**2)
-        ops.norm_heads(to, norm, total // given.width, given.width)
+        self._norms.norm_heads(to, norm, total // given.width, given.width)
         ops.embed(given.table, of_token, given.table_scale, barrier=False, own_embeddings=False)
         ops.add_scaled(to, of_token, total, _HALF_ROOT, _HALF_ROOT)
 
@@ -80,7 +81,7 @@ class PerLayerOps:
         ops.linear(normed, (laurel.left, rank.f32))
         ops.quantize(rank, [laurel.right])
         ops.linear(rank, (laurel.right, self._b.result))
-        ops.add_norm(normed.f32, self._b.result, laurel.norm, self._model.width, 1.0)
+        self._norms.add_norm(normed.f32, self._b.result, laurel.norm, self._model.width, 1.0)
         return [normed.f32, self._predicted]
 
     def after_attention(self) -> None:
@@ -104,13 +105,13 @@ class PerLayerOps:
         ops.activate(Activation.GELU, gate, self._embeddings, [block.projection], up_offset=4 * index * width)
         ops.linear(gate, (block.projection, b.result))
         for i, x in enumerate(to):
-            ops.add_norm(x, b.result, block.norm, self._model.width, 1.0, barrier=i == 0)
+            self._norms.add_norm(x, b.result, block.norm, self._model.width, 1.0, barrier=i == 0)
 
     def _route(self, altup: AltUp) -> Buffer:
         """router(norm(x))."""
         ops, b = self._ops, self._b
         routed = float_buffer("routed", altup.router.weight.shape[0])
-        ops.norm(b.x, altup.norm, b.normed, [altup.router])
+        self._norms.norm(b.x, altup.norm, b.normed, [altup.router])
         ops.linear(b.normed, (altup.router, routed))
         self._ops.need_scratch(4 * 32)
         return routed

@@ -10,7 +10,8 @@ import numpy as np
 from edgellm.arch.description import Description
 from edgellm.arch.positions import Rope, RopeType
 from edgellm.engine.batch import Batch
-from edgellm.engine.kv_pages import FREED, PagedSequence, PagePool
+from edgellm.engine.kv_pages import FREED, PagePool
+from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
 from kquants.kv_layout import PAGE

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgellm.engine.batch import Segment
-from edgellm.engine.kv_pages import PagedSequence
+from edgellm.engine.paged_sequence import PagedSequence
 from support.engine_bits import extend, forward, fresh, opened
 from support.logits_bits import IDS, Bits, logits_bits
 from support.make_gguf import RECIPES

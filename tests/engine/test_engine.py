@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from edgellm import ContextOverflowError, EdgeLLMError, OptionError
 from edgellm.engine import budget
-from edgellm.engine.kv_pages import PagedSequence
 from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions

@@ -42,6 +42,7 @@ REFUSED: list[tuple[str, dict[str, object], dict[str, object], type[EdgeLLMError
     ("apertus", {}, {}, ModelFileError, "has no key xielu.alpha_p"),
     ("apertus", XIELU | {"/xielu.beta": [0.5] * 3}, {}, ModelFileError, "xielu.beta must be an array of 4 finite"),
     ("apertus", XIELU | {"/xielu.eps": [math.nan] * 4}, {}, ModelFileError, "xielu.eps must be an array of 4 finite"),
+    ("apertus", XIELU | {"/xielu.beta": [3e38] * 4}, {}, ModelFileError, "key xielu.beta has 3e+38, beyond 1e+15"),
     (
         "olmo2",
         {},

@@ -20,21 +20,27 @@ WRONG_KEYS: list[tuple[str, Keys, str]] = [
         {"attention.sliding_window_pattern": [True]},
         "gemma3.attention.sliding_window_pattern must be an array of 2",
     ),
+    ("gemma3", {"attention.sliding_window_pattern": -2}, "gemma3.attention.sliding_window_pattern is -2, below 0"),
     ("gemma3", {"rope.freq_base_swa": 0.0}, "gemma3.rope.freq_base_swa is 0.0"),
     ("gemma4", {"attention.sliding_window_pattern": [True] * 4}, "must be an array of 5 integers"),
     ("gemma4", {"attention.sliding_window_pattern": 6}, "has no array gemma4.attention.sliding_window_pattern"),
     ("gemma4", {"attention.sliding_window": 0}, "no gemma4.attention.sliding_window above 0"),
     ("gemma4", {"attention.head_count_kv": [2, 1, 2, 2]}, "gemma4.attention.head_count_kv must be an array of 5"),
-    ("gemma4", {"attention.head_count_kv": [2, 1, 2, 1, 1]}, "no layer has keys and values for layer 3"),
+    ("gemma4", {"attention.head_count_kv": [2, 1, 2, 1, 1]}, "has layer 3 read the keys and values of layer 2, whose"),
     ("gemma4", {"attention.shared_kv_layers": 4}, "no layer has keys and values for layer 1"),
     ("gemma4", {"attention.shared_kv_layers": 5}, "gemma4.attention.shared_kv_layers is 5 of 5 layers"),
     ("gemma4", {"attention.value_length": 4}, "no tensor blk.1.attn_v.weight"),
-    ("gemma4", {"rope.dimension_count_swa": 6}, "gemma4.rope.dimension_count_swa is 6, but a head has 4"),
+    ("gemma4", {"rope.dimension_count_swa": 6}, "gemma4.rope.dimension_count_swa is 6, not an even number from 2 to 4"),
     ("gemma4", {"feed_forward_length": [24] * 4}, "gemma4.feed_forward_length must be an array of 5"),
     ("gemma4", {"embedding_length_per_layer_input": 1 << 17}, "embedding_length_per_layer_input is 131072"),
     ("gemma4", {"embedding_length_per_layer_input": 8}, "blk.0.inp_gate.weight has shape [4, 16]"),
-    ("gemma3n", {"activation_sparsity_scale": [1.5] * 4}, "activation_sparsity_scale must be 5 numbers below 100"),
-    ("gemma3n", {"activation_sparsity_scale": [float("nan")] * 5}, "must be 5 numbers below 100"),
+    (
+        "gemma3n",
+        {"activation_sparsity_scale": [1.5] * 4},
+        "activation_sparsity_scale must be 5 numbers between -100 and 100",
+    ),
+    ("gemma3n", {"activation_sparsity_scale": [-1e30] * 5}, "must be 5 numbers between -100 and 100"),
+    ("gemma3n", {"activation_sparsity_scale": [float("nan")] * 5}, "must be 5 numbers between -100 and 100"),
     ("gemma3n", {"embedding_length_per_layer_input": 0}, "gemma3n.embedding_length_per_layer_input"),
 ]
 
@@ -91,3 +97,15 @@ def test_a_scale_that_is_no_number(described: Described) -> None:
     values = {"rope_freqs.weight": 1.0, "blk.0.layer_output_scale.weight": float("nan")}
     with pytest.raises(ModelFileError, match=r"blk\.0\.layer_output_scale\.weight is nan"):
         described("gemma4", gemma4_keys(), gemma4_shapes(), values)
+
+
+def test_layers_that_share_keys_have_heads_of_one_size(described: Described) -> None:
+    """Without lengths of heads in the file they follow from the number of heads, which each layer has for itself."""
+    keys = {name: value for name, value in gemma4_keys().items() if not name.endswith("_swa") or "base" in name}
+    keys["attention.head_count"] = [4, 2, 4, 2, 2]
+    shapes = gemma4_shapes()
+    for i in (0, 2, 3):
+        shapes |= {f"blk.{i}.attn_q.weight": (16, 16), f"blk.{i}.attn_output.weight": (16, 16)}
+    shapes["blk.3.attn_q_norm.weight"] = (8,)
+    with pytest.raises(ModelFileError, match="layer 3 read the keys and values of layer 2, whose heads are others"):
+        described("gemma4", keys, shapes, {"rope_freqs.weight": 1.0})

@@ -13,6 +13,7 @@ from edgellm.arch import describe
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import Outputs, OutputSettings
 from edgellm.engine.protocol import Segment
+from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from support.model_file import ModelFile
@@ -92,3 +93,24 @@ def test_embeddings_replace_those_of_tokens(model_file: ModelFile) -> None:
         given = engine.compute([Segment(engine.new_sequence(), IDS, WANTED, {5: table[77]})])
         plain = engine.compute([Segment(engine.new_sequence(), other, WANTED)])
         assert np.array_equal(given.logits, plain.logits)
+
+
+@pytest.mark.parametrize(
+    "given", [{5: np.zeros(511, np.float32)}, {41: np.zeros(512, np.float32)}, {-1: np.zeros(512)}]
+)
+def test_embeddings_that_do_not_fit_are_refused(model_file: ModelFile, given: dict[int, NDArray[np.float32]]) -> None:
+    with opened(model_file(types="F32"), OutputSettings()) as engine:
+        sequence = engine.new_sequence()
+        with pytest.raises(EdgeLLMError, match=r"the embedding of token (5|41|-1) has shape \[51[12]\]; give \[512\]"):
+            engine.compute([Segment(sequence, IDS, WANTED, given)])
+        assert len(sequence) == 0
+
+
+@pytest.mark.parametrize("layer", [-1, 3])
+def test_taps_at_layers_that_are_not_there_are_refused(model_file: ModelFile, layer: int) -> None:
+    """With one behind the last layer, logits of all rows would go where there is room for those of wanted rows."""
+    with (
+        pytest.raises(EdgeLLMError, match=f"no layer {layer} to tap: the model has layers 0 to 2"),
+        opened(model_file(types="F32", layers=3), OutputSettings(taps=frozenset({layer, 1}))),
+    ):
+        pass

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from edgellm.engine.batch import Segment
-from edgellm.engine.kv_pages import PagedSequence
 from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from support.logits_bits import Bits

@@ -115,8 +115,10 @@ def write_shapes(path: Path, arch: str, keys: dict[str, Any], shapes: Shapes, va
             writer.add_array(name, value)
         elif isinstance(value, str):
             writer.add_string(name, value)
+        elif isinstance(value, float):
+            writer.add_float32(name, value)
         else:
-            (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(name, value)
+            (writer.add_uint32 if value >= 0 else writer.add_int32)(name, value)
     for name, shape in shapes.items():
         writer.add_tensor(name, np.full(shape, values.get(name, 0.0), np.float32))
     writer.write_header_to_file()

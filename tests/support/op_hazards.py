@@ -1,8 +1,8 @@
-"""What each op of a program reads and writes, and the ops that lack a barrier."""
+"""What each op of a program reads and writes: the ops that lack a barrier, and those that read rows of others."""
 
 from collections.abc import Iterator
 
-from edgellm.engine.program import Op, Program
+from edgellm.engine.program import Buffer, Op, Program
 from kquants import records
 
 _WRITTEN: dict[type, tuple[str, ...]] = {
@@ -58,3 +58,41 @@ def ops_without_barrier(program: Program) -> Iterator[str]:
             yield f"op {i}, {op.kernel}"
         written |= _written(op)
         touched |= _touched(op)
+
+
+def ops_that_mix_rows(program: Program) -> Iterator[str]:
+    """The ops on rows of wanted logits that read a buffer with all rows: one that was written before, and not kept."""
+    of_outputs: dict[object, bool] = {}
+    for i, op in enumerate(program.ops):
+        given = op.arguments
+        if not isinstance(given, records.KeepOutputsOp):
+            of_all = {given.q} if isinstance(given, records.AttentionOp) and not given.q_outputs else set()
+            for buffer in (_touched(op) - _written_whole(op)) & of_outputs.keys():
+                if of_outputs[buffer] != (op.outputs and buffer not in of_all):
+                    yield f"op {i}, {op.kernel}"
+        of_outputs |= {each: op.outputs for each in _written(op) if isinstance(each, Buffer)}
+
+
+def _written_whole(op: Op) -> set[object]:
+    """The buffers that an op writes without reading them."""
+    given = op.arguments
+    match given:
+        case records.EmbedOp():
+            return {given.x}
+        case records.NormOp() | records.QuantizeOp():
+            return _written(op) - {given.x}
+        case records.ActivationOp():
+            return {given.q8, given.super_q8}
+        case records.HeadNormOp():
+            return {given.y} - {given.x}
+        case records.MatchMagnitudeOp():
+            return {given.to} - {given.y}
+        case records.PredictStreamsOp():
+            return {given.predicted}
+        case records.CorrectStreamsOp():
+            return {given.scaled}
+        case records.MatmulOp(accumulate=0):
+            return {given.y}
+        case records.AttentionOp():
+            return _written(op) if op.kernel != "attention_merge" else set()
+    return set()

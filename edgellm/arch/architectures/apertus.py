@@ -11,12 +11,21 @@ from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, HEAD_NORMS, TensorFacts
 
+_MOST = 1e15
+
 
 def activation_parameters(hyper: HyperParameters, layer: int) -> tuple[float, ...]:
     """xIELU's α_p, α_n, β and eps: α_p is softplus(xielu.alpha_p), and α_n is β + softplus(xielu.alpha_n)."""
     keys = ("xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps")
-    alpha_p, alpha_n, beta, eps = (hyper.file.get_numbers(key, hyper.layer_count)[layer] for key in keys)
+    alpha_p, alpha_n, beta, eps = (_parameter(hyper, key, layer) for key in keys)
     return softplus(alpha_p), beta + softplus(alpha_n), beta, eps
+
+
+def _parameter(hyper: HyperParameters, key: str, layer: int) -> float:
+    value = hyper.file.get_numbers(key, hyper.layer_count)[layer]
+    if abs(value) > _MOST:
+        hyper.file.fail(f"key {key} has {value:g}, beyond {_MOST:g}; get another conversion of the model")
+    return value
 
 
 def softplus(x: float) -> float:

@@ -32,7 +32,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
 def score_scale(hyper: HyperParameters, settings: AttentionSettings, layers_of_27b: int) -> float:
     """1 / √key_dim; for the 27B models, which only their number of layers tells, 1 / √(width / heads)."""
     of_27b = hyper.layer_count == layers_of_27b
-    return 1 / sqrt(hyper.width // settings.heads if of_27b else settings.key_dim)
+    return 1 / sqrt(hyper.width / settings.heads if of_27b else settings.key_dim)
 
 
 def model_settings(hyper: HyperParameters) -> ModelScales:

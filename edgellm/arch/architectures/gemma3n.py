@@ -45,8 +45,9 @@ def sparsity(hyper: HyperParameters, layer: int) -> float | None:
     """Standard deviations above the mean that an activation must exceed; None where all count (-inf in the file)."""
     key = hyper.key("activation_sparsity_scale")
     scales = hyper.file.get_array(key, float)
-    if len(scales) != hyper.layer_count or not (scales < 100).all():
-        hyper.file.fail(f"key {key} must be {hyper.layer_count} numbers below 100; get another conversion of the model")
+    if len(scales) != hyper.layer_count or not ((abs(scales) < 100) | (scales == -inf)).all():
+        wanted = f"{hyper.layer_count} numbers between -100 and 100, or -inf"
+        hyper.file.fail(f"key {key} must be {wanted}; get another conversion of the model")
     scale = float(scales[layer])
     return None if scale == -inf else scale
 

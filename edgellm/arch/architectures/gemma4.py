@@ -54,7 +54,7 @@ def windowed_layers(hyper: HyperParameters) -> tuple[bool, ...]:
 
 
 def required_window(hyper: HyperParameters) -> int | None:
-    """The window of the file, which must have one; None where it is as long as the context."""
+    """The window of the file, which must have one."""
     if not has_window(hyper):
         hyper.file.fail(f"has no {hyper.key('attention.sliding_window')} above 0; get another conversion of the model")
     return window(hyper)
@@ -69,7 +69,7 @@ def kv_layer(hyper: HyperParameters, layer: int, shared: int) -> int | None:
     if layer < own:
         return None
     of_its_kind = [i for i in range(own) if windowed[i] == windowed[layer]]
-    if not of_its_kind or hyper.kv_heads[of_its_kind[-1]] != hyper.kv_heads[layer]:
+    if not of_its_kind:
         hyper.file.fail(f"key {key} is {shared}, but no layer has keys and values for layer {layer}; get another file")
     return of_its_kind[-1]
 
