@@ -372,7 +372,7 @@ class AttentionOp(NamedTuple):
     sinks: Word
     """float32[heads], one more score of each head, whose value is 0; or null."""
     partials: Word
-    """Room for partial results of every head, see `kquants.attention.attention`."""
+    """Room for partial results of every head, see `kquants.attention.work_list`."""
     max_partials: Word
     """Partial results of each head that there is room for."""
     q_outputs: Word = 0

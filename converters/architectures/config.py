@@ -81,7 +81,7 @@ class Config:
         return value
 
     def integers(self, key: str, count: int, least: int = 1, most: int = (1 << 31) - 1) -> list[int]:
-        """A list of `count` or more integers at `key`, of which the first `count` count, or one integer for all."""
+        """The first `count` integers of the list at `key`, which may have more, or one integer for all."""
         value = self._values.get(key)
         items = value[:count] if isinstance(value, list) else [value] * count
         whole = [item for item in items if type(item) is int and least <= item <= most]

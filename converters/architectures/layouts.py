@@ -24,7 +24,7 @@ _OUTPUTS = (f"{OUTPUT.hugging_face}", f"language_model.{OUTPUT.hugging_face}", f
 
 
 class TensorPlace(NamedTuple):
-    """The GGUF tensor that a tensor of a checkpoint becomes, or the number of the part of it that it becomes."""
+    """The GGUF tensor that a checkpoint's tensor becomes, and the number of the part where it becomes a part of it."""
 
     name: str
     part: int | None

@@ -21,7 +21,10 @@ def computed(name: str, values: NDArray[np.float32]) -> Source:
 
 
 def plus_one(source: Source) -> Source:
-    """A tensor of float32 with 1 added to each value."""
+    """A tensor of float32 with 1 added to each value.
+
+    As transformers does it; llama.cpp's converter adds in float16 where the checkpoint is float16.
+    """
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
         return (as_floats(source.rows(first, last), source.type) + np.float32(1)).view(np.uint8)

@@ -6,9 +6,11 @@ tensor_names          names and shapes of the tensors of a layer, in GGUF files 
 description           the result: sizes and tensors of one model, layer by layer
 blocks, positions     its parts: attention and feed-forwards, RoPE
 transformer, layers   from a file and facts to a description
-hyperparameters       sizes, read from the metadata; `rope` and `attention_settings` what positions and attention are
+hyperparameters       the sizes, read from the metadata
+rope                  the RoPE, read from the metadata
+attention_settings    windows and other settings of attention, read from the metadata
 per_layer             embeddings of each layer, and the streams of Gemma 3n
-ollama_keys           metadata that another converter calls otherwise
+ollama_keys           the keys that Ollama's converter leaves out or names otherwise
 tensors               takes tensors by name and checks them
 refuse, unsupported   errors for sound files that ask for something edgellm does not compute
 """

@@ -84,7 +84,7 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
 def _memory(plan: "Plan") -> Iterator[str]:
     ctx, gpu = counted(plan.ctx, "token"), plan.gpu
     all_layers = f"{counted(plan.layers, 'layer')} and the output head, all"
-    where = f"{plan.devices[0]['blocks']} blocks" if gpu else all_layers
+    where = counted(plan.devices[0]["blocks"], "block") if gpu else all_layers
     rows = [
         ("weights", size(plan.weights), f"mapped from the file; {where} on the CPU"),
         ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}{_kv_verdict(plan)}"),
@@ -114,7 +114,7 @@ def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
     short = gpu.available is not None and gpu.total > gpu.available
     return [
         ("", "", ""),
-        ("GPU weights", size(gpu.weights), f"{blocks} blocks on {gpu.name}"),
+        ("GPU weights", size(gpu.weights), f"{counted(blocks, 'block')} on {gpu.name}"),
         ("GPU KV cache", size(gpu.kv_cache), "with a full context"),
         ("GPU activations", size(gpu.activations), "with what the driver takes, about"),
         ("GPU total", size(gpu.total), free + (": too little; choose fewer --gpu-layers" if short else "")),

@@ -52,7 +52,7 @@ class GGUFFile:
         return cls(open_parts(Path(path)))
 
     def with_metadata(self, values: Mapping[str, Any]) -> "GGUFFile":
-        """The same file with these values in its metadata; it ends with this one, and is not to be closed."""
+        """The same file with these values in its metadata. It shares the map of this file, which alone is closed."""
         if not values:
             return self
         changed = copy(self)

@@ -2,6 +2,7 @@
 
 tokenizer        text to token ids and back, for one GGUF file
 special_tokens   cutting a text at control tokens and user-defined tokens
+subword_model    which of the three subword models a file has
 bpe              the subword model "gpt2": byte-level BPE
 character_bpe    the subword model "gemma4": BPE over characters, with byte fallback
 spm              the subword model "llama": BPE over characters by scores, as SentencePiece does

@@ -3,32 +3,14 @@
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Protocol, Self
+from typing import Self
 
-from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
-from edgellm.text.bpe import ByteLevel
-from edgellm.text.character_bpe import CharacterBPE
-from edgellm.text.pretokenizers import PRE_TOKENIZERS, PreTokenizer, select_pre_tokenizer
 from edgellm.text.special_tokens import Span, SpecialTokens
-from edgellm.text.spm import SentencePiece
+from edgellm.text.subword_model import pre_tokenizer_of, subword_model, supported_kind
 from edgellm.text.utf8 import replace_surrogates
 from edgellm.text.vocabulary import CONTROL, UNKNOWN, Vocabulary
-
-SUPPORTED_MODELS = ("gpt2", "llama", "gemma4")
-
-
-class SubwordModel(Protocol):
-    """How text without special tokens is encoded: `ByteLevel`, `CharacterBPE` or `SentencePiece`."""
-
-    space_prefix: bool
-
-    def encode(self, text: str, first: bool) -> list[int]:
-        """The ids of `text`; `first`: it begins the whole text or follows a special token."""
-
-    def piece(self, token: int) -> bytes:
-        """The bytes of a token that is neither a control token nor the unknown token."""
 
 
 class Tokenizer:
@@ -41,7 +23,7 @@ class Tokenizer:
 
     def __init__(self, file: GGUFFile, pre: str | None = None) -> None:
         """The tokenizer of an open file, which may be closed afterwards; the rest is as for `open`."""
-        kind = _supported_kind(file)
+        kind = supported_kind(file)
         self.vocabulary = vocabulary = Vocabulary(file)
         self.n_vocab = len(vocabulary)
         # The ids of Llama 2, as in llama.cpp, for files that name none.
@@ -50,8 +32,8 @@ class Tokenizer:
         self.eot_id, self.eom_id = vocabulary.role("eot"), vocabulary.role("eom")
         self.unk_id = vocabulary.role("unknown", unknown)
         self.eog_ids = vocabulary.eog_ids(self.eos_id)
-        rules = _pre_tokenizer(file, kind, pre)
-        self._model = self._subword_model(file, rules)
+        rules = pre_tokenizer_of(file, kind, pre)
+        self._model = subword_model(file, vocabulary, rules, self.unk_id)
         self.normalizes_nfc = bool(rules and rules.nfc)
         bos_wanted = file.get_bool("tokenizer.ggml.add_bos_token", rules.add_bos if rules else True)
         # The first files of Gemma 4 say that none is added; the model needs one.
@@ -134,15 +116,6 @@ class Tokenizer:
             return self.vocabulary.texts[token]
         return self._model.piece(token)
 
-    def _subword_model(self, file: GGUFFile, rules: PreTokenizer | None) -> SubwordModel:
-        if rules:
-            merges = file.get_strings("tokenizer.ggml.merges")
-            if rules.byte_level:
-                return ByteLevel(self.vocabulary, merges, rules)
-            return CharacterBPE(self.vocabulary, merges, self.unk_id)
-        space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix", True)
-        return SentencePiece(self.vocabulary, self.unk_id or 0, space_prefix)
-
 
 def _is_phi3(file: GGUFFile) -> bool:
     """Whether a file is of Phi-3 or Phi-3.5. Later models of the architecture have another kind of tokenizer.
@@ -152,26 +125,3 @@ def _is_phi3(file: GGUFFile) -> bool:
     """
     name = (file.hint("general.name", str) or "").lower()
     return file.hint("general.architecture", str) == "phi3" or re.search("phi-?3", name) is not None
-
-
-def _supported_kind(file: GGUFFile) -> str:
-    kind = file.get_str("tokenizer.ggml.model")
-    if kind in SUPPORTED_MODELS:
-        return kind
-    known = ", ".join(SUPPORTED_MODELS)
-    raise UnsupportedModelError(
-        f'{printable(str(file.path), 400)}: its tokenizer is "{printable(kind)}", but this version has only: '
-        f"{known}; use another conversion or a later version"
-    )
-
-
-def _pre_tokenizer(file: GGUFFile, kind: str, pre: str | None) -> PreTokenizer | None:
-    """The rules named by `pre`, or else by the file; None for a kind without a pre-tokenizer."""
-    path = printable(str(file.path), 400)
-    if kind == "gemma4" and pre is None:
-        return PRE_TOKENIZERS[kind]
-    if kind == "gpt2":
-        return select_pre_tokenizer(path, file.get_str("tokenizer.ggml.pre", ""), pre)
-    if pre is None:
-        return None
-    raise OptionError(f"--tokenizer-pre: the tokenizer of {path} uses none; leave it out")

@@ -3,7 +3,8 @@
 pages        layout of KV pages; the kernels `rope_store_*`, which rotate q and k and write k and v
 rope         RoPE of a head
 attention    the kernels `attention_*` and `attention_merge`
-work_list    how an op's work is distributed over threads: tiles of rows, split-KV
+work_list    how an op's work is distributed over threads, with split-KV
+row_tiles    tiles of rows, of which the list consists
 tile_steps   what a tile of queries does with a KV block: scores, weights, values
 query_tile   a tile of queries, and where its scratch lies
 softmax      weights and partial results; how partial results are merged

@@ -24,19 +24,10 @@ from kquants.attention.query_tile import (
     partial_at,
     partial_length,
 )
+from kquants.attention.row_tiles import RowTile, block_at, end_block, first_block, first_page, row_tile
 from kquants.attention.softmax import clear, merge, merge_sink, normalize
 from kquants.attention.tile_steps import tile_steps
-from kquants.attention.work_list import (
-    RowTile,
-    block_at,
-    cost_before,
-    end_block,
-    first_block,
-    first_page,
-    prepare,
-    row_tile,
-    work_list,
-)
+from kquants.attention.work_list import cost_before, prepare, work_list
 from kquants.compiler.decorators import inline, kernel
 from kquants.kv_layout import KV_BLOCK, KV_BLOCK_PAGES, PAGE_SIZES, WORK_LIST_END
 from kquants.simd import copy, load_f32

@@ -27,22 +27,18 @@ head; `max_partials` of `kquants.kv_layout` says how many there is room for: 256
 context. That is 4.5 MB for 32 heads of 128 values, and 9 MB with a context of 131,072 cells.
 """
 
-from typing import Any, NamedTuple
-
-from llvmlite import ir
-from numba import types
+from typing import NamedTuple
 
 from kquants.attention.micro_tile import DECODE_QUERIES
-from kquants.attention.query_tile import attention_of, end_cell, first_cell
+from kquants.attention.query_tile import attention_of
+from kquants.attention.row_tiles import TileSums, list_tiles, record_writer
 from kquants.compiler.decorators import inline
-from kquants.kv_layout import KV_BLOCK, KV_BLOCK_PAGES, PAGE, QUERY_TILE, WORK_LIST, WORK_TILE_BYTES, WORK_TILES
-from kquants.layout import MAX_BATCH_ROWS, PREPARED, SHARE_BYTES, THREADS
-from kquants.simd import at, define, load_i32, load_i64, pointer, store_i64
-from kquants.threadpool.interpreter import batch_of, batch_row, header_of, record_at, row_count
+from kquants.kv_layout import QUERY_TILE, WORK_LIST
+from kquants.layout import PREPARED, SHARE_BYTES, THREADS
+from kquants.simd import load_i64, store_i64
+from kquants.threadpool.interpreter import header_of, record_at, row_count
 
 assert SHARE_BYTES <= WORK_LIST, "the list lies where each kernel finds its words"
-assert MAX_BATCH_ROWS <= WORK_TILES, "the list has no room for a tile of each row"
-_TILES = WORK_LIST + 64
 
 
 class WorkList(NamedTuple):
@@ -60,123 +56,13 @@ class WorkList(NamedTuple):
     """Tiles of heads: KV heads · those of a KV head."""
 
 
-class RowTile(NamedTuple):
-    """Rows t … t + rows - 1 of an op, all of one sequence, which see some of the cells first … end - 1."""
-
-    t: int
-    rows: int
-    first: int
-    end: int
-    cost: int
-    """Cost of the tiles before it."""
-    partials: int
-    """Partial results of each head of the tiles before it: rows · KV blocks."""
-
-
-class _Sums(NamedTuple):
-    tiles: int
-    cost: int
-    partials: int
-    largest_tile: int
-    largest_block: int
-    blocks: int
-
-
-def _writer(kind: Any) -> Any:
-    """`write(address, *fields)`, the counterpart of `record_at`."""
-
-    @define(types.none, types.int64, *[types.int64] * len(kind._fields))
-    def write(b: ir.IRBuilder, address: Any, *fields: Any) -> None:
-        for i, word in enumerate(fields):
-            b.store(word, pointer(b, at(b, address, 8 * i), word.type), align=8)
-
-    return write
-
-
-_stored_list, _stored_tile = record_at(WorkList), record_at(RowTile)
-_store_list, _store_tile = _writer(WorkList), _writer(RowTile)
+_stored_list, _store_list = record_at(WorkList), record_writer(WorkList)
 
 
 @inline
 def work_list(scratch: int) -> WorkList:
     """The list in a thread's scratch."""
     return _stored_list(scratch + WORK_LIST)
-
-
-@inline
-def row_tile(scratch: int, k: int) -> RowTile:
-    """Tile k of the list."""
-    return _stored_tile(scratch + _TILES + WORK_TILE_BYTES * k)
-
-
-@inline
-def first_page(tile: RowTile) -> int:
-    """The first page of which the tile's rows see cells."""
-    return tile.first // PAGE
-
-
-@inline
-def end_page(tile: RowTile) -> int:
-    """The end of the pages of which the tile's rows see cells."""
-    return (tile.end + PAGE - 1) // PAGE
-
-
-@inline
-def first_block(tile: RowTile) -> int:
-    """The first KV block of which the tile's rows see cells."""
-    return tile.first // KV_BLOCK
-
-
-@inline
-def end_block(tile: RowTile) -> int:
-    """The end of the KV blocks of which the tile's rows see cells."""
-    return (tile.end + KV_BLOCK - 1) // KV_BLOCK
-
-
-@inline
-def _segment_of(batch: int, row: int, near: int) -> int:
-    """The segment of a row of the batch, searched from segment `near` on."""
-    segment_rows, s = batch_of(batch).segment_rows, near
-    if load_i32(segment_rows + 4 * s) > row:
-        s = 0
-    while load_i32(segment_rows + 4 * (s + 1)) <= row:
-        s += 1
-    return s
-
-
-@inline
-def _tile_from(op: int, batch: int, t: int, segment: int, most_rows: int) -> tuple[int, int, int]:
-    """The tile that begins with row t, of a segment: how many rows it has, and the range of the cells that they see.
-
-    Its rows are in the order of the batch, and the cells of each touch those of the rows before it.
-    """
-    row, first, end = batch_row(op, batch, t), first_cell(op, batch, t), end_cell(op, batch, t)
-    stop = load_i32(batch_of(batch).segment_rows + 4 * (segment + 1))
-    rows, most = 1, min(most_rows, row_count(op, batch) - t)
-    while rows < most:
-        following = batch_row(op, batch, t + rows)
-        low, high = first_cell(op, batch, t + rows), end_cell(op, batch, t + rows)
-        if following < row or following >= stop or low > end or high < first:
-            break
-        first, end, rows = min(first, low), max(end, high), rows + 1
-    return rows, first, end
-
-
-@inline
-def _list_tiles(op: int, batch: int, scratch: int, most_rows: int) -> _Sums:
-    """Write the tiles to scratch."""
-    t, segment, tiles, cost, partials, largest_tile, largest_block, all_blocks = 0, 0, 0, 0, 0, 0, 0, 0
-    while t < row_count(op, batch):
-        segment = _segment_of(batch, batch_row(op, batch, t), segment)
-        rows, first, end = _tile_from(op, batch, t, segment, most_rows)
-        _store_tile(scratch + _TILES + WORK_TILE_BYTES * tiles, t, rows, first, end, cost, partials)
-        tile = row_tile(scratch, tiles)
-        pages, blocks = end_page(tile) - first_page(tile), end_block(tile) - first_block(tile)
-        largest_tile = max(largest_tile, rows * pages)
-        largest_block = max(largest_block, rows * min(pages, KV_BLOCK_PAGES))
-        t, tiles, all_blocks = t + rows, tiles + 1, all_blocks + blocks
-        cost, partials = cost + rows * pages, partials + rows * blocks
-    return _Sums(tiles, cost, partials, largest_tile, largest_block, all_blocks)
 
 
 @inline
@@ -193,25 +79,40 @@ def _tiles_of_heads(op: int, heads: int) -> int:
 
 
 @inline
+def _is_too_coarse(op: int, sums: TileSums, parts: int, threads: int, is_split: bool) -> bool:
+    """Whether an item is more than a quarter of a thread's share, or the partial results have no room.
+
+    Smaller tiles may have a few partial results more than larger ones, but tiles of one row never do.
+    """
+    largest = sums.largest_block if is_split else sums.largest_tile
+    has_room = not is_split or sums.partials <= attention_of(op).max_partials
+    return not has_room or 4 * threads * largest > sums.cost * parts
+
+
+@inline
+def _fewest_heads(sums: TileSums, parts: int, threads: int, is_split: bool) -> int:
+    """The fewest heads of a tile that are worth reading the keys and values for."""
+    items = (sums.blocks if is_split else sums.tiles) * parts
+    return DECODE_QUERIES if items < threads else 2 * DECODE_QUERIES
+
+
+@inline
 def _list_work(op: int, batch: int, scratch: int, threads: int) -> WorkList:
     """Write the tiles, which are as large as they may be, to scratch."""
     given = attention_of(op)
     group = given.heads // given.kv_heads
     rows, heads, is_split = max(1, QUERY_TILE // group), min(group, QUERY_TILE), False
-    sums, parts = _list_tiles(op, batch, scratch, rows), _tiles_of_heads(op, heads)
+    sums, parts = list_tiles(op, batch, scratch, rows), _tiles_of_heads(op, heads)
     if threads > 1 and 16 * threads * sums.largest_tile > sums.cost * parts:
         is_split = sums.blocks > sums.tiles and sums.partials <= given.max_partials
-        while True:
-            largest, items = (sums.largest_block, sums.blocks) if is_split else (sums.largest_tile, sums.tiles)
-            if 4 * threads * largest <= sums.cost * parts:
-                break
+        while _is_too_coarse(op, sums, parts, threads, is_split):
             if rows > 1:
                 rows = (rows + 1) // 2
-            elif heads > 2 * DECODE_QUERIES or (heads > DECODE_QUERIES and items * parts < threads):
+            elif heads > _fewest_heads(sums, parts, threads, is_split):
                 heads = _half_the_heads(heads)
             else:
                 break
-            sums, parts = _list_tiles(op, batch, scratch, rows), _tiles_of_heads(op, heads)
+            sums, parts = list_tiles(op, batch, scratch, rows), _tiles_of_heads(op, heads)
     return WorkList(sums.tiles, heads, int(is_split), sums.cost, parts)
 
 
@@ -229,17 +130,3 @@ def cost_before(op: int, batch: int, unit: int, total: int) -> int:
     """The cost of the items before a unit's own, of `total`: its items begin there or behind it."""
     units = header_of(op).units + header_of(op).units_per_row * row_count(op, batch)
     return (unit * total + units - 1) // units
-
-
-@inline
-def block_at(tile: RowTile, is_split: int, cost: int) -> int:
-    """The first KV block of a tile whose item begins at `cost` or behind it; `cost` counts from the tile's first item.
-
-    Without split-KV, all KV blocks are one item.
-    """
-    if cost <= 0:
-        return first_block(tile)
-    if is_split == 0:
-        return end_block(tile)
-    pages = first_page(tile) + (cost + tile.rows - 1) // tile.rows
-    return min(end_block(tile), (pages + KV_BLOCK_PAGES - 1) // KV_BLOCK_PAGES)

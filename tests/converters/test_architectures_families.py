@@ -139,6 +139,32 @@ def test_windows_are_written_where_gguf_implies_others(described: Described) -> 
     assert not any("sliding_window" in key for key in without)
 
 
+def test_zeros_of_devstral_2_are_the_usual_yarn_without_temperature(described: Described) -> None:
+    rope = CASES["ministral3"].config["text_config"]["rope_parameters"] | {
+        "mscale_all_dim": 0.0,
+        "llama_4_scaling_beta": 0.0,
+    }
+    metadata, _ = described("ministral3", rope_parameters=rope)
+    found = {key.removeprefix("mistral3."): value.value for key, value in metadata.items()}
+    assert found["rope.scaling.yarn_log_multiplier"] == found["attention.temperature_scale"] == 0
+    assert "rope.scaling.attn_factor" not in found
+
+
+def test_stablelm_before_transformers_had_it(folders: Callable[[str], Path], described: Described) -> None:
+    wanted, _ = described("stablelm_1_6b")
+    config = dict(CASES["stablelm_1_6b"].config)
+    old = {"norm_eps": config.pop("layer_norm_eps"), "rope_pct": config.pop("partial_rotary_factor")}
+    found, _ = with_config(folders("stablelm_1_6b"), config | old | {"architectures": ["StableLMEpochForCausalLM"]})
+    assert found == wanted
+
+
+def test_the_last_layer_of_gemma_4_sees_all_tokens(described: Described) -> None:
+    kinds = ["sliding_attention", "sliding_attention", "full_attention"] * 2
+    wanted = described("gemma4_31b", layer_types=kinds)[0]["gemma4.attention.sliding_window_pattern"].value
+    last_too = described("gemma4_31b", layer_types=[*kinds[:-1], "sliding_attention"])[0]
+    assert last_too["gemma4.attention.sliding_window_pattern"].value == wanted == [True, True, False] * 2
+
+
 def test_a_text_model_needs_no_more_than_what_differs_from_the_defaults(described: Described) -> None:
     """As Gemma 3 4B is published: transformers knows the rest."""
     with pytest.raises(ModelFileError, match=r"embed_tokens.weight has shape \[271, 64\], not \[262208, 64\]"):

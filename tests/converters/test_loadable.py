@@ -87,7 +87,7 @@ def test_the_reason_is_that_of_the_reader(tmp_path: Path, changes: dict[str, Any
 
 def test_a_tokenizer_that_edgellm_does_not_read_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_checkpoint(tmp_path / "in", **SMALL)
-    monkeypatch.setattr("edgellm.text.tokenizer.SUPPORTED_MODELS", ("llama",))
+    monkeypatch.setattr("edgellm.text.subword_model.SUPPORTED_MODELS", ("llama",))
     with pytest.raises(EdgeLLMError, match='its tokenizer is "gpt2", but this version has only'):
         prepare_convert(folder, tmp_path / "out.gguf")
 

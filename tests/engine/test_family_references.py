@@ -1,12 +1,16 @@
 """The checkpoints of `support.families`, converted: logits and text are those of `transformers` in float64."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from edgellm.arch import ARCHITECTURES
-from support.engine_bits import extend, forked, neighbours, opened, trimmed
+from support.engine_bits import extend, forked, fresh, neighbours, opened, trimmed
 from support.families import CASES
 from support.families.references import IDS, POSITIONS, load_reference
+from support.gguf_parts import GGUFParts
 from support.model_file import FamilyFile
 from support.reference import divergence
 
@@ -17,6 +21,21 @@ KINDS = [
     *("gemma4_e2b", "gemma4_31b", "phi3_medium", "phi4_mini", "granite", "olmo3", "cohere2", "glm4_biases"),
     *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer"),
 ]
+# Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
+REPEATED = {
+    "llama3": ["rope.freq_base", "rope.dimension_count", "attention.value_length", "vocab_size"],
+    "gemma": ["attention.head_count_kv", "attention.value_length"],
+    "gemma3_4b": ["rope.scaling.type", "rope.freq_base_swa"],
+    "gemma3n": ["final_logit_softcapping", "altup.active_idx", "altup.num_inputs", "rope.freq_base_swa"],
+    "gemma4_31b": ["attention.shared_kv_layers", "embedding_length_per_layer_input", "rope.dimension_count_swa"],
+    "ministral3": ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"],
+    "granite_plain": ["attention.scale", "embedding_scale", "residual_scale"],
+    "olmo3": ["rope.freq_base_swa", "attention.sliding_window_pattern"],
+    "cohere2": ["attention.key_length", "rope.scaling.type"],
+    "stablelm_12b": ["use_parallel_residual"],
+    "muse_glimmer": ["attention.sliding_window_pattern"],
+    "qwen3_vl": ["rope.dimension_sections", "n_deepstack_layers"],
+}
 
 
 def needs(name: str) -> None:
@@ -39,6 +58,20 @@ def test_logits_and_greedy_text_are_those_of_transformers(family_file: FamilyFil
             got.append(new)
             new = int(extend(engine, sequence, [new], 1).view(np.float32).argmax())
     assert got == reference.greedy
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_keys_that_repeat_the_family_may_be_absent(family_file: FamilyFile, tmp_path: Path, name: str) -> None:
+    needs(name)
+    parts, path = GGUFParts.read(family_file(name)), tmp_path / "m.gguf"
+    with opened(family_file(name)) as engine:
+        whole = fresh(engine, IDS[:200])
+    for key in REPEATED[name]:
+        pairs = dict(parts.pairs)
+        del pairs[f"{CASES[name].architecture}.{key}"]
+        path.write_bytes(replace(parts, pairs=pairs).build())
+        with opened(path) as engine:
+            assert np.array_equal(fresh(engine, IDS[:200]), whole), key
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -15,7 +15,7 @@ from edgellm.engine.kv_pages import FREED
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.webgpu.attention import AttentionLowering
 from edgellm.engine.webgpu.batch_layout import lay_out, page_ids, position_rows
-from edgellm.engine.webgpu.blocks import GPUAttention, QKNorms, has_projection_norms
+from edgellm.engine.webgpu.blocks import GPUAttention, QKVNorms, has_projection_norms
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import GPUKVPages
 from edgellm.engine.webgpu.matmul import MatmulLowering
@@ -47,6 +47,7 @@ PLAIN = Attention(
 )
 """Attention without positions; its projections are not part of these tests."""
 
+LONG = replace(PLAIN, key_dim=512, value_dim=512, scale=0.05)
 SINKS = float_tensor("sinks", np.array([0.5, -1.0, 30.0, 2.0], np.float32))
 CASES = {
     "no rope": PLAIN,
@@ -58,6 +59,8 @@ CASES = {
         PLAIN, rope=rope(HALF, RopeType.NEOX), q_norm=norm(1, 1e-5), k_norm=norm(2, 0.5), norm_after_rope=True
     ),
     "norms of projections": replace(PLAIN, q_norm=norm(1, 1e-5, 64), k_norm=norm(2, 0.5, 32)),
+    "norms of values": replace(PLAIN, v_norm=Norm(None, None, 0.5)),
+    "norms of all heads": replace(PLAIN, q_norm=norm(1, 1e-5), k_norm=norm(2, 0.5), v_norm=norm(3, 0.1)),
     "temperature": replace(PLAIN, rope=rope(HALF, RopeType.NORM), temperature=AttentionTemperature(0.7, 50)),
     "temperature alone": replace(PLAIN, temperature=AttentionTemperature(0.7, 50)),
     "window below a page": replace(PLAIN, window=7),
@@ -66,6 +69,9 @@ CASES = {
     "soft cap": replace(PLAIN, scale=3.0, soft_cap=4.0),
     "sinks": replace(PLAIN, sinks=SINKS),
     "all at once": replace(PLAIN, rope=rope(WHOLE, RopeType.NORM), window=PAGE, scale=2.0, soft_cap=9.0, sinks=SINKS),
+    "heads of 512": replace(LONG, rope=rope(HALF, RopeType.NEOX), window=PAGE + 9),
+    "3 heads of 260 for one": replace(LONG, key_dim=260, value_dim=260, heads=3, kv_heads=1),
+    "9 heads of 512 for one": replace(LONG, heads=9, kv_heads=1, sinks=float_tensor("sinks", np.arange(9))),
     "9 heads for one": replace(PLAIN, heads=9, kv_heads=1, window=40),
 }
 
@@ -93,9 +99,9 @@ class Truth:
         return x
 
     def normed(self, x: Array, own: Norm | None) -> Array:
-        if own is None or own.weight is None or own.weight.size > len(x):
+        if own is None or (own.weight and own.weight.size > len(x)):
             return x
-        return x / np.sqrt((x**2).mean() + own.eps) * own.weight.data.view(np.float32)
+        return x / np.sqrt((x**2).mean() + own.eps) * (own.weight.data.view(np.float32) if own.weight else 1)
 
     def rotated(self, x: Array, position: int) -> Array:
         given = self.settings.rope
@@ -119,7 +125,7 @@ class Truth:
         q = [factor * self.head(x, s.q_norm, position) for x in heads[: s.heads]]
         k = [self.head(x, s.k_norm, position) for x in heads[s.heads : s.heads + s.kv_heads]]
         self.keys.append(np.stack(k))
-        self.values.append(heads[s.heads + s.kv_heads :])
+        self.values.append(np.stack([self.normed(x, s.v_norm) for x in heads[s.heads + s.kv_heads :]]))
         first = max(0, position + 1 - (s.window or position + 1))
         keys, values = np.stack(self.keys[first:]), np.stack(self.values[first:])
         sinks: Any = [] if s.sinks is None else s.sinks.data.view(np.float32)
@@ -147,7 +153,8 @@ class Layer1:
         self.kv, self.kinds = GPUKVPages(gpu, blocks, limits), blocks.row_kinds
         matmuls = MatmulLowering(gpu, 32, self.scratch)
         self.lowering = AttentionLowering(gpu, blocks, self.scratch, matmuls, "f32")
-        norms = QKNorms.of(gpu, settings.q_norm, settings.k_norm, 16) if settings.q_norm and settings.k_norm else None
+        given = settings.q_norm, settings.k_norm, settings.v_norm
+        norms = QKVNorms.of(gpu, given, 16) if any(given) else None
         sinks = gpu.buffer(64, "sinks")
         if settings.sinks:
             gpu.write(sinks, settings.sinks.data)

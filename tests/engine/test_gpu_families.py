@@ -1,6 +1,7 @@
 """Families with windows, soft caps, norms behind blocks, fused tensors and scales: every split of them."""
 
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.errors import EdgeLLMWarning, NoMemoryError
 from edgellm.gguf import GGUFFile
 from kquants.kv_layout import PAGE
+from support.families.files import convert_case, widened
 from support.families.references import IDS, POSITIONS, load_reference
 from support.gpus import gpu_of, logits, opened
 from support.model_file import FamilyFile
@@ -40,6 +42,7 @@ WHOLE = {
     "glm4_biases": "RoPE of neighbouring pairs, biases",
     "ministral3": "queries scaled by position",
     "olmo2": "norms of whole projections, no norms before blocks",
+    "gemma4_31b": "values that are the keys, norms of values, layers of two sizes, scales of layers",
     "muse_glimmer": "attention gates, norms without weights, scaled and capped logits",
 }
 """More of them, and what they have."""
@@ -76,6 +79,18 @@ def test_whole_models_are_those_of_transformers(family_file: FamilyFile, name: s
         found = logits(engine, IDS[:300])
     first = [i for i, position in enumerate(POSITIONS) if position < 300]
     assert divergence(reference.logits[first], found[[POSITIONS[i] for i in first]]) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["wide_gemma3_1b", "wide_phi4", "wide_granite"])
+def test_quantized_files_are_as_near_to_the_truth_as_on_the_cpu(tmp_path: Path, name: str) -> None:
+    """The parts of fused tensors among them, which are rows of k-quants."""
+    path = convert_case(tmp_path, name, "Q4_K_M")
+    with on(widened(path), 0) as engine:
+        truth = some_logits(engine)
+    with on(path, 0) as engine:
+        cpu = divergence(truth, some_logits(engine))
+    with on(path, "all") as engine:
+        assert divergence(truth, some_logits(engine)) <= 1.1 * cpu
 
 
 def test_what_a_shader_lacks_stays_on_the_cpu(family_file: FamilyFile) -> None:

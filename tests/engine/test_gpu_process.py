@@ -241,7 +241,7 @@ def test_another_file_in_its_place_is_not_used(model_file: ModelFile, tmp_path: 
 
 def test_a_mistake_of_ours_is_told_as_such() -> None:
     """It is no fault of the GPU, which the CPU would make up for."""
-    code, payload = GPUWorker().answer(CALL, packed(("ensure_pages", (3,))), lambda progress: None)
+    code, payload = GPUWorker().answer(CALL, packed(("ensure_pages", (0, 3))), lambda progress: None)
     error = unpacked(payload)
     assert (code, type(error)) == (RAISED, RuntimeError)
     assert "AssertionError: the upload comes first" in str(error)
@@ -251,11 +251,11 @@ def test_no_memory_in_its_process_is_a_fault_of_the_gpu(monkeypatch: pytest.Monk
     """There is none on this machine, so that the CPU goes on."""
     server = GPUWorker()
 
-    def full(pages: int) -> None:
+    def full(group: int, pages: int) -> None:
         raise MemoryError
 
     monkeypatch.setattr(server, "_ensure_pages", full)
-    code, payload = server.answer(CALL, packed(("ensure_pages", (3,))), lambda progress: None)
+    code, payload = server.answer(CALL, packed(("ensure_pages", (0, 3))), lambda progress: None)
     assert (code, type(unpacked(payload))) == (RAISED, DeviceFault)
 
 

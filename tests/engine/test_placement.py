@@ -34,7 +34,7 @@ def test_a_block_without_a_shader_moves_the_run() -> None:
     assert blocks_on_gpu(longest_run(able, 2)) == [8, 9, 10, 11], "two layers in both runs: the last one"
     assert blocks_on_gpu(longest_run(able, 3)) == [2, 3, 4, 5, 6]
     able[1] = False
-    assert blocks_on_gpu(longest_run(able, 7)) == [2, 3, 4, 5, 6]
+    assert blocks_on_gpu(longest_run(able, 7)) == [8, 9, 10, 11, 12], "of equally long runs the last one"
     able[12] = False
     assert blocks_on_gpu(longest_run(able, 7, cpu_ffn=True)) == [0, 2, 4, 6, 8, 10]
 

@@ -44,6 +44,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "yarn, attention factor": {"rope_scaling": "yarn", "metadata": (("rope.scaling.attn_factor", 0.8),)},
     "untied": {"tied": False},
     "biases": {"biases": True},
+    "layers of other sizes": {"kv_heads": (2, 8), "ffn": (512, 1024)},
     "narrow values": {"value_dim": 32},
     "wide values": {"heads": 4, "kv_heads": 2, "value_dim": 128},
     "qwen2, yarn": {"arch": "qwen2", "rope_scaling": "yarn"},

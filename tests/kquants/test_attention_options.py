@@ -92,6 +92,17 @@ def test_a_row_sees_no_cell_before_its_first(first: int) -> None:
         case.check(case.run())
 
 
+def test_pages_between_what_two_rows_see_are_not_touched() -> None:
+    shape, rng = Shape(2, 1, 16, "f32"), np.random.default_rng(1)
+    k, v = some_cells(rng, shape, 310)
+    pages, table, q = Pages(shape, 2), [1, -1, -1, -1, 0], rng.standard_normal((2, 2, 16)).astype(F32)
+    pages.put(table, k[:10], v[:10])
+    pages.put(table, k, v, 270)
+    result = AttentionOps(shape, Rows(pages, [table] * 2, [10, 310], [0, 270]), q, Options()).run()
+    for row, seen in enumerate((slice(10), slice(270, 310))):
+        assert np.abs(result[row] - softmax_attention(shape, q[row], k[seen], v[seen], 0.25)).max() < TOLERANCE
+
+
 @pytest.mark.parametrize("kv", KINDS)
 @pytest.mark.parametrize("cap", [0.5, 5.0, 50.0])
 def test_soft_caps(cap: float, kv: str) -> None:

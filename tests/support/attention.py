@@ -14,7 +14,7 @@ from kquants.kv_layout import (
     partial_bytes,
 )
 from kquants.records import AttentionOp
-from support.kernels import Array, guarded, op_record, run_op, same_bits
+from support.kernels import Array, fenced, guarded, op_record, run_op, same_bits
 from support.kv_pages import EXTRA, F32, TYPES, Pages, Rows, Shape, quantized
 
 TOLERANCE = 3e-6
@@ -49,7 +49,8 @@ class AttentionOps:
         self.width = shape.heads * shape.value_dim
         self.out = guarded((self.n, self.width + EXTRA), F32)
         room = max_partials(0) if room is None else room
-        self.parts = guarded((room, shape.heads, partial_bytes(padded_head_dim(shape.value_dim))), np.uint8)
+        size = partial_bytes(padded_head_dim(shape.value_dim))
+        self.parts = fenced(guarded((room, shape.heads, size), np.uint8))
         self.sinks = options.sinks
         arguments = AttentionOp(
             q=self.queries,

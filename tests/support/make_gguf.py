@@ -36,7 +36,8 @@ class Spec:
     """What to write. `types` is a name in RECIPES, a mapping like its values, or one type for all matrices.
 
     `arch` "qwen2" gives the same model with biases on q, k and v, "qwen3" with norms of each head of q and k; both
-    have RoPE type NEOX instead of NORM. `value_dim` None is `head_dim`. `biases` gives all products of a layer one.
+    have RoPE type NEOX instead of NORM. `kv_heads` and `ffn` may be given by layer; `value_dim` None is
+    `head_dim`. `biases` gives all products of a layer one.
     `rope_scaling` is None, "linear", "yarn" or "llama3"; the last writes rope_freqs.weight. `metadata` are more numbers
     of the architecture, such as ("rope.scaling.attn_factor", 0.8).
     """
@@ -45,10 +46,10 @@ class Spec:
     width: int = 512
     layers: int = 2
     heads: int = 8
-    kv_heads: int = 2
+    kv_heads: int | tuple[int, ...] = 2
     head_dim: int = 64
     value_dim: int | None = None
-    ffn: int = 1024
+    ffn: int | tuple[int, ...] = 1024
     vocab: int = 320
     context_length: int = 512
     types: str | Mapping[str, str] = "Q4_K"
@@ -63,6 +64,10 @@ class Spec:
     eot: int | None = None
     chat_template: str | None = None
     seed: int = 0
+
+    def by_layer(self, size: int | tuple[int, ...]) -> tuple[int, ...]:
+        """A size of each layer."""
+        return size if isinstance(size, tuple) else (size,) * self.layers
 
     def type_of(self, stem: str) -> Type:
         """The tensor type for a stem such as "attn_v"."""
@@ -146,18 +151,18 @@ def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
     vector("output_norm.weight", spec.width, 1.5)
     if not spec.tied:
         matrix("output", spec.vocab, spec.width)
-    queries, keys = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
-    value_dim = spec.value_dim or spec.head_dim
-    for layer in (f"blk.{i}." for i in range(spec.layers)):
+    queries, value_dim = spec.heads * spec.head_dim, spec.value_dim or spec.head_dim
+    for i, (kv_heads, ffn) in enumerate(zip(spec.by_layer(spec.kv_heads), spec.by_layer(spec.ffn), strict=True)):
+        layer, keys = f"blk.{i}.", kv_heads * spec.head_dim
         vector(layer + "attn_norm.weight", spec.width, 1.0)
         linear(layer + "attn_q", queries, spec.width, 1.5)
         linear(layer + "attn_k", keys, spec.width, 1.5)
-        linear(layer + "attn_v", spec.kv_heads * value_dim, spec.width)
+        linear(layer + "attn_v", kv_heads * value_dim, spec.width)
         linear(layer + "attn_output", spec.width, spec.heads * value_dim, 1.5)
         vector(layer + "ffn_norm.weight", spec.width, 1.0)
-        linear(layer + "ffn_gate", spec.ffn, spec.width)
-        linear(layer + "ffn_up", spec.ffn, spec.width)
-        linear(layer + "ffn_down", spec.width, spec.ffn, 1.5)
+        linear(layer + "ffn_gate", ffn, spec.width)
+        linear(layer + "ffn_up", ffn, spec.width)
+        linear(layer + "ffn_down", spec.width, ffn, 1.5)
         if spec.arch == "qwen3":
             vector(layer + "attn_q_norm.weight", spec.head_dim, 1.5)
             vector(layer + "attn_k_norm.weight", spec.head_dim, 1.5)

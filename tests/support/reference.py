@@ -34,7 +34,6 @@ class Reference:
             key.removeprefix(prefix): field.contents() for key, field in reader.fields.items() if key.startswith(prefix)
         }
         self.heads: int = self.meta["attention.head_count"]
-        self.kv_heads: int = self.meta.get("attention.head_count_kv", self.heads)
         self.head_dim: int = self.meta.get("attention.key_length", self.meta["embedding_length"] // self.heads)
 
     def logits(self, ids: list[int]) -> Array:
@@ -65,13 +64,14 @@ class Reference:
 
     def attention(self, block: str, x: Array) -> Array:
         """Causal attention, (n, d) → (n, d); h / g query heads share each KV head."""
-        n, share = len(x), self.heads // self.kv_heads
+        n = len(x)
         q = self.linear(x, block + "attn_q").reshape(n, self.heads, self.head_dim)
-        k = self.linear(x, block + "attn_k").reshape(n, self.kv_heads, self.head_dim)
-        v = self.linear(x, block + "attn_v").reshape(n, self.kv_heads, -1)
+        k = self.linear(x, block + "attn_k").reshape(n, -1, self.head_dim)
+        v = self.linear(x, block + "attn_v").reshape(n, k.shape[1], -1)
         if self.arch == "qwen3":
             q, k = self.norm(q, block + "attn_q_norm"), self.norm(k, block + "attn_k_norm")
         q, k = self.rotate(q), self.rotate(k)
+        share = self.heads // k.shape[1]
         k, v = k.repeat(share, axis=1), v.repeat(share, axis=1)
         scores = np.einsum("nhe,mhe->hnm", q, k) / np.sqrt(self.head_dim)
         scores = np.where(np.tri(n, dtype=bool), scores, -np.inf)

@@ -18,7 +18,7 @@ _EVERY = 6
 
 def _sizes(config: Config) -> CheckpointSizes:
     sizes, layers = read_sizes(config), layer_count(config)
-    windowed, shared = windowed_layers(config, _EVERY), _shared(config)
+    windowed, shared = _windowed(config), _shared(config)
     full_dim = _of_full_layers(config, "head_dim", "global_head_dim") or sizes.head_dim[0]
     full_kv = _full_kv_heads(config) or sizes.kv_heads[0]
     if sizes.heads % full_kv:
@@ -36,6 +36,11 @@ def _sizes(config: Config) -> CheckpointSizes:
     )
 
 
+def _windowed(config: Config) -> list[bool]:
+    """Whether each layer is windowed; the last one is not, whatever config.json says, as in transformers."""
+    return [*windowed_layers(config, _EVERY)[:-1], False]
+
+
 def _shared(config: Config) -> int:
     """Number of last layers that read the keys and values of an earlier one."""
     return config.integer("num_kv_shared_layers", 0, least=0, most=layer_count(config) - 1)
@@ -50,7 +55,7 @@ def _full_kv_heads(config: Config) -> int | None:
 def _of_full_layers(config: Config, key: str, global_key: str) -> int | None:
     """A size of layers without a window: in `per_layer_config` of newer files, else at a key of its own."""
     by_layer = Config(config.path, config.section("per_layer_config"))
-    windowed = windowed_layers(config, _EVERY)
+    windowed = _windowed(config)
     found = set()
     for name in config.section("per_layer_config"):
         own = Config(config.path, by_layer.section(name))
@@ -68,8 +73,8 @@ def _of_full_layers(config: Config, key: str, global_key: str) -> int | None:
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes = model.config, model.sizes
-    windowed = windowed_layers(config, _EVERY)
-    full = windowed.index(False) if False in windowed else 0
+    windowed = _windowed(config)
+    full = windowed.index(False)
     local = windowed.index(True) if True in windowed else 0
     if config.flag("use_double_wide_mlp"):
         keys.integers("feed_forward_length", sizes.ffn)
@@ -91,18 +96,18 @@ def _lacks(model: TextModel, layer: int) -> Collection[str]:
     """A shared layer has no keys and values; a full layer may have keys alone."""
     if layer >= model.sizes.layer_count - _shared(model.config):
         return ("attn_k", "attn_v", "attn_k_norm")
-    windowed = windowed_layers(model.config, _EVERY)[layer]
+    windowed = _windowed(model.config)[layer]
     return ("attn_v",) if model.config.flag("attention_k_eq_v") and not windowed else ()
 
 
 def _sources(model: TextModel, sources: list[Source]) -> list[Source]:
     """The tensors after the factors of the RoPE of layers without a window."""
-    windowed = windowed_layers(model.config, _EVERY)
+    windowed = _windowed(model.config)
     names = {source.name for source in sources}
     for i in range(len(windowed)):
         if f"blk.{i}.attn_v.weight" not in names and "attn_v" not in _lacks(model, i):
             model.config.fail(f"the checkpoint has no tensor for blk.{i}.attn_v.weight of GGUF; get another copy of it")
-    dim = model.sizes.head_dim[windowed.index(False) if False in windowed else 0]
+    dim = model.sizes.head_dim[windowed.index(False)]
     fraction = model.rope.rotary_fraction if model.rope.kind == "proportional" else 1.0
     return [computed("rope_freqs.weight", proportional_factors(dim, fraction)), *sources]
 

@@ -11,10 +11,10 @@ from converters.architectures.windows import write_window
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     rope = model.rope.full
-    if _has_log_multiplier(model):
+    if _has_log_multiplier(model) or (model.rope.kind == "yarn" and rope.number("mscale_all_dim", 1.0) == 0):
         keys.number("rope.scaling.yarn_log_multiplier", rope.number("mscale_all_dim"))
-    if beta := rope.number("llama_4_scaling_beta", 0.0):
-        keys.number("attention.temperature_scale", beta)
+    if "llama_4_scaling_beta" in rope:
+        keys.number("attention.temperature_scale", rope.number("llama_4_scaling_beta"))
     write_window(keys, model)
 
 

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from edgellm.arch.blocks import Attention
 from edgellm.arch.positions import RopeType
-from edgellm.engine.webgpu.batch_layout import QUERIES
 from edgellm.engine.webgpu.blocks import GPUAttention
 from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import KVBuffer
 from edgellm.engine.webgpu.matmul import LANES, MatmulLowering
-from edgellm.engine.webgpu.offloaded import OffloadedBlocks
+from edgellm.engine.webgpu.offloaded import LONG_HEAD, OffloadedBlocks, RowKind
 from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import Constant
 
@@ -56,23 +55,24 @@ class AttentionLowering:
 
     def _fused(self, block: GPUAttention, kv: Buffer, kv_range: Buffer) -> list[Dispatch]:
         """Norms and rotations, storing and attention at once."""
-        s, settings = self._scratch, block.settings
-        constants = _sizes(settings, s) | _rotation(block) | _attended(block, single=True)
+        s, settings, dispatch = self._scratch, block.settings, self._matmuls.dispatch
+        attended = _attended(block, self._blocks.row_kind(settings), single=True)
+        constants, grid = _sizes(settings, s) | _rotation(block) | attended, self._grid(settings)
         buffers = [*self._heads(block, kv), self._mixed(settings), s.partials, kv_range]
         files = [*self._load, *self._store, "attend"]
-        return [self._matmuls.dispatch("attention_single", constants, buffers, self._grid(settings), files)]
+        return [dispatch("attention_single", constants, buffers, grid, files, lanes=_lanes(settings))]
 
     def _in_two(self, block: GPUAttention, kv: Buffer, kv_range: Buffer) -> list[Dispatch]:
         """Norms, rotations and storing, then attention."""
         s, settings, dispatch = self._scratch, block.settings, self._matmuls.dispatch
         sizes, each_head = _sizes(settings, s), (settings.heads + 2 * settings.kv_heads, "rows", 1)
-        rows = [s.batches[self._kind(settings)], s.tables[self._group(settings)]]
+        rows = [s.batches[self._kind(settings)], s.tables[self._blocks.row_kind(settings).kv_group]]
         read = [*rows, s.qkv.buffer, kv, self._mixed(settings), s.partials, kv_range]
-        attended, grid = _attended(block, single=False), self._grid(settings)
+        attended, grid = _attended(block, self._blocks.row_kind(settings), single=False), self._grid(settings)
         files = [*self._load, *self._store]
         return [
             dispatch("prepare", sizes | _rotation(block), [*self._heads(block, kv), kv_range], each_head, files),
-            dispatch("attention", sizes | attended, read, grid, [*self._load, "attend"]),
+            dispatch("attention", sizes | attended, read, grid, [*self._load, "attend"], lanes=_lanes(settings)),
         ]
 
     def _heads(self, block: GPUAttention, kv: Buffer) -> list[Buffer]:
@@ -80,17 +80,21 @@ class AttentionLowering:
         s, settings = self._scratch, block.settings
         positions = s.positions.get(self._blocks.position_key(settings), s.nothing)
         norms = block.head_norms.weights if block.head_norms else s.nothing
-        return [s.batches[self._kind(settings)], s.tables[self._group(settings)], positions, norms, s.qkv.buffer, kv]
+        return [
+            s.batches[self._kind(settings)],
+            s.tables[self._blocks.row_kind(settings).kv_group],
+            positions,
+            norms,
+            s.qkv.buffer,
+            kv,
+        ]
 
     def _grid(self, settings: Attention) -> Grid:
-        kind, share = self._kind(settings), settings.heads // settings.kv_heads
-        return f"tiles {kind}", settings.kv_heads * -(-share // min(share, QUERIES)), f"spans {kind}"
+        kind, own = self._kind(settings), self._blocks.row_kind(settings)
+        return f"tiles {kind}", settings.kv_heads * -(-own.share // min(own.share, own.queries)), f"spans {kind}"
 
     def _kind(self, settings: Attention) -> int:
         return self._blocks.row_kinds.index(self._blocks.row_kind(settings))
-
-    def _group(self, settings: Attention) -> int:
-        return self._blocks.row_kind(settings).kv_group
 
     def _mixed(self, settings: Attention) -> Buffer:
         return self._scratch.mixed[settings.attention_width].buffer
@@ -112,22 +116,27 @@ def _rotation(block: GPUAttention) -> dict[str, Constant]:
     return {
         "ROPE_DIM": rope.width if rope else 0,
         "NEOX": rope is not None and rope.rope_type is RopeType.NEOX,
-        "HEAD_NORMS": norms is not None,
+        "HEAD_NORMS": norms is not None and block.settings.q_norm is not None,
+        "V_NORM": block.settings.v_norm is not None,
         "NORM_AFTER_ROPE": block.settings.norm_after_rope,
         "TEMPERATURE": block.settings.temperature is not None,
         "Q_EPS": norms.q_eps if norms else 0.0,
         "K_EPS": norms.k_eps if norms else 0.0,
+        "V_EPS": norms.v_eps if norms else 0.0,
     }
 
 
-def _attended(block: GPUAttention, single: bool) -> dict[str, Constant]:
+def _lanes(settings: Attention) -> int:
+    return LANES if settings.key_dim <= LONG_HEAD else 2 * LANES
+
+
+def _attended(block: GPUAttention, kind: RowKind, single: bool) -> dict[str, Constant]:
     """The constants of attend.wgsl."""
-    settings = block.settings
-    share, vec4s = settings.heads // settings.kv_heads, settings.key_dim // 4
+    settings, vec4s = block.settings, block.settings.key_dim // 4
     return {
         "SCALE": settings.scale,
         "SOFT_CAP": settings.soft_cap or 0.0,
         "SINKS": block.sinks is not None,
-        "SUBSETS": next(n for n in (8, 4, 2, 1) if n * vec4s <= LANES),
-        "QUERIES": 4 if single and share <= 4 else QUERIES,
+        "SUBSETS": next(n for n in (8, 4, 2, 1) if n * vec4s <= _lanes(settings)),
+        "QUERIES": 4 if single and kind.share <= 4 else kind.queries,
     }

@@ -16,9 +16,6 @@ HEADER, ROW = 5, 6
 FIRST_OUTPUT = 2
 """The word of the header with the index of the first output."""
 
-QUERIES = 8
-"""Queries of a tile of attention, at most."""
-
 MAX_SPANS = 32
 """The most spans of whole pages that a sequence is split into."""
 
@@ -67,7 +64,7 @@ def _lay_out_rows(batch: Batch, kind: RowKind, is_split: bool) -> tuple[NDArray[
     """The header with its rows, the number of tiles, and the number of spans."""
     visible = np.array(batch.visible)
     first = np.array(batch.first) if kind.window is None else np.maximum(batch.first, visible - kind.window)
-    tiles, starts = _tiles(batch.lengths, max(1, QUERIES // kind.share))
+    tiles, starts = _tiles(batch.lengths, max(1, kind.queries // kind.share))
     # A tile begins at the first page that one of its rows sees, and ends with the last.
     pages = -(-np.maximum.reduceat(visible, starts) // PAGE) - np.minimum.reduceat(first, starts) // PAGE
     spans, span_pages = _spans(int(pages.max()), is_split)

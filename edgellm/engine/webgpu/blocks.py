@@ -29,18 +29,22 @@ class GPUNorm(NamedTuple):
         return cls(upload_vector(gpu, float_values(norm.weight, width, 1.0)), norm.eps)
 
 
-class QKNorms(NamedTuple):
-    """The norms of q and k, of each head or of whole projections: both weights in one vector, and an epsilon each."""
+class QKVNorms(NamedTuple):
+    """The norms of q, k and v, of each head or of whole projections: the weights in one vector, and an epsilon each.
+
+    Where there is no norm, or none with a weight, the weights are ones for a head.
+    """
 
     weights: Buffer
     q_eps: float
     k_eps: float
+    v_eps: float
 
     @classmethod
-    def of(cls, gpu: GPUContext, q: Norm, k: Norm, head_dim: int) -> "QKNorms":
-        """Upload both norms; those without weights are of heads of `head_dim` values."""
-        weights = [float_values(norm.weight, head_dim, 1.0) for norm in (q, k)]
-        return cls(upload_vector(gpu, np.concatenate(weights)), q.eps, k.eps)
+    def of(cls, gpu: GPUContext, norms: Sequence[Norm | None], head_dim: int) -> "QKVNorms":
+        """Upload the norms of q, k and v."""
+        weights = [float_values(norm.weight if norm else None, head_dim, 1.0) for norm in norms]
+        return cls(upload_vector(gpu, np.concatenate(weights)), *(norm.eps if norm else 0.0 for norm in norms))
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,8 @@ class GPUAttention:
     norm: GPUNorm | None
     qkv: Sequence[Matrix]
     qkv_bias: Buffer | None
-    head_norms: QKNorms | None
-    projection_norms: QKNorms | None
+    head_norms: QKVNorms | None
+    projection_norms: QKVNorms | None
     gate: Sequence[Matrix]
     gate_bias: Buffer | None
     sinks: Buffer | None
@@ -63,15 +67,18 @@ class GPUAttention:
     @classmethod
     def of(cls, gpu: GPUContext, model: Description, block: Attention, uploaded: Uploaded) -> "GPUAttention":
         """Upload a block."""
-        qkv, gate, norms = [linear for linear in (block.q, block.k, block.v) if linear], block.gate, None
-        if block.q_norm and block.k_norm:
-            norms = QKNorms.of(gpu, block.q_norm, block.k_norm, block.key_dim)
+        gate, linears = block.gate, [linear for linear in (block.q, block.k, block.v) if linear]
+        matrices = [upload_matrix(gpu, linear.weight, uploaded) for linear in linears]
+        if block.v is None:  # the values are the keys as projected
+            matrices, linears = [*matrices, matrices[-1]], [*linears, linears[-1]]
+        given = (block.q_norm, block.k_norm, block.v_norm)
+        norms = QKVNorms.of(gpu, given, block.key_dim) if any(given) else None
         of_heads = not has_projection_norms(block)
         return cls(
             settings=block,
             norm=_norm(gpu, block.norm, model.width),
-            qkv=[upload_matrix(gpu, linear.weight, uploaded) for linear in qkv],
-            qkv_bias=_bias(gpu, qkv),
+            qkv=matrices,
+            qkv_bias=_bias(gpu, linears),
             head_norms=norms if of_heads else None,
             projection_norms=None if of_heads else norms,
             gate=[upload_matrix(gpu, gate.weight, uploaded)] if gate else [],
@@ -85,7 +92,10 @@ class GPUAttention:
 
 @dataclass(frozen=True)
 class GPUFeedForward:
-    """A feed-forward: gate and up projections, or the latter alone, and the bias of each or None."""
+    """A feed-forward: gate and up projections, or the latter alone, and the bias of each or None.
+
+    `output_scale` is that of the layer.
+    """
 
     activation: Activation
     norm: GPUNorm | None
@@ -94,9 +104,12 @@ class GPUFeedForward:
     down: Sequence[Matrix]
     down_bias: Buffer | None
     post_norm: GPUNorm | None
+    output_scale: float
 
     @classmethod
-    def of(cls, gpu: GPUContext, model: Description, block: FeedForward, uploaded: Uploaded) -> "GPUFeedForward":
+    def of(
+        cls, gpu: GPUContext, model: Description, block: FeedForward, output_scale: float, uploaded: Uploaded
+    ) -> "GPUFeedForward":
         """Upload a block."""
         both = [linear for linear in (block.gate, block.up) if linear]
         most = min(slice_rows(linear.weight, gpu.binding) for linear in both)  # formats may differ; the slices must not
@@ -108,6 +121,7 @@ class GPUFeedForward:
             down=[upload_matrix(gpu, block.down.weight, uploaded)],
             down_bias=_bias(gpu, [block.down]),
             post_norm=_norm(gpu, block.post_norm, model.width),
+            output_scale=output_scale,
         )
 
 

@@ -49,7 +49,8 @@ class GPUDevice:
         self._lowering = BlockLowering(gpu, blocks, self._scratch, limits.kv_type)
         self._mixers = {i: GPUAttention.of(gpu, model, each, uploaded) for i, each in blocks.mixers.items()}
         self._feed_forwards = {
-            i: GPUFeedForward.of(gpu, model, each, uploaded) for i, each in blocks.feed_forwards.items()
+            i: GPUFeedForward.of(gpu, model, each, model.layers[i // 2].output_scale, uploaded)
+            for i, each in blocks.feed_forwards.items()
         }
         self._output = GPUOutputHead.of(gpu, model, uploaded) if blocks.head else None
         self._kv_pages = GPUKVPages(gpu, blocks, limits, kv_limit)

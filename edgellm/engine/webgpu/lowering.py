@@ -62,7 +62,7 @@ class BlockLowering:
         ]
 
     def feed_forward(self, block: GPUFeedForward, kind: BatchKind) -> list[Dispatch]:
-        """x += down(f(gate(norm(x))) · up(norm(x))), or down(f(up(norm(x)))) without a gate."""
+        """x += down(f(gate(norm(x))) · up(norm(x))), or down(f(up(norm(x)))) without a gate; then x times its scale."""
         s, few = self._scratch, kind != "many"
         (columns,) = {matrix.columns for matrix in block.down}
         gate = s.gate[columns]
@@ -70,7 +70,8 @@ class BlockLowering:
             steps = self._matmuls.matvec(block.gate_up, s.x, gate, norm=block.norm, gated=block.activation)
         else:
             steps = self._gate_and_up(block, few, gate, s.up[columns])
-        return [*steps, *self._add_to_x(few, block.down, gate, block.down_bias, block.post_norm)]
+        scaled = [] if block.output_scale == 1.0 else [self._matmuls.scale(block.output_scale)]
+        return [*steps, *self._add_to_x(few, block.down, gate, block.down_bias, block.post_norm), *scaled]
 
     def output_head(self, block: GPUOutputHead, kind: BatchKind) -> list[Dispatch]:
         """The logits of the rows whose logits are wanted."""

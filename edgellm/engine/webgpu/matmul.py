@@ -178,6 +178,12 @@ class MatmulLowering:
         constants = self._norm_constants(norm) | {"FACTOR": factor}
         return self.dispatch("add_norm", constants, [y.buffer, norm.weight, self._scratch.x.buffer], ("rows", 1, 1))
 
+    def scale(self, factor: float) -> Dispatch:
+        """x = factor · x."""
+        x = self._scratch.x
+        constants, grid = {"X_VEC4S": x.width // 4, "FACTOR": factor}, (-(-x.width // (4 * LANES)), "rows", 1)
+        return self.dispatch("scale", constants, [x.buffer], grid)
+
     def _norm_constants(self, norm: GPUNorm) -> dict[str, Constant]:
         return {"COLUMNS": self._width, "X_VEC4S": self._scratch.x.width // 4, "EPS": norm.eps}
 

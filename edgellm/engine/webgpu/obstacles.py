@@ -14,9 +14,10 @@ from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import head
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, FORMATS, KV_TYPES
+from edgellm.gguf import Tensor
 
-_MAX_HEAD_DIM = 256
-"""Four times the lanes of a workgroup: attention has a lane for every four values of a head."""
+_MAX_HEAD_DIM = 512
+"""Attention has a lane for every four values of a head, and up to 128 lanes."""
 
 _EMBEDDING = {"embedding", "embedding_norm", "embedding_scale", "per_layer_embeddings"}
 """Fields that only the CPU reads, which looks up embeddings."""
@@ -24,9 +25,9 @@ _EMBEDDING = {"embedding", "embedding_norm", "embedding_scale", "per_layer_embed
 KNOWN_FIELDS: dict[type, set[str]] = {
     Description: {"width", "vocab", "context_length", "layers", "output_norm", "output", *_EMBEDDING}
     | {"residual_scale", "logit_scale", "logit_soft_cap"},
-    Layer: {"mixer", "feed_forward"},
+    Layer: {"mixer", "feed_forward", "output_scale"},
     Attention: {"heads", "kv_heads", "key_dim", "value_dim", "rope", "scale", "window", "soft_cap", "temperature"}
-    | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "norm_after_rope", "sinks", "gate", "post_norm"},
+    | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "v_norm", "norm_after_rope", "sinks", "gate", "post_norm"},
     FeedForward: {"norm", "gate", "up", "down", "activation", "parameters", "post_norm"},
     Norm: {"weight", "eps", "kind"},
     Linear: {"weight", "bias"},
@@ -38,9 +39,7 @@ KNOWN_FIELDS: dict[type, set[str]] = {
 _WORDS = {
     (Layer, "parallel"): "parallel blocks",
     (Layer, "per_layer_input"): "per-layer embeddings",
-    (Layer, "output_scale"): "scales of whole layers",
     (Attention, "kv_layer"): "attention over the keys and values of another layer",
-    (Attention, "v_norm"): "norms of values",
     (FeedForward, "sparsity"): "sparse activations",
     (Layer, "laurel"): "LAuReL",
     (Layer, "altup"): "AltUp",
@@ -84,8 +83,6 @@ def _of_attention(attention: Attention, kv_type: str) -> Iterator[str]:
         yield f"RoPE of type {attention.rope.rope_type.value}"
     if attention.value_dim != head_dim:
         yield "keys and values of different sizes"
-    if attention.k is None or attention.v is None:
-        yield "attention whose values are its keys"
     norms = [norm for norm in (attention.q_norm, attention.k_norm) if norm]
     if len(norms) == 1:
         yield "a norm of q or k alone"
@@ -93,6 +90,9 @@ def _of_attention(attention: Attention, kv_type: str) -> Iterator[str]:
     shapes = [norm.weight.shape if norm.weight else (head_dim,) for norm in norms]
     if shapes and shapes != [(head_dim,)] * 2 and (shapes != whole or attention.norm_after_rope):
         yield "norms of q and k of this shape"
+    v_norm = attention.v_norm
+    if v_norm and (whole == shapes != [(head_dim,)] * 2 or (v_norm.weight and v_norm.weight.shape != (head_dim,))):
+        yield "norms of values of this shape"
 
 
 def _unknown(part: Any) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _unknown(part: Any) -> Iterator[str]:
         if isinstance(part, Norm) and part.kind is not NormKind.RMS:
             yield "LayerNorm"
         yield from _unknown([getattr(part, name) for name in sorted(KNOWN_FIELDS[type(part)])])
-    elif is_dataclass(part) and type(part).__module__.startswith("edgellm.arch."):
+    elif is_dataclass(part) and not isinstance(part, Tensor):
         yield f"{type(part).__name__} blocks"
 
 

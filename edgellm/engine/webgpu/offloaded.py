@@ -8,13 +8,23 @@ from edgellm.arch.blocks import Attention, FeedForward
 from edgellm.arch.description import Description
 from edgellm.engine.placement import GPU, Placement, feed_forward, head, mixer
 
+QUERIES = 8
+"""Queries of a tile of attention, at most."""
+
+LONG_HEAD = 256
+"""Values of a head from which on a tile has half as many queries and twice the lanes, as it must fit a workgroup."""
+
 
 class RowKind(NamedTuple):
-    """What the rows of a batch are laid out for: layers of a KV group with `share` query heads for each KV head."""
+    """What the rows of a batch are laid out for: layers of a KV group with `share` query heads for each KV head.
+
+    A tile of attention has up to `queries` queries.
+    """
 
     kv_group: int
     window: int | None
     share: int
+    queries: int
 
 
 class PositionKey(NamedTuple):
@@ -52,12 +62,13 @@ class OffloadedBlocks:
     def row_kinds(self) -> tuple[RowKind, ...]:
         """The distinct kinds of all mixers, in order; one for blocks that are no mixers where there is none."""
         found = dict.fromkeys(map(self.row_kind, self.mixers.values()))
-        return tuple(found) or (RowKind(0, None, 1),)
+        return tuple(found) or (RowKind(0, None, 1, QUERIES),)
 
     def row_kind(self, settings: Attention) -> RowKind:
         """The kind of rows that a mixer reads."""
         group = self.model.kv_groups.index(settings.window)
-        return RowKind(group, settings.window, settings.heads // settings.kv_heads)
+        queries = QUERIES if settings.key_dim <= LONG_HEAD else QUERIES // 2
+        return RowKind(group, settings.window, settings.heads // settings.kv_heads, queries)
 
     def position_key(self, settings: Attention) -> PositionKey:
         """The position tables that a mixer reads."""

@@ -89,8 +89,8 @@ fn put_scores(i: u32, cell: u32, made: vec4<f32>) {
     put_score(i + 3u, cell, made.w);
 }
 
-// The scores of a page whose first cell is `cell`: lane j has key j.
-fn score(tile: Tile, page: u32, cell: u32) {
+// The scores of key `lane` of a page whose first cell is `cell`.
+fn score_key(tile: Tile, page: u32, cell: u32) {
     var first = vec4<f32>();
     var last = vec4<f32>();
     var d4 = 0u;
@@ -116,6 +116,13 @@ fn score(tile: Tile, page: u32, cell: u32) {
     put_scores(0u, cell, first);
     if (QUERIES == 8u) {
         put_scores(4u, cell, last);
+    }
+}
+
+// The scores of a page: lane j has key j; lanes beyond the page have none.
+fn score(tile: Tile, page: u32, cell: u32) {
+    if (lane < PAGE) {
+        score_key(tile, page, cell);
     }
     workgroupBarrier();
 }

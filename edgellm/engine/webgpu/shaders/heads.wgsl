@@ -3,10 +3,10 @@
 //
 //     cos_sin    [rows][ROPE_DIM / 2]: cosine and sine of each pair's angle at the row's position; with TEMPERATURE one
 //                more pair a row, whose first value is a factor of q
-//     norms      [2][HEAD_DIM]: the weights for heads of q, and of k
+//     norms      [3][HEAD_DIM]: the weights for heads of q, of k, and of v
 //
 // RoPE rotates the first ROPE_DIM values of a head, or none; NEOX: it pairs values i and i + ROPE_DIM / 2, otherwise 2i
-// and 2i + 1. HEAD_NORMS: q and k are normed, with Q_EPS and K_EPS.
+// and 2i + 1. HEAD_NORMS: q and k are normed, V_NORM: v is; Q_EPS, K_EPS and V_EPS are the epsilons.
 
 const PAIRS: u32 = ROPE_DIM / 2u;
 const ROW_PAIRS: u32 = PAIRS + u32(TEMPERATURE);
@@ -23,10 +23,10 @@ fn head_scale(eps: f32) -> f32 {
 }
 
 fn norm_head(h: u32) {
-    let weights = select(0u, HEAD_DIM, h >= HEADS);
-    let scale = head_scale(select(Q_EPS, K_EPS, h >= HEADS));
+    let part = u32(h >= HEADS) + u32(h >= HEADS + KV_HEADS);
+    let scale = head_scale(vec3<f32>(Q_EPS, K_EPS, V_EPS)[part]);
     for (var d = lane; d < HEAD_DIM; d += LANES) {
-        head[d] *= scale * norms[weights + d];
+        head[d] *= scale * norms[part * HEAD_DIM + d];
     }
     workgroupBarrier();
 }
@@ -43,7 +43,7 @@ fn rotate_head(t: u32) {
     workgroupBarrier();
 }
 
-// Load head h of row t, counted through q, k and v, and norm and rotate it unless it is of v.
+// Load head h of row t, counted through q, k and v, and norm and rotate it; heads of v are not rotated.
 fn take_head(t: u32, h: u32) {
     let start = t * QKV_STRIDE + h * HEAD_DIM;
     workgroupBarrier();     // the previous head may still be read
@@ -52,6 +52,9 @@ fn take_head(t: u32, h: u32) {
     }
     workgroupBarrier();
     if (h >= HEADS + KV_HEADS) {
+        if (V_NORM) {
+            norm_head(h);
+        }
         return;
     }
     if (HEAD_NORMS && !NORM_AFTER_ROPE) {

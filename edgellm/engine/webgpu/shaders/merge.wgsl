@@ -14,7 +14,7 @@ const VEC4S: u32 = HEAD_DIM / 4u;
 fn kernel(group: vec3<u32>) {
     let h = group.x;
     let t = group.y;
-    if (lane < VEC4S) {
+    for (var d4 = lane; d4 < VEC4S; d4 += LANES) {
         var top = -1e30;
         var total = 0.0;
         var sum = vec4<f32>();
@@ -23,7 +23,7 @@ fn kernel(group: vec3<u32>) {
             let span = partials[at + VEC4S];
             let higher = max(top, span.x);
             total = total * exp(top - higher) + span.y * exp(span.x - higher);
-            sum = sum * exp(top - higher) + partials[at + lane] * exp(span.x - higher);
+            sum = sum * exp(top - higher) + partials[at + d4] * exp(span.x - higher);
             top = higher;
         }
         if (SINKS) {
@@ -33,7 +33,7 @@ fn kernel(group: vec3<u32>) {
         }
         let v = sum / total;
         for (var c = 0u; c < 4u; c++) {
-            mixed[t * MIXED_STRIDE + h * HEAD_DIM + 4u * lane + c] = v[c];
+            mixed[t * MIXED_STRIDE + h * HEAD_DIM + 4u * d4 + c] = v[c];
         }
     }
 }
