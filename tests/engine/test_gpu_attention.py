@@ -18,8 +18,8 @@ from edgellm.engine.webgpu.batch_layout import lay_out, page_ids, position_rows
 from edgellm.engine.webgpu.blocks import GPUAttention, QKVNorms, has_projection_norms
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import GPUKVPages
-from edgellm.engine.webgpu.matmul import MatmulLowering
 from edgellm.engine.webgpu.offloaded import OffloadedBlocks
+from edgellm.engine.webgpu.row_ops import RowOps
 from edgellm.engine.webgpu.scratch import Scratch
 from kquants.kv_layout import PAGE
 from support.gpus import adapter
@@ -151,8 +151,7 @@ class Layer1:
         blocks, limits = OffloadedBlocks(model, {0: settings}, {}, False), BatchLimits(128, 512, "f32")
         self.scratch = Scratch(gpu, blocks, limits)
         self.kv, self.kinds = GPUKVPages(gpu, blocks, limits), blocks.row_kinds
-        matmuls = MatmulLowering(gpu, 32, self.scratch)
-        self.lowering = AttentionLowering(gpu, blocks, self.scratch, matmuls, "f32")
+        self.lowering = AttentionLowering(gpu, blocks, self.scratch, RowOps(gpu, 32, self.scratch), "f32")
         given = settings.q_norm, settings.k_norm, settings.v_norm
         norms = QKVNorms.of(gpu, given, 16) if any(given) else None
         sinks = gpu.buffer(64, "sinks")

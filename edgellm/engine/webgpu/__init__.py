@@ -4,7 +4,8 @@ backend                       what the engine, the plan and the list of devices 
 detection, adapters, memory   whether there is a GPU, the list of them, and their free memory
 offload_plan, obstacles, fit  which blocks a GPU can compute, and how many layers fit its memory
 open_device, device           the blocks of a plan as a `Device`: a batch in, hidden states or logits out
-lowering, attention, matmul   from blocks to dispatches
+lowering, attention           from blocks, and from attention, to dispatches
+matmul, row_ops               dispatches of matrix products, and of norms and activations
 shaders                       the source of each dispatch, from the WGSL files in the folder `shaders`
 offloaded, blocks             the blocks of a model that are on the GPU, and their tensors there
 weights, kv_pages             what the GPU keeps: tensors in slices, KV pages

@@ -8,8 +8,8 @@ from edgellm.engine.webgpu.blocks import GPUAttention
 from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import KVBuffer
-from edgellm.engine.webgpu.matmul import LANES, MatmulLowering
 from edgellm.engine.webgpu.offloaded import LONG_HEAD, OffloadedBlocks, RowKind
+from edgellm.engine.webgpu.row_ops import LANES, RowOps
 from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import Constant
 
@@ -17,10 +17,8 @@ from edgellm.engine.webgpu.shaders import Constant
 class AttentionLowering:
     """Makes the dispatches of attention layers, with KV pages of a type."""
 
-    def __init__(
-        self, gpu: GPUContext, blocks: OffloadedBlocks, scratch: Scratch, matmuls: MatmulLowering, kv_type: str
-    ) -> None:
-        self._gpu, self._blocks, self._scratch, self._matmuls = gpu, blocks, scratch, matmuls
+    def __init__(self, gpu: GPUContext, blocks: OffloadedBlocks, scratch: Scratch, ops: RowOps, kv_type: str) -> None:
+        self._gpu, self._blocks, self._scratch, self._ops = gpu, blocks, scratch, ops
         self._load = ["tanh", "kv_range", f"kv_{kv_type}"]
         self._store = ["rounding", f"store_{kv_type}", "heads"]
 
@@ -37,7 +35,7 @@ class AttentionLowering:
         constants = _sizes(settings, s) | {"SINKS": block.sinks is not None}
         grid = (settings.heads, "rows" if block.sinks else f"merged rows {kind}", 1)
         buffers = [s.batches[kind], s.partials, self._mixed(settings), block.sinks or s.nothing]
-        return [*steps, self._matmuls.dispatch("merge", constants, buffers, grid)]
+        return [*steps, self._ops.dispatch("merge", constants, buffers, grid)]
 
     def _norm_projections(self, block: GPUAttention) -> list[Dispatch]:
         """q and k normed as a whole; nothing if their heads are, or none."""
@@ -51,11 +49,11 @@ class AttentionLowering:
             "Q_EPS": norms.q_eps,
             "K_EPS": norms.k_eps,
         }
-        return [self._matmuls.dispatch("norm_projections", constants, [norms.weights, s.qkv.buffer], ("rows", 2, 1))]
+        return [self._ops.dispatch("norm_projections", constants, [norms.weights, s.qkv.buffer], ("rows", 2, 1))]
 
     def _fused(self, block: GPUAttention, kv: Buffer, kv_range: Buffer) -> list[Dispatch]:
         """Norms and rotations, storing and attention at once."""
-        s, settings, dispatch = self._scratch, block.settings, self._matmuls.dispatch
+        s, settings, dispatch = self._scratch, block.settings, self._ops.dispatch
         attended = _attended(block, self._blocks.row_kind(settings), single=True)
         constants, grid = _sizes(settings, s) | _rotation(block) | attended, self._grid(settings)
         buffers = [*self._heads(block, kv), self._mixed(settings), s.partials, kv_range]
@@ -64,10 +62,9 @@ class AttentionLowering:
 
     def _in_two(self, block: GPUAttention, kv: Buffer, kv_range: Buffer) -> list[Dispatch]:
         """Norms, rotations and storing, then attention."""
-        s, settings, dispatch = self._scratch, block.settings, self._matmuls.dispatch
+        s, settings, dispatch = self._scratch, block.settings, self._ops.dispatch
         sizes, each_head = _sizes(settings, s), (settings.heads + 2 * settings.kv_heads, "rows", 1)
-        rows = [s.batches[self._kind(settings)], s.tables[self._blocks.row_kind(settings).kv_group]]
-        read = [*rows, s.qkv.buffer, kv, self._mixed(settings), s.partials, kv_range]
+        read = [*self._rows(settings), s.qkv.buffer, kv, self._mixed(settings), s.partials, kv_range]
         attended, grid = _attended(block, self._blocks.row_kind(settings), single=False), self._grid(settings)
         files = [*self._load, *self._store]
         return [
@@ -80,14 +77,12 @@ class AttentionLowering:
         s, settings = self._scratch, block.settings
         positions = s.positions.get(self._blocks.position_key(settings), s.nothing)
         norms = block.head_norms.weights if block.head_norms else s.nothing
-        return [
-            s.batches[self._kind(settings)],
-            s.tables[self._blocks.row_kind(settings).kv_group],
-            positions,
-            norms,
-            s.qkv.buffer,
-            kv,
-        ]
+        return [*self._rows(settings), positions, norms, s.qkv.buffer, kv]
+
+    def _rows(self, settings: Attention) -> list[Buffer]:
+        """The rows of the batch, and the page tables."""
+        s = self._scratch
+        return [s.batches[self._kind(settings)], s.tables[self._blocks.row_kind(settings).kv_group]]
 
     def _grid(self, settings: Attention) -> Grid:
         kind, own = self._kind(settings), self._blocks.row_kind(settings)

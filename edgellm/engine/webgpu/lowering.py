@@ -11,14 +11,14 @@ The CPU's list of ops is not lowered: it is fused for what costs time on a CPU, 
 from collections.abc import Sequence
 from typing import Literal
 
-from edgellm.arch.description import Description
 from edgellm.engine.webgpu.attention import AttentionLowering
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUNorm, GPUOutputHead
 from edgellm.engine.webgpu.commands import Buffer, Dispatch
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.kv_pages import KVBuffer
-from edgellm.engine.webgpu.matmul import LANES, Epilogue, MatmulLowering
+from edgellm.engine.webgpu.matmul import Epilogue, MatmulLowering
 from edgellm.engine.webgpu.offloaded import OffloadedBlocks
+from edgellm.engine.webgpu.row_ops import RowOps
 from edgellm.engine.webgpu.scratch import RowBuffer, Scratch
 from edgellm.engine.webgpu.shaders import ACTIVATIONS
 from edgellm.engine.webgpu.weights import Matrix
@@ -34,10 +34,10 @@ class BlockLowering:
     """Makes the dispatches of blocks, whose matrices are uploaded, with KV pages of a type."""
 
     def __init__(self, gpu: GPUContext, blocks: OffloadedBlocks, scratch: Scratch, kv_type: str) -> None:
-        self._model: Description = blocks.model
-        self._scratch = scratch
-        self._matmuls = MatmulLowering(gpu, blocks.model.width, scratch)
-        self._attention = AttentionLowering(gpu, blocks, scratch, self._matmuls, kv_type)
+        self._model, self._scratch = blocks.model, scratch
+        self._ops = RowOps(gpu, blocks.model.width, scratch)
+        self._matmuls = MatmulLowering(gpu, scratch, self._ops)
+        self._attention = AttentionLowering(gpu, blocks, scratch, self._ops, kv_type)
 
     def mixer(self, block: GPUAttention, kv: Sequence[KVBuffer], kind: BatchKind) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `kv`."""
@@ -58,7 +58,7 @@ class BlockLowering:
         gate, x, norm = s.head_gate[width], s.normed if kept else s.x, None if kept else block.norm
         return [
             *self._matmuls.linear(few, block.gate, x, gate, Epilogue(block.gate_bias), norm=norm),
-            self._activate("f_sigmoid", gate, s.mixed[width]),
+            self._ops.activate("f_sigmoid", gate, s.mixed[width]),
         ]
 
     def feed_forward(self, block: GPUFeedForward, kind: BatchKind) -> list[Dispatch]:
@@ -70,7 +70,7 @@ class BlockLowering:
             steps = self._matmuls.matvec(block.gate_up, s.x, gate, norm=block.norm, gated=block.activation)
         else:
             steps = self._gate_and_up(block, few, gate, s.up[columns])
-        scaled = [] if block.output_scale == 1.0 else [self._matmuls.scale(block.output_scale)]
+        scaled = [] if block.output_scale == 1.0 else [self._ops.scale(block.output_scale)]
         return [*steps, *self._add_to_x(few, block.down, gate, block.down_bias, block.post_norm), *scaled]
 
     def output_head(self, block: GPUOutputHead, kind: BatchKind) -> list[Dispatch]:
@@ -87,13 +87,10 @@ class BlockLowering:
             steps += self._matmuls.linear(few, [matrix], x, y, Epilogue(bias), norm=norm)
             if norm and not few:  # few rows are normed in each matvec, many rows once, before the first matmul
                 x, norm = s.normed, None
-        return [*steps, self._activate(ACTIVATIONS[block.activation], gate, up if len(block.gate_up) == 2 else None)]
-
-    def _activate(self, function: str, gate: RowBuffer, up: RowBuffer | None) -> Dispatch:
-        """gate = f(gate) · up, or f(gate); `function` is the file of f."""
-        vec4s, buffers = gate.width // 4, [gate.buffer, up.buffer if up else self._scratch.nothing]
-        constants, grid = {"VEC4S": vec4s, "GATED": up is not None}, (-(-vec4s // LANES), "rows", 1)
-        return self._matmuls.dispatch("activation", constants, buffers, grid, [function])
+        return [
+            *steps,
+            self._ops.activate(ACTIVATIONS[block.activation], gate, up if len(block.gate_up) == 2 else None),
+        ]
 
     def _add_to_x(
         self, few: bool, matrices: Sequence[Matrix], h: RowBuffer, bias: Buffer | None, norm: GPUNorm | None
@@ -104,5 +101,5 @@ class BlockLowering:
             return self._matmuls.linear(few, matrices, h, s.x, Epilogue(bias, added=True, factor=factor))
         return [
             *self._matmuls.linear(few, matrices, h, s.normed, Epilogue(bias)),
-            self._matmuls.add_norm(s.normed, norm, factor),
+            self._ops.add_norm(s.normed, norm, factor),
         ]

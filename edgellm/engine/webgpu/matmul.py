@@ -1,6 +1,6 @@
 """Matmuls as dispatches, with the norms before them: matrix × vector for few rows, matrix × matrix for many."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -8,15 +8,13 @@ from edgellm.arch.blocks import Activation
 from edgellm.engine.webgpu.adapters import PACKED_DOT
 from edgellm.engine.webgpu.batch_layout import SIDE
 from edgellm.engine.webgpu.blocks import GPUNorm
-from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
+from edgellm.engine.webgpu.commands import Buffer, Dispatch
 from edgellm.engine.webgpu.context import GPUContext
+from edgellm.engine.webgpu.row_ops import LANES, RowOps
 from edgellm.engine.webgpu.scratch import RowBuffer, Scratch
-from edgellm.engine.webgpu.shaders import ACTIVATIONS, Constant, shader
+from edgellm.engine.webgpu.shaders import ACTIVATIONS, Constant
 from edgellm.engine.webgpu.weights import MatmulRun, Matrix, MatrixSlice, matmul_runs
 from kquants import QUANTIZED_FORMATS
-
-LANES = 64
-"""Threads of a workgroup."""
 
 _TILE, _MATMUL_LANES = 4, 128
 """Rows of W of a tile of matrix × vector, and threads of a workgroup of matrix × matrix."""
@@ -49,11 +47,10 @@ PLAIN = Epilogue()
 
 
 class MatmulLowering:
-    """Makes dispatches of matmuls and norms on the activations in `scratch`; hidden states have `width` values."""
+    """Makes dispatches of matmuls on the activations in `scratch`."""
 
-    def __init__(self, gpu: GPUContext, width: int, scratch: Scratch) -> None:
-        self._gpu, self._width, self._scratch = gpu, width, scratch
-        self._lanes = "lanes_subgroup" if "subgroups" in gpu.features else "lanes_tree"
+    def __init__(self, gpu: GPUContext, scratch: Scratch, ops: RowOps) -> None:
+        self._gpu, self._scratch, self._ops = gpu, scratch, ops
 
     def linear(
         self,
@@ -72,7 +69,7 @@ class MatmulLowering:
         """
         if few:
             return self.matvec(matrices, x, y, epilogue, norm=norm, gathered=gathered)
-        first = [] if norm is None else [self._norm(norm, gathered)]
+        first = [] if norm is None else [self._ops.norm(norm, gathered)]
         x = x if norm is None else self._scratch.normed
         return [*first, *self._matmul(matrices, x, y, epilogue, counted=gathered)]
 
@@ -103,7 +100,7 @@ class MatmulLowering:
             each = max(1, min(_MAX_TILES, tiles // _BUSY_WORKGROUPS))
             packs = all(self._uses_packed_dot(matrix) for matrix, _ in run.slices)
             steps.append(
-                self.dispatch(
+                self._ops.dispatch(
                     "matvec",
                     constants | {"EACH": each},
                     [self._shape(run, x, y), *buffers, *(part.buffer for _, part in run.slices)],
@@ -130,7 +127,7 @@ class MatmulLowering:
         flags: dict[str, Constant] = {"COUNT": int(counted), **epilogue.constants}
         s, row_tiles = self._scratch, "output row tiles" if counted else "row tiles"
         matmuls = [
-            self.dispatch(
+            self._ops.dispatch(
                 "matmul_packed" if packs else "matmul",
                 flags if packs else flags | {"W_TYPE": self._tile_type(run)},
                 [
@@ -152,7 +149,7 @@ class MatmulLowering:
         s = self._scratch
         grid = (-(-x.width // (32 * LANES)), "rows", 1)
         buffers, files = [x.buffer, s.packed, s.scales], ["formats/bits", "rounding", "x_packed"]
-        return self.dispatch("quantize", {"X_VEC4S": x.width // 4}, buffers, grid, files)
+        return self._ops.dispatch("quantize", {"X_VEC4S": x.width // 4}, buffers, grid, files)
 
     def _uses_packed_dot(self, matrix: Matrix) -> bool:
         return PACKED_DOT in self._gpu.features and matrix.format in QUANTIZED_FORMATS
@@ -166,43 +163,6 @@ class MatmulLowering:
         below = list(accumulate(part.rows for _, part in run.slices))
         columns = run.slices[0][0].columns
         return self._gpu.uniform([run.rows, run.first, columns, x.width // 4, y.width, *[*below, 0, 0][:2], 0])
-
-    def _norm(self, norm: GPUNorm, gathered: bool) -> Dispatch:
-        """normed = RMSNorm(x)."""
-        s = self._scratch
-        constants, grid = self._norm_constants(norm) | {"GATHERED": gathered}, ("outputs" if gathered else "rows", 1, 1)
-        return self.dispatch("rms_norm", constants, [s.batches[0], s.x.buffer, norm.weight, s.normed.buffer], grid)
-
-    def add_norm(self, y: RowBuffer, norm: GPUNorm, factor: float) -> Dispatch:
-        """x += factor · RMSNorm(y)."""
-        constants = self._norm_constants(norm) | {"FACTOR": factor}
-        return self.dispatch("add_norm", constants, [y.buffer, norm.weight, self._scratch.x.buffer], ("rows", 1, 1))
-
-    def scale(self, factor: float) -> Dispatch:
-        """x = factor · x."""
-        x = self._scratch.x
-        constants, grid = {"X_VEC4S": x.width // 4, "FACTOR": factor}, (-(-x.width // (4 * LANES)), "rows", 1)
-        return self.dispatch("scale", constants, [x.buffer], grid)
-
-    def _norm_constants(self, norm: GPUNorm) -> dict[str, Constant]:
-        return {"COLUMNS": self._width, "X_VEC4S": self._scratch.x.width // 4, "EPS": norm.eps}
-
-    def dispatch(
-        self,
-        name: str,
-        constants: Mapping[str, Constant],
-        buffers: Sequence[Buffer],
-        grid: Grid,
-        files: Sequence[str] = (),
-        *,
-        formats: Sequence[str] = (),
-        lanes: int = LANES,
-    ) -> Dispatch:
-        """A dispatch of the shader `name`, whose last buffers are weights of the given formats."""
-        enable = ["f16"] if "f16" in constants.values() else []
-        parts = ["batch", self._lanes, *files, name]
-        source = shader(parts, {"LANES": lanes, **constants}, formats, len(buffers) - len(formats), enable)
-        return self._gpu.dispatch(source, buffers, grid)
 
 
 def _tiles(slices: Sequence[tuple[Matrix, MatrixSlice]]) -> int:
