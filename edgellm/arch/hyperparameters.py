@@ -44,6 +44,7 @@ class LayerSizes:
     k_width: int
     v_width: int
     attention_width: int
+    per_layer_width: int
 
     @property
     def qkv_width(self) -> int:

@@ -13,6 +13,7 @@ post_ffw_norm                   the norm behind the feed-forward
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
 from edgellm.arch.facts import ArchitectureFacts
@@ -32,116 +33,122 @@ class LayerReader:
 
     def layer(self) -> Layer:
         """The layer. Raises ModelFileError and UnsupportedModelError."""
-        settings = self.attention_settings()
-        sizes = self.sizes(settings)
-        mixer, feed_forward = self.attention(settings, sizes), self.feed_forward(sizes)
+        mixer, feed_forward = self.attention(), self.feed_forward()
         lacks_norm = feed_forward.norm is None and self.facts.ffn_norm_stem in self.facts.tensors
         return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
 
-    def attention_settings(self) -> AttentionSettings:
+    @cached_property
+    def settings(self) -> AttentionSettings:
         """The settings of the layer's attention; a window as long as the context is none."""
         settings = self.facts.attention(self.hyper, self.index)
         if settings.window and settings.window >= self.hyper.context_length:
             return replace(settings, window=None)
         return settings
 
-    def sizes(self, settings: AttentionSettings) -> LayerSizes:
+    @cached_property
+    def sizes(self) -> LayerSizes:
         """The sizes that shapes of tensors name."""
         return LayerSizes(
             width=self.hyper.width,
             vocab=self.hyper.vocab,
             ffn=self.hyper.ffn[self.index],
-            heads=settings.heads,
-            kv_heads=settings.kv_heads,
-            key_dim=settings.key_dim,
-            q_width=settings.q_width,
-            k_width=settings.k_width,
-            v_width=settings.v_width,
-            attention_width=settings.attention_width,
+            heads=self.settings.heads,
+            kv_heads=self.settings.kv_heads,
+            key_dim=self.settings.key_dim,
+            q_width=self.settings.q_width,
+            k_width=self.settings.k_width,
+            v_width=self.settings.v_width,
+            attention_width=self.settings.attention_width,
+            per_layer_width=self.hyper.per_layer_width,
         )
 
-    def attention(self, settings: AttentionSettings, sizes: LayerSizes) -> Attention:
-        """The mixer of a layer with these settings."""
-        q, k, v = self.qkv(settings, sizes)
+    def attention(self) -> Attention:
+        """The mixer of the layer."""
+        q, k, v = self.qkv()
         return Attention(
-            **vars(settings),
-            norm=self.norm("attn_norm", sizes),
+            **vars(self.settings),
+            norm=self.norm("attn_norm"),
             q=q,
             k=k,
             v=v,
-            output=self.required("attn_output", sizes),
-            q_norm=self.norm("attn_q_norm", sizes),
-            k_norm=self.norm("attn_k_norm", sizes) if k else None,
+            output=self.required("attn_output"),
+            q_norm=self.norm("attn_q_norm"),
+            k_norm=self.norm("attn_k_norm") if k else None,
             v_norm=Norm(None, None, self.hyper.eps) if self.facts.weightless_v_norm and k else None,
             norm_after_rope=self.facts.norm_after_rope,
-            sinks=self.sinks(settings),
-            gate=self.linear("attn_gate", sizes),
-            post_norm=None if self.facts.ffn_norm_stem == _POST_NORM else self.post_norm(_POST_NORM, sizes),
+            sinks=self.sinks(),
+            gate=self.linear("attn_gate"),
+            post_norm=None if self.facts.ffn_norm_stem == _POST_NORM else self.post_norm(_POST_NORM),
         )
 
-    def qkv(self, settings: AttentionSettings, sizes: LayerSizes) -> tuple[Linear, Linear | None, Linear | None]:
+    def qkv(self) -> tuple[Linear, Linear | None, Linear | None]:
         """The projections of q, k and v; without k and v where the layer reads those of another."""
+        sizes, settings = self.sizes, self.settings
         if self.has("attn_qkv") or "attn_q" not in self.facts.tensors:
             fused = self.matrix("attn_qkv", sizes.qkv_width, sizes.width)
             end_of_q, end_of_k = sizes.q_width, sizes.q_width + sizes.k_width
             return part(fused, 0, end_of_q), part(fused, end_of_q, end_of_k), part(fused, end_of_k, sizes.qkv_width)
-        q = self.required("attn_q", sizes)
+        q = self.required("attn_q")
         if settings.kv_layer is not None:  # some conversions have tensors there, which the model never uses
             self.tensors.drop(*(f"blk.{self.index}.{stem}.weight" for stem in ("attn_k", "attn_v", "attn_k_norm")))
             return q, None, None
-        k, v = self.required("attn_k", sizes), self.linear("attn_v", sizes)
+        k, v = self.required("attn_k"), self.linear("attn_v")
         if v is None and settings.key_dim != settings.value_dim:
             self.tensors.file.fail(f"has no tensor blk.{self.index}.attn_v.weight; get another conversion of the model")
         return q, k, v
 
-    def feed_forward(self, sizes: LayerSizes) -> FeedForward:
+    def feed_forward(self) -> FeedForward:
         """The feed-forward of a layer."""
-        gate, up = self.gate_and_up(sizes)
+        gate, up = self.gate_and_up()
         return FeedForward(
-            norm=self.norm(self.facts.ffn_norm_stem, sizes),
+            norm=self.norm(self.facts.ffn_norm_stem),
             gate=gate,
             up=up,
-            down=self.required("ffn_down", sizes),
+            down=self.required("ffn_down"),
             activation=self.facts.activation,
             parameters=self.facts.activation_parameters(self.hyper, self.index),
             sparsity=self.facts.sparsity(self.hyper, self.index),
-            post_norm=self.post_norm("post_ffw_norm", sizes),
+            post_norm=self.post_norm("post_ffw_norm"),
         )
 
-    def gate_and_up(self, sizes: LayerSizes) -> tuple[Linear | None, Linear]:
+    def gate_and_up(self) -> tuple[Linear | None, Linear]:
         """The projections gate and up; without gate where the architecture has none."""
+        ffn = self.sizes.ffn
         if self.facts.shapes["ffn_up"][0] == "gate_up":
-            fused = self.required("ffn_up", sizes)
-            return part(fused, 0, sizes.ffn), part(fused, sizes.ffn, sizes.gate_up)
-        return self.linear("ffn_gate", sizes), self.required("ffn_up", sizes)
+            fused = self.required("ffn_up")
+            return part(fused, 0, ffn), part(fused, ffn, 2 * ffn)
+        return self.linear("ffn_gate"), self.required("ffn_up")
 
     def has(self, stem: str) -> bool:
         """Whether the file has a weight of this stem in the layer."""
         return f"blk.{self.index}.{stem}.weight" in self.tensors
 
-    def norm(self, stem: str, sizes: LayerSizes) -> Norm | None:
+    def norm(self, stem: str) -> Norm | None:
         """The norm of a stem; None where the architecture has none, or may lack it and does."""
         facts = self.facts.tensors.get(stem)
         if facts is None or (facts.optional and not self.has(stem)):
             return None
-        shape = sizes.shape(facts.shape)
-        weight = self.tensors.floats(f"blk.{self.index}.{stem}.weight", shape)
-        return Norm(weight, self.bias(stem, shape), self.hyper.eps, self.hyper.norm_kind)
+        weight = self.floats(stem)
+        return Norm(weight, self.bias(stem, weight.shape), self.hyper.eps, self.hyper.norm_kind)
 
-    def post_norm(self, stem: str, sizes: LayerSizes) -> Norm | None:
+    def post_norm(self, stem: str) -> Norm | None:
         """The norm of a stem, behind the mixer or the feed-forward; see `norm`."""
-        norm, eps = self.norm(stem, sizes), self.facts.post_norm_eps
+        norm, eps = self.norm(stem), self.facts.post_norm_eps
         return norm if norm is None or eps is None else replace(norm, eps=eps)
 
-    def required(self, stem: str, sizes: LayerSizes) -> Linear:
+    def floats(self, stem: str) -> Tensor:
+        """The float32 weight of a stem. Raises ModelFileError if the file has none."""
+        return self.tensors.floats(f"blk.{self.index}.{stem}.weight", self.sizes.shape(self.facts.shapes[stem]))
+
+    def required(self, stem: str) -> Linear:
         """The projection of a stem. Raises ModelFileError if the file has none."""
-        rows, columns = sizes.shape(self.facts.tensors[stem].shape)
+        rows, columns = self.sizes.shape(self.facts.shapes[stem])
         return self.matrix(stem, rows, columns)
 
-    def linear(self, stem: str, sizes: LayerSizes) -> Linear | None:
+    def linear(self, stem: str) -> Linear | None:
         """The projection of a stem; None where the architecture has none, or may lack it and does."""
         facts = self.facts.tensors.get(stem)
-        return None if facts is None or (facts.optional and not self.has(stem)) else self.required(stem, sizes)
+        return None if facts is None or (facts.optional and not self.has(stem)) else self.required(stem)
 
     def matrix(self, stem: str, rows: int, columns: int) -> Linear:
         """A projection with its bias, if it has one."""
@@ -155,11 +162,9 @@ class LayerReader:
         has_bias = stem in self.facts.biases or (stem in self.facts.optional_biases and name in self.tensors)
         return self.tensors.floats(name, shape) if has_bias else None
 
-    def sinks(self, settings: AttentionSettings) -> Tensor | None:
+    def sinks(self) -> Tensor | None:
         """The scores of the sinks; None where the architecture has none."""
-        if "attn_sinks" not in self.facts.tensors:
-            return None
-        return self.tensors.floats(f"blk.{self.index}.attn_sinks.weight", (settings.heads,))
+        return self.floats("attn_sinks") if "attn_sinks" in self.facts.tensors else None
 
 
 _POST_NORM = "post_attention_norm"

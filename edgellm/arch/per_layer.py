@@ -72,49 +72,39 @@ def read_layer(reader: LayerReader) -> Layer:
 def _per_layer_input(reader: LayerReader) -> PerLayerInput | None:
     if not reader.hyper.per_layer_width or "inp_gate" not in reader.facts.tensors:
         return None
-    return PerLayerInput(_projection(reader, "inp_gate"), _projection(reader, "proj"), _norm(reader, "post_norm"))
+    return PerLayerInput(reader.required("inp_gate"), reader.required("proj"), _required_norm(reader, "post_norm"))
 
 
 def _output_scale(reader: LayerReader) -> float:
     """The factor of the hidden state; 1 where the layer has none."""
     if "layer_output_scale" not in reader.facts.tensors or not reader.has("layer_output_scale"):
         return 1.0
-    name = _name(reader, "layer_output_scale")
-    scale = float(np.ascontiguousarray(reader.tensors.floats(name, (1,)).data).view("<f4")[0])
+    tensor = reader.floats("layer_output_scale")
+    scale = float(np.ascontiguousarray(tensor.data).view("<f4")[0])
     if not isfinite(scale):
-        reader.tensors.file.fail(f"tensor {name} is {scale}; get another conversion of the model")
+        reader.tensors.file.fail(f"tensor {tensor.name} is {scale}; get another conversion of the model")
     return scale
 
 
 def _laurel(reader: LayerReader) -> Laurel | None:
     if "laurel_l" not in reader.facts.tensors:
         return None
-    return Laurel(_projection(reader, "laurel_l"), _projection(reader, "laurel_r"), _norm(reader, "laurel_post_norm"))
+    return Laurel(reader.required("laurel_l"), reader.required("laurel_r"), _required_norm(reader, "laurel_post_norm"))
 
 
 def _altup(reader: LayerReader) -> AltUp | None:
     if "altup_router" not in reader.facts.tensors:
         return None
-    floats = reader.tensors.floats
     return AltUp(
-        norm=_norm(reader, "altup_router_norm"),
-        router=_projection(reader, "altup_router"),
-        predict=floats(_name(reader, "altup_predict_coef"), (STREAMS**2, STREAMS)),
-        correct=floats(_name(reader, "altup_correct_coef"), (STREAMS, STREAMS)),
-        correct_scale=floats(_name(reader, "altup_correct_scale"), (reader.hyper.width,)),
+        norm=_required_norm(reader, "altup_router_norm"),
+        router=reader.required("altup_router"),
+        predict=reader.floats("altup_predict_coef"),
+        correct=reader.floats("altup_correct_coef"),
+        correct_scale=reader.floats("altup_correct_scale"),
     )
 
 
-def _name(reader: LayerReader, stem: str) -> str:
-    return f"blk.{reader.index}.{stem}.weight"
-
-
-def _projection(reader: LayerReader, stem: str) -> Linear:
-    sizes = {"width": reader.hyper.width, "per_layer_width": reader.hyper.per_layer_width}
-    rows, columns = (n if isinstance(n, int) else sizes[n] for n in reader.facts.shapes[stem])
-    return reader.matrix(stem, rows, columns)
-
-
-def _norm(reader: LayerReader, stem: str) -> Norm:
-    weight = reader.tensors.floats(_name(reader, stem), (reader.hyper.width,))
-    return Norm(weight, None, reader.hyper.eps)
+def _required_norm(reader: LayerReader, stem: str) -> Norm:
+    norm = reader.norm(stem)
+    assert norm is not None, "norms of these parts are not optional"
+    return norm
