@@ -2,8 +2,8 @@
 
 For few rows (decode) a matmul is matrix × vector, with the norm before it and the activation after it in the same
 dispatch. For many rows (prefill) it is matrix × matrix, and norms and activations are dispatches of their own. In
-decode a layer takes five dispatches, one more to merge the spans of a long sequence or to add sinks, one more for each
-norm behind a block and for norms of whole projections, and two more for a gate behind attention.
+decode a layer takes five dispatches. One more each merges the spans of a long sequence or adds sinks, norms x by
+LayerNorm, norms whole projections, and norms what a block gives; a gate behind attention takes two more.
 
 The CPU's list of ops is not lowered: it is fused for what costs time on a CPU, barriers and passes over memory.
 """
