@@ -81,6 +81,7 @@ def with_config(folder: Path, config: dict[str, Any]) -> tuple[Metadata, list[So
             {"hidden_act": "relu"},
             "hidden_act relu is not supported for starcoder2, only gelu_pytorch_tanh",
         ),
+        ("starcoder2", {"use_bias": False}, "StarCoder2 without biases (use_bias) is not supported"),
         ("granite", {"hidden_act": "gelu"}, "hidden_act gelu is not supported for granite, only silu and swish"),
         ("granite", {"partial_rotary_factor": 0.5}, "heads that are rotated in part"),
         ("phi4", {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "rope scaling yarn is not supported"),

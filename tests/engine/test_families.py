@@ -35,6 +35,7 @@ def test_greedy_text_is_that_of_transformers(fixture: ArchFixture) -> None:
     assert got == fixture.greedy()
 
 
+@pytest.mark.slow
 def test_chunks_threads_and_neighbours_change_no_bit(fixture: ArchFixture) -> None:
     ids = fixture.ids
     with opened(fixture.gguf) as engine:

@@ -74,6 +74,7 @@ def test_keys_that_repeat_the_family_may_be_absent(family_file: FamilyFile, tmp_
             assert np.array_equal(fresh(engine, IDS[:200]), whole), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_chunks_threads_neighbours_forks_and_trims_change_no_bit(family_file: FamilyFile, name: str) -> None:
     needs(name)

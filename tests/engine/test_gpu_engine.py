@@ -12,6 +12,7 @@ import pytest
 from edgellm import Model
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.offload import OffloadRequest
+from edgellm.engine.outputs import OutputSettings
 from edgellm.engine.placement import CPU, GPU
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.engine.webgpu import device, matmul, open_device
@@ -268,6 +269,20 @@ def test_feed_forwards_may_stay_on_the_cpu(model_file: ModelFile) -> None:
     with on(path, 2, offload=OffloadRequest(2, strict=True, cpu_ffn=True)) as engine:
         assert [device["blocks"] for device in engine.devices] == [3, 2]
         assert divergence(cpu, logits(engine, ids)) < 1e-9
+
+
+def test_hidden_states_of_layers_on_a_gpu(model_file: ModelFile) -> None:
+    """Behind the last norm, so that the head stays on the CPU, and behind a layer in the middle of a run."""
+    path, asked, ids = model_file(**TINY), OutputSettings(hidden=True, taps=frozenset({0})), some_ids(9)
+    with on(path, 0, outputs=asked) as engine:
+        wanted = engine.compute([Segment(engine.new_sequence(), ids, [2, 8])])
+    with on(path, "all", outputs=asked) as engine:
+        found = engine.compute([Segment(engine.new_sequence(), ids, [2, 8])])
+        assert [device["blocks"] for device in engine.devices] == [1, 4]
+    for one, other in ((wanted.logits, found.logits), (wanted.hidden, found.hidden), (wanted.taps[0], found.taps[0])):
+        assert one is not None
+        assert other is not None
+        assert np.allclose(one, other, atol=1e-4)
 
 
 def test_a_token_is_one_submission_of_few_dispatches(model_file: ModelFile) -> None:

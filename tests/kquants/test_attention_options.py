@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kquants.kv_layout import PAGE
-from support.attention import TOLERANCE, AttentionOps, Options, seen_by, softmax_attention, some_cells
+from support.attention import TOLERANCE, AttentionOptions, AttentionRun, seen_by, softmax_attention, some_cells
 from support.kernels import Array, same_bits
 from support.kv_pages import F32, KINDS, Pages, Rows, Shape
 
@@ -17,7 +17,7 @@ DIMS = (8, 16, 33, 40, 64, 80, 100, 128, 192, 256, 512)
 
 
 @dataclass(frozen=True)
-class Sequence:
+class SequenceRows:
     """Rows of a sequence: each sees one cell more than the row before it, from cell `first` on."""
 
     visible: int
@@ -26,13 +26,13 @@ class Sequence:
     first: int = 0
 
 
-class Case:
+class AttentionCase:
     """A batch of sequences with keys and values for all that rows may see.
 
     Cells that no row sees are NaN, as pages are at first, and pages of which no row sees a cell have no memory.
     """
 
-    def __init__(self, shape: Shape, sequences: list[Sequence], options: Options, seed: int = 0) -> None:
+    def __init__(self, shape: Shape, sequences: list[SequenceRows], options: AttentionOptions, seed: int = 0) -> None:
         self.shape, self.options, rng = shape, options, np.random.default_rng(seed)
         self.visible, self.first = list[int](), list[int]()
         self.tables, self.cells = list[list[int]](), list[tuple[Array, Array]]()
@@ -51,12 +51,12 @@ class Case:
 
     def run(self, threads: int = 2, chunk: int = 1, room: int | None = None) -> Array:
         rows = Rows(self.pages, self.tables, self.visible, self.first)
-        return AttentionOps(self.shape, rows, self.q, self.options, room=room).run(threads, chunk)
+        return AttentionRun(self.shape, rows, self.q, self.options, room=room).run(threads, chunk)
 
     def alone(self, t: int) -> Array:
         """The result of row t in a batch of its own."""
         rows = Rows(self.pages, self.tables[t : t + 1], self.visible[t : t + 1], self.first[t : t + 1])
-        result: Array = AttentionOps(self.shape, rows, self.q[t : t + 1], self.options).run(threads=1)[0]
+        result: Array = AttentionRun(self.shape, rows, self.q[t : t + 1], self.options).run(threads=1)[0]
         return result
 
     def exact(self, t: int) -> NDArray[np.float64]:
@@ -80,7 +80,11 @@ def sinks_of(shape: Shape) -> Array:
 def test_a_row_sees_the_last_cells_of_its_window(window: int, kv: str) -> None:
     # Rows go on behind the window's size, into new pages and KV blocks; a long and a short sequence.
     shape = Shape(4, 2, 16, kv)
-    case = Case(shape, [Sequence(250, 11), Sequence(max(1, window - 3), 9), Sequence(1, 2)], Options(window=window))
+    case = AttentionCase(
+        shape,
+        [SequenceRows(250, 11), SequenceRows(max(1, window - 3), 9), SequenceRows(1, 2)],
+        AttentionOptions(window=window),
+    )
     case.check(case.run())
 
 
@@ -88,7 +92,9 @@ def test_a_row_sees_the_last_cells_of_its_window(window: int, kv: str) -> None:
 def test_a_row_sees_no_cell_before_its_first(first: int) -> None:
     shape = Shape(4, 2, 16, "f32")
     for window in (0, 20):
-        case = Case(shape, [Sequence(300, 5, first), Sequence(300, 1)], Options(window=window))
+        case = AttentionCase(
+            shape, [SequenceRows(300, 5, first), SequenceRows(300, 1)], AttentionOptions(window=window)
+        )
         case.check(case.run())
 
 
@@ -98,7 +104,7 @@ def test_pages_between_what_two_rows_see_are_not_touched() -> None:
     pages, table, q = Pages(shape, 2), [1, -1, -1, -1, 0], rng.standard_normal((2, 2, 16)).astype(F32)
     pages.put(table, k[:10], v[:10])
     pages.put(table, k, v, 270)
-    result = AttentionOps(shape, Rows(pages, [table] * 2, [10, 310], [0, 270]), q, Options()).run()
+    result = AttentionRun(shape, Rows(pages, [table] * 2, [10, 310], [0, 270]), q, AttentionOptions()).run()
     for row, seen in enumerate((slice(10), slice(270, 310))):
         assert np.abs(result[row] - softmax_attention(shape, q[row], k[seen], v[seen], 0.25)).max() < TOLERANCE
 
@@ -108,7 +114,7 @@ def test_pages_between_what_two_rows_see_are_not_touched() -> None:
 def test_soft_caps(cap: float, kv: str) -> None:
     shape = Shape(4, 2, 40, kv)
     for scale in (1e-3, 0.2, 2.0):
-        case = Case(shape, [Sequence(70, 3), Sequence(300, 12)], Options(scale, soft_cap=cap))
+        case = AttentionCase(shape, [SequenceRows(70, 3), SequenceRows(300, 12)], AttentionOptions(scale, soft_cap=cap))
         for t, row in enumerate(result := case.run()):
             # A score of n has an error of up to n / 2**23, and the weights one of as much.
             exact, size = case.exact(t), 1 + min(cap, 30 * scale)
@@ -118,8 +124,10 @@ def test_soft_caps(cap: float, kv: str) -> None:
 
 def test_a_cap_far_above_the_scores_changes_nothing_beyond_rounding() -> None:
     shape = Shape(2, 1, 16, "f32")
-    case = Case(shape, [Sequence(100, 1)], Options())
-    capped = AttentionOps(shape, Rows(case.pages, case.tables, case.visible), case.q, Options(soft_cap=1e6)).run()
+    case = AttentionCase(shape, [SequenceRows(100, 1)], AttentionOptions())
+    capped = AttentionRun(
+        shape, Rows(case.pages, case.tables, case.visible), case.q, AttentionOptions(soft_cap=1e6)
+    ).run()
     assert np.abs(capped - case.run()).max() < TOLERANCE
 
 
@@ -127,8 +135,8 @@ def test_a_cap_far_above_the_scores_changes_nothing_beyond_rounding() -> None:
 @pytest.mark.parametrize("window", [0, 5])
 def test_a_sink_takes_its_weight_from_the_values(window: int, kv: str) -> None:
     shape = Shape(6, 2, 16, kv)
-    options = Options(window=window, sinks=sinks_of(shape))
-    case = Case(shape, [Sequence(1, 3), Sequence(290, 4), Sequence(60, 13)], options)
+    options = AttentionOptions(window=window, sinks=sinks_of(shape))
+    case = AttentionCase(shape, [SequenceRows(1, 3), SequenceRows(290, 4), SequenceRows(60, 13)], options)
     case.check(case.run())
 
 
@@ -137,8 +145,8 @@ def test_the_weight_of_a_sink_by_hand() -> None:
     shape = Shape(1, 1, 16, "f32")
     pages = Pages(shape, 1)
     pages.put([0], np.zeros((3, 1, 16), F32), np.repeat(np.array([[[8]], [[16]], [[24]]], F32), 16, axis=2))
-    options = Options(sinks=np.log(5, dtype=F32).reshape(1))
-    result = AttentionOps(shape, Rows(pages, [[0]], [3]), np.ones((1, 1, 16), F32), options).run()
+    options = AttentionOptions(sinks=np.log(5, dtype=F32).reshape(1))
+    result = AttentionRun(shape, Rows(pages, [[0]], [3]), np.ones((1, 1, 16), F32), options).run()
     assert np.allclose(result, 6, rtol=1e-6)
 
 
@@ -146,12 +154,12 @@ def test_the_weight_of_a_sink_by_hand() -> None:
 @pytest.mark.parametrize(("key_dim", "value_dim"), [(16, 40), (192, 128), (24, 64), (128, 8), (512, 256), (7, 19)])
 def test_keys_and_values_may_differ_in_size(key_dim: int, value_dim: int, kv: str) -> None:
     shape = Shape(4, 2, key_dim, kv, value_dim)
-    case = Case(shape, [Sequence(61, 7), Sequence(280, 1)], Options(key_dim**-0.5))
+    case = AttentionCase(shape, [SequenceRows(61, 7), SequenceRows(280, 1)], AttentionOptions(key_dim**-0.5))
     case.check(case.run())
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn) -> AttentionCase:
     kv_heads, group = draw(st.sampled_from([(1, 1), (1, 4), (2, 3), (3, 1), (1, 9), (2, 8), (1, 20), (1, 75)]))
     key_dim = draw(st.sampled_from(DIMS[: 6 if kv_heads * group > 9 else None]))
     value_dim = draw(st.sampled_from([key_dim, key_dim, 24]))
@@ -159,19 +167,19 @@ def cases(draw: st.DrawFn) -> Case:
     sequences = []
     for _ in range(draw(st.integers(1, 4))):
         visible, rows = draw(st.sampled_from([1, 3, 63, 64, 200, 257, 520])), draw(st.sampled_from([1, 1, 2, 7, 20]))
-        sequences.append(Sequence(visible, rows, draw(st.sampled_from([0, 0, 0, visible - 1, visible // 2]))))
-    options = Options(
+        sequences.append(SequenceRows(visible, rows, draw(st.sampled_from([0, 0, 0, visible - 1, visible // 2]))))
+    options = AttentionOptions(
         scale=key_dim**-0.5,
         window=draw(st.sampled_from([0, 0, 1, 5, 64, 100, 256, 1000])),
         soft_cap=draw(st.sampled_from([0.0, 0.0, 2.0, 30.0])),
         sinks=draw(st.sampled_from([None, sinks_of(shape)])),
     )
-    return Case(shape, sequences, options, draw(st.integers(0, 9)))
+    return AttentionCase(shape, sequences, options, draw(st.integers(0, 9)))
 
 
 @settings(max_examples=40, deadline=None)
 @given(cases(), st.data())
-def test_any_batch_and_any_share_of_the_work(case: Case, data: st.DataObject) -> None:
+def test_any_batch_and_any_share_of_the_work(case: AttentionCase, data: st.DataObject) -> None:
     result = case.run()
     case.check(result)
     for _ in range(3):
@@ -182,8 +190,8 @@ def test_any_batch_and_any_share_of_the_work(case: Case, data: st.DataObject) ->
 
 def test_options_are_not_those_of_another_op() -> None:
     """Each option changes the result."""
-    shape, base = Shape(2, 1, 16, "f32"), Options(1.0)
-    case = Case(shape, [Sequence(100, 1)], base)
+    shape, base = Shape(2, 1, 16, "f32"), AttentionOptions(1.0)
+    case = AttentionCase(shape, [SequenceRows(100, 1)], base)
     results = []
     for options in (base, replace(base, window=50), replace(base, soft_cap=1.0), replace(base, sinks=sinks_of(shape))):
         case.options = options

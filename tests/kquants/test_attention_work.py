@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kquants.kv_layout import KV_BLOCK, PAGE, padded_head_dim
 from kquants.layout import THREADS
-from support.attention import AttentionOps, Options
+from support.attention import AttentionOptions, AttentionRun
 from support.kernels import GUARD, Array, call_address, guarded
 from support.kv_pages import F32, Pages, Rows, Shape
 
@@ -23,7 +23,7 @@ SIZE = 8
 
 
 @dataclass(frozen=True)
-class Batch:
+class WorkBatch:
     """Rows of sequences [(visible of the first row, rows)], with windows, for `heads` heads."""
 
     heads: int
@@ -47,7 +47,7 @@ class UnitCosts:
     All pages of all sequences are one page of zeros.
     """
 
-    def __init__(self, batch: Batch, threads: int) -> None:
+    def __init__(self, batch: WorkBatch, threads: int) -> None:
         self.batch, shape = batch, Shape(batch.heads, batch.kv_heads, SIZE, "f16")
         pages = Pages(shape, 1, 0)
         tables = [[0] * -(-(visible + rows) // PAGE) for visible, rows in batch.sequences]
@@ -55,8 +55,8 @@ class UnitCosts:
         visible = [visible + t for visible, rows in batch.sequences for t in range(rows)]
         q = np.zeros((len(visible), batch.heads, SIZE), F32)
         outputs = None if batch.wanted is None else len(batch.wanted)
-        options = Options(window=batch.window)
-        self.ops = AttentionOps(
+        options = AttentionOptions(window=batch.window)
+        self.ops = AttentionRun(
             shape, Rows(pages, tables, visible, outputs=batch.wanted), q, options, outputs, batch.room
         )
         self.threads, self.written, self.stored = threads, Counter[tuple[int, int]](), Counter[tuple[int, int]]()
@@ -92,7 +92,7 @@ class UnitCosts:
             assert len(self.written) == heads * len(rows)
 
 
-def run_unit(ops: AttentionOps, unit: int, threads: int) -> None:
+def run_unit(ops: AttentionRun, unit: int, threads: int) -> None:
     """One unit of attention, as the only chunk that a thread takes."""
     scratch = np.zeros(ops.shape.scratch, np.uint8)
     scratch[THREADS : THREADS + 8].view(np.int64)[:] = threads
@@ -102,17 +102,17 @@ def run_unit(ops: AttentionOps, unit: int, threads: int) -> None:
 
 
 EVEN = {
-    "a row far into a long context": Batch(1, 1, [(70_000, 1)], room=300),
-    "the same, with more KV heads": Batch(8, 4, [(20_000, 1)]),
-    "rows that few partial results have room for": Batch(32, 8, [(5_000, 17)]),
-    "long and short sequences": Batch(8, 8, [(n * n, 1) for n in range(1, 70, 3)], room=0),
-    "the same, with room": Batch(4, 2, [(n * n, 1) for n in range(1, 40, 3)]),
-    "a prompt": Batch(8, 2, [(1, 256)]),
-    "a prompt of one KV head": Batch(4, 1, [(1, 256)]),
-    "a prompt at depth": Batch(8, 8, [(3_000, 256)]),
-    "a prompt in windows": Batch(8, 2, [(400, 256)], window=100),
-    "a window far into a context": Batch(16, 8, [(9_000, 1)], window=1024),
-    "logits of some rows": Batch(8, 4, [(900, 200), (50, 5)], wanted=[*range(150, 200), 204]),
+    "a row far into a long context": WorkBatch(1, 1, [(70_000, 1)], room=300),
+    "the same, with more KV heads": WorkBatch(8, 4, [(20_000, 1)]),
+    "rows that few partial results have room for": WorkBatch(32, 8, [(5_000, 17)]),
+    "long and short sequences": WorkBatch(8, 8, [(n * n, 1) for n in range(1, 70, 3)], room=0),
+    "the same, with room": WorkBatch(4, 2, [(n * n, 1) for n in range(1, 40, 3)]),
+    "a prompt": WorkBatch(8, 2, [(1, 256)]),
+    "a prompt of one KV head": WorkBatch(4, 1, [(1, 256)]),
+    "a prompt at depth": WorkBatch(8, 8, [(3_000, 256)]),
+    "a prompt in windows": WorkBatch(8, 2, [(400, 256)], window=100),
+    "a window far into a context": WorkBatch(16, 8, [(9_000, 1)], window=1024),
+    "logits of some rows": WorkBatch(8, 4, [(900, 200), (50, 5)], wanted=[*range(150, 200), 204]),
 }
 
 
@@ -129,27 +129,27 @@ def test_shares_are_even_by_cells(name: str, threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [8, 16])
 def test_many_threads_all_have_work(threads: int) -> None:
-    for batch in (EVEN["a row far into a long context"], EVEN["a prompt of one KV head"], Batch(32, 1, [(900, 3)])):
+    for batch in (EVEN["a row far into a long context"], EVEN["a prompt of one KV head"], WorkBatch(32, 1, [(900, 3)])):
         shares = UnitCosts(batch, threads).shares()
         assert shares.min() > 0.35 * shares.mean(), shares
 
 
 def test_a_row_beyond_65_536_cells_is_split_where_the_context_has_room() -> None:
     cells = 256 * KV_BLOCK + 1
-    assert len(UnitCosts(Batch(1, 1, [(cells, 1)], room=257), 2).stored) == 257
-    assert not UnitCosts(Batch(1, 1, [(cells, 1)], room=256), 2).stored
+    assert len(UnitCosts(WorkBatch(1, 1, [(cells, 1)], room=257), 2).stored) == 257
+    assert not UnitCosts(WorkBatch(1, 1, [(cells, 1)], room=256), 2).stored
 
 
 def test_smaller_tiles_have_room_for_their_partial_results() -> None:
     # Of 36 rows half see two KV blocks, and tiles of 18 rows have 54 partial results: those of 5 would have 57.
-    batch = Batch(32, 8, [(239, 36)], room=54)
+    batch = WorkBatch(32, 8, [(239, 36)], room=54)
     found = UnitCosts(batch, 16)
     found.check_once()
     assert len(found.stored) == 32 * 54
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> Batch:
+def batches(draw: st.DrawFn) -> WorkBatch:
     kv_heads, group = draw(st.sampled_from([(1, 1), (1, 6), (2, 4), (8, 1), (1, 75)]))
     sizes = st.tuples(st.sampled_from([1, 60, 255, 257, 1000, 3000]), st.sampled_from([1, 1, 3, 17, 90]))
     sequences = draw(st.lists(sizes, min_size=1, max_size=3 if group < 75 else 1))
@@ -157,10 +157,10 @@ def batches(draw: st.DrawFn) -> Batch:
     rows = sum(rows for _, rows in sequences)
     wanted = draw(st.none() | st.lists(st.integers(0, rows - 1), min_size=1, unique=True))
     window = draw(st.sampled_from([0, 0, 1, 50, 64, 700]))
-    return Batch(kv_heads * group, kv_heads, sequences, window, wanted, draw(st.sampled_from([0, 30, 256, 1000])))
+    return WorkBatch(kv_heads * group, kv_heads, sequences, window, wanted, draw(st.sampled_from([0, 30, 256, 1000])))
 
 
 @settings(max_examples=25, deadline=None)
 @given(batches(), st.sampled_from([1, 2, 5, 16]))
-def test_each_head_of_each_row_is_computed_once(batch: Batch, threads: int) -> None:
+def test_each_head_of_each_row_is_computed_once(batch: WorkBatch, threads: int) -> None:
     UnitCosts(batch, threads).check_once()

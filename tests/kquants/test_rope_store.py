@@ -24,7 +24,7 @@ def rotated(x: Array, angles: Array, rope_type: int) -> Array:
 
 
 @dataclass
-class Batch:
+class RowsToStore:
     """Rows with page tables, positions and cells; by default cells are positions."""
 
     tables: list[list[int]]
@@ -36,7 +36,7 @@ class Batch:
 
 
 @dataclass
-class Stored:
+class StoreResult:
     """Operands and results of `rope_store`: q and k are rotated in place; all float32 [row, head, size of a head]."""
 
     q: Array
@@ -50,8 +50,8 @@ def rows_of(rng: np.random.Generator, n: int, width: int) -> Array:
 
 
 def rope_store(
-    shape: Shape, rope_dim: int, rope_type: int, batch: Batch, factors: Array | None = None, writes: bool = True
-) -> Stored:
+    shape: Shape, rope_dim: int, rope_type: int, batch: RowsToStore, factors: Array | None = None, writes: bool = True
+) -> StoreResult:
     """Run the kernel, with a factor of q for each position, and without k and v where it shall write nothing.
 
     Checks q and k.
@@ -81,10 +81,10 @@ def rope_store(
         assert np.abs(x[:, :width] - wanted.reshape(n, width)).max() < 1e-6
     assert same_bits(v, before[2])
     q, k = (x[:, :-EXTRA].reshape(n, -1, shape.key_dim) for x in (q, k))
-    return Stored(q, k, v[:, :-EXTRA].reshape(n, -1, shape.value_dim), pages)
+    return StoreResult(q, k, v[:, :-EXTRA].reshape(n, -1, shape.value_dim), pages)
 
 
-def check_pages(stored: Stored, batch: Batch) -> None:
+def check_pages(stored: StoreResult, batch: RowsToStore) -> None:
     """The rows' own cells hold k and v, all others what they held."""
     wanted = Pages(stored.pages.shape, len(stored.pages.memory))
     for row, (table, cell) in enumerate(zip(batch.tables, batch.cells, strict=True)):
@@ -92,7 +92,7 @@ def check_pages(stored: Stored, batch: Batch) -> None:
     assert np.array_equal(stored.pages.memory, wanted.memory), "wrote other cells than its own, or other values"
 
 
-USUAL = Batch([[3, 0], [1], [3, 0], [3, 0], [3, 0]], [62, 0, 63, 64, 65])
+USUAL = RowsToStore([[3, 0], [1], [3, 0], [3, 0], [3, 0]], [62, 0, 63, 64, 65])
 ROPES = [(8, 8), (16, 16), (40, 40), (64, 64), (128, 128), (64, 16), (40, 20), (16, 2), (16, 0), (192, 64), (512, 128)]
 
 
@@ -111,7 +111,7 @@ def test_keys_and_values_of_different_sizes(key_dim: int, value_dim: int, kv: st
 
 def test_a_rows_position_is_not_its_cell() -> None:
     """Images have positions that do not count on; rows of a tree share a position."""
-    batch = Batch([[2, 0]] * 4, [7, 7, 3, 120], [64, 65, 66, 9])
+    batch = RowsToStore([[2, 0]] * 4, [7, 7, 3, 120], [64, 65, 66, 9])
     check_pages(rope_store(Shape(4, 2, 16, "f32"), 16, ROPE_NORM, batch), batch)
 
 

@@ -22,7 +22,7 @@ TOLERANCE = 3e-6
 
 
 @dataclass(frozen=True)
-class Options:
+class AttentionOptions:
     """Options of an attention op; what is 0 or None is not used."""
 
     scale: float = 0.25
@@ -35,14 +35,20 @@ class Options:
         return max(first, visible - self.window) if self.window else first
 
 
-class AttentionOps:
+class AttentionRun:
     """The ops of attention over a batch, and what they write: `out` [row, value] and partial results `parts`.
 
     With `outputs`, they work on the rows whose logits are wanted.
     """
 
     def __init__(
-        self, shape: Shape, rows: Rows, q: Array, options: Options, outputs: int | None = None, room: int | None = None
+        self,
+        shape: Shape,
+        rows: Rows,
+        q: Array,
+        options: AttentionOptions,
+        outputs: int | None = None,
+        room: int | None = None,
     ) -> None:
         self.shape, self.rows, self.n = shape, rows, len(q) if outputs is None else outputs
         self.queries = np.hstack([q.reshape(len(q), -1), np.full((len(q), EXTRA), np.nan, F32)])
@@ -85,7 +91,7 @@ class AttentionOps:
 
 
 def softmax_attention(
-    shape: Shape, q: Array, keys: Array, values: Array, scale: float, options: Options | None = None
+    shape: Shape, q: Array, keys: Array, values: Array, scale: float, options: AttentionOptions | None = None
 ) -> NDArray[np.float64]:
     """Attention in float64 for one row: q [head, key_dim], keys and values of what it sees [cells, kv head, size]."""
     group = shape.heads // shape.kv_heads
@@ -137,4 +143,4 @@ def attend(
 ) -> Array:
     """The kernels' result for queries [row, head, key_dim], for the rows `wanted`, or all."""
     rows, outputs = Rows(pages, tables, visible, outputs=wanted), None if wanted is None else len(wanted)
-    return AttentionOps(shape, rows, q, Options(scale), outputs).run(threads)
+    return AttentionRun(shape, rows, q, AttentionOptions(scale), outputs).run(threads)

@@ -1,10 +1,16 @@
 """StarCoder2: readers give a file without a window the one of published models."""
 
+from converters.architectures.config import Config
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 
 _PUBLISHED = 4096
+
+
+def _check(config: Config) -> None:
+    if not config.flag("use_bias", default=True):
+        config.refuse("StarCoder2 without biases (use_bias) is not supported")
 
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
@@ -16,4 +22,4 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
         keys.integer("attention.sliding_window", effective)
 
 
-FAMILY = Family(write=_write)
+FAMILY = Family(check=_check, write=_write)
