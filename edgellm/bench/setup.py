@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgellm.arch import describe
-from edgellm.arch.description import Description, tensors_in
+from edgellm.arch.description import Description
 from edgellm.bench.baseline import Baseline, open_baseline
 from edgellm.bench.cold_start import PROMPT_TOKENS, prompt_of
 from edgellm.bench.machine_limits import MachineLimits
@@ -14,12 +14,14 @@ from edgellm.bench.options import OURS, BenchOptions
 from edgellm.bench.results import BenchResult
 from edgellm.bench.rounds import Bench, OnStatus
 from edgellm.bench.workload import Workload, warm_up
+from edgellm.engine.build_program import build_program
 from edgellm.fmt import counted
 from edgellm.model import Model
 from edgellm.perf.bandwidth import matmul_benchmark, memory_benchmark
 from edgellm.perf.roofline import Roofline
 from kquants import QUANTIZED_FORMATS
 from kquants.jit import Progress
+from kquants.records import MatmulOp
 
 
 @contextmanager
@@ -49,8 +51,10 @@ def open_bench(
 
 
 def int8_products(model: Description) -> int:
-    """Products in the layers for a prompt token without logits: of the last layer only queries, keys and values."""
-    *layers, last = model.layers
-    projections = [last.mixer.q, last.mixer.k, last.mixer.v] if last.mixer else []
-    tensors = tensors_in([*layers, *projections])
-    return sum(t.size for t in tensors if t.type.name in QUANTIZED_FORMATS)
+    """Products of quantized weights for a prompt token without logits.
+
+    Such a token ends where the last keys and values are stored.
+    """
+    of_all_rows = [op.arguments for op in build_program(model, "f16").ops if not op.outputs]
+    weights = [given.w for given in of_all_rows if isinstance(given, MatmulOp)]
+    return sum(weight.size for weight in weights if weight.type.name in QUANTIZED_FORMATS)

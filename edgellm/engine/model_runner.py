@@ -72,7 +72,7 @@ class ModelRunner:
                 taps[tapped] = hidden.copy()
         self._check()
         for segment in segments:
-            segment.sequence.append(segment.tokens)
+            segment.sequence.append(segment.tokens, segment.embeddings)
         last = self.cpu.last_hidden(batch.outputs, self._model.width) if self._outputs.hidden else None
         return Outputs(logits, last, taps)
 

@@ -165,7 +165,9 @@ class NativeEngine:
         """Compute the state of a sequence again, after it was lost with a GPU."""
         fresh, tokens = self.new_sequence(), sequence.tokens
         for start in range(0, len(tokens), self.max_rows):
-            self._runner.run([Segment(fresh, tokens[start : start + self.max_rows])])
+            part = tokens[start : start + self.max_rows]
+            embeddings = {at - start: each for at, each in sequence.embeddings.items() if 0 <= at - start < len(part)}
+            self._runner.run([Segment(fresh, part, embeddings=embeddings)])
         sequence.adopt(fresh)
 
     def stop(self) -> None:

@@ -4,11 +4,18 @@ A fork shares the pages of its parent. With windows a sequence goes back only to
 those close to its end, and those of its checkpoints.
 """
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Ids
+from types import MappingProxyType
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgellm.engine import protocol
 from edgellm.engine.kv_pages import MAX_CHECKPOINTS, PagePool, PageTable
+
+_NONE: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
 
 
 class SequenceCheckpoint(NamedTuple):
@@ -27,12 +34,13 @@ class PagedSequence(protocol.Sequence):
     """The state of one sequence of tokens: their ids, and the page tables of each KV group.
 
     `tokens` are exactly those whose state is in the pages: a stopped computation adds none, but may leave pages
-    reserved.
+    reserved. `embeddings` are those that some of them had in place of their own, by cell.
     """
 
     def __init__(self, pools: Ids[PagePool]) -> None:
         super().__init__()
         self._pools = pools
+        self.embeddings: dict[int, NDArray[np.float32]] = {}
         self.tables = [PageTable(pool) for pool in pools]
         self._checkpoints: list[SequenceCheckpoint] = []
 
@@ -41,16 +49,21 @@ class PagedSequence(protocol.Sequence):
         for table in self.tables:
             table.reserve(len(self.tokens), n)
 
-    def append(self, tokens: Ids[int]) -> None:
-        """Add tokens whose state is now in the pages."""
+    def append(self, tokens: Ids[int], embeddings: Mapping[int, NDArray[np.float32]] = _NONE) -> None:
+        """Add tokens whose state is now in the pages; some of them, by index, had these embeddings."""
+        length = len(self.tokens)
+        self.embeddings = self._embeddings_before(length) | {length + i: each for i, each in embeddings.items()}
         self.tokens.extend(tokens)
         for table in self.tables:
             table.free_before_window(len(self.tokens))
 
+    def _embeddings_before(self, cell: int) -> dict[int, NDArray[np.float32]]:
+        return {at: each for at, each in self.embeddings.items() if at < cell}
+
     def fork(self) -> "PagedSequence":
         """Another sequence with the same tokens, sharing the pages that hold their state."""
         child = PagedSequence(self._pools)
-        child.tokens = list(self.tokens)
+        child.tokens, child.embeddings = list(self.tokens), self._embeddings_before(len(self))
         child.tables = [table.fork(len(self)) for table in self.tables]
         child._checkpoints = list(self._checkpoints)
         return child

@@ -3,6 +3,7 @@
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from itertools import count, pairwise
 from types import FrameType
 from typing import Any
@@ -198,8 +199,8 @@ def interrupt_after(lines: int, call: Callable[[], object]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("wanted", [1000, 1450, 1990])
-def test_an_interrupted_trim_leaves_a_sequence_that_goes_on(wanted: int) -> None:
+@pytest.mark.parametrize("name", ["trim to 1000", "trim to 1450", "trim to 1990", "reserve", "mark", "fork"])
+def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
     for lines in count():
         world = Sequences()
         sequence = world.new()
@@ -207,7 +208,8 @@ def test_an_interrupted_trim_leaves_a_sequence_that_goes_on(wanted: int) -> None
         sequence.mark()
         world.extend(sequence, 1000)
         other = sequence.fork()
-        interrupted = interrupt_after(lines, lambda sequence=sequence: sequence.trim(wanted))
+        step = {"reserve": partial(sequence.reserve, 300), "mark": sequence.mark, "fork": sequence.fork}.get(name)
+        interrupted = interrupt_after(lines, step or partial(sequence.trim, int(name.split()[-1])))
         world.check(sequence)
         world.extend(sequence, 1500)
         for each in (sequence, other):

@@ -114,3 +114,20 @@ def test_taps_at_layers_that_are_not_there_are_refused(model_file: ModelFile, la
         opened(model_file(types="F32", layers=3), OutputSettings(taps=frozenset({layer, 1}))),
     ):
         pass
+
+
+def test_embeddings_are_computed_with_again_where_the_state_was_lost(model_file: ModelFile) -> None:
+    path = model_file(types="F32")
+    with opened(path, OutputSettings()) as engine, GGUFFile.open(path) as file:
+        table = describe(file).embedding.data.view("<f4").reshape(-1, 512)
+        sequence, other = engine.new_sequence(), engine.new_sequence()
+        engine.compute([Segment(sequence, IDS[:20])])
+        engine.compute([Segment(sequence, IDS[20:], embeddings={3: table[77], 15: table[78]})])
+        sequence.trim(30)
+        assert sequence.fork().embeddings.keys() == {23}
+        engine.max_rows = 16
+        engine._restore(sequence)
+        engine.compute([Segment(other, [*IDS[:16]])])
+        engine.compute([Segment(other, [*IDS[16:23], 77, *IDS[24:30]])])
+        after = [engine.compute([Segment(each, [5], [0])]).logits for each in (sequence, other)]
+        assert np.array_equal(*after)

@@ -10,6 +10,7 @@ import pytest
 
 from edgellm import EdgeLLMError, Model
 from edgellm.arch import describe
+from edgellm.arch.description import tensors_in
 from edgellm.bench import baseline, cold_start, machine_limits, workload
 from edgellm.bench.machine_limits import MachineLimits
 from edgellm.bench.options import BenchOptions
@@ -19,10 +20,11 @@ from edgellm.bench.setup import int8_products
 from edgellm.bench.workload import Workload, warm_up
 from edgellm.engine import protocol
 from edgellm.engine.protocol import Segment
+from edgellm.gguf import GGUFFile
 from edgellm.llamacpp.wire import LlamaCppParams
 from edgellm.perf import cpu_share
 from edgellm.perf.roofline import Roofline
-from support.model_file import ModelFile
+from support.model_file import FamilyFile, ModelFile
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 
@@ -133,6 +135,21 @@ def test_products_of_a_token_without_logits(model_file: ModelFile) -> None:
     with Model.open(model_file(**shape), threads=1) as model:
         layer = 256 * (256 + 128 + 128) + 256 * 256 + 3 * 256 * 512
         assert int8_products(describe(model.file)) == layer + 256 * (256 + 128 + 128)
+
+
+def test_layers_that_share_keys_compute_no_prompt_tokens(
+    family_file: FamilyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.bench.setup.QUANTIZED_FORMATS", ("F32",))
+    with GGUFFile.open(family_file("gemma4_e2b")) as file:
+        model = describe(file)
+        last = model.last_kv_layer
+        assert model.per_layer_embeddings and last < len(model.layers) - 1
+        mixer = model.layers[last].mixer
+        assert mixer
+        parts = [model.layers[:last], mixer.q, mixer.k, mixer.v, model.per_layer_embeddings.projection]
+        assert int8_products(model) == sum(tensor.size for tensor in tensors_in(parts) if len(tensor.shape) == 2)
+        del model, mixer, parts
 
 
 def test_figures_by_hand() -> None:
