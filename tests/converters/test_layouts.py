@@ -11,6 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from converters import convert
 from converters.architectures import describe
+from converters.architectures.unneeded import without_unneeded
 from converters.checkpoint import Checkpoint
 from converters.tensors import Source
 from edgellm import Model
@@ -187,3 +188,9 @@ def test_biases_of_qwen3_are_computed(tmp_path: Path) -> None:
         ours = model.logits(ids)
     wanted = reference_logits(tmp_path / "out.gguf", ids)
     assert np.linalg.norm(ours - wanted) < 2e-3 * np.linalg.norm(wanted)
+
+
+def test_a_long_name_is_searched_once() -> None:
+    """Searching it from each of its places on would take minutes; a header has room for names of megabytes."""
+    name = "vision" * (1 << 17)
+    assert without_unneeded([name], Path("model")) == [name]
