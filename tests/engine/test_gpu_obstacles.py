@@ -63,8 +63,7 @@ OF_ATTENTION: dict[str, Callable[[Attention], Attention]] = {
     "a norm of q or k alone": lambda own: replace(own, k_norm=None),
     "norms of q and k of this shape": lambda own: replace(own, q_norm=Norm(float_tensor("n", np.ones(64)), None, 1e-5)),
     "norms of values of this shape": lambda own: replace(own, v_norm=own.norm),
-    "LayerNorm": lambda own: replace(own, norm=replace(own.norm, kind=NormKind.LAYER)),
-    "norms with a bias": lambda own: replace(own, norm=replace(own.norm, bias=float_tensor("b", np.zeros(64)))),
+    "LayerNorm of heads or behind a block": lambda own: replace(own, post_norm=replace(own.norm, kind=NormKind.LAYER)),
 }
 
 
@@ -80,8 +79,8 @@ def test_other_blocks_without_a_shader(model: Description) -> None:
         found = obstacles(changed(model, feed_forward=replace(ffn, activation=activation)))
         assert found == [None, f"the activation {activation.value}", None, None, None]
     assert obstacles(changed(model, parallel=True))[:3] == ["parallel blocks", "parallel blocks", None]
-    head = replace(model, output_norm=replace(model.output_norm, kind=NormKind.LAYER))
-    assert obstacles(head) == [None] * 4 + ["LayerNorm"]
+    head = replace(model, output=replace(model.output, weight=float_tensor("o", np.zeros((320, 64)), "Q4_1")))
+    assert obstacles(head) == [None] * 4 + ["weights of type Q4_1"]
     reader = replace(model.layers[1], mixer=replace(attention, k=None, v=None, kv_layer=0))
     both = replace(model, layers=(model.layers[0], reader))
     words = [

@@ -202,13 +202,15 @@ def test_what_a_matrix_times_vector_takes_along(gpu: GPUContext) -> None:
     near(get(gpu, to, (3, 200))[:, :ROWS], gate / (1 + np.exp(-gate)) * up)
 
 
-def test_rms_norm(gpu: GPUContext) -> None:
-    x, norm, columns = random(3, 90), random(90, seed=1), 90
-    sizes = {"LANES": 64, "COLUMNS": columns, "X_VEC4S": 24, "EPS": 1e-5, "GATHERED": True}
-    to = put(gpu, np.ones((2, 96), np.float32))
-    buffers = [put(gpu, rows(3, [1, 2])), put(gpu, padded(x)), put(gpu, padded(norm[None])), to]
-    gpu.submit([gpu.dispatch(shader(["batch", lanes(gpu), "rms_norm"], sizes), buffers, (2, 1, 1))])
-    near(get(gpu, to, (2, 96)), padded(normed(x, norm)[1:].astype(np.float32)))
+@pytest.mark.parametrize("layer", [False, True], ids=["RMSNorm", "LayerNorm"])
+def test_norms(gpu: GPUContext, layer: bool) -> None:
+    x, norm, bias = 1 + random(3, 90), random(90, seed=1), random(90, seed=2)
+    sizes = {"LANES": 64, "COLUMNS": 90, "X_VEC4S": 24, "EPS": 1e-5, "GATHERED": True, "LAYER": layer, "BIASED": layer}
+    to, vectors = put(gpu, np.ones((2, 96), np.float32)), [put(gpu, padded(each[None])) for each in (norm, bias)]
+    buffers = [put(gpu, rows(3, [1, 2])), put(gpu, padded(x)), *vectors, to]
+    gpu.submit([gpu.dispatch(shader(["batch", lanes(gpu), "norm"], sizes), buffers, (2, 1, 1))])
+    wanted = normed(x - x.mean(axis=-1, keepdims=True), norm) + bias if layer else normed(x, norm)
+    near(get(gpu, to, (2, 96)), padded(wanted[1:].astype(np.float32)))
 
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {

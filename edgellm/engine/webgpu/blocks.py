@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edgellm.arch.blocks import Activation, Attention, FeedForward, Linear, Norm
+from edgellm.arch.blocks import Activation, Attention, FeedForward, Linear, Norm, NormKind
 from edgellm.arch.description import Description
 from edgellm.engine.webgpu.commands import Buffer
 from edgellm.engine.webgpu.context import GPUContext
@@ -18,15 +18,23 @@ Uploaded = Callable[[int], None]
 
 
 class GPUNorm(NamedTuple):
-    """An RMSNorm: its weight, of ones where the model has none, and its epsilon."""
+    """A norm: its weight, of ones where the model has none, its bias and its epsilon."""
 
     weight: Buffer
+    bias: Buffer | None
     eps: float
+    is_layer: bool
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether matrix × vector can norm its x: RMSNorm without a bias."""
+        return not self.is_layer and self.bias is None
 
     @classmethod
     def of(cls, gpu: GPUContext, norm: Norm, width: int) -> "GPUNorm":
         """Upload a norm of `width` values."""
-        return cls(upload_vector(gpu, float_values(norm.weight, width, 1.0)), norm.eps)
+        weight = upload_vector(gpu, float_values(norm.weight, width, 1.0))
+        return cls(weight, _vector(gpu, norm.bias), norm.eps, norm.kind is NormKind.LAYER)
 
 
 class QKVNorms(NamedTuple):

@@ -2,8 +2,8 @@
 
 For few rows (decode) a matmul is matrix × vector, with the norm before it and the activation after it in the same
 dispatch. For many rows (prefill) it is matrix × matrix, and norms and activations are dispatches of their own. In
-decode a layer takes five dispatches, one more to merge the spans of a long sequence or to add sinks, one more for each
-norm behind a block and for norms of whole projections, and two more for a gate behind attention.
+decode a layer takes five dispatches. One more each merges the spans of a long sequence or adds sinks, norms x by
+LayerNorm, norms whole projections, and norms what a block gives; a gate behind attention takes two more.
 
 The CPU's list of ops is not lowered: it is fused for what costs time on a CPU, barriers and passes over memory.
 """
@@ -54,8 +54,8 @@ class BlockLowering:
         """head_gate = sigmoid(gate(norm(x))) · the result of the heads; nothing without a gate."""
         if not block.gate:
             return []
-        s, width, kept = self._scratch, block.settings.attention_width, block.norm and not few
-        gate, x, norm = s.head_gate[width], s.normed if kept else s.x, None if kept else block.norm
+        s, width = self._scratch, block.settings.attention_width
+        gate, (x, norm) = s.head_gate[width], self._after_norm(block.norm, few)
         return [
             *self._matmuls.linear(few, block.gate, x, gate, Epilogue(block.gate_bias), norm=norm),
             self._ops.activate("f_sigmoid", gate, s.mixed[width]),
@@ -66,7 +66,8 @@ class BlockLowering:
         s, few = self._scratch, kind != "many"
         (columns,) = {matrix.columns for matrix in block.down}
         gate = s.gate[columns]
-        if few and len(block.gate_up) == 2 and not any(block.gate_up_bias):
+        is_fused = block.norm is None or block.norm.is_fused
+        if few and is_fused and len(block.gate_up) == 2 and not any(block.gate_up_bias):
             steps = self._matmuls.matvec(block.gate_up, s.x, gate, norm=block.norm, gated=block.activation)
         else:
             steps = self._gate_and_up(block, few, gate, s.up[columns])
@@ -82,15 +83,21 @@ class BlockLowering:
 
     def _gate_and_up(self, block: GPUFeedForward, few: bool, gate: RowBuffer, up: RowBuffer) -> list[Dispatch]:
         """gate = f(gate(norm(x))) · up(norm(x)), or f(up(norm(x))), in a dispatch for each operation."""
-        s, x, norm, steps = self._scratch, self._scratch.x, block.norm, list[Dispatch]()
+        x, norm, steps = self._scratch.x, block.norm, list[Dispatch]()
         for matrix, bias, y in zip(block.gate_up, block.gate_up_bias, (gate, up), strict=False):
             steps += self._matmuls.linear(few, [matrix], x, y, Epilogue(bias), norm=norm)
-            if norm and not few:  # few rows are normed in each matvec, many rows once, before the first matmul
-                x, norm = s.normed, None
+            x, norm = self._after_norm(norm, few) if norm else (x, None)
         return [
             *steps,
             self._ops.activate(ACTIVATIONS[block.activation], gate, up if len(block.gate_up) == 2 else None),
         ]
+
+    def _after_norm(self, norm: GPUNorm | None, few: bool) -> tuple[RowBuffer, GPUNorm | None]:
+        """What a second matmul of norm(x) reads, and the norm that it still has to compute.
+
+        Few rows are normed in each matvec, if it can; many rows are normed once, before the first matmul.
+        """
+        return (self._scratch.x, norm) if norm is None or (few and norm.is_fused) else (self._scratch.normed, None)
 
     def _add_to_x(
         self, few: bool, matrices: Sequence[Matrix], h: RowBuffer, bias: Buffer | None, norm: GPUNorm | None

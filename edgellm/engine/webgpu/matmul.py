@@ -67,11 +67,12 @@ class MatmulLowering:
 
         With `gathered` the rows are those whose logits are wanted, and there must be a norm.
         """
-        if few:
+        if few and (norm is None or norm.is_fused):
             return self.matvec(matrices, x, y, epilogue, norm=norm, gathered=gathered)
         first = [] if norm is None else [self._ops.norm(norm, gathered)]
         x = x if norm is None else self._scratch.normed
-        return [*first, *self._matmul(matrices, x, y, epilogue, counted=gathered)]
+        multiply = self.matvec if few else self._matmul
+        return [*first, *multiply(matrices, x, y, epilogue, counted=gathered)]
 
     def matvec(
         self,
@@ -83,8 +84,12 @@ class MatmulLowering:
         norm: GPUNorm | None = None,
         gated: Activation | None = None,
         gathered: bool = False,
+        counted: bool = False,
     ) -> list[Dispatch]:
-        """Matrix × vector for each row, as `linear`; with `gated` y = f(gate norm(x)) · (up norm(x)) for f `gated`."""
+        """Matrix × vector for each row, as `linear`; with `gated` y = f(gate norm(x)) · (up norm(x)) for f `gated`.
+
+        With `counted` x has only the rows whose logits are wanted.
+        """
         constants: dict[str, Constant] = {
             "EPS": norm.eps if norm else 0.0,
             "NORMED": norm is not None,
@@ -92,7 +97,11 @@ class MatmulLowering:
             "GATHERED": gathered,
             **epilogue.constants,
         }
-        s, rows, function = self._scratch, "outputs" if gathered else "rows", ACTIVATIONS[gated or Activation.SILU]
+        s, rows, function = (
+            self._scratch,
+            "outputs" if gathered or counted else "rows",
+            ACTIVATIONS[gated or Activation.SILU],
+        )
         buffers = [s.batches[0], x.buffer, norm.weight if norm else s.nothing, epilogue.bias or s.nothing, y.buffer]
         steps = []
         for run in matmul_runs(matrices, gated=gated is not None):

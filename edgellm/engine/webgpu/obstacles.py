@@ -19,6 +19,9 @@ from edgellm.gguf import Tensor
 _MAX_HEAD_DIM = 512
 """Attention has a lane for every four values of a head, and up to 128 lanes."""
 
+_PLAIN_NORMS = ("q_norm", "k_norm", "v_norm", "post_norm")
+"""Norms that only RMSNorm without a bias has shaders for."""
+
 _EMBEDDING = {"embedding", "embedding_norm", "embedding_scale", "per_layer_embeddings"}
 """Fields that only the CPU reads, which looks up embeddings."""
 
@@ -29,7 +32,7 @@ KNOWN_FIELDS: dict[type, set[str]] = {
     Attention: {"heads", "kv_heads", "key_dim", "value_dim", "rope", "scale", "window", "soft_cap", "temperature"}
     | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "v_norm", "norm_after_rope", "sinks", "gate", "post_norm"},
     FeedForward: {"norm", "gate", "up", "down", "activation", "parameters", "post_norm"},
-    Norm: {"weight", "eps", "kind"},
+    Norm: {"weight", "bias", "eps", "kind"},
     Linear: {"weight", "bias"},
     AttentionTemperature: {"scale", "original_context"},
     Rope: {"frequencies", "magnitude", "rope_type", "long", "original_context"},
@@ -44,7 +47,6 @@ _WORDS = {
     (Layer, "laurel"): "LAuReL",
     (Layer, "altup"): "AltUp",
     (Description, "streams"): "AltUp",
-    (Norm, "bias"): "norms with a bias",
 }
 
 
@@ -64,6 +66,8 @@ def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
     layer = model.layers[block // 2]
     yield from _unknown_fields(layer)
     part = layer.feed_forward if block % 2 else layer.mixer
+    if any((norm := getattr(part, name, None)) and not _is_plain(norm) for name in _PLAIN_NORMS):
+        yield "LayerNorm of heads or behind a block"
     yield from _unknown(part)
     if isinstance(part, FeedForward) and part.activation not in ACTIVATIONS:
         yield f"the activation {part.activation.value}"
@@ -71,6 +75,11 @@ def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
         yield from _of_attention(part, kv_type)
         if any(isinstance(each.mixer, Attention) and each.mixer.kv_layer == block // 2 for each in model.layers):
             yield "keys and values that other layers read"
+
+
+def _is_plain(norm: Norm) -> bool:
+    """Whether a norm is RMSNorm without a bias."""
+    return norm.kind is NormKind.RMS and norm.bias is None
 
 
 def _of_attention(attention: Attention, kv_type: str) -> Iterator[str]:
@@ -102,8 +111,6 @@ def _unknown(part: Any) -> Iterator[str]:
             yield from _unknown(each)
     elif type(part) in KNOWN_FIELDS:
         yield from _unknown_fields(part)
-        if isinstance(part, Norm) and part.kind is not NormKind.RMS:
-            yield "LayerNorm"
         yield from _unknown([getattr(part, name) for name in sorted(KNOWN_FIELDS[type(part)])])
     elif is_dataclass(part) and not isinstance(part, Tensor):
         yield f"{type(part).__name__} blocks"

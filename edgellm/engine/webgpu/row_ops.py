@@ -37,10 +37,11 @@ class RowOps:
         return self._gpu.dispatch(source, buffers, grid)
 
     def norm(self, norm: GPUNorm, gathered: bool) -> Dispatch:
-        """normed = RMSNorm(x)."""
-        s = self._scratch
-        constants, grid = self._norm_constants(norm) | {"GATHERED": gathered}, ("outputs" if gathered else "rows", 1, 1)
-        return self.dispatch("rms_norm", constants, [s.batches[0], s.x.buffer, norm.weight, s.normed.buffer], grid)
+        """normed = norm(x); with `gathered` of the rows whose logits are wanted."""
+        s, grid = self._scratch, ("outputs" if gathered else "rows", 1, 1)
+        flags = {"GATHERED": gathered, "LAYER": norm.is_layer, "BIASED": norm.bias is not None}
+        buffers = [s.batches[0], s.x.buffer, norm.weight, norm.bias or s.nothing, s.normed.buffer]
+        return self.dispatch("norm", self._norm_constants(norm) | flags, buffers, grid)
 
     def add_norm(self, y: RowBuffer, norm: GPUNorm, factor: float) -> Dispatch:
         """x += factor · RMSNorm(y)."""
