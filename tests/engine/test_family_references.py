@@ -108,6 +108,18 @@ def test_a_window_goes_back_to_the_nearest_length_that_it_holds(family_file: Fam
             assert np.array_equal(got, whole[wanted:]), f"back to {to} with a checkpoint at {mark}"
 
 
+def test_windows_that_were_lost_with_a_gpu_are_computed_again(family_file: FamilyFile) -> None:
+    needs("gemma3_1b")
+    with opened(family_file("gemma3_1b"), ctx=CASES["gemma3_1b"].context) as engine:
+        whole, sequence = extend(engine, engine.new_sequence(), IDS, 150), engine.new_sequence()
+        extend(engine, sequence, IDS[:500], 50)
+        sequence.mark()
+        engine._restore(sequence)
+        assert np.array_equal(extend(engine, sequence, IDS[500:], 33), whole[500:])
+        assert sequence.trim(480) == 480
+        assert np.array_equal(extend(engine, sequence, IDS[480:], 33), whole[480:])
+
+
 @pytest.mark.parametrize("name", ["gemma3_1b", "phi3_medium"])
 @pytest.mark.parametrize("kv_type", ["f32", "q8_0"])
 def test_windows_change_no_bit_with_other_pages(family_file: FamilyFile, name: str, kv_type: str) -> None:
