@@ -55,7 +55,7 @@ class HostKVPages:
     def _chunk(self, room: int) -> int:
         """Bytes to allocate at a time where `room` bytes are left: with several groups a part, as all need some."""
         groups = sum(nbytes > 0 for nbytes in self.page_bytes)
-        return CHUNK if groups == 1 else min(CHUNK, max(HUGE, room // (4 * groups)))
+        return CHUNK if groups == 1 else min(CHUNK, max(HUGE, room // (4 * groups)), room // groups)
 
     def copy_page(self, group: int, source: int, target: int) -> None:
         """See `edgellm.engine.kv_pages.PageStore`."""

@@ -71,10 +71,11 @@ def test_pages_of_two_groups_share_the_limit() -> None:
     pages.copy_page(1, 0, 2)
 
 
-def test_a_small_limit_leaves_pages_for_every_group() -> None:
-    """Chunks of the first group would take all of 20 MB; a window needs little of it."""
-    pages = HostKVPages([1 << 16, 1 << 16], KVBudget(20 << 20))
-    for count in range(1, 256):
+@pytest.mark.parametrize(("limit", "tokens"), [(20 << 20, 255 * PAGE), (1 << 20, 4 * PAGE)])
+def test_a_small_limit_leaves_pages_for_every_group(limit: int, tokens: int) -> None:
+    """Chunks of the first group would take all of it; a window needs little."""
+    pages = HostKVPages([1 << 16, 1 << 16], KVBudget(limit))
+    for count in range(1, tokens // PAGE + 1):
         pages.ensure_pages(0, count)
         pages.ensure_pages(1, min(count, 10))
 
