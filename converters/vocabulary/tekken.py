@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from converters.tensors import MetadataValue
 from converters.vocabulary.files import JsonObject
-from converters.vocabulary.tokens import VocabToken, token_arrays
+from converters.vocabulary.tokens import MAX_TOKENS, VocabToken, token_arrays
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.text.bpe import LETTER_OF
@@ -41,6 +41,8 @@ def tekken(document: JsonObject, size: int | None) -> dict[str, MetadataValue]:
         text = f'it splits with "{printable(pattern, 200)}", which is not known here'
         raise UnsupportedModelError(f"{document.where}: {text}; models with another pattern are not converted yet")
     reserved, total = config.required("default_num_special_tokens", int), config.required("default_vocab_size", int)
+    if reserved > MAX_TOKENS:
+        config.fail("default_num_special_tokens", f"is {reserved}, more than {MAX_TOKENS}")
     special = _special(document, reserved)
     ranked = _ranked(document, total - reserved)
     tokens = {i: VocabToken(text, CONTROL) for i, text in enumerate(special)}

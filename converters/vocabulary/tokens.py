@@ -8,8 +8,8 @@ from converters.tensors import MetadataValue
 from edgellm.errors import ModelFileError
 from edgellm.text.vocabulary import CONTROL, NORMAL, UNUSED, USER_DEFINED
 
-# The largest vocabularies have 262,144 tokens.
-_MAX_TOKENS = 1 << 20
+MAX_TOKENS = 1 << 20
+"""The most tokens of a vocabulary; the largest published ones have 262,144."""
 ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
 
 BYTE_TEXT = re.compile("<0x[0-9A-Fa-f]{2}>")
@@ -46,7 +46,7 @@ def token_arrays(tokens: Mapping[int, VocabToken], size: int, where: str, *, sco
 
     Raises ModelFileError if a token's id is `size` or more, or if `size` is larger than in any model.
     """
-    if size > _MAX_TOKENS:
+    if size > MAX_TOKENS:
         raise ModelFileError(f"{where}: a vocabulary of {size} tokens is beyond reason; get the checkpoint again")
     if tokens and max(tokens) >= size:
         text = "config.json's vocab_size leaves no room for it; the two files belong to different models"

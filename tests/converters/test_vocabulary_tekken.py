@@ -109,6 +109,10 @@ CONFIG = document()["config"]
     [
         ({"config": None}, "config is missing"),
         ({"config": CONFIG | {"default_num_special_tokens": 3}}, "special_tokens has ids outside the 3"),
+        (
+            {"config": CONFIG | {"default_num_special_tokens": 1 << 21}},
+            "default_num_special_tokens is 2097152, more than",
+        ),
         ({"config": CONFIG | {"default_vocab_size": 10**6}}, "vocab has not the 256 bytes and 999992 different"),
         ({"config": CONFIG | {"default_vocab_size": -1}}, "vocab has not the 256 bytes"),
         ({"vocab": [{"rank": 0, "token_bytes": "?"}]}, "token_bytes is not Base64"),
