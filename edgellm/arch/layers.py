@@ -128,8 +128,10 @@ class LayerReader:
     def norm(self, stem: str) -> Norm | None:
         """The norm of a stem; None where the architecture has none, or may lack it and does."""
         facts = self.facts.tensors.get(stem)
-        if facts is None or (facts.optional and not self.has(stem)):
-            return None
+        return None if facts is None or (facts.optional and not self.has(stem)) else self.required_norm(stem)
+
+    def required_norm(self, stem: str) -> Norm:
+        """The norm of a stem. Raises ModelFileError if the file has none."""
         weight = self.floats(stem)
         return Norm(weight, self.bias(stem, weight.shape), self.hyper.eps, self.hyper.norm_kind)
 

@@ -72,7 +72,7 @@ def read_layer(reader: LayerReader) -> Layer:
 def _per_layer_input(reader: LayerReader) -> PerLayerInput | None:
     if not reader.hyper.per_layer_width or "inp_gate" not in reader.facts.tensors:
         return None
-    return PerLayerInput(reader.required("inp_gate"), reader.required("proj"), _required_norm(reader, "post_norm"))
+    return PerLayerInput(reader.required("inp_gate"), reader.required("proj"), reader.required_norm("post_norm"))
 
 
 def _output_scale(reader: LayerReader) -> float:
@@ -89,22 +89,16 @@ def _output_scale(reader: LayerReader) -> float:
 def _laurel(reader: LayerReader) -> Laurel | None:
     if "laurel_l" not in reader.facts.tensors:
         return None
-    return Laurel(reader.required("laurel_l"), reader.required("laurel_r"), _required_norm(reader, "laurel_post_norm"))
+    return Laurel(reader.required("laurel_l"), reader.required("laurel_r"), reader.required_norm("laurel_post_norm"))
 
 
 def _altup(reader: LayerReader) -> AltUp | None:
     if "altup_router" not in reader.facts.tensors:
         return None
     return AltUp(
-        norm=_required_norm(reader, "altup_router_norm"),
+        norm=reader.required_norm("altup_router_norm"),
         router=reader.required("altup_router"),
         predict=reader.floats("altup_predict_coef"),
         correct=reader.floats("altup_correct_coef"),
         correct_scale=reader.floats("altup_correct_scale"),
     )
-
-
-def _required_norm(reader: LayerReader, stem: str) -> Norm:
-    norm = reader.norm(stem)
-    assert norm is not None, "norms of these parts are not optional"
-    return norm

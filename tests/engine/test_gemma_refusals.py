@@ -69,6 +69,7 @@ def test_metadata_that_cannot_be(described: Described, arch: str, keys: Keys, wo
         ("gemma4", "blk.2.layer_output_scale.weight", (2,), "blk.2.layer_output_scale.weight has shape [2]"),
         ("gemma4", "per_layer_token_embd.weight", (8, 16), "per_layer_token_embd.weight has shape [8, 16]"),
         ("gemma4", "per_layer_proj_norm.weight", (), "no tensor per_layer_proj_norm.weight"),
+        ("gemma4", "blk.3.post_norm.weight", (), "no tensor blk.3.post_norm.weight"),
         ("gemma3n", "blk.1.laurel_l.weight", (32, 16), "blk.1.laurel_l.weight has shape [32, 16]"),
         ("gemma3n", "altup_proj.weight", (2, 16, 16), "altup_proj.weight has shape [2, 16, 16]"),
         ("gemma3n", "blk.0.altup_predict_coef.weight", (4, 4), "altup_predict_coef.weight has shape [4, 4]"),
