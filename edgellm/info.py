@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgellm.arch import describe as describe_model
-from edgellm.arch.description import Description, Layer
+from edgellm.arch.blocks import Layer
+from edgellm.arch.description import Description
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, StringArray
