@@ -9,9 +9,7 @@ from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
 
 _LARGEST = 1e15
-
-
-_TEXT_MODELS = ("text_config", "llm_config", "language_config")
+_TEXT_MODEL = "text_config"
 
 
 class Config:
@@ -33,9 +31,8 @@ class Config:
 
     def text_model(self, defaults: Mapping[str, object]) -> "Config":
         """The configuration of the text model, which may be inside that of a larger model, with other defaults."""
-        inner = next((self.section(key) for key in _TEXT_MODELS if key in self), {})
-        given = {key: self._values[key] for key in self._given if key not in _TEXT_MODELS}
-        return Config(self.path, {**dict.fromkeys(self.nulls), **given, **inner}, defaults)
+        given = {key: self._values[key] for key in self._given - {_TEXT_MODEL}}
+        return Config(self.path, {**dict.fromkeys(self.nulls), **given, **self.section(_TEXT_MODEL)}, defaults)
 
     def given(self, key: str) -> bool:
         """Whether the file has the key, with a value that is not null."""

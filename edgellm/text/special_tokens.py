@@ -44,9 +44,8 @@ class SpecialTokens:
     def spans(self, text: str, controls: Mapping[str, int], masked: str | None = None) -> list[Span]:
         """`text`, which has no surrogates, cut at the control tokens `controls` and the user-defined tokens.
 
-        Longer tokens are cut first.
-        If `masked` is given, control tokens are searched in it: `text` with some characters replaced, so that none is
-        found there.
+        Longer tokens are cut first. If `masked` is given, control tokens are searched in it: `text` with some
+        characters replaced, so that none is found there.
         """
         special = {**self._user_texts, **controls}
         spans = [Span(0, len(text), None)] if text else []

@@ -97,11 +97,8 @@ class MatmulLowering:
             "GATHERED": gathered,
             **epilogue.constants,
         }
-        s, rows, function = (
-            self._scratch,
-            "outputs" if gathered or counted else "rows",
-            ACTIVATIONS[gated or Activation.SILU],
-        )
+        s, rows = self._scratch, "outputs" if gathered or counted else "rows"
+        function = ACTIVATIONS[gated or Activation.SILU]
         buffers = [s.batches[0], x.buffer, norm.weight if norm else s.nothing, epilogue.bias or s.nothing, y.buffer]
         steps = []
         for run in matmul_runs(matrices, gated=gated is not None):
