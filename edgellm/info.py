@@ -1,13 +1,16 @@
 """The contents of a model file, for `edgellm info`. Works for every architecture, and for files without weights."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgellm.arch import describe as describe_model
+from edgellm.arch.blocks import Layer
 from edgellm.arch.description import Description
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, StringArray
 from edgellm.gguf.check import special_ids
 from edgellm.options import LoadOptions
@@ -68,8 +71,9 @@ class DecodeSpeed:
 class ModelInfo:
     """The contents of a model file; None for what it does not say. `bytes` is the size of all its `files`.
 
-    `kv_bytes_per_token` is the size of f16 keys and values of one token in all layers. `window` is the length in tokens
-    of sliding-window attention. `decode` is None if edgellm's own engine does not support the model.
+    `kv_bytes_per_token` is the size of f16 keys and values of one token in all layers, `kv_bytes_beyond_window` that in
+    layers without a window. `window` is the length in tokens of sliding-window attention. `unsupported` is the reason
+    why edgellm's own engine does not run the model; `decode` is then None.
     """
 
     files: list[str]
@@ -85,15 +89,17 @@ class ModelInfo:
     window: int | None
     layers: int | None
     kv_bytes_per_token: int | None
+    kv_bytes_beyond_window: int | None
     tokenizer: TokenizerInfo | None
     chat_template: bool
     decode: DecodeSpeed | None
+    unsupported: str | None
 
 
 def describe(file: GGUFFile) -> ModelInfo:
     """Describe an open file. Raises ModelFileError if a value has the wrong type."""
     author = file.hint("general.author", str) or file.hint("general.organization", str)
-    model = _described(file)
+    model, unsupported = _described(file)
     return ModelInfo(
         files=[str(path) for path in file.paths],
         bytes=file.nbytes,
@@ -107,10 +113,12 @@ def describe(file: GGUFFile) -> ModelInfo:
         context_length=file.get_int(f"{file.architecture}.context_length", None),
         window=file.hint(f"{file.architecture}.attention.sliding_window", int) or None,
         layers=file.get_int(f"{file.architecture}.block_count", None),
-        kv_bytes_per_token=_kv_bytes(model) if model else kv_bytes_per_token(file),
+        kv_bytes_per_token=_kv_bytes(model.layers) if model else kv_bytes_per_token(file),
+        kv_bytes_beyond_window=_kv_bytes_beyond_window(model) if model else None,
         tokenizer=_tokenizer(file),
         chat_template="tokenizer.chat_template" in file.metadata,
         decode=_decode_speed(file, model) if model else None,
+        unsupported=unsupported,
     )
 
 
@@ -150,18 +158,24 @@ def _kv_heads(file: GGUFFile, heads: int) -> int:
     return file.get_int(f"{file.architecture}.block_count", 0) * file.get_int(key, heads)
 
 
-def _described(file: GGUFFile) -> Description | None:
-    """The description of the file's model; None if edgellm's own engine does not support it."""
+def _described(file: GGUFFile) -> tuple[Description | None, str | None]:
+    """The description of the file's model; or None, and why edgellm's own engine does not run it."""
     try:
-        return describe_model(file)
-    except EdgeLLMError:
-        return None
+        return describe_model(file), None
+    except EdgeLLMError as error:
+        return None, str(error).removeprefix(f"{printable(str(file.path), 400)}: ")
 
 
-def _kv_bytes(model: Description) -> int:
-    """Bytes of float16 keys and values of one token in all layers that have their own."""
-    mixers = [layer.mixer for layer in model.layers if layer.mixer]
+def _kv_bytes(layers: Iterable[Layer]) -> int:
+    """Bytes of float16 keys and values of one token in layers that have their own."""
+    mixers = [layer.mixer for layer in layers if layer.mixer]
     return sum(2 * (mixer.k_width + mixer.v_width) for mixer in mixers if mixer.kv_layer is None)
+
+
+def _kv_bytes_beyond_window(model: Description) -> int | None:
+    """Bytes of one token in the layers that see all tokens; None if all layers do."""
+    everywhere = [layer for layer in model.layers if layer.mixer and layer.mixer.window is None]
+    return None if len(everywhere) == len(model.layers) else _kv_bytes(everywhere)
 
 
 def _decode_speed(file: GGUFFile, model: Description) -> DecodeSpeed:

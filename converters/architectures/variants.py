@@ -23,9 +23,7 @@ def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> N
 
     Raises UnsupportedModelError, and ModelFileError for values of a wrong type.
     """
-    experts = next((key for key in _EXPERTS if key in config and config.integer(key, least=0) > 1), None)
-    if experts or config.flag("enable_moe_block"):
-        config.refuse(f"experts ({experts or 'enable_moe_block'}) are not supported yet; choose a model without them")
+    check_experts(config)
     if not _is_causal(config):
         config.refuse("tokens that see the ones after them (is_causal) write no text; choose another model")
     names = (*_NAMES[facts.activation], *family.activations)
@@ -36,6 +34,13 @@ def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> N
                 config.refuse(f"{key} {printable(given)} is not supported for {facts.name}, only {' and '.join(names)}")
             break
     family.check(config)
+
+
+def check_experts(config: Config) -> None:
+    """Refuse a mixture of experts, by the key of config.json that tells it."""
+    experts = next((key for key in _EXPERTS if key in config and config.integer(key, least=0) > 1), None)
+    if experts or config.flag("enable_moe_block"):
+        config.refuse(f"experts ({experts or 'enable_moe_block'}) are not supported yet; choose a model without them")
 
 
 def _is_causal(config: Config) -> bool:

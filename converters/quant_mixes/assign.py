@@ -51,7 +51,7 @@ def _refuse_experts(sources: Iterable[Source]) -> None:
         if len(source.shape) > 2 and is_quantized(source):
             name = printable(source.name)
             what = "models with experts" if _EXPERTS.search(source.name) else "matrices of three dimensions"
-            raise UnsupportedModelError(f"tensor {name}: {what} are not supported yet")
+            raise UnsupportedModelError(f"tensor {name}: {what} are not supported yet; choose another model")
 
 
 def _planned(source: Source, mix: QuantMix, model: ModelStructure, override: Override | None) -> PlannedTensor:

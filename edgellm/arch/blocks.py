@@ -97,9 +97,9 @@ class Attention(AttentionSettings):
     """Grouped-query attention: output(softmax(scores) V).
 
     `k` and `v` are None with `kv_layer`; `v` alone is None where the values are the keys as projected, before norm and
-    RoPE. `q_norm`, `k_norm` and `v_norm` norm each head, or the whole projection where their weight is as long. With
-    `norm_after_rope`, q and k are normed after RoPE. `sinks` is one more score of each head, whose value is 0, float32
-    [heads]. With `gate`, the result of the heads is multiplied by sigmoid(gate(h)) before `output`.
+    RoPE, with `v_norm`. `q_norm`, `k_norm` and `v_norm` norm each head, or the whole projection where their weight is
+    as long. With `norm_after_rope`, q and k are normed after RoPE. `sinks` is one more score of each head, whose value
+    is 0, float32 [heads]. With `gate`, the result of the heads is multiplied by sigmoid(gate(h)) before `output`.
     """
 
     norm: Norm | None = None

@@ -83,19 +83,21 @@ class LayerReader:
 
     def qkv(self) -> tuple[Linear, Linear | None, Linear | None]:
         """The projections of q, k and v; without k and v where the layer reads those of another."""
-        sizes, settings = self.sizes, self.settings
-        if self.has("attn_qkv") or "attn_q" not in self.facts.tensors:
-            fused = self.matrix("attn_qkv", sizes.qkv_width, sizes.width)
-            end_of_q, end_of_k = sizes.q_width, sizes.q_width + sizes.k_width
-            return part(fused, 0, end_of_q), part(fused, end_of_q, end_of_k), part(fused, end_of_k, sizes.qkv_width)
-        q = self.required("attn_q")
-        if settings.kv_layer is not None:  # some conversions have tensors there, which the model never uses
+        if self.settings.kv_layer is not None:  # some conversions have k and v there, which the model never uses
             self.tensors.drop(*(f"blk.{self.index}.{stem}.weight" for stem in ("attn_k", "attn_v", "attn_k_norm")))
-            return q, None, None
-        k, v = self.required("attn_k"), self.linear("attn_v")
-        if v is None and settings.key_dim != settings.value_dim:
+            return self.required("attn_q"), None, None
+        if self.has("attn_qkv") or "attn_q" not in self.facts.tensors:
+            return self.fused_qkv()
+        q, k, v = self.required("attn_q"), self.required("attn_k"), self.linear("attn_v")
+        if v is None and self.settings.key_dim != self.settings.value_dim:
             self.tensors.file.fail(f"has no tensor blk.{self.index}.attn_v.weight; get another conversion of the model")
         return q, k, v
+
+    def fused_qkv(self) -> tuple[Linear, Linear, Linear]:
+        """The projections of q, k and v, whose rows are one matrix."""
+        q, k, end = self.sizes.q_width, self.sizes.q_width + self.sizes.k_width, self.sizes.qkv_width
+        fused = self.matrix("attn_qkv", end, self.sizes.width)
+        return part(fused, 0, q), part(fused, q, k), part(fused, k, end)
 
     def feed_forward(self) -> FeedForward:
         """The feed-forward of a layer."""

@@ -68,15 +68,18 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "architecture", info.architecture
     yield "parameters", count(info.parameters) if info.parameters else "none in this file"
     yield "layers", str(info.layers or "")
-    window = f", attention window {info.window:,}" if info.window else ""
+    window = f", attention window {info.window:,}" if info.window and info.window < (info.context_length or 0) else ""
     yield "context", f"{info.context_length:,} tokens{window}" if info.context_length else ""
-    yield "KV cache", f"{size(info.kv_bytes_per_token)} per token (f16)" if info.kv_bytes_per_token else ""
+    beyond = info.kv_bytes_beyond_window
+    windowed = f", {size(beyond)} beyond the window" if beyond is not None else ""
+    yield "KV cache", f"{size(info.kv_bytes_per_token)} per token (f16){windowed}" if info.kv_bytes_per_token else ""
     yield "tokenizer", _tokenizer(info.tokenizer) if info.tokenizer else "none"
     if info.tokenizer:
         special = info.tokenizer.special.items()
         yield "special", ", ".join(f"{role} {token.id} {token.text}" for role, token in special)
     yield "template", "yes" if info.chat_template else "none"
     yield "decode", _speed(info.decode, info.bytes) if info.decode else ""
+    yield "engine", f"edgellm's own does not run it: {info.unsupported}" if info.unsupported and info.types else ""
 
 
 def _speed(decode: DecodeSpeed, nbytes: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.budget import KVBudget
-from edgellm.engine.memory import AddressedArray, huge
+from edgellm.engine.memory import HUGE, AddressedArray, huge
 from kquants.kv_layout import PAGE
 
 CHUNK = 32 << 20
@@ -43,14 +43,19 @@ class HostKVPages:
         """At least `needed` new pages, uint8 [pages, page_bytes]. Raises NoMemoryError."""
         page_bytes = self.page_bytes[group]
         held = sum(len(pages) * nbytes for pages, nbytes in zip(self._pages, self.page_bytes, strict=True))
-        room = self._budget.room(held) // page_bytes
+        room = self._budget.room(held)
         try:
-            if room >= needed:
-                count = min(max(needed, CHUNK // page_bytes), room)
+            if room >= needed * page_bytes:
+                count = min(max(needed, self._chunk(room) // page_bytes), room // page_bytes)
                 return huge(count * page_bytes).reshape(count, page_bytes)
         except MemoryError:  # from a system that does not overcommit memory
             pass
-        return self._budget.refuse(needed * page_bytes, len(self._pages[group]) * PAGE)
+        return self._budget.refuse(needed * page_bytes, max(map(len, self._pages)) * PAGE)
+
+    def _chunk(self, room: int) -> int:
+        """Bytes to allocate at a time where `room` bytes are left: with several groups a part, as all need some."""
+        groups = sum(nbytes > 0 for nbytes in self.page_bytes)
+        return CHUNK if groups == 1 else min(CHUNK, max(HUGE, room // (4 * groups)), room // groups)
 
     def copy_page(self, group: int, source: int, target: int) -> None:
         """See `edgellm.engine.kv_pages.PageStore`."""

@@ -92,13 +92,23 @@ class Session:
         progress(0, len(ids) - cached)
         while True:
             batch = ids[start : start + self.engine.max_rows]
-            logits = self.forward(Segment(sequence, batch, [len(batch) - 1]), cancel)
             start += len(batch)
+            logits = self._prefill_batch(sequence, batch, start == len(ids), cancel)
             progress(start - cached, len(ids) - cached)
             if start == len(ids):
-                self._exclusively(sequence.mark, cancel)
                 last: Logits = logits[0]
                 return last
+
+    def _prefill_batch(self, sequence: Sequence, batch: Ids[int], is_last: bool, cancel: CancelFlag) -> Logits:
+        """The logits after a batch of a prompt; at the end of the prompt, the sequence can go back there later."""
+
+        def compute() -> Logits:
+            logits = self._compute(Segment(sequence, batch, [len(batch) - 1]), cancel)
+            if is_last:
+                sequence.mark()
+            return logits
+
+        return self._exclusively(compute, cancel)
 
     def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float]:
         """The logits [tokens, vocab] after each of the given tokens, and the seconds of the computation alone.

@@ -14,6 +14,7 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.info import SpecialToken, TypeShare, describe, kv_bytes_per_token
 from support import gguf_bytes as raw
+from support.model_file import ModelFile
 
 Q8_0 = 8
 
@@ -220,3 +221,21 @@ def test_numba_is_not_imported(tmp_path: Path, name: str, brought: list[str]) ->
     code += "print(sorted({'numba', 'llvmlite', 'gguf', 'jinja2', 'tokenizers'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == str(brought)
+
+
+def test_a_window_bounds_the_kv_cache_of_its_layers(model_file: ModelFile) -> None:
+    sizes = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
+    with GGUFFile.open(model_file(**sizes, metadata=(("attention.sliding_window", 100),))) as file:
+        windowed = describe(file)
+    assert (windowed.kv_bytes_per_token, windowed.kv_bytes_beyond_window) == (2 * 2 * 64, 0)
+    with GGUFFile.open(model_file(**sizes)) as file:
+        assert describe(file).kv_bytes_beyond_window is None
+
+
+def test_a_model_that_is_not_run_says_why(tmp_path: Path) -> None:
+    experts = (*pairs("x"), raw.u32_pair("x.expert_count", 8))
+    path = raw.RawGGUF(pairs=experts).write(tmp_path / "m.gguf")
+    with GGUFFile.open(path) as file:
+        assert (describe(file).unsupported or "").startswith(
+            "architecture x with a mixture of experts is not supported"
+        )

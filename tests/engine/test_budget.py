@@ -62,11 +62,22 @@ def pages_of(pages: HostKVPages, group: int = 0) -> NDArray[np.int64]:
 def test_pages_of_two_groups_share_the_limit() -> None:
     pages = HostKVPages([1 << 20, 2 << 20], KVBudget(10 << 20))
     pages.ensure_pages(1, 3)
-    assert np.count_nonzero(pages_of(pages, 1)) == 5, "all that the limit leaves"
-    with pytest.raises(NoMemoryError, match="full after 0 tokens"):
-        pages.ensure_pages(0, 1)
+    assert np.count_nonzero(pages_of(pages, 1)) == 3, "room is left for the other group"
+    for count in range(1, 5):
+        pages.ensure_pages(0, count)
+    with pytest.raises(NoMemoryError, match="full after 256 tokens"):
+        pages.ensure_pages(0, 5)
     assert pages.addresses.array.tolist() == [each.address for each in pages._tables]
     pages.copy_page(1, 0, 2)
+
+
+@pytest.mark.parametrize(("limit", "tokens"), [(20 << 20, 255 * PAGE), (1 << 20, 4 * PAGE)])
+def test_a_small_limit_leaves_pages_for_every_group(limit: int, tokens: int) -> None:
+    """Chunks of the first group would take all of it; a window needs little."""
+    pages = HostKVPages([1 << 16, 1 << 16], KVBudget(limit))
+    for count in range(1, tokens // PAGE + 1):
+        pages.ensure_pages(0, count)
+        pages.ensure_pages(1, min(count, 10))
 
 
 def test_pages_stay_within_the_limit() -> None:

@@ -1,11 +1,15 @@
 """What each family's tensors and metadata say of layers and scales, by hand-computed values."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from edgellm import ModelFileError
+from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.blocks import Activation, NormKind
 from edgellm.arch.positions import RopeType
+from edgellm.arch.tensor_names import TensorFacts
 from edgellm.gguf import Tensor
 from support.family_file import XIELU, DescribeFamily, feed_forward, mixers, windows, with_rope
 
@@ -130,3 +134,14 @@ def test_muse_glimmer_has_norms_gates_and_a_cap(described_family: DescribeFamily
     assert mixer.gate and mixer.gate.weight.shape == (32, 32)
     norms = [mixer.norm, mixer.post_norm, mlp.norm, mlp.post_norm]
     assert [norm and norm.eps for norm in norms] == pytest.approx([1e-5, 1e-8, 1e-5, 1e-8])
+
+
+def test_sinks(described_family: DescribeFamily, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No architecture here has any yet: one more score for each head."""
+    facts = ARCHITECTURES["llama"]
+    sinks = TensorFacts("attn_sinks", "self_attn.sinks", None, ("heads",))
+    monkeypatch.setitem(ARCHITECTURES, "llama", replace(facts, block_tensors=(*facts.block_tensors, sinks)))
+    found = [mixer.sinks for mixer in mixers(described_family("llama"))]
+    assert [each and each.shape for each in found] == [(2,)] * 4
+    with pytest.raises(ModelFileError, match=r"blk\.0\.attn_sinks\.weight has shape \[3\]"):
+        described_family("llama", {}, {"blk.0.attn_sinks.weight": (3,)})

@@ -98,12 +98,26 @@ def test_chunks_threads_neighbours_forks_and_trims_change_no_bit(family_file: Fa
 
 @pytest.mark.parametrize("name", ["gemma3_1b", "phi3_medium"])
 def test_a_window_goes_back_to_the_nearest_length_that_it_holds(family_file: FamilyFile, name: str) -> None:
+    """With the same bits from there on; a checkpoint keeps the pages before it, too."""
     needs(name)
     with opened(family_file(name), ctx=CASES[name].context) as engine:
-        assert trimmed(engine, IDS, 100, 590)[0] == 590
-        assert trimmed(engine, IDS, 100, 150)[0] == 100
-        assert trimmed(engine, IDS, 200, 150)[0] == 150, "a checkpoint keeps the pages before it"
-        assert trimmed(engine, IDS, 590, 100)[0] == 0
+        whole = extend(engine, engine.new_sequence(), IDS, 150)
+        for mark, to, wanted in ((100, 590, 590), (100, 150, 100), (200, 150, 150), (590, 100, 0)):
+            reached, got = trimmed(engine, IDS, mark, to)
+            assert reached == wanted
+            assert np.array_equal(got, whole[wanted:]), f"back to {to} with a checkpoint at {mark}"
+
+
+def test_windows_that_were_lost_with_a_gpu_are_computed_again(family_file: FamilyFile) -> None:
+    needs("gemma3_1b")
+    with opened(family_file("gemma3_1b"), ctx=CASES["gemma3_1b"].context) as engine:
+        whole, sequence = extend(engine, engine.new_sequence(), IDS, 150), engine.new_sequence()
+        extend(engine, sequence, IDS[:500], 50)
+        sequence.mark()
+        engine._restore(sequence)
+        assert np.array_equal(extend(engine, sequence, IDS[500:], 33), whole[500:])
+        assert sequence.trim(480) == 480
+        assert np.array_equal(extend(engine, sequence, IDS[480:], 33), whole[480:])
 
 
 @pytest.mark.parametrize("name", ["gemma3_1b", "phi3_medium"])

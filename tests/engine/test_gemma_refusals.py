@@ -110,3 +110,11 @@ def test_layers_that_share_keys_have_heads_of_one_size(described: Described) -> 
     shapes["blk.3.attn_q_norm.weight"] = (8,)
     with pytest.raises(ModelFileError, match="layer 3 read the keys and values of layer 2, whose heads are others"):
         described("gemma4", keys, shapes, {"rope_freqs.weight": 1.0})
+
+
+def test_a_layer_that_reads_the_keys_of_another_has_none_of_its_own(described: Described) -> None:
+    """Rows of k and v in one matrix with those of q would be stored where that other layer has its own."""
+    shapes = gemma4_shapes() | {"blk.3.attn_qkv.weight": (24, 16)}
+    del shapes["blk.3.attn_q.weight"]
+    with pytest.raises(ModelFileError, match=r"has no tensor blk\.3\.attn_q\.weight"):
+        described("gemma4", gemma4_keys(), shapes, {"rope_freqs.weight": 1.0})
