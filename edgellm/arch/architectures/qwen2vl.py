@@ -13,6 +13,7 @@ _DEFAULTS: dict[str, object] = {
     "num_key_value_heads": 8,
     "rms_norm_eps": 1e-5,
     "rope_theta": 1000000.0,
+    "max_window_layers": 80,
 }
 
 FACTS = ArchitectureFacts(
