@@ -15,7 +15,7 @@ import pytest
 from edgellm.engine import threadpool as module
 from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import SHARE_BYTES
-from kquants.records import MatmulOp
+from kquants.records import OP_WORDS, MatmulOp
 from support import with_support
 from support.kernels import addresses, batch_record, op_record
 from support.thread_chains import F32, OPS, Chain, new_pool
@@ -47,7 +47,8 @@ def test_who_learns_late_of_a_stop_does_not_go_on(monkeypatch: pytest.MonkeyPatc
         return 0
 
     def op(name: int) -> list[int]:
-        return [ctypes.cast(kernel, ctypes.c_void_p).value or 0, 2, 0, 0, 1, 0, name] + [0] * 9
+        words = [ctypes.cast(kernel, ctypes.c_void_p).value or 0, 2, 0, 0, 1, 0, name]
+        return words + [0] * (OP_WORDS - len(words))
 
     monkeypatch.setattr(module, "yield_and_futex", lambda: (ctypes.cast(give_way, ctypes.c_void_p).value, 0, 0))
     done: list[int] = []
