@@ -1,13 +1,16 @@
 """Programs of models of every family: threads wait where they must, and no op reaches out of bounds."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 import pytest
 
 from edgellm.arch import describe
+from edgellm.arch.blocks import Linear
 from edgellm.engine.build_program import build_program
 from edgellm.engine.outputs import OutputSettings
-from edgellm.gguf import GGUFFile
+from edgellm.gguf import GGUFFile, Tensor
+from kquants.ggml import NAMED_TYPES, GGMLType
 from kquants.records import NormOp
 from support.families import CASES
 from support.model_file import FamilyFile
@@ -15,10 +18,23 @@ from support.op_extents import out_of_bounds
 from support.op_hazards import ops_that_mix_rows, ops_without_barrier
 
 
+def of_type(part: Any, kind: GGMLType) -> Any:
+    """A part of a description with all its projections of another type; their data is not that of the type."""
+    if isinstance(part, Linear):
+        return replace(part, weight=replace(part.weight, type=kind))
+    if isinstance(part, tuple):
+        return tuple(of_type(each, kind) for each in part)
+    if is_dataclass(part) and not isinstance(part, type | Tensor):
+        return replace(part, **{field.name: of_type(getattr(part, field.name), kind) for field in fields(part)})
+    return part
+
+
+@pytest.mark.parametrize("types", ["F32", "Q8_0", "Q4_K"])
 @pytest.mark.parametrize("name", CASES)
-def test_no_op_starts_before_the_rows_that_it_needs_are_there(family_file: FamilyFile, name: str) -> None:
+def test_no_op_starts_before_the_rows_that_it_needs_are_there(family_file: FamilyFile, name: str, types: str) -> None:
+    """Projections of each type read their inputs in another form."""
     with GGUFFile.open(family_file(name)) as file:
-        model = describe(file)
+        model = of_type(describe(file), NAMED_TYPES[types])
         for taps in [(), (0,), (len(model.layers) - 1,)]:
             outputs = OutputSettings(hidden=True, taps=frozenset(taps))
             program = build_program(model, "f16", outputs=outputs)
