@@ -190,12 +190,16 @@ def _tokenizer(file: GGUFFile) -> TokenizerInfo | None:
     if not isinstance(tokens, StringArray):
         return None
     special = {
-        key.removeprefix("tokenizer.ggml.").removesuffix("_token_id"): _special(tokens, value)
+        _ROLES.get(key, key.removeprefix("tokenizer.ggml.").removesuffix("_token_id")): _special(tokens, value)
         for key, value in special_ids(file)
         if type(value) is int
     }
     model, pre = (file.get_str(f"tokenizer.ggml.{key}", None) for key in ("model", "pre"))
     return TokenizerInfo(model or "unknown", pre, len(tokens), special)
+
+
+_ROLES = {"tokenizer.ggml.seperator_token_id": "separator"}
+"""Roles of special tokens whose keys are spelled otherwise."""
 
 
 def _special(tokens: StringArray, number: int) -> SpecialToken:

@@ -183,9 +183,11 @@ def _offload(
         return all_on_cpu, None, []
     try:
         plan = load_backend(name).plan_offload(model, BatchLimits(rows, ctx, options.kv_type), offload)
+        if offload.strict and plan and plan.notes:
+            raise DeviceFault("; ".join(plan.notes))
     except DeviceFault as fault:
         if offload.strict:
-            raise EdgeLLMError(f"{fault}") from None
+            raise EdgeLLMError(f"{fault}; without --gpu-strict the CPU would compute") from None
         return all_on_cpu, None, [fault.with_fallback()]
     if plan is None or GPU not in plan.placement:
         return all_on_cpu, None, plan.notes if plan else []

@@ -111,6 +111,9 @@ def test_blocks_without_a_shader_stay_on_the_cpu(tmp_path: Path) -> None:
     planned = CliRunner().invoke(plan, [str(path), "--gpu-layers", "all"]).stdout
     assert f"note: {why}" in planned
     assert f"2 blocks on {name}" in planned
+    strictly = CliRunner().invoke(plan, [str(path), "--gpu-layers", "all", "--gpu-strict"])
+    assert isinstance(strictly.exception, EdgeLLMError)
+    assert why in str(strictly.exception)
     with pytest.warns(EdgeLLMWarning, match=why), Model.open(path, gpu_layers="all", threads=1) as whole:
         assert [device["blocks"] for device in whole.engine.devices] == [3, 2], "the last feed-forward and the head"
         text = whole.generate("a", max_tokens=9, temp=0).text
