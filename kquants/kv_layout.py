@@ -36,7 +36,7 @@ WORK_LIST_END = WORK_LIST + 64 + WORK_TILES * WORK_TILE_BYTES
 
 
 def max_partials(context: int) -> int:
-    """Partial results of each head that a context of so many cells needs room for: at least those of a row, or 256."""
+    """The number of partial results of each head that the buffer holds: those of a row of `context` cells, or 256."""
     return max(256, -(-context // KV_BLOCK))
 
 

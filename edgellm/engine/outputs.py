@@ -25,7 +25,7 @@ class OutputSettings:
     taps: frozenset[int] = field(default_factory=frozenset)
 
     def check(self, layers: int) -> None:
-        """Raise EdgeLLMError for taps at layers that a model of so many layers does not have."""
+        """Raise EdgeLLMError for a tap at a layer that the model, of `layers` layers, does not have."""
         missing = sorted(self.taps - set(range(layers)))
         if missing:
             raise EdgeLLMError(f"there is no layer {missing[0]} to tap: the model has layers 0 to {layers - 1}")

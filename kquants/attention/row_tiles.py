@@ -134,7 +134,7 @@ def _tile_from(op: int, batch: int, t: int, segment: int, most_rows: int) -> tup
 
 @inline
 def list_tiles(op: int, batch: int, scratch: int, most_rows: int) -> TileSums:
-    """Write the tiles of all rows of an op, with at most so many rows each, to scratch."""
+    """Write the tiles of all rows of an op to scratch; a tile has at most `most_rows` rows."""
     t, segment, tiles, cost, partials, largest_tile, largest_block, all_blocks = 0, 0, 0, 0, 0, 0, 0, 0
     while t < row_count(op, batch):
         segment = _segment_of(batch, batch_row(op, batch, t), segment)

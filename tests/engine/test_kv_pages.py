@@ -172,7 +172,7 @@ def test_without_windows_nothing_is_kept_for_going_back() -> None:
 
 
 def interrupt_after(lines: int, call: Callable[[], object]) -> bool:
-    """Raise KeyboardInterrupt in a call after so many lines of the code of sequences. Whether it was long enough."""
+    """Raise KeyboardInterrupt in a call after `lines` lines of the modules of sequences; False if it ends before."""
     left = lines
 
     def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:

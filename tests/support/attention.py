@@ -82,7 +82,7 @@ class AttentionRun:
         self.units = ATTENTION_UNITS + per_row * self.n
 
     def run(self, threads: int = 2, chunk: int = 1) -> Array:
-        """The result [row, head, value_dim], as for so many threads; checks that nothing else was written."""
+        """The result [row, head, value_dim] of a kernel that is told `threads` threads; nothing else may be written."""
         run_op(self.attention, self.rows.record, self.units, self.shape.scratch, chunk, threads)
         run_op(self.merge, self.rows.record, MERGE_UNITS, self.shape.scratch, chunk, threads)
         assert same_bits(self.out[:, self.width :].copy(), guarded((self.n, EXTRA), F32)), "wrote past the row"

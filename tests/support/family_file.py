@@ -70,7 +70,7 @@ def write_family(
     """
     writer = gguf.GGUFWriter(path, architecture)
     for key, value in (KEYS | dict(keys or {})).items():
-        _add_key(writer, key[1:] if key.startswith("/") else f"{architecture}.{key}", value)
+        add_key(writer, key[1:] if key.startswith("/") else f"{architecture}.{key}", value)
     for name, shape in (_shapes(architecture) | dict(tensors or {})).items():
         if isinstance(shape, list):
             writer.add_tensor(name, np.array(shape, np.float32))
@@ -95,11 +95,12 @@ def _shapes(architecture: str) -> dict[str, Any]:
     return shapes
 
 
-def _add_key(writer: gguf.GGUFWriter, key: str, value: Any) -> None:
+def add_key(writer: gguf.GGUFWriter, key: str, value: Any) -> None:
+    """Add a key with the type of the value; None adds nothing."""
     if isinstance(value, bool):
         writer.add_bool(key, value)
     elif isinstance(value, int):
-        writer.add_uint32(key, value)
+        (writer.add_uint32 if value >= 0 else writer.add_int32)(key, value)
     elif isinstance(value, float):
         writer.add_float32(key, value)
     elif isinstance(value, str):

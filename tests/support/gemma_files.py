@@ -6,6 +6,8 @@ from typing import Any
 import gguf
 import numpy as np
 
+from support.family_file import add_key
+
 WIDTH, FFN, VOCAB = 16, 24, 8
 Shapes = dict[str, tuple[int, ...]]
 
@@ -110,15 +112,7 @@ def write_shapes(path: Path, arch: str, keys: dict[str, Any], shapes: Shapes, va
     writer = gguf.GGUFWriter(path, arch)
     writer.add_token_list([f"t{i}" for i in range(keys.get("tokens", VOCAB))])
     for key, value in keys.items():
-        name = f"{arch}.{key}"
-        if isinstance(value, list):
-            writer.add_array(name, value)
-        elif isinstance(value, str):
-            writer.add_string(name, value)
-        elif isinstance(value, float):
-            writer.add_float32(name, value)
-        else:
-            (writer.add_uint32 if value >= 0 else writer.add_int32)(name, value)
+        add_key(writer, f"{arch}.{key}", value)
     for name, shape in shapes.items():
         writer.add_tensor(name, np.full(shape, values.get(name, 0.0), np.float32))
     writer.write_header_to_file()

@@ -42,7 +42,7 @@ def some_ids(n: int, seed: int = 0) -> list[int]:
 
 
 def engine_on(file: GGUFFile, layers: int | str, **options: Any) -> NativeEngine:
-    """An engine with so many layers on the GPU, which has to work; skips the test where there is no adapter."""
+    """An engine with `layers` layers on the GPU, which has to work; skips the test where there is no adapter."""
     if layers != 0:
         adapter()
     given = {"threads": 2, "ctx": 512, "kv_type": "f32", "cache": cache_folder()} | options
