@@ -124,11 +124,9 @@ class _ProgramBuilder:
         block = layer.feed_forward
         if not layer.parallel:
             self._keep_outputs()
-        if block is None:
-            return
-        first = [linear for linear in (block.gate, block.up) if linear]
-        h = self._b.normed if layer.parallel else self._input(block.norm, first)
-        self._activate(block, h)
+        if block:
+            first = [linear for linear in (block.gate, block.up) if linear]
+            self._activate(block, self._b.normed if layer.parallel else self._input(block.norm, first))
         self._per_layer.after_layer(layer, index)
         if layer.output_scale != 1.0:
             self._ops.add_scaled(self._b.x, None, self._model.width, layer.output_scale)
