@@ -3,8 +3,9 @@
 A word is an int64: a number, an address, or the bits of a float32. Each NamedTuple names the words of a record in their
 order. An op's record has OP_WORDS words, and a program is an array of such records:
 
-    word  0      1     2             3       4       5 ...
-          kernel units units_per_row outputs barrier arguments of the kernel (a class below that ends in `Op`), zeros
+    word  0      1     2             3       4       5     6            7 ...
+          kernel units units_per_row outputs barrier slots units_factor arguments of the kernel (a class below that ends
+                                                                        in `Op`), zeros
 
 A batch's record has the words of BatchRecord.
 
@@ -37,6 +38,10 @@ class OpHeader(NamedTuple):
     """1: the op works on the rows whose logits are wanted; 0: on all rows."""
     barrier: Word
     """1: all threads wait for each other before the op, as it reads what earlier ops write or writes what they read."""
+    slots: Word = 1
+    """The op works on this many times its rows: as many slots of each row, in buffers that have a row for each slot."""
+    units_factor: Word = 0
+    """Address of an int64 that `units` is multiplied by, such as the count of a GroupList; or null."""
 
 
 FIRST_ARGUMENT = len(OpHeader._fields)
@@ -310,10 +315,134 @@ class MatmulOp(NamedTuple):
     accumulate: Word
     next_matmul: Word = 0
     """Address of the next MatmulOp record, whose weights are prefetched; the last one's next is the first. Or null."""
+    groups: Word = 0
+    """Address of a GroupList: rows of x and y belong to matrices of a stack, of which W is the first. Null: to W."""
+    matrix_bytes: Word = 0
+    """Bytes from a matrix of the stack to the next."""
+    bias: Word = 0
+    """float32, added to y: `rows` values for each matrix of the stack, see `bias_bytes`. Null: none."""
+    bias_bytes: Word = 0
+    """Bytes from the bias of a matrix of the stack to that of the next."""
 
 
 NEXT_MATMUL = FIRST_ARGUMENT + MatmulOp._fields.index("next_matmul")
 """Word of a MatmulOp's record that is filled in when all records have addresses."""
+
+
+class GroupList(NamedTuple):
+    """What a grouped matmul multiplies: `count` groups of consecutive rows of x, each by one matrix of a stack.
+
+    Behind it in memory follow `count` + 1 records MatmulGroup, in order of their rows; the last one has the end of the
+    rows alone. A unit of a grouped matmul is a tile of the matrix of a group: unit u is tile u mod tiles of group
+    u div tiles.
+    """
+
+    count: Word
+
+
+class MatmulGroup(NamedTuple):
+    """Rows of x and y from `first_row` to that of the next group belong to matrix `matrix` of a stack."""
+
+    matrix: Word
+    first_row: Word
+
+
+def group_list_bytes(groups: int) -> int:
+    """Bytes of a GroupList with room for `groups` groups."""
+    return 8 * (len(GroupList._fields) + (groups + 1) * len(MatmulGroup._fields))
+
+
+SCORES_SOFTMAX, SCORES_SIGMOID = 0, 1
+"""How scores of experts are computed from a router's logits."""
+
+
+class RouteOp(NamedTuple):
+    """For each row the `used` experts of the largest scores, best first, and their weights. Ties go by index.
+
+    Scores are softmax or sigmoid of the logits. The choice is by score + `selection_bias`, among the experts of the
+    `used_groups` of `groups` equal groups of experts whose `group_scores` largest biased scores have the largest sum.
+    Weights are the scores of the chosen, divided by their sum with `normalized`, times `scale`, times `expert_scales`.
+    """
+
+    logits: Word
+    logits_bytes: Word
+    experts: Word
+    used: Word
+    scoring: Word
+    """SCORES_SOFTMAX or SCORES_SIGMOID."""
+    normalized: Word
+    selection_bias: Word
+    """float32[experts], or null: 0."""
+    expert_scales: Word
+    """float32[experts], or null: 1."""
+    groups: Word
+    used_groups: Word
+    group_scores: Word
+    chosen: Word
+    """int32[rows, used], the experts."""
+    weights: Word
+    """float32[rows, used]."""
+    logit_scale: float
+    """Logits are multiplied by it first."""
+    scale: float
+
+
+class PlanOp(NamedTuple):
+    """Sort the choices of all rows by expert, and then by row: a slot is the place of a choice in that order.
+
+    Choice c = row · used + j is the j-th expert of a row. One unit of work; the op's rows are those of the batch.
+    """
+
+    chosen: Word
+    """int32[rows, used], see RouteOp."""
+    experts: Word
+    used: Word
+    groups: Word
+    """A GroupList of the experts that have slots, with room for `experts` groups."""
+    choices: Word
+    """int32[slots], the choice of each slot."""
+    slots: Word
+    """int32[rows, used], the slot of each choice."""
+
+
+class GatherOp(NamedTuple):
+    """Row s of h = the row of x that has slot s, times the weight of its choice unless `weights` is null.
+
+    Written to each of h, q8 and super_q8 that is not null. The op has `used` slots for each row.
+    """
+
+    x: Word
+    x_bytes: Word
+    n: Word
+    used: Word
+    choices: Word
+    """int32[slots], see PlanOp."""
+    weights: Word
+    """float32[rows, used], or null: 1."""
+    h: Word
+    h_bytes: Word
+    q8: Word
+    super_q8: Word
+
+
+class CombineOp(NamedTuple):
+    """x = x + scale · Σ_j weight_j · (row slot_j of y) over the `used` choices j of a row, in their order.
+
+    With `accumulate` 0, x is not read: x = scale · Σ_j ….
+    """
+
+    x: Word
+    x_bytes: Word
+    y: Word
+    y_bytes: Word
+    n: Word
+    used: Word
+    slots: Word
+    """int32[rows, used], see PlanOp."""
+    weights: Word
+    """float32[rows, used], or null: 1."""
+    accumulate: Word
+    scale: float
 
 
 class RopeStoreOp(NamedTuple):
@@ -415,6 +544,10 @@ Arguments = (
     | PredictStreamsOp
     | CorrectStreamsOp
     | MatmulOp
+    | RouteOp
+    | PlanOp
+    | GatherOp
+    | CombineOp
     | RopeStoreOp
     | AttentionOp
     | ReadSumOp

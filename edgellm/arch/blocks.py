@@ -51,6 +51,30 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class StackedLinear:
+    """W_i x + b_i for each i of a stack: `weight` is (matrices, stored rows, columns), of which W_i has `rows` rows.
+
+    These begin at row `first` of each matrix, as gate and up may be stored as one. `bias` is float32 (matrices,
+    stored rows) or None.
+    """
+
+    weight: Tensor
+    rows: int
+    first: int = 0
+    bias: Tensor | None = None
+
+    @property
+    def first_matrix(self) -> Tensor:
+        """W_0, a view of the same bytes: (rows, columns)."""
+        return self.weight.matrix(0).rows(self.first, self.first + self.rows)
+
+    @property
+    def first_bias(self) -> Tensor | None:
+        """b_0, if there are biases."""
+        return self.bias.matrix(0).rows(self.first, self.first + self.rows) if self.bias else None
+
+
+@dataclass(frozen=True)
 class AttentionSettings:
     """The sizes of an attention layer, and how it computes.
 
@@ -133,6 +157,70 @@ class FeedForward:
     post_norm: Norm | None = None
 
 
+class Scoring(Enum):
+    """How a router's logits become the scores of experts."""
+
+    SOFTMAX = "softmax"
+    SIGMOID = "sigmoid"
+
+
+@dataclass(frozen=True)
+class RouterSettings:
+    """How `used` experts of each token are chosen, and weighted; `kquants.records.RouteOp` has the formula.
+
+    `groups` equal groups of experts compete first, by the sum of the `group_scores` largest scores of each; the
+    `used_groups` best remain. With `normalized`, the weights of the chosen add up to 1 before `scale`. The logits are
+    multiplied by `logit_scale` first. With `weighs_input` a weight multiplies what its expert reads, not its result.
+    """
+
+    experts: int
+    used: int
+    scoring: Scoring = Scoring.SOFTMAX
+    normalized: bool = False
+    scale: float = 1.0
+    logit_scale: float = 1.0
+    groups: int = 1
+    used_groups: int = 1
+    group_scores: int = 2
+    weighs_input: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Router(RouterSettings):
+    """The router of a mixture of experts: `logits` is (experts, width).
+
+    `selection_bias`, float32 [experts], is added to scores for the choice alone; `expert_scales`, float32 [experts],
+    multiplies weights. With `norm` the router reads norm(x), where its experts read x behind another norm.
+    """
+
+    logits: Linear
+    selection_bias: Tensor | None = None
+    expert_scales: Tensor | None = None
+    norm: Norm | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureOfExperts:
+    """Σ_j weight_j · down_j(f(gate_j(h)) · up_j(h)) over the experts j that the router chose for a token, h = norm(x).
+
+    Without `gate` an expert is down_j(f(up_j(h))). `shared` is a feed-forward that all tokens pass, added to the sum,
+    times sigmoid(`shared_gate`(h)) where there is one. Without a norm of its own it reads h; with one, its norm of x.
+    `sum_norm` norms the sum of the chosen experts, and `shared.post_norm` what is shared; `post_norm` norms all.
+    """
+
+    norm: Norm | None
+    router: Router
+    gate: StackedLinear | None
+    up: StackedLinear
+    down: StackedLinear
+    activation: Activation = Activation.SILU
+    parameters: tuple[float, ...] = ()
+    shared: FeedForward | None = None
+    shared_gate: Linear | None = None
+    sum_norm: Norm | None = None
+    post_norm: Norm | None = None
+
+
 @dataclass(frozen=True)
 class PerLayerInput:
     """x += norm(projection(gelu(gate(x)) · e)), with the layer's part e of the per-layer embeddings (Gemma 3n, 4)."""
@@ -181,7 +269,7 @@ class Layer:
     """
 
     mixer: Attention | None
-    feed_forward: FeedForward | None
+    feed_forward: FeedForward | MixtureOfExperts | None
     parallel: bool = False
     per_layer_input: PerLayerInput | None = None
     output_scale: float = 1.0

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.blocks import Activation, AttentionSettings, NormKind
+from edgellm.arch.blocks import Activation, AttentionSettings, NormKind, RouterSettings
 from edgellm.arch.description import ModelScales
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
@@ -48,6 +48,11 @@ def no_parameters(hyper: HyperParameters, layer: int) -> tuple[float, ...]:
     return ()
 
 
+def no_router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
+    """The router of a layer without a mixture of experts."""
+    return None
+
+
 @dataclass(frozen=True)
 class ArchitectureFacts:
     """One architecture, as GGUF files and checkpoints have it; see `edgellm.arch.architectures`.
@@ -65,9 +70,9 @@ class ArchitectureFacts:
     behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
     follows the embedding.
 
-    `attention` gives the settings of a layer's attention, `settings` those of the model, `activation_parameters` those
-    of a layer's activation, `sparsity` that of its feed-forward; they read the metadata, and refuse variants that
-    edgellm does not compute.
+    `attention` gives the settings of a layer's attention, `router` those of the choice of its experts, `settings` those
+    of the model, `activation_parameters` those of a layer's activation, `sparsity` that of its feed-forward; they read
+    the metadata, and refuse variants that edgellm does not compute.
 
     The last fields say what llama.cpp does. Its converter writes `attention.key_length` only where config.json has
     `head_dim`, or always with `writes_head_dim`; with `writes_vocab_size` it also writes `vocab_size` and
@@ -91,6 +96,7 @@ class ArchitectureFacts:
     post_norm_eps: float | None = None
     norms_embedding: bool = False
     attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
+    router: Callable[[HyperParameters, int], RouterSettings | None] = no_router
     settings: Callable[[HyperParameters], ModelScales] = plain_settings
     sparsity: Callable[[HyperParameters, int], float | None] = dense
     activation_parameters: Callable[[HyperParameters, int], tuple[float, ...]] = no_parameters

@@ -13,6 +13,8 @@ from edgellm.arch.rope import RopeReader
 from edgellm.arch.tensor_names import Size
 from edgellm.gguf import GGUFFile
 
+MAX_EXPERTS = 4096
+
 _LIMITS = {
     "embedding_length": 1 << 20,
     "feed_forward_length": 1 << 20,
@@ -20,6 +22,9 @@ _LIMITS = {
     "block_count": 1 << 12,
     "context_length": 1 << 31,
     "embedding_length_per_layer_input": 1 << 16,
+    "expert_count": MAX_EXPERTS,
+    "expert_feed_forward_length": 1 << 20,
+    "expert_shared_feed_forward_length": 1 << 20,
 }
 
 MAX_HEAD_DIM = 1024
@@ -45,6 +50,9 @@ class LayerSizes:
     v_width: int
     attention_width: int
     per_layer_width: int
+    experts: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
 
     @property
     def qkv_width(self) -> int:
@@ -55,6 +63,11 @@ class LayerSizes:
     def gate_up(self) -> int:
         """Rows of the fused projection of gate and up."""
         return 2 * self.ffn
+
+    @property
+    def expert_gate_up(self) -> int:
+        """Rows of the fused projection of an expert's gate and up."""
+        return 2 * self.expert_ffn
 
     def shape(self, dimensions: tuple[Size, ...]) -> tuple[int, ...]:
         """The shape of a tensor, by the names of its dimensions."""
@@ -133,6 +146,32 @@ class HyperParameters:
         """The epsilon of all norms."""
         infix = "rms_" if self.norm_kind is NormKind.RMS else ""
         return self.number(f"attention.layer_norm_{infix}epsilon", least=0.0, most=0.99)
+
+    @cached_property
+    def experts(self) -> int:
+        """Experts of each layer that has any; 0: the model has none."""
+        return self.size("expert_count") if self.integer("expert_count", 0) else 0
+
+    @cached_property
+    def used_experts(self) -> int:
+        """Experts that compute a token, in each layer that has any."""
+        name, most = "expert_used_count", self.experts
+        used = self.integer(name)
+        if not 0 < used <= most:
+            self.file.fail(f"key {self.key(name)} is {used} of {most} experts; get another conversion of the model")
+        return used
+
+    def expert_ffn(self, layer: int) -> int:
+        """The width of each expert of a layer."""
+        name = "expert_feed_forward_length"
+        return self.sizes(name)[layer] if name in self else self.ffn[layer]
+
+    def shared_ffn(self, layer: int) -> int:
+        """The width of the shared experts of a layer together; where the file does not say it, it counts them."""
+        name = "expert_shared_feed_forward_length"
+        if name in self:
+            return self.size(name)
+        return max(1, self.integer("expert_shared_count", 1)) * self.expert_ffn(layer)
 
     def rope(self, dims: int, *, base: float | None = None, scaled: bool = True) -> Rope:
         """RoPE over the first `dims` values of a head; see `edgellm.arch.rope.RopeReader.read`."""

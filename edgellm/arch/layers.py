@@ -15,7 +15,7 @@ post_ffw_norm                   the norm behind the feed-forward
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
+from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, MixtureOfExperts, Norm
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
 from edgellm.arch.tensors import Tensors
@@ -31,11 +31,10 @@ class LayerReader:
     facts: ArchitectureFacts
     index: int
 
-    def layer(self) -> Layer:
-        """The layer. Raises ModelFileError and UnsupportedModelError."""
-        mixer, feed_forward = self.attention(), self.feed_forward()
+    def layer(self, feed_forward: FeedForward | MixtureOfExperts) -> Layer:
+        """The layer, of which the feed-forward was read. Raises ModelFileError and UnsupportedModelError."""
         lacks_norm = feed_forward.norm is None and self.facts.ffn_norm_stem in self.facts.tensors
-        return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
+        return Layer(self.attention(), feed_forward, parallel=self.facts.parallel or lacks_norm)
 
     @cached_property
     def settings(self) -> AttentionSettings:
@@ -60,6 +59,9 @@ class LayerReader:
             v_width=self.settings.v_width,
             attention_width=self.settings.attention_width,
             per_layer_width=self.hyper.per_layer_width,
+            experts=self.hyper.experts,
+            expert_ffn=self.hyper.expert_ffn(self.index),
+            shared_ffn=self.hyper.shared_ffn(self.index),
         )
 
     def attention(self) -> Attention:
@@ -143,6 +145,13 @@ class LayerReader:
     def floats(self, stem: str) -> Tensor:
         """The float32 weight of a stem. Raises ModelFileError if the file has none."""
         return self.tensors.floats(f"blk.{self.index}.{stem}.weight", self.sizes.shape(self.facts.shapes[stem]))
+
+    def floats_or_none(self, stem: str, kind: str) -> Tensor | None:
+        """The float32 values `kind` ("weight", "bias", …) of a stem; None where the layer has none."""
+        name = f"blk.{self.index}.{stem}.{kind}"
+        if stem not in self.facts.tensors or name not in self.tensors:
+            return None
+        return self.tensors.floats(name, self.sizes.shape(self.facts.shapes[stem]))
 
     def required(self, stem: str) -> Linear:
         """The projection of a stem. Raises ModelFileError if the file has none."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from edgellm.arch.blocks import AltUp, Laurel, Layer, Linear, Norm, PerLayerInput
 from edgellm.arch.description import PerLayerEmbeddings, Streams
+from edgellm.arch.experts import ExpertReader
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader
@@ -60,8 +61,10 @@ def streams(tensors: Tensors, hyper: HyperParameters, facts: ArchitectureFacts) 
 
 def read_layer(reader: LayerReader) -> Layer:
     """A layer with all its parts. Raises ModelFileError and UnsupportedModelError."""
+    router = reader.facts.router(reader.hyper, reader.index)
+    feed_forward = ExpertReader(reader, router).mixture() if router else reader.feed_forward()
     return replace(
-        reader.layer(),
+        reader.layer(feed_forward),
         per_layer_input=_per_layer_input(reader),
         output_scale=_output_scale(reader),
         laurel=_laurel(reader),

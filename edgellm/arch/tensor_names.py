@@ -20,6 +20,10 @@ Dimension = Literal[
     "attention_width",
     "ffn",
     "gate_up",
+    "experts",
+    "expert_ffn",
+    "expert_gate_up",
+    "shared_ffn",
     "per_layer_width",
     "per_layer_total",
 ]
@@ -31,8 +35,8 @@ Size = Dimension | int
 class TensorFacts:
     """The names of a weight and its shape, in numpy order. `meta` is its name in Meta's and Mistral's own layout.
 
-    `hugging_face` is None for a tensor that checkpoints do not have, as the converter computes it. A name that ends
-    with * is that of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the
+    `hugging_face` is None for a tensor that checkpoints do not have, as the converter computes it. A name with
+    * is that of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the
     architecture have no such tensor, or some layers.
     """
 
@@ -64,6 +68,20 @@ FUSED_GATE_UP = (
     TensorFacts("ffn_down", "mlp.down_proj", None, ("width", "ffn")),
 )
 """Tensors of each layer: a gated feed-forward with the rows of gate and up in one matrix."""
+
+ROUTER = TensorFacts("ffn_gate_inp", "mlp.gate", None, ("experts", "width"))
+EXPERT_TENSORS = (
+    TensorFacts("ffn_gate_exps", "mlp.experts.*.gate_proj", None, ("experts", "expert_ffn", "width")),
+    TensorFacts("ffn_up_exps", "mlp.experts.*.up_proj", None, ("experts", "expert_ffn", "width")),
+    TensorFacts("ffn_down_exps", "mlp.experts.*.down_proj", None, ("experts", "width", "expert_ffn")),
+)
+SHARED_EXPERT_TENSORS = (
+    TensorFacts("ffn_gate_shexp", "mlp.shared_expert.gate_proj", None, ("shared_ffn", "width")),
+    TensorFacts("ffn_up_shexp", "mlp.shared_expert.up_proj", None, ("shared_ffn", "width")),
+    TensorFacts("ffn_down_shexp", "mlp.shared_expert.down_proj", None, ("width", "shared_ffn")),
+)
+SHARED_EXPERT_GATE = TensorFacts("ffn_gate_inp_shexp", "mlp.shared_expert_gate", None, ("width",))
+"""Tensors of each layer with a mixture of experts. A * in a name of checkpoints stands for the number of an expert."""
 
 ATTN_NORM = TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",))
 FFN_NORM = TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",))

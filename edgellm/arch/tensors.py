@@ -1,7 +1,5 @@
 """The tensors of a file, taken by name, each checked for its shape and type."""
 
-from dataclasses import replace
-
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, Tensor
@@ -29,7 +27,11 @@ class Tensors:
     def matrices(self, name: str, count: int, rows: int, columns: int) -> tuple[Tensor, ...]:
         """The `count` matrices (rows, columns) of a tensor with three dimensions."""
         stacked = self._take(name, (count, rows, columns), FORMATS)
-        return tuple(replace(stacked.rows(i, i + 1), shape=(rows, columns)) for i in range(count))
+        return tuple(stacked.matrix(i) for i in range(count))
+
+    def stack(self, name: str, count: int, rows: int, columns: int) -> Tensor:
+        """A stack of `count` matrices (rows, columns)."""
+        return self._take(name, (count, rows, columns), FORMATS)
 
     def drop(self, *names: str) -> None:
         """Take tensors that compute nothing, where the file has them."""

@@ -5,7 +5,7 @@ The output matrix is the embedding where the file has none.
 
 from edgellm.arch.blocks import Layer, Linear, Norm, NormKind
 from edgellm.arch.description import Description
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, no_router
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader
 from edgellm.arch.per_layer import per_layer_embeddings, read_layer, streams
@@ -23,7 +23,7 @@ _SHARED_SIZES = ("kv_heads", "key_dim", "value_dim", "window")
 
 def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Description:
     """The description of a file's model. Raises ModelFileError and UnsupportedModelError."""
-    if file.get_int(f"{facts.name}.expert_count", 0) > 0:
+    if facts.router is no_router and file.get_int(f"{facts.name}.expert_count", 0) > 0:
         refuse(file, f"{facts.name} with a mixture of experts is not supported yet")
     if file.get_int(f"{facts.name}.nextn_predict_layers", 0) > 0:
         refuse(file, f"{facts.name} with layers for multi-token prediction is not supported yet")

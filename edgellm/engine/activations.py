@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgellm.arch.blocks import Attention, Linear
+from edgellm.arch.blocks import Attention, Linear, StackedLinear
 from edgellm.engine.program import Buffer
 from edgellm.gguf import Tensor
 from kquants import BLOCK_FORMATS, SUPER_FORMATS
@@ -40,18 +40,22 @@ class MatmulInput:
         super_q8 = Buffer(f"{name}.super_q8[{width}]", super_quantized_bytes(width), int16_bytes=int16_bytes(width))
         return cls(width, f32, q8, super_q8)
 
+    def with_slots(self, slots: int) -> "MatmulInput":
+        """The buffers with as many rows for each row of the batch."""
+        return MatmulInput(self.width, *(each.with_slots(slots) for each in (self.f32, self.q8, self.super_q8)))
+
     def read_by(self, weight: Tensor) -> Buffer:
         """The buffer that a matmul by the weight reads."""
         if weight.type.name in SUPER_FORMATS:
             return self.super_q8
         return self.q8 if weight.type.name in BLOCK_FORMATS else self.f32
 
-    def targets(self, projections: Sequence[Linear]) -> list[Buffer | None]:
+    def targets(self, projections: Sequence[Linear | StackedLinear]) -> list[Buffer | None]:
         """[f32, q8, super_q8], with None for the buffers that none of these projections reads."""
         read = [self.read_by(projection.weight) for projection in projections]
         return [buffer if buffer in read else None for buffer in (self.f32, self.q8, self.super_q8)]
 
-    def quantized_targets(self, projections: Sequence[Linear]) -> list[Buffer | None]:
+    def quantized_targets(self, projections: Sequence[Linear | StackedLinear]) -> list[Buffer | None]:
         """[q8, super_q8], with None for the buffers that none of these projections reads."""
         return self.targets(projections)[1:]
 

@@ -1,9 +1,10 @@
 """From a description and a placement to the program of the CPU's blocks."""
 
-from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm
+from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, MixtureOfExperts, Norm
 from edgellm.arch.description import Description
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
+from edgellm.engine.expert_ops import ExpertBuffers, ExpertOps
 from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.outputs import LOGITS, OutputSettings
@@ -38,6 +39,7 @@ class _ProgramBuilder:
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
         self._ops = OpWriter(self._program)
         self._norms = NormOps(self._ops)
+        self._expert_ops = ExpertOps(self._ops)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
         self._per_layer = PerLayerOps(model, b, self._ops)
         self._block = 0
@@ -80,14 +82,14 @@ class _ProgramBuilder:
 
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
         ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
+        keep = layer.laurel is not None or (layer.parallel and isinstance(layer.feed_forward, MixtureOfExperts))
         beside = layer.laurel.left if layer.laurel else None
         projections = [linear for linear in (block.q, block.k, block.v, block.gate, beside) if linear]
-        ff = layer.feed_forward
-        if layer.parallel and ff:
-            projections += [linear for linear in (ff.gate, ff.up) if linear]
+        if layer.parallel and layer.feed_forward:
+            projections += self._read_first(layer.feed_forward)
         q_outputs = self._ops.outputs
         self._per_layer.before_layer(layer)
-        ops.project(block, self._input(block.norm, projections, keep=layer.laurel is not None), own)
+        ops.project(block, self._input(block.norm, projections, keep), own)
         kept = [own.gate] if block.gate else []
         if layer.laurel:
             kept += self._per_layer.beside_attention(layer.laurel)
@@ -120,19 +122,75 @@ class _ProgramBuilder:
         else:
             ops.add_scaled(b.x, b.result, self._model.width, 1.0, scale)
 
+    def _read_first(self, block: FeedForward | MixtureOfExperts) -> list[Linear]:
+        """The projections that read what a feed-forward's norm gives; experts have it gathered for theirs."""
+        if isinstance(block, FeedForward):
+            return [linear for linear in (block.gate, block.up) if linear]
+        shared = self._read_first(block.shared) if block.shared and block.shared.norm is None else []
+        router = [] if block.router.norm else [block.router.logits]
+        return [*router, *shared, *([block.shared_gate] if block.shared_gate else [])]
+
     def _feed_forward(self, layer: Layer, index: int) -> None:
         block = layer.feed_forward
         if not layer.parallel:
             self._keep_outputs()
         if block:
-            first = [linear for linear in (block.gate, block.up) if linear]
-            self._activate(block, self._b.normed if layer.parallel else self._input(block.norm, first))
+            is_mixture = isinstance(block, MixtureOfExperts)
+            first, normed = self._read_first(block), self._b.normed
+            h = normed if layer.parallel else self._input(block.norm, first, keep=is_mixture)
+            if isinstance(block, MixtureOfExperts):
+                self._mixture(block, h)
+            else:
+                self._add_to_x(self._activate(block, h), block.down, block.post_norm)
         self._per_layer.after_layer(layer, index)
         if layer.output_scale != 1.0:
             self._ops.add_scaled(self._b.x, None, self._model.width, layer.output_scale)
 
-    def _activate(self, block: FeedForward, h: MatmulInput) -> None:
-        """x += down(f(gate(h)) · up(h))."""
+    def _mixture(self, block: MixtureOfExperts, h: MatmulInput) -> None:
+        """x += post_norm(the weighted sum of experts + what is shared)."""
+        ops, b, model = self._expert_ops, ExpertBuffers.of(block), self._model
+        router_input = h
+        if block.router.norm:
+            router_input = MatmulInput.named("router_input", model.width)
+            self._norms.norm(self._b.x, block.router.norm, router_input, [block.router.logits])
+        ops.choose(block.router, router_input, b)
+        ops.compute(block, h.f32, b)
+        if block.shared or block.sum_norm or block.post_norm:
+            total = float_buffer("mixture", model.width)
+            ops.combine(block, total, False, 1.0, b)
+            self._finish_mixture(block, h, total)
+        else:
+            ops.combine(block, self._b.x, True, model.residual_scale, b)
+
+    def _finish_mixture(self, block: MixtureOfExperts, h: MatmulInput, total: Buffer) -> None:
+        """x += post_norm(sum_norm(total) + what is shared)."""
+        ops, b, width, scale = self._ops, self._b, self._model.width, self._model.residual_scale
+        if block.sum_norm:
+            self._norms.norm_in_place(total, block.sum_norm, width)
+        if block.shared:
+            self._add_shared(block, block.shared, h, total)
+        if block.post_norm:
+            self._norms.add_norm(b.x, total, block.post_norm, width, scale)
+        else:
+            ops.add_scaled(b.x, total, width, 1.0, scale)
+
+    def _add_shared(self, block: MixtureOfExperts, shared: FeedForward, h: MatmulInput, total: Buffer) -> None:
+        """total += post_norm(shared(h)) · sigmoid(shared_gate(h)); a shared feed-forward with a norm reads norm(x)."""
+        ops, b, width = self._ops, self._b, self._model.width
+        gate = float_buffer("shared_gate", 1)
+        if block.shared_gate:
+            ops.linear(h, (block.shared_gate, gate))
+        if shared.norm:
+            h = self._input(shared.norm, self._read_first(shared))
+        ops.linear(self._activate(shared, h), (shared.down, b.result))
+        if shared.post_norm:
+            self._norms.norm_in_place(b.result, shared.post_norm, width)
+        if block.shared_gate:
+            ops.scale_by_sigmoid(b.result, gate, width)
+        ops.add_scaled(total, b.result, width, 1.0, 1.0)
+
+    def _activate(self, block: FeedForward, h: MatmulInput) -> MatmulInput:
+        """f(gate(h)) · up(h), in the form that `down` reads."""
         ops, ffn = self._ops, block.down.weight.shape[1]
         gate, up = MatmulInput.named("gate", ffn), float_buffer("up", ffn)
         if block.gate:
@@ -142,7 +200,7 @@ class _ProgramBuilder:
         if block.sparsity is not None:
             ops.top_activations(gate, block.sparsity)
         ops.activate(block.activation, gate, up if block.gate else None, [block.down], block.parameters)
-        self._add_to_x(gate, block.down, block.post_norm)
+        return gate
 
     def _output_head(self) -> None:
         model, ops, b, logits = self._model, self._ops, self._b, self._program.logits

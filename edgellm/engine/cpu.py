@@ -20,7 +20,7 @@ from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.fmt import size
 from edgellm.gguf import Tensor
 from kquants import jit
-from kquants.layout import FEW_ROWS, PADDING_ROWS
+from kquants.layout import FEW_ROWS
 from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, OP_WORDS, OpHeader, record_of_op
 from kquants.tuning import tuning
 
@@ -51,12 +51,12 @@ class CPUDevice:
         budget: KVBudget = NO_LIMIT,
     ) -> None:
         kept = [b for b in program.buffers if b != program.logits]  # logits are the caller's, and new for each batch
-        needed = sum((b.rows or rows + PADDING_ROWS) * _row_bytes(b) for b in kept) + threads * program.scratch_bytes
+        needed = sum(b.count(rows) * _row_bytes(b) for b in kept) + threads * program.scratch_bytes
         check_memory(needed, "activations", _ADVICE)
         try:
             # read_sum measures the memory bandwidth after a reply, which should not wait for a compiler.
             self._kernels = jit.load([*program.kernels, *POOL_KERNELS, "read_sum"], cache, progress)
-            self._buffers = {b: aligned(b.rows or rows + PADDING_ROWS, _row_bytes(b)) for b in kept}
+            self._buffers = {b: aligned(b.count(rows), _row_bytes(b)) for b in kept}
             ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = ThreadPool(threads, self._kernels, ops, scratch)
         except jit.KernelError as error:
@@ -144,7 +144,9 @@ class CPUDevice:
         return logits
 
     def _record(self, op: Op) -> Sequence[int]:
-        head = OpHeader(self._kernels[op.kernel], op.units, op.per_row, int(op.outputs), int(op.barrier))
+        factor = self._address(op.units_factor)
+        kernel = self._kernels[op.kernel]
+        head = OpHeader(kernel, op.units, op.per_row, int(op.outputs), int(op.barrier), op.slots, factor)
         return record_of_op(head, type(op.arguments)(*map(self._address, op.arguments)))
 
     def _address(self, argument: float | Tensor | Buffer | None) -> float:

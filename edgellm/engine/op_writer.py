@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from edgellm.arch.blocks import Activation, Linear
+from edgellm.arch.blocks import Activation, Linear, StackedLinear
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.gguf import Tensor
@@ -34,10 +34,17 @@ class OpWriter:
         self._program, self.outputs = program, False
 
     def add(
-        self, kernel: str, arguments: records.Arguments, units: int = 0, per_row: int = 0, barrier: bool = True
+        self,
+        kernel: str,
+        arguments: records.Arguments,
+        units: int = 0,
+        per_row: int = 0,
+        barrier: bool = True,
+        slots: int = 1,
+        units_factor: Buffer | None = None,
     ) -> None:
         """Append an op; see `edgellm.engine.program.Op`."""
-        self._program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, barrier))
+        self._program.ops.append(Op(kernel, arguments, units, per_row, self.outputs, barrier, slots, units_factor))
 
     def need_scratch(self, nbytes: int) -> None:
         """Have at least `nbytes` of scratch for each thread."""
@@ -89,13 +96,14 @@ class OpWriter:
         activation: Activation,
         gate: MatmulInput,
         up: Buffer | None,
-        projections: Sequence[Linear],
+        projections: Sequence[Linear | StackedLinear],
         parameters: tuple[float, ...] = (),
         up_offset: int = 0,
+        slots: int = 1,
     ) -> None:
         """gate = f(gate) · up, or f(gate) without up, in the forms that the projections read.
 
-        The values of up begin `up_offset` bytes into its rows.
+        The values of up begin `up_offset` bytes into its rows. Gate and up have `slots` rows for each row.
         """
         q8, super_q8 = gate.quantized_targets(projections)
         self.need_scratch(4 * PIECE)
@@ -114,7 +122,7 @@ class OpWriter:
             parameter_2=p2,
             parameter_3=p3,
         )
-        self.add(_ACTIVATION_KERNELS[activation], arguments, per_row=_pieces(gate.width))
+        self.add(_ACTIVATION_KERNELS[activation], arguments, per_row=_pieces(gate.width), slots=slots)
 
     def top_activations(self, x: MatmulInput, deviations: float) -> None:
         """x = max(x - m, 0), with m the given number of standard deviations above the mean of a row."""
@@ -125,6 +133,11 @@ class OpWriter:
         """x = x · sigmoid(gate)."""
         arguments = records.SigmoidGateOp(x=x, x_bytes=x.row_bytes, gate=gate, gate_bytes=gate.row_bytes, n=width)
         self.add("sigmoid_gate", arguments, per_row=_pieces(width))
+
+    def scale_by_sigmoid(self, x: Buffer, gate: Buffer, width: int) -> None:
+        """x = x · sigmoid(gate), with one value of gate for each row."""
+        arguments = records.SigmoidGateOp(x, x.row_bytes, gate, gate.row_bytes, width)
+        self.add("scale_by_sigmoid", arguments, per_row=_pieces(width))
 
     def soft_cap(self, y: Buffer, width: int, cap: float) -> None:
         """y = cap · tanh(y / cap)."""
@@ -158,3 +171,28 @@ class OpWriter:
         )
         self.need_scratch(matmul_scratch(columns, w.type.name))
         self.add(matmul_kernel(w.type.name), arguments, units=-(-rows // TILE_ROWS), barrier=barrier)
+
+    def grouped_matmul(
+        self, w: StackedLinear, x: MatmulInput, y: Buffer, groups: Buffer, slots: int, barrier: bool = True
+    ) -> None:
+        """y = W x + b for groups of consecutive rows of x, each with a matrix of a stack; `slots` rows for each row."""
+        columns, kind = w.weight.shape[-1], w.weight.type
+        read, row_bytes = x.read_by(w.weight), kind.row_bytes(columns)
+        arguments = records.MatmulOp(
+            w=w.first_matrix,
+            rows=w.rows,
+            columns=columns,
+            row_bytes=row_bytes,
+            x=read,
+            x_bytes=read.row_bytes,
+            y=y,
+            y_bytes=y.row_bytes,
+            accumulate=0,
+            groups=groups,
+            matrix_bytes=w.weight.shape[1] * row_bytes,
+            bias=w.first_bias,
+            bias_bytes=4 * w.weight.shape[1],
+        )
+        self.need_scratch(matmul_scratch(columns, kind.name))
+        units = -(-w.rows // TILE_ROWS)
+        self.add(matmul_kernel(kind.name), arguments, units, barrier=barrier, slots=slots, units_factor=groups)

@@ -3,7 +3,7 @@
 Ops name kernels, tensors and buffers, and hold no address: a device replaces these by its own.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kquants import records
 from kquants.layout import PADDING_ROWS
@@ -13,6 +13,8 @@ from kquants.layout import PADDING_ROWS
 class Buffer:
     """Activations: `row_bytes` for each row of the batch, or for `rows` rows whatever the batch.
 
+    With `slots`, there are as many rows of `row_bytes` for each row of the batch.
+
     CPUs with AMX need `int16_bytes` more for each row. They are counted apart, since a program is the same
     for all CPUs.
     """
@@ -21,11 +23,23 @@ class Buffer:
     row_bytes: int
     rows: int | None = None
     int16_bytes: int = 0
+    slots: int = 1
+
+    def with_slots(self, slots: int) -> "Buffer":
+        """A buffer with as many rows for each row of the batch."""
+        return replace(self, name=f"{self.name} x {slots}", slots=slots)
+
+    def count(self, rows: int) -> int:
+        """How many rows of `row_bytes` it has for batches of up to `rows` rows."""
+        return self.rows or (rows + PADDING_ROWS) * self.slots
 
 
 @dataclass(frozen=True)
 class Op:
     """A kernel and its arguments, a record of `kquants.records`; it has `units + per_row · rows` units of work.
+
+    With `slots`, it works on as many rows for each row. `units` are multiplied by the number that `units_factor` begins
+    with, if there is one.
 
     An argument that is an address for the kernel is a Tensor, a Buffer, or None for null. With `outputs`, the rows are
     those whose logits are wanted. `barrier`: all threads wait for each other before the op. It is False for an op that
@@ -38,6 +52,8 @@ class Op:
     per_row: int = 0
     outputs: bool = False
     barrier: bool = True
+    slots: int = 1
+    units_factor: Buffer | None = None
 
 
 @dataclass
@@ -60,16 +76,17 @@ class Program:
     @property
     def buffers(self) -> list[Buffer]:
         """Every buffer once, in order of first use."""
-        return list(dict.fromkeys(a for op in self.ops for a in op.arguments if isinstance(a, Buffer)))
+        used = (argument for op in self.ops for argument in (*op.arguments, op.units_factor))
+        return list(dict.fromkeys(argument for argument in used if isinstance(argument, Buffer)))
 
     @property
     def row_bytes(self) -> int:
         """Bytes of activations for each row of a batch, without logits, which few rows have."""
-        return sum(buffer.row_bytes for buffer in self.buffers if buffer != self.logits and not buffer.rows)
+        return sum(b.slots * b.row_bytes for b in self.buffers if b != self.logits and not b.rows)
 
     def activation_bytes(self, rows: int) -> int:
         """Bytes of all buffers but logits, for batches of up to `rows` rows."""
-        return sum((b.rows or rows + PADDING_ROWS) * b.row_bytes for b in self.buffers if b != self.logits)
+        return sum(b.count(rows) * b.row_bytes for b in self.buffers if b != self.logits)
 
     @property
     def matmuls(self) -> list[int]:

@@ -1,6 +1,6 @@
 """Tensors of a GGUF file: the table in the header, checked completely, and views of the map."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +45,14 @@ class Tensor:
         start, stop = first * row_bytes, last * row_bytes
         name = f"{self.name}[{first}:{last}]"
         return Tensor(name, self.type, (last - first, *rest), self.data[start:stop], self.offset + start, self.path)
+
+    def as_matrix(self) -> "Tensor":
+        """A vector as a matrix of one row: a view of the same bytes."""
+        return replace(self, shape=(1, *self.shape))
+
+    def matrix(self, i: int) -> "Tensor":
+        """Matrix `i` of a stack, or this row of a matrix: a view of the same bytes, with one dimension less."""
+        return replace(self.rows(i, i + 1), shape=self.shape[1:])
 
 
 class TensorInfo(NamedTuple):

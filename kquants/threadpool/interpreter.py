@@ -1,8 +1,9 @@
 """Ops: how each thread runs its share of an op's units of work.
 
 A program is a list of op records (`kquants.records`); every thread runs the same list over its share of the units of
-each op. An op has `units + units_per_row · n` units, where n is its number of rows; with no rows it has no work. In
-buffers, the rows of an op follow each other (but the queries of attention may be those of all rows of the batch).
+each op. An op has `units · factor + units_per_row · n` units, where n is its number of rows, and the factor is 1 or the
+number at `units_factor`; with no rows it has no work. In buffers, the rows of an op follow each other (but the queries
+of attention may be those of all rows of the batch).
 
 A thread's share is a range of consecutive units, which the thread takes in chunks from a counter: what it prefetches is
 then what it reads next. When its own share is done, a thread takes chunks of the others' shares, so that fast cores do
@@ -29,7 +30,7 @@ from numba.extending import intrinsic
 from kquants.compiler.decorators import inline
 from kquants.layout import FEW_ROWS, PREPARED, SHARE_END, STRIP, THREAD, THREADS
 from kquants.records import FIRST_ARGUMENT, BatchRecord, OpHeader, are_floats
-from kquants.simd import at, atomic_add, atomic_load, define, load, load_i32, store_i64
+from kquants.simd import at, atomic_add, atomic_load, define, load, load_i32, load_i64, store_i64
 from kquants.threadpool.clock import is_past
 from kquants.threadpool.control_block import STOP
 
@@ -65,8 +66,19 @@ header_of, batch_of = record_at(OpHeader), record_at(BatchRecord)
 
 @inline
 def row_count(op: int, batch: int) -> int:
-    """The number of rows of the batch that an op works on."""
-    return int(batch_of(batch).outputs if header_of(op).outputs else batch_of(batch).rows)
+    """The number of rows that an op works on: those of the batch, or wanted ones, times its slots."""
+    rows = batch_of(batch).outputs if header_of(op).outputs else batch_of(batch).rows
+    return int(rows * header_of(op).slots)
+
+
+@inline
+def unit_count(op: int, rows: int) -> int:
+    """The units of work of an op with some rows."""
+    header = header_of(op)
+    if rows == 0:
+        return 0
+    factor = load_i64(header.units_factor) if header.units_factor != 0 else 1
+    return int(header.units * factor + header.units_per_row * rows)
 
 
 @inline
@@ -121,7 +133,7 @@ def run_op(
     the address of the first thread's counter, `stride` the bytes from each thread's to the next.
     """
     rows = row_count(op, batch)
-    units = header_of(op).units + header_of(op).units_per_row * rows if rows > 0 else 0
+    units = unit_count(op, rows)
     store_i64(scratch + PREPARED, 0)
     for other in range(threads):
         owner = (me + other) % threads

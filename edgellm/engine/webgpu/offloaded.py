@@ -53,7 +53,7 @@ class OffloadedBlocks:
             {
                 feed_forward(i): layer.feed_forward
                 for i, layer in layers
-                if layer.feed_forward and placement[feed_forward(i)] == GPU
+                if isinstance(layer.feed_forward, FeedForward) and placement[feed_forward(i)] == GPU
             },
             placement[head(len(layers))] == GPU,
         )
