@@ -3,6 +3,7 @@
 from edgellm.arch.architectures import (
     apertus,
     cohere2,
+    deepseek2,
     ernie4_5,
     exaone4,
     gemma,
@@ -33,6 +34,7 @@ from edgellm.arch.facts import ArchitectureFacts
 _MODULES = (
     apertus,
     cohere2,
+    deepseek2,
     ernie4_5,
     exaone4,
     gemma,
