@@ -194,7 +194,8 @@ class ActivationOp(NamedTuple):
     """gate = f(gate) · up, or f(gate) where up is null; the kernel's name says which function f is.
 
     The result goes to gate, or, where q8 or super_q8 is not null, to these instead. The parameters are xIELU's α_p,
-    α_n, β and eps, in this order.
+    α_n, β and eps, or the limit and alpha of the clamped SwiGLU, in this order: f is min(gate, limit) ·
+    sigmoid(alpha · min(gate, limit)), and in place of up stands min(max(up, -limit), limit) + 1.
     """
 
     gate: Word
