@@ -18,6 +18,7 @@ from functools import cached_property
 from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, MixtureOfExperts, Norm
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
+from edgellm.arch.tensor_names import gguf_name
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import Tensor
 
@@ -125,7 +126,11 @@ class LayerReader:
 
     def has(self, stem: str) -> bool:
         """Whether the file has a weight of this stem in the layer."""
-        return f"blk.{self.index}.{stem}.weight" in self.tensors
+        return self.name(stem) in self.tensors
+
+    def name(self, stem: str) -> str:
+        """The name of the layer's weight of a stem."""
+        return f"blk.{self.index}.{gguf_name(stem)}"
 
     def norm(self, stem: str) -> Norm | None:
         """The norm of a stem; None where the architecture has none, or may lack it and does."""
@@ -144,7 +149,7 @@ class LayerReader:
 
     def floats(self, stem: str) -> Tensor:
         """The float32 weight of a stem. Raises ModelFileError if the file has none."""
-        return self.tensors.floats(f"blk.{self.index}.{stem}.weight", self.sizes.shape(self.facts.shapes[stem]))
+        return self.tensors.floats(self.name(stem), self.sizes.shape(self.facts.shapes[stem]))
 
     def floats_or_none(self, stem: str, kind: str) -> Tensor | None:
         """The float32 values `kind` ("weight", "bias", …) of a stem; None where the layer has none."""
@@ -165,7 +170,7 @@ class LayerReader:
 
     def matrix(self, stem: str, rows: int, columns: int) -> Linear:
         """A projection with its bias, if it has one."""
-        weight = self.tensors.matrix(f"blk.{self.index}.{stem}.weight", rows, columns)
+        weight = self.tensors.matrix(self.name(stem), rows, columns)
         return Linear(weight, self.bias(stem, (rows,)))
 
     def bias(self, stem: str, shape: tuple[int, ...]) -> Tensor | None:

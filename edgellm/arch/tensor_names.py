@@ -1,7 +1,8 @@
 """The tensors of a model: their names in GGUF files and in checkpoints, and their shapes.
 
 Names are stems. In GGUF `attn_q` is `blk.0.attn_q.weight`, and perhaps `blk.0.attn_q.bias`, for layer 0; in Hugging
-Face's layout `self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`.
+Face's layout `self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`. A GGUF stem with a point is complete:
+`ffn_gate_inp.scale` is `blk.0.ffn_gate_inp.scale`.
 """
 
 from dataclasses import dataclass
@@ -45,6 +46,16 @@ class TensorFacts:
     meta: str | None
     shape: tuple[Size, ...]
     optional: bool = False
+
+    @property
+    def gguf_name(self) -> str:
+        """The name in GGUF files, without the prefix of a layer."""
+        return gguf_name(self.gguf)
+
+
+def gguf_name(stem: str) -> str:
+    """The name of a weight in GGUF files by its stem, without the prefix of a layer."""
+    return stem if "." in stem else f"{stem}.weight"
 
 
 EMBEDDING = TensorFacts("token_embd", "embed_tokens", "tok_embeddings", ("vocab", "width"))

@@ -1,5 +1,7 @@
 """The tensors of a file, taken by name, each checked for its shape and type."""
 
+from dataclasses import replace
+
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, Tensor
@@ -46,6 +48,7 @@ class Tensors:
         tensor = self._left.pop(name, None)
         if tensor is None:
             self.file.fail(f"has no tensor {name}; get another conversion of the model")
+        tensor = _with_shape(tensor, shape)
         if tensor.shape != shape:
             self.file.fail(
                 f"tensor {name} has shape {list(tensor.shape)}, but the metadata asks for {list(shape)}; "
@@ -62,3 +65,14 @@ class Tensors:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
             place = f"architecture {self.file.architecture} as edgellm knows it"
             refuse(self.file, f"tensor {printable(left[0])}{more} has no place in {place}")
+
+
+def _with_shape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The tensor with `shape` if it differs in leading dimensions of 1 alone: ggml drops them when it writes a file."""
+    same = _without_leading_ones(tensor.shape) == _without_leading_ones(shape)
+    return replace(tensor, shape=shape) if same else tensor
+
+
+def _without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    first = next((i for i, size in enumerate(shape) if size != 1), len(shape))
+    return shape[first:]
