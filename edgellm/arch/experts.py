@@ -2,7 +2,7 @@
 
 ffn_gate_inp                                    the router's matrix, a row for each expert
 ffn_gate_inp.scale                              the weight of the router's own norm (Gemma 4)
-exp_probs_b                                     what is added to scores for the choice alone
+exp_probs_b.bias                                what is added to scores for the choice alone
 ffn_gate_exps, ffn_up_exps, ffn_down_exps       the matrices of all experts, one behind the other
 ffn_gate_up_exps                                the same with the rows of gate, then those of up, in each matrix
 ffn_down_exps.scale                             the factor of each expert's weight
@@ -78,7 +78,7 @@ class ExpertReader:
 
     def _selection_bias(self) -> Tensor | None:
         """What is added to scores; a matrix of one row in some files."""
-        bias = self._reader.floats_or_none("exp_probs_b", "bias")
+        bias = self._reader.floats_or_none("exp_probs_b.bias")
         return bias.matrix(0) if bias and len(bias.shape) > 1 else bias
 
     def _gate_and_up(self) -> tuple[StackedLinear | None, StackedLinear]:
@@ -91,7 +91,7 @@ class ExpertReader:
     def _stack(self, stem: str) -> StackedLinear:
         reader = self._reader
         count, rows, columns = reader.sizes.shape(reader.facts.shapes[stem])
-        weight = reader.tensors.stack(reader.name(stem), count, rows, columns)
+        weight = reader.tensors.stack(f"blk.{reader.index}.{stem}.weight", count, rows, columns)
         return StackedLinear(weight, rows, bias=reader.bias(stem, (count, rows)))
 
     def _shared(self) -> FeedForward | None:
@@ -110,8 +110,6 @@ class ExpertReader:
         )
 
     def _shared_gate(self) -> Linear | None:
-        """The gate of the shared expert: a vector in the file, a matrix of one row here."""
-        reader = self._reader
-        if "ffn_gate_inp_shexp" not in reader.facts.tensors or not reader.has("ffn_gate_inp_shexp"):
-            return None
-        return Linear(reader.floats("ffn_gate_inp_shexp").as_matrix())
+        """The gate of the shared expert: a matrix of one row, which some files have as a vector."""
+        gate = self._reader.floats_or_none("ffn_gate_inp_shexp")
+        return Linear(gate) if gate else None

@@ -18,7 +18,6 @@ from functools import cached_property
 from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, MixtureOfExperts, Norm
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
-from edgellm.arch.tensor_names import gguf_name
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import Tensor
 
@@ -126,11 +125,7 @@ class LayerReader:
 
     def has(self, stem: str) -> bool:
         """Whether the file has a weight of this stem in the layer."""
-        return self.name(stem) in self.tensors
-
-    def name(self, stem: str) -> str:
-        """The name of the layer's weight of a stem."""
-        return f"blk.{self.index}.{gguf_name(stem)}"
+        return f"blk.{self.index}.{stem}.weight" in self.tensors
 
     def norm(self, stem: str) -> Norm | None:
         """The norm of a stem; None where the architecture has none, or may lack it and does."""
@@ -148,15 +143,15 @@ class LayerReader:
         return norm if norm is None or eps is None else replace(norm, eps=eps)
 
     def floats(self, stem: str) -> Tensor:
-        """The float32 weight of a stem. Raises ModelFileError if the file has none."""
-        return self.tensors.floats(self.name(stem), self.sizes.shape(self.facts.shapes[stem]))
+        """The float32 weight of a stem, or of a whole name. Raises ModelFileError if the file has none."""
+        facts = self.facts.tensors[stem]
+        return self.tensors.floats(f"blk.{self.index}.{facts.name}", self.sizes.shape(facts.shape))
 
-    def floats_or_none(self, stem: str, kind: str) -> Tensor | None:
-        """The float32 values `kind` ("weight", "bias", …) of a stem; None where the layer has none."""
-        name = f"blk.{self.index}.{stem}.{kind}"
-        if stem not in self.facts.tensors or name not in self.tensors:
-            return None
-        return self.tensors.floats(name, self.sizes.shape(self.facts.shapes[stem]))
+    def floats_or_none(self, gguf: str) -> Tensor | None:
+        """The float32 values of a stem, or of a name such as `exp_probs_b.bias`; None where the layer has none."""
+        facts = self.facts.tensors.get(gguf)
+        name = f"blk.{self.index}.{facts.name}" if facts else ""
+        return self.tensors.floats(name, self.sizes.shape(facts.shape)) if facts and name in self.tensors else None
 
     def required(self, stem: str) -> Linear:
         """The projection of a stem. Raises ModelFileError if the file has none."""
@@ -170,7 +165,7 @@ class LayerReader:
 
     def matrix(self, stem: str, rows: int, columns: int) -> Linear:
         """A projection with its bias, if it has one."""
-        weight = self.tensors.matrix(self.name(stem), rows, columns)
+        weight = self.tensors.matrix(f"blk.{self.index}.{stem}.weight", rows, columns)
         return Linear(weight, self.bias(stem, (rows,)))
 
     def bias(self, stem: str, shape: tuple[int, ...]) -> Tensor | None:

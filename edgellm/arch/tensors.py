@@ -23,8 +23,10 @@ class Tensors:
         return self._take(name, (rows, columns), FORMATS)
 
     def floats(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """Float32 values, such as the weight of a norm."""
-        return self._take(name, shape, ("F32",))
+        """Float32 values, such as the weight of a norm; a first dimension of 1 may be absent in the file, or added."""
+        found = self.file.tensors.get(name)
+        stored = found.shape if found is not None and _without_ones(found.shape) == _without_ones(shape) else shape
+        return replace(self._take(name, stored, ("F32",)), shape=shape)
 
     def matrices(self, name: str, count: int, rows: int, columns: int) -> tuple[Tensor, ...]:
         """The `count` matrices (rows, columns) of a tensor with three dimensions."""
@@ -48,7 +50,6 @@ class Tensors:
         tensor = self._left.pop(name, None)
         if tensor is None:
             self.file.fail(f"has no tensor {name}; get another conversion of the model")
-        tensor = _with_shape(tensor, shape)
         if tensor.shape != shape:
             self.file.fail(
                 f"tensor {name} has shape {list(tensor.shape)}, but the metadata asks for {list(shape)}; "
@@ -67,12 +68,6 @@ class Tensors:
             refuse(self.file, f"tensor {printable(left[0])}{more} has no place in {place}")
 
 
-def _with_shape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The tensor with `shape` if it differs in leading dimensions of 1 alone: ggml drops them when it writes a file."""
-    same = _without_leading_ones(tensor.shape) == _without_leading_ones(shape)
-    return replace(tensor, shape=shape) if same else tensor
-
-
-def _without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    first = next((i for i, size in enumerate(shape) if size != 1), len(shape))
-    return shape[first:]
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its first dimensions that are 1, which GGUF may leave out."""
+    return shape[next((i for i, each in enumerate(shape) if each != 1), len(shape)) :]

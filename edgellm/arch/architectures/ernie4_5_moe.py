@@ -24,7 +24,9 @@ from edgellm.arch.tensor_names import (
 def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     """Softmax over all experts, then over the chosen alone; None in dense layers."""
     step = "interleave_moe_layer_step"
-    if layer < hyper.integer("leading_dense_block_count", 0) or (layer + 1) % (hyper.size(step) if step in hyper else 1):
+    if layer < hyper.integer("leading_dense_block_count", 0) or (layer + 1) % (
+        hyper.size(step) if step in hyper else 1
+    ):
         return None
     return RouterSettings(experts=hyper.experts, used=hyper.used_experts, normalized=True)
 
@@ -40,7 +42,7 @@ FACTS = ArchitectureFacts(
     block_tensors=(
         *(*ATTENTION_TENSORS, *PRE_NORM_TENSORS),
         *(*GATED_FEED_FORWARD_TENSORS, ROUTER, *EXPERT_TENSORS, *_SHARED),
-        TensorFacts("exp_probs_b", "mlp.moe_statics.e_score_correction_bias", None, (1, "experts"), optional=True),
+        TensorFacts("exp_probs_b.bias", "mlp.moe_statics.e_score_correction_bias", None, (1, "experts"), optional=True),
     ),
     router=router,
     checkpoints=(
