@@ -18,7 +18,6 @@ from edgellm.arch.blocks import FeedForward, Linear, MixtureOfExperts, Norm, Rou
 from edgellm.arch.layers import LayerReader
 from edgellm.gguf import Tensor
 
-
 _NORM_OF_EXPERTS, _ROUTER_NORM, _EXPERT_SCALES = "pre_ffw_norm_2", "ffn_gate_inp.scale", "ffn_down_exps.scale"
 
 
