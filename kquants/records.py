@@ -213,7 +213,7 @@ class ActivationOp(NamedTuple):
 
 
 class SigmoidGateOp(NamedTuple):
-    """x = x · sigmoid(gate), over n values."""
+    """x = x · sigmoid(gate), over n values; for `scale_by_sigmoid` gate has one value for all of them."""
 
     x: Word
     x_bytes: Word

@@ -11,7 +11,7 @@ from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from kquants import records
-from kquants.layout import PIECE
+from kquants.layout import PIECE, route_scratch
 
 _SCORING = {Scoring.SOFTMAX: records.SCORES_SOFTMAX, Scoring.SIGMOID: records.SCORES_SIGMOID}
 
@@ -76,7 +76,7 @@ class ExpertOps:
             logit_scale=router.logit_scale,
             scale=router.scale,
         )
-        self._ops.need_scratch(8 * router.experts + 256)
+        self._ops.need_scratch(route_scratch(router.experts))
         self._ops.add("route", arguments, per_row=1)
         plan = records.PlanOp(b.chosen, router.experts, router.used, b.groups, b.choices, b.slots)
         self._ops.add("plan", plan, units=1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kquants.records import ActivationOp, SigmoidGateOp, SoftCapOp
 from support.activation_rows import ActivationRows, in_any_chunks, pieces
-from support.kernels import batch_record, guarded, op_record, run_op, same_bits
+from support.kernels import batch_record, fenced, guarded, op_record, run_op, same_bits
 from support.quantized_targets import Targets
 
 F32 = np.float32
@@ -152,6 +152,22 @@ def test_a_gate_scales_by_its_sigmoid(n: int) -> None:
     exact = x / (1 + np.exp(-gate.astype(np.float64)))
     assert (np.abs(found - exact) <= 5 * EPSILON * np.abs(exact)).all()
     assert same_bits(unchanged, gate)
+
+
+@pytest.mark.parametrize("n", [1, 300])
+def test_a_row_is_scaled_by_the_sigmoid_of_one_value(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x, gate = rng.standard_normal((5, n)).astype(F32), rng.uniform(-80, 80, (5, 1)).astype(F32)
+
+    def run(chunk: int) -> list[ActivationRows]:
+        to = ActivationRows(x)
+        given = SigmoidGateOp(to.array, to.nbytes, fenced(gate), gate[0].nbytes, n)
+        run_op(op_record("scale_by_sigmoid", given), batch_record(5), 5 * pieces(n), chunk=chunk)
+        return [to]
+
+    (found,) = in_any_chunks(run, 5 * pieces(n))
+    exact = x / (1 + np.exp(-gate.astype(np.float64)))
+    assert (np.abs(found - exact) <= 5 * EPSILON * np.abs(exact)).all()
 
 
 @pytest.mark.parametrize("n", [1, 320, 1000])
