@@ -165,6 +165,8 @@ class Scoring(Enum):
 
     SOFTMAX = "softmax"
     SIGMOID = "sigmoid"
+    SPARSE_MIXER = "sparse_mixer"
+    """Each weight is that of its expert in a softmax of its own; see `kquants.records.RouteOp`."""
 
 
 @dataclass(frozen=True)
