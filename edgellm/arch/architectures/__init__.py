@@ -2,7 +2,9 @@
 
 from edgellm.arch.architectures import (
     apertus,
+    bailingmoe2,
     cohere2,
+    dots1,
     ernie4_5,
     exaone4,
     gemma,
@@ -11,9 +13,11 @@ from edgellm.arch.architectures import (
     gemma3n,
     gemma4,
     glm4,
+    glm4moe,
     granite,
     hunyuan_dense,
     llama,
+    llama4,
     mistral3,
     muse_glimmer,
     olmo2,
@@ -32,7 +36,9 @@ from edgellm.arch.facts import ArchitectureFacts
 
 _MODULES = (
     apertus,
+    bailingmoe2,
     cohere2,
+    dots1,
     ernie4_5,
     exaone4,
     gemma,
@@ -41,9 +47,11 @@ _MODULES = (
     gemma3n,
     gemma4,
     glm4,
+    glm4moe,
     granite,
     hunyuan_dense,
     llama,
+    llama4,
     mistral3,
     muse_glimmer,
     olmo2,
