@@ -508,6 +508,8 @@ class AttentionOp(NamedTuple):
     page_offset: Word
     window: Word
     """A row sees no cell before its `visible` - `window`; 0: no window."""
+    chunked: Word
+    """1: a row sees no cell of another chunk of `window` cells than that of its last one; 0: see `window`."""
     scale: float
     soft_cap: float
     """0: none."""
