@@ -80,6 +80,7 @@ def attend(
         kv_group=place.group,
         page_offset=place.page_offset,
         window=settings.window or 0,
+        chunked=int(settings.chunked),
         scale=settings.scale,
         soft_cap=settings.soft_cap or 0.0,
         sinks=sinks,

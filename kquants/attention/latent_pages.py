@@ -24,7 +24,7 @@ LoadBlock = Callable[[ir.IRBuilder, Any, Any], list[Any]]
 
 
 def _transposed(b: ir.IRBuilder, rows: list[Any]) -> list[Any]:
-    """16 vectors of 16 lanes, transposed: in each stage a bit of the vectors' numbers trades places with one of lanes."""
+    """16 vectors of 16 lanes, transposed: each stage exchanges a bit of the vector's number and one of the lane's."""
     for bit in (1, 2, 4, 8):
         low = [lane if not lane & bit else 16 + lane - bit for lane in range(16)]
         high = [lane + bit if not lane & bit else 16 + lane for lane in range(16)]

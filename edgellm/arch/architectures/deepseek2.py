@@ -8,6 +8,7 @@ YaRN multiplies scores by m², with m = 1 + 0.1 · mscale_all_dim · ln(factor),
 """
 
 import math
+from dataclasses import replace
 
 from edgellm.arch.attention_settings import rope_dims
 from edgellm.arch.blocks import RouterSettings, Scoring
@@ -16,20 +17,19 @@ from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.latent_attention import LatentSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.refuse import refuse
+from edgellm.arch.routers import keyed_router
 from edgellm.arch.tensor_names import (
     EXPERT_TENSORS,
     GATED_FEED_FORWARD_TENSORS,
     LATENT_ATTENTION_TENSORS,
     PRE_NORM_TENSORS,
     ROUTER,
-    TensorFacts,
+    SELECTION_BIAS,
+    SHARED_EXPERTS_TENSORS,
 )
 
-_GLM_LAYERS, _GLM_VOCABULARY = (47, 48), 154880
-"""GLM-4.7-Flash, of which early files have no `expert_gating_func`."""
-
-_SCORINGS = {1: Scoring.SOFTMAX, 2: Scoring.SIGMOID}
-"""By GGUF's `expert_gating_func`."""
+_GLM_LAYERS, _GLM_VOCABULARY = 47, 154880
+"""GLM-4.7-Flash, of which early files do not say that scores are sigmoids."""
 
 
 def attention(hyper: HyperParameters, layer: int) -> LatentSettings:
@@ -82,47 +82,12 @@ def _yarn(hyper: HyperParameters) -> tuple[float, float]:
 
 def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     """The choice of experts; None for the leading layers, which have none."""
-    if layer < hyper.integer("leading_dense_block_count", 0) or not hyper.experts:
-        return None
-    scoring = _scoring(hyper)
-    groups, used_groups = _groups(hyper)
-    scores = 1 if scoring is Scoring.SOFTMAX else min(2, hyper.experts // groups)
-    return RouterSettings(
-        experts=hyper.experts,
-        used=hyper.used_experts,
-        scoring=scoring,
-        normalized=hyper.file.get_bool(hyper.key("expert_weights_norm"), False),
-        scale=hyper.number("expert_weights_scale", 0.0) or 1.0,
-        groups=groups,
-        used_groups=used_groups,
-        group_scores=scores,
-    )
+    is_glm = hyper.layer_count == _GLM_LAYERS and hyper.vocab == _GLM_VOCABULARY
+    settings = keyed_router(hyper, layer, Scoring.SIGMOID if is_glm else Scoring.SOFTMAX)
+    if settings and settings.scoring is Scoring.SOFTMAX:
+        return replace(settings, group_scores=1)
+    return settings
 
-
-def _scoring(hyper: HyperParameters) -> Scoring:
-    is_glm = hyper.layer_count in _GLM_LAYERS and hyper.vocab == _GLM_VOCABULARY
-    number = hyper.integer("expert_gating_func", 0) or (2 if is_glm else 1)
-    if number not in _SCORINGS:
-        refuse(hyper.file, f"key {hyper.key('expert_gating_func')} is {number}; only 1 (softmax) and 2 (sigmoid) are")
-    return _SCORINGS[number]
-
-
-def _groups(hyper: HyperParameters) -> tuple[int, int]:
-    """Groups of experts, and how many of them a token may use."""
-    experts, used = hyper.experts, hyper.used_experts
-    groups = max(1, hyper.integer("expert_group_count", 1))
-    used_groups = max(1, hyper.integer("expert_group_used_count", groups))
-    if experts % groups or used_groups > groups or used > used_groups * (experts // groups):
-        what = f"{used} of {experts} experts in {used_groups} of {groups} groups"
-        hyper.file.fail(f"a token cannot use {what}; get another conversion of the model")
-    return groups, used_groups
-
-
-_SHARED_EXPERTS = (
-    TensorFacts("ffn_gate_shexp", "mlp.shared_experts.gate_proj", None, ("shared_ffn", "width"), optional=True),
-    TensorFacts("ffn_up_shexp", "mlp.shared_experts.up_proj", None, ("shared_ffn", "width"), optional=True),
-    TensorFacts("ffn_down_shexp", "mlp.shared_experts.down_proj", None, ("width", "shared_ffn"), optional=True),
-)
 
 FACTS = ArchitectureFacts(
     name="deepseek2",
@@ -133,9 +98,9 @@ FACTS = ArchitectureFacts(
         *PRE_NORM_TENSORS,
         *GATED_FEED_FORWARD_TENSORS,
         ROUTER,
-        TensorFacts("exp_probs_b", "mlp.gate.e_score_correction_bias", None, ("experts",), optional=True),
+        SELECTION_BIAS,
         *EXPERT_TENSORS,
-        *_SHARED_EXPERTS,
+        *SHARED_EXPERTS_TENSORS,
     ),
     attention=attention,
     router=router,
