@@ -2,7 +2,7 @@
 
 ffn_gate_inp                                    the router's matrix, a row for each expert
 ffn_gate_inp.scale                              the weight of the router's own norm (Gemma 4)
-exp_probs_b                                     what is added to scores for the choice alone
+exp_probs_b.bias                                what is added to scores for the choice alone
 ffn_gate_exps, ffn_up_exps, ffn_down_exps       the matrices of all experts, one behind the other
 ffn_gate_up_exps                                the same with the rows of gate, then those of up, in each matrix
 ffn_gate_shexp, ffn_up_shexp, ffn_down_shexp    the shared expert, ffn_gate_inp_shexp its gate
@@ -40,7 +40,7 @@ class ExpertReader:
         return Router(
             **vars(self._settings),
             logits=reader.required("ffn_gate_inp"),
-            selection_bias=reader.floats_or_none("exp_probs_b", "bias"),
+            selection_bias=reader.floats_or_none("exp_probs_b.bias"),
         )
 
     def _gate_and_up(self) -> tuple[StackedLinear | None, StackedLinear]:
@@ -71,8 +71,6 @@ class ExpertReader:
         )
 
     def _shared_gate(self) -> Linear | None:
-        """The gate of the shared expert: a vector in the file, a matrix of one row here."""
-        reader = self._reader
-        if "ffn_gate_inp_shexp" not in reader.facts.tensors or not reader.has("ffn_gate_inp_shexp"):
-            return None
-        return Linear(reader.floats("ffn_gate_inp_shexp").as_matrix())
+        """The gate of the shared expert: a matrix of one row, which some files have as a vector."""
+        gate = self._reader.floats_or_none("ffn_gate_inp_shexp")
+        return Linear(gate) if gate else None
