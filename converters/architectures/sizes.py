@@ -16,13 +16,37 @@ _SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_exp
 
 
 @dataclass(frozen=True)
+class LatentSizes:
+    """The sizes of latent attention, see `edgellm.arch.latent_attention.LatentSettings`."""
+
+    plain_dim: int
+    rope_dim: int
+    head_value_dim: int
+    latent_dim: int
+    q_rank: int
+
+    def of_layer(self, sizes: "CheckpointLayerSizes") -> "CheckpointLayerSizes":
+        """The sizes of a layer with those of its latent attention."""
+        return replace(
+            sizes,
+            q_width=sizes.heads * (self.plain_dim + self.rope_dim),
+            v_width=self.latent_dim,
+            attention_width=sizes.heads * self.head_value_dim,
+            q_rank=self.q_rank,
+            plain_dim=self.plain_dim,
+            head_value_dim=self.head_value_dim,
+        )
+
+
+@dataclass(frozen=True)
 class CheckpointSizes:
     """The sizes of a model; tuples have a value for each layer.
 
     `kv_heads` heads of keys and values are shared by `heads` query heads; keys and values of a head have as many
     values as `head_dim` says. `per_layer_width` are the values of a layer's own embedding of a token, 0 for none.
     `experts` are those of a layer with a mixture of experts, each of width `expert_ffn`; `used_experts` of them compute
-    a token. `shared_ffn` is the width of its shared experts together.
+    a token. `shared_ffn` is the width of its shared experts together. With `latent`, attention is latent, with one KV
+    head of latent and RoPE.
     """
 
     width: int
@@ -37,6 +61,7 @@ class CheckpointSizes:
     used_experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    latent: LatentSizes | None = None
 
     @property
     def layer_count(self) -> int:
@@ -46,7 +71,7 @@ class CheckpointSizes:
     def layer(self, index: int) -> "CheckpointLayerSizes":
         """The sizes of a layer, by the names that the shapes of tensors have for them."""
         key_dim, kv_width = self.head_dim[index], self.kv_heads[index] * self.head_dim[index]
-        return CheckpointLayerSizes(
+        sizes = CheckpointLayerSizes(
             width=self.width,
             vocab=self.vocab,
             ffn=self.ffn[index],
@@ -63,6 +88,7 @@ class CheckpointSizes:
             expert_ffn=self.expert_ffn,
             shared_ffn=self.shared_ffn,
         )
+        return self.latent.of_layer(sizes) if self.latent else sizes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from converters.architectures.families import (
     apertus,
     cohere2,
+    deepseek2,
     exaone4,
     gemma,
     gemma2,
@@ -27,6 +28,7 @@ from converters.architectures.families.family import Family
 FAMILIES: dict[str, Family] = {
     "apertus": apertus.FAMILY,
     "cohere2": cohere2.FAMILY,
+    "deepseek2": deepseek2.FAMILY,
     "exaone4": exaone4.FAMILY,
     "gemma": gemma.FAMILY,
     "gemma2": gemma2.FAMILY,
