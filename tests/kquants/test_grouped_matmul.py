@@ -1,17 +1,22 @@
 """Products of groups of rows, each with a matrix of a stack, have the bits of each matrix's own product."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kquants import FLOAT_FORMATS
-from support.kernels import padded_rows, same_bits
+from kquants import FLOAT_FORMATS, QUANTIZED_FORMATS
+from support.documented_matmul import some_weights
+from support.kernels import KINDS, padded_rows, same_bits
 from support.matmul import beyond, grouped_matmul, matmul
+from support.quantized_rows import Rows, buffer_of, rows_for
 
 F32 = np.float32
 Array = NDArray[Any]
+Groups = tuple[tuple[int, int], ...]
 
 GROUPS = ((3, 1), (0, 0), (1, 2), (4, 7), (2, 40), (0, 1))
 """(matrix, rows) of groups in the order of their rows: none, few, and many; two of them by the same matrix."""
@@ -25,33 +30,58 @@ class Given(NamedTuple):
 
     stack: Array
     bias: Array
-    x: Array
+    x: Array | Rows
+
+    def x_of(self, first: int, last: int) -> tuple[Array, int]:
+        """What a product of some rows is given, and bytes from one to the next where they do not lie in groups."""
+        if isinstance(self.x, np.ndarray):
+            padded = beyond(padded_rows(self.x[first:last]))
+            return padded, padded[0].nbytes
+        parts = {part: values[first:last] for part, values in vars(self.x).items()}
+        return buffer_of(replace(self.x, **parts), last - first), 0
 
 
-def floats_given(name: str, columns: int, rng: np.random.Generator) -> Given:
-    """Random ones, of a float format."""
-    size = 4 if name == "F32" else 2
-    values = rng.standard_normal((5 * STORED_ROWS, columns)).astype(F32)
+def some_given(name: str, columns: int, groups: Groups) -> Given:
+    """Random ones."""
+    rng, count = np.random.default_rng(columns), sum(rows for _, rows in groups)
+    matrices = max(matrix for matrix, _ in groups) + 1
+    bias = rng.standard_normal((matrices, STORED_ROWS)).astype(F32)
+    if name not in FLOAT_FORMATS:
+        w = some_weights(rng, name, matrices * STORED_ROWS, columns)
+        return Given(w.reshape(matrices, STORED_ROWS, -1), bias, rows_for(name).random(rng, count, columns))
+    values = rng.standard_normal((matrices, STORED_ROWS, columns)).astype(F32)
     raw = {"F32": values, "F16": values.astype(np.float16), "BF16": (values.view(np.uint32) >> 16).astype(np.uint16)}
-    stack = raw[name].view(np.uint8).reshape(5, STORED_ROWS, size * columns)
-    x = rng.standard_normal((sum(rows for _, rows in GROUPS), columns)).astype(F32)
-    return Given(stack, rng.standard_normal((5, STORED_ROWS)).astype(F32), x)
+    return Given(raw[name].view(np.uint8), bias, rng.standard_normal((count, columns)).astype(F32))
 
 
-@pytest.mark.parametrize("columns", [64, 172, 1040])
-@pytest.mark.parametrize("name", FLOAT_FORMATS)
-def test_groups_of_rows_have_the_bits_of_their_matrices_alone(name: str, columns: int) -> None:
-    given = floats_given(name, columns, np.random.default_rng(columns))
-    x, alone, t = padded_rows(given.x), list[Array](), 0
-    for matrix, rows in GROUPS:
+def check(name: str, columns: int, groups: Groups, chunks: Iterable[int]) -> None:
+    """Compare with the products of each matrix alone, without and with biases."""
+    given, alone, biases, t = some_given(name, columns, groups), list[Array](), list[Array](), 0
+    for matrix, rows in groups:
         if rows:
-            own = beyond(x[t : t + rows])
-            alone.append(matmul(name, given.stack[matrix, :ROWS], columns, own, own[0].nbytes, rows, None))
+            x, x_bytes = given.x_of(t, t + rows)
+            alone.append(matmul(name, given.stack[matrix, :ROWS], columns, x, x_bytes, rows, None))
+            biases.append(given.bias[matrix : matrix + 1, :ROWS].repeat(rows, 0))
         t += rows
-    wanted, all_x = np.vstack(alone), beyond(x)
-    biases = np.vstack([given.bias[matrix : matrix + 1, :ROWS].repeat(rows, 0) for matrix, rows in GROUPS])
-    for chunk in (1, 4, 100):
-        y = grouped_matmul(name, given.stack, ROWS, columns, all_x, all_x[0].nbytes, GROUPS, None, chunk)
+    wanted, (x, x_bytes) = np.vstack(alone), given.x_of(0, t)
+    for chunk in chunks:
+        y = grouped_matmul(name, given.stack, ROWS, columns, x, x_bytes, groups, None, chunk)
         assert same_bits(y, wanted)
-        y = grouped_matmul(name, given.stack, ROWS, columns, all_x, all_x[0].nbytes, GROUPS, given.bias, chunk)
-        assert same_bits(y, wanted + biases)
+        y = grouped_matmul(name, given.stack, ROWS, columns, x, x_bytes, groups, given.bias, chunk)
+        assert same_bits(y, wanted + np.vstack(biases))
+
+
+# Tiles of 4096 columns are large in all formats, those of 2048 in some: rows of them may come in parts.
+CASES = [(name, columns) for name in FLOAT_FORMATS for columns in (64, 172, 1040)]
+CASES += [(name, columns) for name in QUANTIZED_FORMATS for columns in (512, 2048, 4096)]
+CASES += [(name, 352) for name in QUANTIZED_FORMATS if KINDS[name].block == 32]
+
+
+@pytest.mark.parametrize(("name", "columns"), CASES)
+def test_groups_of_rows_have_the_bits_of_their_matrices_alone(name: str, columns: int) -> None:
+    check(name, columns, GROUPS, (1, 4, 100))
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q6_K", "MXFP4"])
+def test_a_group_of_few_rows_is_the_same_when_many_rows_were_multiplied_in_between(name: str) -> None:
+    check(name, 4096, ((3, 2), (2, 200)), (1,))
