@@ -106,3 +106,8 @@ def matmul_scratch(columns: int, name: str) -> int:
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + few
     x = (SLICE_ROWS + PADDING_ROWS) * in_odd_lines(2 * columns) if name == "BF16" else 0
     return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)
+
+
+def route_scratch(experts: int) -> int:
+    """Bytes of scratch that `route` and `plan` need: five times float32 or int32 of all experts, in whole vectors."""
+    return 5 * 64 * -(-experts // 16)

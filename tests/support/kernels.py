@@ -24,7 +24,7 @@ KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = [
     name
     for module, names in KERNELS_BY_MODULE.items()
-    if module.startswith(("kquants.activations.", "kquants.threadpool."))
+    if module.startswith(("kquants.activations.", "kquants.experts.", "kquants.threadpool."))
     for name in names
 ]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
