@@ -21,7 +21,7 @@ KERNELS_BY_MODULE: dict[str, list[str]] = {
     "kquants.activations.streams": ["match_magnitude", "predict_streams", "correct_streams"],
     "kquants.attention.attention": ["attention_merge", *_each("attention", of=(*PAGE_SIZES,))],
     "kquants.attention.pages": _each("rope_store", of=(*PAGE_SIZES,)),
-    **{f"kquants.experts.{name}": [name] for name in ("route", "plan", "gather", "combine")},
+    **{f"kquants.experts.{name}": [name] for name in ("route", "plan", "read_ahead", "gather", "combine")},
     "kquants.microbenchmark": ["read_sum", "int8_peak"],
     "kquants.encoders.floats": _each("encode", of=FLOAT_FORMATS),
     **{f"kquants.encoders.{name}": [f"encode_{name}"] for name in _ENCODED},
