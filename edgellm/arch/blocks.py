@@ -27,6 +27,9 @@ class Activation(Enum):
     """max(x, 0)²."""
     XIELU = "xielu"
     """xIELU (arXiv 2411.13010), with the parameters α_p, α_n, β and eps."""
+    SWIGLU_CLAMPED = "swiglu_clamped"
+    """The gate of gpt-oss, with the parameters limit and α: g · sigmoid(α g) · (u + 1), where g = min(gate, limit) and
+    u is up within ± limit."""
 
 
 @dataclass(frozen=True)
