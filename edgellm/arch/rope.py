@@ -59,7 +59,8 @@ class RopeReader:
         tensor `rope_freqs.weight`, which holds Llama 3's scaling, or by `rope_factors_short.weight` and, in longer
         contexts, `rope_factors_long.weight` (LongRoPE, arXiv 2402.13753). Linear scaling divides all frequencies by a
         factor; YaRN divides low frequencies only. `magnitude` replaces that of YaRN, `rope_type` that of the
-        architecture. `yarn_truncate` holds for files without the key; see `_kept_by_yarn`. Raises ModelFileError and UnsupportedModelError.
+        architecture. `yarn_truncate` is for files without that key; see `_kept_by_yarn`. Raises ModelFileError and
+        UnsupportedModelError.
         """
         choice = _Choice(dims, base, scaled, magnitude, rope_type or self._rope_type, yarn_truncate)
         if choice not in self._made:
