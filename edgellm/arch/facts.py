@@ -10,7 +10,7 @@ from edgellm.arch.blocks import Activation, AttentionSettings, NormKind, RouterS
 from edgellm.arch.description import ModelScales
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import Size, TensorFacts
+from edgellm.arch.tensor_names import FusedTensor, Size, TensorFacts
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ def no_router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     return None
 
 
+def never(hyper: HyperParameters, layer: int) -> bool:
+    """False for every layer."""
+    return False
+
+
 @dataclass(frozen=True)
 class ArchitectureFacts:
     """One architecture, as GGUF files and checkpoints have it; see `edgellm.arch.architectures`.
@@ -60,13 +65,15 @@ class ArchitectureFacts:
     `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file, `checkpoint_rope_type` that of
     checkpoints in Hugging Face's layout: where they differ, the converter permutes the rows of q and k.
     `block_tensors` are the weights of each layer; `edgellm.arch.layers` says what a tensor of each stem is.
+    `fused_tensors` are tensors of layers that hold some of these in some checkpoints.
     `model_tensors` are those outside of layers, besides the embedding, the last norm and the output matrix. `biases`
     are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 
     `norm_kind` and `activation` are those of all norms and feed-forwards. With `parallel`, mixer and feed-forward read
     the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
     which is the norm behind the mixer in the others. With `norm_after_rope`, the norms of q and k follow RoPE. With
-    `weightless_v_norm`, each head of v has an RMSNorm without a weight. `post_norm_eps` is the epsilon of the norms
+    `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says which layers have one
+    for q and k. `post_norm_eps` is the epsilon of the norms
     behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
     follows the embedding.
 
@@ -83,6 +90,7 @@ class ArchitectureFacts:
     name: str
     rope_type: RopeType
     block_tensors: tuple[TensorFacts, ...]
+    fused_tensors: tuple[FusedTensor, ...] = ()
     model_tensors: tuple[TensorFacts, ...] = ()
     checkpoints: tuple[CheckpointClass, ...] = ()
     biases: tuple[str, ...] = ()
@@ -93,6 +101,7 @@ class ArchitectureFacts:
     ffn_norm_stem: str = "ffn_norm"
     norm_after_rope: bool = False
     weightless_v_norm: bool = False
+    weightless_qk_norm: Callable[[HyperParameters, int], bool] = never
     post_norm_eps: float | None = None
     norms_embedding: bool = False
     attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
@@ -107,10 +116,10 @@ class ArchitectureFacts:
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorFacts]:
-        """The tensors of a layer by GGUF stem."""
+        """The tensors of a layer by their `gguf`."""
         return {tensor.gguf: tensor for tensor in self.block_tensors}
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[Size, ...]]:
-        """The shape of each tensor of a layer, by GGUF stem."""
+        """The shape of each tensor of a layer, by its `gguf`."""
         return {tensor.gguf: tensor.shape for tensor in self.block_tensors}

@@ -82,7 +82,7 @@ class HyperParameters:
 
     def __init__(self, file: GGUFFile, rope_type: RopeType, norm_kind: NormKind) -> None:
         self.file, self.norm_kind = file, norm_kind
-        self.layer_count = self.size("block_count")
+        self.layer_count = self.size("block_count") - self.prediction_layers
         self.width = self.size("embedding_length")
         self.vocab = self._vocabulary()
         self.context_length = self.size("context_length")
@@ -113,11 +113,11 @@ class HyperParameters:
         return value
 
     def per_layer(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """The integers of all layers: those of an array, or one for all."""
+        """The integers of all layers: those of an array, or one for all. Arrays go on with the prediction layers."""
         key = self.key(name)
         if key not in self.file.metadata and default is not None:
             return tuple(default)
-        return self.file.get_integers(key, self.layer_count)
+        return self.file.get_integers(key, self.layer_count + self.prediction_layers)[: self.layer_count]
 
     def size(self, name: str) -> int:
         """The number at a key, from 1 to its limit."""
@@ -142,10 +142,20 @@ class HyperParameters:
         return value
 
     @cached_property
+    def prediction_layers(self) -> int:
+        """Last blocks of `block_count` that predict further tokens (multi-token prediction), and are not computed."""
+        name, blocks = "nextn_predict_layers", self.size("block_count")
+        count = self.integer(name, 0)
+        if not 0 <= count < blocks:
+            self.file.fail(f"key {self.key(name)} is {count} of {blocks} blocks; get another conversion of the model")
+        return count
+
+    @cached_property
     def eps(self) -> float:
-        """The epsilon of all norms."""
-        infix = "rms_" if self.norm_kind is NormKind.RMS else ""
-        return self.number(f"attention.layer_norm_{infix}epsilon", least=0.0, most=0.99)
+        """The epsilon of all norms, at the key of their kind, or at that of the other kind in files without it."""
+        keys = ["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"]
+        first, other = keys if self.norm_kind is NormKind.RMS else keys[::-1]
+        return self.number(other if other in self and first not in self else first, least=0.0, most=0.99)
 
     @cached_property
     def experts(self) -> int:
@@ -166,10 +176,15 @@ class HyperParameters:
         name = "expert_feed_forward_length"
         return self.sizes(name)[layer] if name in self else self.ffn[layer]
 
+    @cached_property
+    def has_shared_experts(self) -> bool:
+        """Whether the file says that experts are shared by all tokens."""
+        return any(self.integer(f"expert_shared_{name}", 0) > 0 for name in ("count", "feed_forward_length"))
+
     def shared_ffn(self, layer: int) -> int:
         """The width of the shared experts of a layer together; where the file does not say it, it counts them."""
         name = "expert_shared_feed_forward_length"
-        if name in self:
+        if self.integer(name, 0):
             return self.size(name)
         return max(1, self.integer("expert_shared_count", 1)) * self.expert_ffn(layer)
 

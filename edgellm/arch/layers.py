@@ -41,7 +41,7 @@ class LayerReader:
         """The settings of the layer's attention; a window as long as the context is none."""
         settings = self.facts.attention(self.hyper, self.index)
         if settings.window and settings.window >= self.hyper.context_length:
-            return replace(settings, window=None)
+            return replace(settings, window=None, chunked=False)
         return settings
 
     @cached_property
@@ -67,6 +67,7 @@ class LayerReader:
     def attention(self) -> Attention:
         """The mixer of the layer."""
         q, k, v = self.qkv()
+        weightless = Norm(None, None, self.hyper.eps) if self.facts.weightless_qk_norm(self.hyper, self.index) else None
         return Attention(
             **vars(self.settings),
             norm=self.norm("attn_norm"),
@@ -74,8 +75,8 @@ class LayerReader:
             k=k,
             v=v,
             output=self.required("attn_output"),
-            q_norm=self.norm("attn_q_norm"),
-            k_norm=self.norm("attn_k_norm") if k else None,
+            q_norm=self.norm("attn_q_norm") or weightless,
+            k_norm=self.norm("attn_k_norm") or weightless if k else None,
             v_norm=Norm(None, None, self.hyper.eps) if self.facts.weightless_v_norm and k else None,
             norm_after_rope=self.facts.norm_after_rope,
             sinks=self.sinks(),
@@ -143,15 +144,15 @@ class LayerReader:
         return norm if norm is None or eps is None else replace(norm, eps=eps)
 
     def floats(self, stem: str) -> Tensor:
-        """The float32 weight of a stem. Raises ModelFileError if the file has none."""
-        return self.tensors.floats(f"blk.{self.index}.{stem}.weight", self.sizes.shape(self.facts.shapes[stem]))
+        """The float32 weight of a stem, or of a whole name. Raises ModelFileError if the file has none."""
+        facts = self.facts.tensors[stem]
+        return self.tensors.floats(f"blk.{self.index}.{facts.name}", self.sizes.shape(facts.shape))
 
-    def floats_or_none(self, stem: str, kind: str) -> Tensor | None:
-        """The float32 values `kind` ("weight", "bias", …) of a stem; None where the layer has none."""
-        name = f"blk.{self.index}.{stem}.{kind}"
-        if stem not in self.facts.tensors or name not in self.tensors:
-            return None
-        return self.tensors.floats(name, self.sizes.shape(self.facts.shapes[stem]))
+    def floats_or_none(self, gguf: str) -> Tensor | None:
+        """The float32 values of a stem, or of a name such as `exp_probs_b.bias`; None where the layer has none."""
+        facts = self.facts.tensors.get(gguf)
+        name = f"blk.{self.index}.{facts.name}" if facts else ""
+        return self.tensors.floats(name, self.sizes.shape(facts.shape)) if facts and name in self.tensors else None
 
     def required(self, stem: str) -> Linear:
         """The projection of a stem. Raises ModelFileError if the file has none."""

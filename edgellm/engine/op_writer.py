@@ -15,7 +15,7 @@ _ACTIVATION_KERNELS = {
     Activation.GELU_ERF: "geglu_erf",
     Activation.RELU2: "relu2",
     Activation.XIELU: "xielu",
-    Activation.SWIGLU_CLAMPED: "swiglu_clamped",
+    Activation.CLAMPED_SWIGLU: "clamped_swiglu",
 }
 
 

@@ -56,7 +56,7 @@ FACTS = ArchitectureFacts(
         TensorFacts("ffn_down_exps", "mlp.experts.down_proj", None, ("experts", "width", "expert_ffn")),
     ),
     biases=(*ATTENTION, "ffn_gate_inp", *_EXPERTS),
-    activation=Activation.SWIGLU_CLAMPED,
+    activation=Activation.CLAMPED_SWIGLU,
     activation_parameters=activation_parameters,
     ffn_norm_stem="post_attention_norm",
     attention=attention,
