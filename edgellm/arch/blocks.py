@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from edgellm.arch.positions import AttentionTemperature, Rope
 from edgellm.gguf import Tensor
+
+if TYPE_CHECKING:
+    from edgellm.arch.latent_attention import LatentAttention
 
 
 class NormKind(Enum):
@@ -119,6 +123,11 @@ class AttentionSettings:
     def attention_width(self) -> int:
         """Values of the result of all heads of a token."""
         return self.heads * self.value_dim
+
+    @property
+    def stored_value_dim(self) -> int:
+        """Values of each value head that KV pages hold beside the keys."""
+        return self.value_dim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +284,7 @@ class Layer:
     before all of this, and the result is corrected before `per_layer_input`.
     """
 
-    mixer: Attention | None
+    mixer: "Attention | LatentAttention | None"
     feed_forward: FeedForward | MixtureOfExperts | None
     parallel: bool = False
     per_layer_input: PerLayerInput | None = None

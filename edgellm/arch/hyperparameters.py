@@ -53,6 +53,9 @@ class LayerSizes:
     experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    q_rank: int = 0
+    plain_dim: int = 0
+    head_value_dim: int = 0
 
     @property
     def qkv_width(self) -> int:

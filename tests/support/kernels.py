@@ -24,11 +24,13 @@ KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = [
     name
     for module, names in KERNELS_BY_MODULE.items()
-    if module.startswith(("kquants.activations.", "kquants.experts.", "kquants.threadpool."))
+    if module.startswith(
+        ("kquants.activations.", "kquants.experts.", "kquants.threadpool.", "kquants.attention.latent_")
+    )
     for name in names
 ]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
-OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in PAGE_SIZES]
+OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention", "attention_latent") for kv in PAGE_SIZES]
 NAMES = [*PLAIN, "attention_merge", *OF_FORMAT, *OF_PAGE]
 GUARD = 0xA5
 """What memory holds that a kernel must not write."""
