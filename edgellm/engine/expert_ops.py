@@ -13,7 +13,11 @@ from edgellm.engine.program import Buffer
 from kquants import records
 from kquants.layout import PIECE, route_scratch
 
-_SCORING = {Scoring.SOFTMAX: records.SCORES_SOFTMAX, Scoring.SIGMOID: records.SCORES_SIGMOID}
+_SCORING = {
+    Scoring.SOFTMAX: records.SCORES_SOFTMAX,
+    Scoring.SIGMOID: records.SCORES_SIGMOID,
+    Scoring.SPARSE_MIXER: records.SCORES_SPARSE_MIXER,
+}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Mixtures of experts: which experts compute a row, and the way of its values to them and back.
 
-route     the experts of each row, by the scores of `scores` and the choice of `selection`
+route     the experts of each row, by the scores of `scores` or `sparse_mixer` and the choice of `selection`
 plan      the slots of all rows, sorted by expert
 gather    what each slot reads
 combine   the weighted sum of each row's slots
