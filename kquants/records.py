@@ -194,7 +194,8 @@ class ActivationOp(NamedTuple):
     """gate = f(gate) · up, or f(gate) where up is null; the kernel's name says which function f is.
 
     The result goes to gate, or, where q8 or super_q8 is not null, to these instead. The parameters are xIELU's α_p,
-    α_n, β and eps, in this order.
+    α_n, β and eps, or the limit and alpha of the clamped SwiGLU, in this order: f is min(gate, limit) ·
+    sigmoid(alpha · min(gate, limit)), and in place of up stands min(max(up, -limit), limit) + 1.
     """
 
     gate: Word
@@ -406,6 +407,18 @@ class PlanOp(NamedTuple):
     """int32[rows, used], the slot of each choice."""
 
 
+class ReadAheadOp(NamedTuple):
+    """Start to read the matrices of all groups from the disk; see `kquants.experts.read_ahead`."""
+
+    madvise: Word
+    """Address of the system's function."""
+    groups: Word
+    """A GroupList."""
+    w: Word
+    """The first matrix of the stack."""
+    matrix_bytes: Word
+
+
 class GatherOp(NamedTuple):
     """Row s of h = the row of x that has slot s, times the weight of its choice unless `weights` is null.
 
@@ -496,6 +509,8 @@ class AttentionOp(NamedTuple):
     page_offset: Word
     window: Word
     """A row sees no cell before its `visible` - `window`; 0: no window."""
+    chunked: Word
+    """1: a row sees no cell of another chunk of `window` cells than that of its last one; 0: see `window`."""
     scale: float
     soft_cap: float
     """0: none."""
@@ -547,6 +562,7 @@ Arguments = (
     | MatmulOp
     | RouteOp
     | PlanOp
+    | ReadAheadOp
     | GatherOp
     | CombineOp
     | RopeStoreOp

@@ -27,6 +27,9 @@ class Activation(Enum):
     """max(x, 0)²."""
     XIELU = "xielu"
     """xIELU (arXiv 2411.13010), with the parameters α_p, α_n, β and eps."""
+    CLAMPED_SWIGLU = "clamped_swiglu"
+    """min(x, limit) · sigmoid(alpha · min(x, limit)), times min(max(up, -limit), limit) + 1 in place of up (gpt-oss,
+    arXiv 2508.10925), with the parameters limit and alpha."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,9 @@ class AttentionSettings:
 
     `heads` query heads share `kv_heads` heads of keys of `key_dim` and values of `value_dim` values. Scores are
     `scale` · q k; with a `soft_cap` c they become c · tanh(score / c). With `window` a token sees itself and the
-    window - 1 tokens before it. `rope` is None for layers without positions. With `kv_layer` the layer reads the keys
-    and values of that earlier layer, and has none of its own.
+    window - 1 tokens before it; with `chunked` only those of them that are in the same chunk: chunk i is positions
+    i · window … (i + 1) · window - 1. `rope` is None for layers without positions. With `kv_layer` the layer reads the
+    keys and values of that earlier layer, and has none of its own.
     """
 
     heads: int
@@ -91,6 +95,7 @@ class AttentionSettings:
     rope: Rope | None
     scale: float
     window: int | None = None
+    chunked: bool = False
     soft_cap: float | None = None
     temperature: AttentionTemperature | None = None
     kv_layer: int | None = None

@@ -53,6 +53,11 @@ def no_router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     return None
 
 
+def never(hyper: HyperParameters, layer: int) -> bool:
+    """False for every layer."""
+    return False
+
+
 @dataclass(frozen=True)
 class ArchitectureFacts:
     """One architecture, as GGUF files and checkpoints have it; see `edgellm.arch.architectures`.
@@ -67,7 +72,8 @@ class ArchitectureFacts:
     `norm_kind` and `activation` are those of all norms and feed-forwards. With `parallel`, mixer and feed-forward read
     the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
     which is the norm behind the mixer in the others. With `norm_after_rope`, the norms of q and k follow RoPE. With
-    `weightless_v_norm`, each head of v has an RMSNorm without a weight. `post_norm_eps` is the epsilon of the norms
+    `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says which layers have one
+    for q and k. `post_norm_eps` is the epsilon of the norms
     behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
     follows the embedding.
 
@@ -95,6 +101,7 @@ class ArchitectureFacts:
     ffn_norm_stem: str = "ffn_norm"
     norm_after_rope: bool = False
     weightless_v_norm: bool = False
+    weightless_qk_norm: Callable[[HyperParameters, int], bool] = never
     post_norm_eps: float | None = None
     norms_embedding: bool = False
     attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention

@@ -82,7 +82,7 @@ class HyperParameters:
 
     def __init__(self, file: GGUFFile, rope_type: RopeType, norm_kind: NormKind) -> None:
         self.file, self.norm_kind = file, norm_kind
-        self.layer_count = self.size("block_count")
+        self.layer_count = self.size("block_count") - self.prediction_layers
         self.width = self.size("embedding_length")
         self.vocab = self._vocabulary()
         self.context_length = self.size("context_length")
@@ -113,11 +113,11 @@ class HyperParameters:
         return value
 
     def per_layer(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """The integers of all layers: those of an array, or one for all."""
+        """The integers of all layers: those of an array, or one for all. Arrays go on with the prediction layers."""
         key = self.key(name)
         if key not in self.file.metadata and default is not None:
             return tuple(default)
-        return self.file.get_integers(key, self.layer_count)
+        return self.file.get_integers(key, self.layer_count + self.prediction_layers)[: self.layer_count]
 
     def size(self, name: str) -> int:
         """The number at a key, from 1 to its limit."""
@@ -140,6 +140,15 @@ class HyperParameters:
         if not 0 < value <= MAX_HEAD_DIM:
             self.file.fail(f"key {self.key(name)} is {value}, outside 1 … {MAX_HEAD_DIM}; get another conversion")
         return value
+
+    @cached_property
+    def prediction_layers(self) -> int:
+        """Last blocks of `block_count` that predict further tokens (multi-token prediction), and are not computed."""
+        name, blocks = "nextn_predict_layers", self.size("block_count")
+        count = self.integer(name, 0)
+        if not 0 <= count < blocks:
+            self.file.fail(f"key {self.key(name)} is {count} of {blocks} blocks; get another conversion of the model")
+        return count
 
     @cached_property
     def eps(self) -> float:

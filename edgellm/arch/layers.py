@@ -41,7 +41,7 @@ class LayerReader:
         """The settings of the layer's attention; a window as long as the context is none."""
         settings = self.facts.attention(self.hyper, self.index)
         if settings.window and settings.window >= self.hyper.context_length:
-            return replace(settings, window=None)
+            return replace(settings, window=None, chunked=False)
         return settings
 
     @cached_property
@@ -67,6 +67,7 @@ class LayerReader:
     def attention(self) -> Attention:
         """The mixer of the layer."""
         q, k, v = self.qkv()
+        weightless = Norm(None, None, self.hyper.eps) if self.facts.weightless_qk_norm(self.hyper, self.index) else None
         return Attention(
             **vars(self.settings),
             norm=self.norm("attn_norm"),
@@ -74,8 +75,8 @@ class LayerReader:
             k=k,
             v=v,
             output=self.required("attn_output"),
-            q_norm=self.norm("attn_q_norm"),
-            k_norm=self.norm("attn_k_norm") if k else None,
+            q_norm=self.norm("attn_q_norm") or weightless,
+            k_norm=self.norm("attn_k_norm") or weightless if k else None,
             v_norm=Norm(None, None, self.hyper.eps) if self.facts.weightless_v_norm and k else None,
             norm_after_rope=self.facts.norm_after_rope,
             sinks=self.sinks(),

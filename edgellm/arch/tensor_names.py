@@ -4,7 +4,7 @@ Names are stems. In GGUF `attn_q` is `blk.0.attn_q.weight`, and perhaps `blk.0.a
 Face's layout `self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Dimension = Literal[
@@ -100,10 +100,15 @@ EXPERT_TENSORS = (
     TensorFacts("ffn_up_exps", "mlp.experts.*.up_proj", None, ("experts", "expert_ffn", "width")),
     TensorFacts("ffn_down_exps", "mlp.experts.*.down_proj", None, ("experts", "width", "expert_ffn")),
 )
+SELECTION_BIAS = TensorFacts("exp_probs_b", "mlp.gate.e_score_correction_bias", None, ("experts",), optional=True)
 SHARED_EXPERT_TENSORS = (
     TensorFacts("ffn_gate_shexp", "mlp.shared_expert.gate_proj", None, ("shared_ffn", "width")),
     TensorFacts("ffn_up_shexp", "mlp.shared_expert.up_proj", None, ("shared_ffn", "width")),
     TensorFacts("ffn_down_shexp", "mlp.shared_expert.down_proj", None, ("width", "shared_ffn")),
+)
+SHARED_EXPERTS_TENSORS = tuple(
+    replace(each, hugging_face=f"{each.hugging_face}".replace("shared_expert", "shared_experts"))
+    for each in SHARED_EXPERT_TENSORS
 )
 SHARED_EXPERT_GATE = TensorFacts("ffn_gate_inp_shexp", "mlp.shared_expert_gate", None, (1, "width"))
 """Tensors of each layer with a mixture of experts. A * in a name of checkpoints stands for the number of an expert."""

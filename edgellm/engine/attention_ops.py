@@ -123,6 +123,7 @@ class AttentionOps:
             kv_group=place.group,
             page_offset=place.page_offset,
             window=mixer.window or 0,
+            chunked=int(mixer.chunked),
             scale=mixer.scale,
             soft_cap=mixer.soft_cap or 0.0,
             sinks=mixer.sinks,

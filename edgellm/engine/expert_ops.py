@@ -10,6 +10,7 @@ from edgellm.arch.blocks import MixtureOfExperts, Router, Scoring, StackedLinear
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
+from edgellm.gguf.page_cache import advise_function
 from kquants import records
 from kquants.layout import PIECE, route_scratch
 
@@ -57,8 +58,8 @@ class ExpertBuffers:
 class ExpertOps:
     """Appends the ops of mixtures of experts to a program."""
 
-    def __init__(self, ops: OpWriter) -> None:
-        self._ops = ops
+    def __init__(self, ops: OpWriter, read_ahead: bool) -> None:
+        self._ops, self._reads_ahead = ops, read_ahead
 
     def choose(self, router: Router, h: MatmulInput, b: ExpertBuffers) -> None:
         """The experts of each row by the router's logits of h, and the slots of all rows."""
@@ -95,6 +96,15 @@ class ExpertOps:
         up = b.up if block.gate else None
         self._ops.activate(block.activation, b.gate, up, [block.down], block.parameters, slots=used)
         self._ops.grouped_matmul(block.down, b.gate, b.result, b.groups, used)
+
+    def read_ahead(self, block: MixtureOfExperts, b: ExpertBuffers) -> None:
+        """Have the weights of the chosen experts read from the disk, where they are not all in memory."""
+        if not self._reads_ahead:
+            return
+        stacks = [stack.weight for stack in (block.gate, block.up, block.down) if stack]
+        for i, stack in enumerate(dict.fromkeys(stacks)):
+            arguments = records.ReadAheadOp(advise_function(), b.groups, stack, stack.nbytes // stack.shape[0])
+            self._ops.add("read_ahead", arguments, units=1, barrier=i == 0, units_factor=b.groups)
 
     def _gather(self, block: MixtureOfExperts, first: list[StackedLinear], h: Buffer, b: ExpertBuffers) -> None:
         f32, q8, super_q8 = b.x.targets(first)

@@ -57,7 +57,10 @@ def end_cell(op: int, batch: int, t: int) -> int:
 def first_cell(op: int, batch: int, t: int) -> int:
     """The first cell that row t of an op sees, through the op's window."""
     first, window = int(load_i32(batch_of(batch).first + 4 * batch_row(op, batch, t))), attention_of(op).window
-    return max(first, end_cell(op, batch, t) - window) if window > 0 else first
+    if window <= 0:
+        return first
+    end = end_cell(op, batch, t)
+    return max(first, (end - 1) // window * window if attention_of(op).chunked else end - window)
 
 
 @inline

@@ -93,9 +93,10 @@ def op_record(
     outputs: bool = False,
     barrier: bool = True,
     slots: int = 1,
+    units_factor: int = 0,
 ) -> NDArray[np.int64]:
     """An op of a program; an array stands for its address, and must outlive the record."""
-    header = OpHeader(addresses()[name], units, per_row, int(outputs), int(barrier), slots)
+    header = OpHeader(addresses()[name], units, per_row, int(outputs), int(barrier), slots, units_factor)
     given = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
     return np.array(record_of_op(header, type(arguments)(*given)), np.int64)
 
