@@ -100,7 +100,7 @@ EXPERT_TENSORS = (
     TensorFacts("ffn_up_exps", "mlp.experts.*.up_proj", None, ("experts", "expert_ffn", "width")),
     TensorFacts("ffn_down_exps", "mlp.experts.*.down_proj", None, ("experts", "width", "expert_ffn")),
 )
-SELECTION_BIAS = TensorFacts("exp_probs_b", "mlp.gate.e_score_correction_bias", None, ("experts",), optional=True)
+SELECTION_BIAS = TensorFacts("exp_probs_b.bias", "mlp.gate.e_score_correction_bias", None, ("experts",), optional=True)
 SHARED_EXPERT_TENSORS = (
     TensorFacts("ffn_gate_shexp", "mlp.shared_expert.gate_proj", None, ("shared_ffn", "width")),
     TensorFacts("ffn_up_shexp", "mlp.shared_expert.up_proj", None, ("shared_ffn", "width")),

@@ -27,7 +27,7 @@ FACTS = ArchitectureFacts(
         *GATED_FEED_FORWARD_TENSORS,
         *PRE_NORM_TENSORS,
         ROUTER,
-        TensorFacts("exp_probs_b", "mlp.gate.expert_bias", None, ("experts",), optional=True),
+        TensorFacts("exp_probs_b.bias", "mlp.gate.expert_bias", None, ("experts",), optional=True),
         *EXPERT_TENSORS,
         *SHARED_EXPERTS_TENSORS,
     ),
