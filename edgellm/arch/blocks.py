@@ -177,7 +177,7 @@ class Scoring(Enum):
     SOFTMAX = "softmax"
     SIGMOID = "sigmoid"
     SPARSE_MIXER = "sparse_mixer"
-    """Each weight is that of its expert in a softmax of its own; see `kquants.records.RouteOp`."""
+    """Each expert's score is that of a softmax of its own; see `kquants.experts.sparse_mixer`."""
 
 
 @dataclass(frozen=True)
