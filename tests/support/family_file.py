@@ -93,8 +93,7 @@ def _shapes(architecture: str) -> dict[str, Any]:
     for layer in range(LAYERS):
         for tensor in facts.block_tensors:
             shape = tuple(each if isinstance(each, int) else SIZES[each] for each in tensor.shape)
-            kind = "bias" if tensor.gguf == "exp_probs_b" else "weight"
-            shapes[f"blk.{layer}.{tensor.gguf}.{kind}"] = shape
+            shapes[f"blk.{layer}.{tensor.name}"] = shape
             if tensor.gguf in facts.biases:
                 shapes[f"blk.{layer}.{tensor.gguf}.bias"] = shape[:1]
     return shapes

@@ -9,6 +9,7 @@ from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import keyed_router
 from edgellm.arch.tensor_names import (
     EXPERT_TENSORS,
+    FUSED_EXPERTS,
     GATED_FEED_FORWARD_TENSORS,
     PRE_NORM_TENSORS,
     ROUTER,
@@ -27,10 +28,11 @@ FACTS = ArchitectureFacts(
         *GATED_FEED_FORWARD_TENSORS,
         *PRE_NORM_TENSORS,
         ROUTER,
-        TensorFacts("exp_probs_b", "mlp.gate.expert_bias", None, ("experts",), optional=True),
+        TensorFacts("exp_probs_b.bias", "mlp.gate.expert_bias", None, ("experts",), optional=True),
         *EXPERT_TENSORS,
         *SHARED_EXPERTS_TENSORS,
     ),
+    fused_tensors=FUSED_EXPERTS,
     router=keyed_router,
     checkpoints=(
         CheckpointClass(
