@@ -211,7 +211,7 @@ class MixtureOfExperts:
     """Σ_j weight_j · down_j(f(gate_j(h)) · up_j(h)) over the experts j that the router chose for a token, h = norm(x).
 
     Without `gate` an expert is down_j(f(up_j(h))). `shared` is a feed-forward that all tokens pass, added to the sum,
-    times sigmoid(`shared_gate`(h)) where there is one. Without a norm of its own it reads h; with one, its norm of x.
+    times `shared_scale`, or times sigmoid(`shared_gate`(h)) where there is a gate. Without a norm of its own it reads h; with one, its norm of x.
     `sum_norm` norms the sum of the chosen experts, and `shared.post_norm` what is shared; `post_norm` norms all.
     """
 
@@ -224,6 +224,7 @@ class MixtureOfExperts:
     parameters: tuple[float, ...] = ()
     shared: FeedForward | None = None
     shared_gate: Linear | None = None
+    shared_scale: float = 1.0
     sum_norm: Norm | None = None
     post_norm: Norm | None = None
 
