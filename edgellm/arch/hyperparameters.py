@@ -50,6 +50,7 @@ class LayerSizes:
     v_width: int
     attention_width: int
     per_layer_width: int
+    gate_width: int = 0
     experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.arch.blocks import Attention
+from edgellm.arch.blocks import Attention, GateFunction
 from edgellm.arch.description import Description
 from edgellm.arch.positions import RopeType
 from edgellm.engine.activations import AttentionBuffers, MatmulInput
@@ -135,6 +135,9 @@ class AttentionOps:
         units, per_row = ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW
         self._ops.add(f"attention_{self._kv_type}", arguments, units=units, per_row=per_row)
         self._ops.add("attention_merge", arguments, units=MERGE_UNITS)
-        if mixer.gate:
+        if mixer.gate and mixer.gate_function is GateFunction.SIGMOID:
             self._ops.sigmoid_gate(out, b.gate, mixer.attention_width)
+        elif mixer.gate:
+            group = mixer.attention_width // mixer.gate_width
+            self._ops.softplus_gate(out, b.gate, mixer.attention_width, group)
         self._ops.quantize(b.result, [mixer.output])
