@@ -223,6 +223,17 @@ class SigmoidGateOp(NamedTuple):
     n: Word
 
 
+class SoftplusGateOp(NamedTuple):
+    """x = x · softplus(gate), over n values; each value of gate is for `group` values of x, which divides n."""
+
+    x: Word
+    x_bytes: Word
+    gate: Word
+    gate_bytes: Word
+    n: Word
+    group: Word
+
+
 class SoftCapOp(NamedTuple):
     """y = cap · tanh(y / cap) over n values, in place."""
 
@@ -604,6 +615,7 @@ Arguments = (
     | QuantizeOp
     | ActivationOp
     | SigmoidGateOp
+    | SoftplusGateOp
     | SoftCapOp
     | TopActivationsOp
     | MatchMagnitudeOp
