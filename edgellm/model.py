@@ -25,6 +25,7 @@ from edgellm.generate.results import Completion
 from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress
 from edgellm.gguf import GGUFFile, sigbus
+from edgellm.gguf.page_cache import resident_bytes
 from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults
 from edgellm.perf.mbu import MBUEstimator
@@ -102,6 +103,12 @@ class Model:
     def __repr__(self) -> str:
         session = self._generator.session
         return f"<edgellm.Model {session.name}, {'closed' if session.closed else f'context {self.ctx}'}>"
+
+    @property
+    def weights_in_memory(self) -> tuple[int | None, int]:
+        """Bytes of the file's weights that are in memory now, None if the system does not tell, and bytes of all."""
+        tensors = self.file.tensors.values()
+        return resident_bytes(tensors), sum(tensor.nbytes for tensor in tensors)
 
     @property
     def ctx(self) -> int:

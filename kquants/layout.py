@@ -10,6 +10,9 @@ MAX_BATCH_ROWS = 256
 """The most rows of a batch, for which scratch has room: enough to read each weight once for many tokens, few enough
 to stop soon and to stay in the second-level cache (512 rows: a tenth slower)."""
 
+SLICE_ROWS = 256
+"""Rows of x, at most, that a matmul takes together: scratch has room for their sums."""
+
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""
 
@@ -98,8 +101,13 @@ def matmul_scratch(columns: int, name: str) -> int:
     With quantized weights, the last rows of W need 17 bytes a column, and interleaved rows of x the bytes of quantized
     x. BF16 needs x as bfloat16, of which the last register tile of rows is read whole; it is counted on any CPU.
     """
-    sums = 2 * 64 * MAX_BATCH_ROWS
+    sums = 2 * 64 * SLICE_ROWS
     few = 17 * columns + SPLIT_K_ROWS * super_quantized_bytes(columns) + 2 * 64
     quantized = STRIP * (sums + UNPACKED_BYTES) + DOTS_BYTES + few
-    x = (MAX_BATCH_ROWS + PADDING_ROWS) * in_odd_lines(2 * columns) if name == "BF16" else 0
+    x = (SLICE_ROWS + PADDING_ROWS) * in_odd_lines(2 * columns) if name == "BF16" else 0
     return SHARE_BYTES + 64 + max(quantized, FLOAT_BYTES + x)
+
+
+def route_scratch(experts: int) -> int:
+    """Bytes of scratch that `route` and `plan` need: five times float32 or int32 of all experts, in whole vectors."""
+    return 5 * 64 * -(-experts // 16)

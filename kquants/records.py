@@ -194,7 +194,8 @@ class ActivationOp(NamedTuple):
     """gate = f(gate) · up, or f(gate) where up is null; the kernel's name says which function f is.
 
     The result goes to gate, or, where q8 or super_q8 is not null, to these instead. The parameters are xIELU's α_p,
-    α_n, β and eps, in this order.
+    α_n, β and eps, or the limit and alpha of the clamped SwiGLU, in this order: f is min(gate, limit) ·
+    sigmoid(alpha · min(gate, limit)), and in place of up stands min(max(up, -limit), limit) + 1.
     """
 
     gate: Word
@@ -213,7 +214,7 @@ class ActivationOp(NamedTuple):
 
 
 class SigmoidGateOp(NamedTuple):
-    """x = x · sigmoid(gate), over n values."""
+    """x = x · sigmoid(gate), over n values; for `scale_by_sigmoid` gate has one value for all of them."""
 
     x: Word
     x_bytes: Word
@@ -405,6 +406,18 @@ class PlanOp(NamedTuple):
     """int32[rows, used], the slot of each choice."""
 
 
+class ReadAheadOp(NamedTuple):
+    """Start to read the matrices of all groups from the disk; see `kquants.experts.read_ahead`."""
+
+    madvise: Word
+    """Address of the system's function."""
+    groups: Word
+    """A GroupList."""
+    w: Word
+    """The first matrix of the stack."""
+    matrix_bytes: Word
+
+
 class GatherOp(NamedTuple):
     """Row s of h = the row of x that has slot s, times the weight of its choice unless `weights` is null.
 
@@ -546,6 +559,7 @@ Arguments = (
     | MatmulOp
     | RouteOp
     | PlanOp
+    | ReadAheadOp
     | GatherOp
     | CombineOp
     | RopeStoreOp

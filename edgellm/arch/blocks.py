@@ -27,6 +27,9 @@ class Activation(Enum):
     """max(x, 0)²."""
     XIELU = "xielu"
     """xIELU (arXiv 2411.13010), with the parameters α_p, α_n, β and eps."""
+    CLAMPED_SWIGLU = "clamped_swiglu"
+    """min(x, limit) · sigmoid(alpha · min(x, limit)), times min(max(up, -limit), limit) + 1 in place of up (gpt-oss,
+    arXiv 2508.10925), with the parameters limit and alpha."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,8 @@ class Scoring(Enum):
 
     SOFTMAX = "softmax"
     SIGMOID = "sigmoid"
+    SPARSE_MIXER = "sparse_mixer"
+    """Each weight is that of its expert in a softmax of its own; see `kquants.records.RouteOp`."""
 
 
 @dataclass(frozen=True)

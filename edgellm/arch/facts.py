@@ -10,7 +10,7 @@ from edgellm.arch.blocks import Activation, AttentionSettings, NormKind, RouterS
 from edgellm.arch.description import ModelScales
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import Size, TensorFacts
+from edgellm.arch.tensor_names import FusedTensor, Size, TensorFacts
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class ArchitectureFacts:
     `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file, `checkpoint_rope_type` that of
     checkpoints in Hugging Face's layout: where they differ, the converter permutes the rows of q and k.
     `block_tensors` are the weights of each layer; `edgellm.arch.layers` says what a tensor of each stem is.
+    `fused_tensors` are tensors of layers that hold some of these in some checkpoints.
     `model_tensors` are those outside of layers, besides the embedding, the last norm and the output matrix. `biases`
     are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 
@@ -83,6 +84,7 @@ class ArchitectureFacts:
     name: str
     rope_type: RopeType
     block_tensors: tuple[TensorFacts, ...]
+    fused_tensors: tuple[FusedTensor, ...] = ()
     model_tensors: tuple[TensorFacts, ...] = ()
     checkpoints: tuple[CheckpointClass, ...] = ()
     biases: tuple[str, ...] = ()
@@ -107,10 +109,10 @@ class ArchitectureFacts:
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorFacts]:
-        """The tensors of a layer by GGUF stem."""
+        """The tensors of a layer by their `gguf`."""
         return {tensor.gguf: tensor for tensor in self.block_tensors}
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[Size, ...]]:
-        """The shape of each tensor of a layer, by GGUF stem."""
+        """The shape of each tensor of a layer, by its `gguf`."""
         return {tensor.gguf: tensor.shape for tensor in self.block_tensors}

@@ -143,9 +143,10 @@ class HyperParameters:
 
     @cached_property
     def eps(self) -> float:
-        """The epsilon of all norms."""
-        infix = "rms_" if self.norm_kind is NormKind.RMS else ""
-        return self.number(f"attention.layer_norm_{infix}epsilon", least=0.0, most=0.99)
+        """The epsilon of all norms, at the key of their kind, or at that of the other kind in files without it."""
+        keys = ["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"]
+        first, other = keys if self.norm_kind is NormKind.RMS else keys[::-1]
+        return self.number(other if other in self and first not in self else first, least=0.0, most=0.99)
 
     @cached_property
     def experts(self) -> int:
@@ -166,10 +167,15 @@ class HyperParameters:
         name = "expert_feed_forward_length"
         return self.sizes(name)[layer] if name in self else self.ffn[layer]
 
+    @cached_property
+    def has_shared_experts(self) -> bool:
+        """Whether the file says that experts are shared by all tokens."""
+        return any(self.integer(f"expert_shared_{name}", 0) > 0 for name in ("count", "feed_forward_length"))
+
     def shared_ffn(self, layer: int) -> int:
         """The width of the shared experts of a layer together; where the file does not say it, it counts them."""
         name = "expert_shared_feed_forward_length"
-        if name in self:
+        if self.integer(name, 0):
             return self.size(name)
         return max(1, self.integer("expert_shared_count", 1)) * self.expert_ffn(layer)
 

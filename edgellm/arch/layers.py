@@ -143,15 +143,15 @@ class LayerReader:
         return norm if norm is None or eps is None else replace(norm, eps=eps)
 
     def floats(self, stem: str) -> Tensor:
-        """The float32 weight of a stem. Raises ModelFileError if the file has none."""
-        return self.tensors.floats(f"blk.{self.index}.{stem}.weight", self.sizes.shape(self.facts.shapes[stem]))
+        """The float32 weight of a stem, or of a whole name. Raises ModelFileError if the file has none."""
+        facts = self.facts.tensors[stem]
+        return self.tensors.floats(f"blk.{self.index}.{facts.name}", self.sizes.shape(facts.shape))
 
-    def floats_or_none(self, stem: str, kind: str) -> Tensor | None:
-        """The float32 values `kind` ("weight", "bias", …) of a stem; None where the layer has none."""
-        name = f"blk.{self.index}.{stem}.{kind}"
-        if stem not in self.facts.tensors or name not in self.tensors:
-            return None
-        return self.tensors.floats(name, self.sizes.shape(self.facts.shapes[stem]))
+    def floats_or_none(self, gguf: str) -> Tensor | None:
+        """The float32 values of a stem, or of a name such as `exp_probs_b.bias`; None where the layer has none."""
+        facts = self.facts.tensors.get(gguf)
+        name = f"blk.{self.index}.{facts.name}" if facts else ""
+        return self.tensors.floats(name, self.sizes.shape(facts.shape)) if facts and name in self.tensors else None
 
     def required(self, stem: str) -> Linear:
         """The projection of a stem. Raises ModelFileError if the file has none."""

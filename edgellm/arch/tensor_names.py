@@ -35,9 +35,9 @@ Size = Dimension | int
 class TensorFacts:
     """The names of a weight and its shape, in numpy order. `meta` is its name in Meta's and Mistral's own layout.
 
-    `hugging_face` is None for a tensor that checkpoints do not have, as the converter computes it. A name with
-    * is that of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the
-    architecture have no such tensor, or some layers.
+    `gguf` is a stem, for a weight, or a whole name such as `exp_probs_b.bias`. `hugging_face` is None for a tensor that
+    checkpoints do not have, as the converter computes it. A name with * is that of the parts of a tensor, one for each
+    index of its first dimension. `optional`: some models of the architecture have no such tensor, or some layers.
     """
 
     gguf: str
@@ -45,6 +45,31 @@ class TensorFacts:
     meta: str | None
     shape: tuple[Size, ...]
     optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """The whole name in GGUF, without that of the layer."""
+        return self.gguf if "." in self.gguf else f"{self.gguf}.weight"
+
+
+@dataclass(frozen=True)
+class FusedTensor:
+    """A tensor of checkpoints that holds the matrices of all experts, or their biases, for one or several GGUF tensors.
+
+    It holds (experts, rows, columns), or (experts, columns, rows) where it is `transposed`; biases are (experts, rows).
+    The rows of the tensors `gguf`, named as in `TensorFacts`, follow each other in each matrix, equally many of each;
+    with `interleaved` they alternate.
+    """
+
+    hugging_face: str
+    gguf: tuple[str, ...]
+    transposed: bool = False
+    interleaved: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The whole names in GGUF, without that of the layer."""
+        return tuple(each if "." in each else f"{each}.weight" for each in self.gguf)
 
 
 EMBEDDING = TensorFacts("token_embd", "embed_tokens", "tok_embeddings", ("vocab", "width"))
@@ -80,8 +105,14 @@ SHARED_EXPERT_TENSORS = (
     TensorFacts("ffn_up_shexp", "mlp.shared_expert.up_proj", None, ("shared_ffn", "width")),
     TensorFacts("ffn_down_shexp", "mlp.shared_expert.down_proj", None, ("width", "shared_ffn")),
 )
-SHARED_EXPERT_GATE = TensorFacts("ffn_gate_inp_shexp", "mlp.shared_expert_gate", None, ("width",))
+SHARED_EXPERT_GATE = TensorFacts("ffn_gate_inp_shexp", "mlp.shared_expert_gate", None, (1, "width"))
 """Tensors of each layer with a mixture of experts. A * in a name of checkpoints stands for the number of an expert."""
+
+FUSED_EXPERTS = (
+    FusedTensor("mlp.experts.gate_up_proj", ("ffn_gate_exps", "ffn_up_exps")),
+    FusedTensor("mlp.experts.down_proj", ("ffn_down_exps",)),
+)
+"""The same matrices of experts as transformers 5 holds them in memory."""
 
 ATTN_NORM = TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",))
 FFN_NORM = TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",))

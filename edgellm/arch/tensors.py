@@ -1,5 +1,7 @@
 """The tensors of a file, taken by name, each checked for its shape and type."""
 
+from dataclasses import replace
+
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, Tensor
@@ -21,8 +23,10 @@ class Tensors:
         return self._take(name, (rows, columns), FORMATS)
 
     def floats(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """Float32 values, such as the weight of a norm."""
-        return self._take(name, shape, ("F32",))
+        """Float32 values, such as the weight of a norm; a first dimension of 1 may be absent in the file, or added."""
+        found = self.file.tensors.get(name)
+        stored = found.shape if found is not None and _without_ones(found.shape) == _without_ones(shape) else shape
+        return replace(self._take(name, stored, ("F32",)), shape=shape)
 
     def matrices(self, name: str, count: int, rows: int, columns: int) -> tuple[Tensor, ...]:
         """The `count` matrices (rows, columns) of a tensor with three dimensions."""
@@ -62,3 +66,8 @@ class Tensors:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
             place = f"architecture {self.file.architecture} as edgellm knows it"
             refuse(self.file, f"tensor {printable(left[0])}{more} has no place in {place}")
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its first dimensions that are 1, which GGUF may leave out."""
+    return shape[next((i for i, each in enumerate(shape) if each != 1), len(shape)) :]

@@ -14,6 +14,7 @@ from edgellm.fmt import counted, size, table
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
+    from edgellm.perf.disk import DiskForecast
     from edgellm.perf.plan import GPUPlan, Plan
 
 
@@ -86,7 +87,7 @@ def _memory(plan: "Plan") -> Iterator[str]:
     all_layers = f"{counted(plan.layers, 'layer')} and the output head, all"
     where = counted(plan.devices[0]["blocks"], "block") if gpu else all_layers
     rows = [
-        ("weights", size(plan.weights), f"mapped from the file; {where} on the CPU"),
+        ("weights", size(plan.weights), f"mapped from the file{_resident(plan)}; {where} on the CPU"),
         ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}{_kv_verdict(plan)}"),
         ("activations", size(plan.activations), "of one batch of a prompt"),
         ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
@@ -105,8 +106,21 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         yield f"decode, expected  {expected['tps']:,.1f} tokens/s at first, {full}"
         yield f"memory bandwidth  {size(figures['bandwidth'])}/s with {counted(plan.threads, 'thread')}"
         yield f"compute limit     {size(figures['arithmetic'])}/s  matmul speed while the weights are in the CPU cache"
-    elif plan.gpu and not plan.from_disk:
+    elif plan.disk:
+        yield _from_disk(plan.disk)
+    elif plan.gpu:
         yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
+
+
+def _resident(plan: "Plan") -> str:
+    return "" if plan.resident is None else f", {size(plan.resident)} of it in memory now"
+
+
+def _from_disk(disk: "DiskForecast") -> str:
+    read = f"{size(round(disk.bytes_per_token))} of each token are read from the disk"
+    if disk.tps is None or disk.bandwidth is None:
+        return f"decode, expected  at the speed of the disk: {read}"
+    return f"decode, expected  at most {disk.tps:,.1f} tokens/s: {read}, which gives {size(round(disk.bandwidth))}/s"
 
 
 def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:

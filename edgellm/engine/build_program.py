@@ -20,18 +20,27 @@ def build_program(
     placement: Placement | None = None,
     outputs: OutputSettings = LOGITS,
     ctx: int | None = None,
+    read_ahead: bool = False,
 ) -> Program:
     """The program of a model with KV pages of the given type: of all blocks, or of those placed on the CPU.
 
-    Sequences have up to `ctx` tokens, by default as many as the model allows.
+    Sequences have up to `ctx` tokens, by default as many as the model allows. With `read_ahead` the weights of chosen
+    experts are read from the disk before they are used.
     """
     partials = max_partials(ctx or model.context_length)
-    return _ProgramBuilder(model, kv_type, placement or on_cpu(len(model.layers)), outputs, partials).build()
+    placement = placement or on_cpu(len(model.layers))
+    return _ProgramBuilder(model, kv_type, placement, outputs, partials, read_ahead).build()
 
 
 class _ProgramBuilder:
     def __init__(
-        self, model: Description, kv_type: str, placement: Placement, outputs: OutputSettings, partials: int
+        self,
+        model: Description,
+        kv_type: str,
+        placement: Placement,
+        outputs: OutputSettings,
+        partials: int,
+        read_ahead: bool,
     ) -> None:
         self._model, self._placement, self._outputs, self._partials = model, placement, outputs, partials
         self._b = b = StreamBuffers.of(model.width)
@@ -39,7 +48,7 @@ class _ProgramBuilder:
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
         self._ops = OpWriter(self._program)
         self._norms = NormOps(self._ops)
-        self._expert_ops = ExpertOps(self._ops)
+        self._expert_ops = ExpertOps(self._ops, read_ahead)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
         self._per_layer = PerLayerOps(model, b, self._ops)
         self._block = 0
@@ -154,6 +163,7 @@ class _ProgramBuilder:
             router_input = MatmulInput.named("router_input", model.width)
             self._norms.norm(self._b.x, block.router.norm, router_input, [block.router.logits])
         ops.choose(block.router, router_input, b)
+        ops.read_ahead(block, b)
         ops.compute(block, h.f32, b)
         if block.shared or block.sum_norm or block.post_norm:
             total = float_buffer("mixture", model.width)

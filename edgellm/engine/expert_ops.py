@@ -10,8 +10,9 @@ from edgellm.arch.blocks import MixtureOfExperts, Router, Scoring, StackedLinear
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
+from edgellm.gguf.page_cache import advise_function
 from kquants import records
-from kquants.layout import PIECE
+from kquants.layout import PIECE, route_scratch
 
 _SCORING = {Scoring.SOFTMAX: records.SCORES_SOFTMAX, Scoring.SIGMOID: records.SCORES_SIGMOID}
 
@@ -53,8 +54,8 @@ class ExpertBuffers:
 class ExpertOps:
     """Appends the ops of mixtures of experts to a program."""
 
-    def __init__(self, ops: OpWriter) -> None:
-        self._ops = ops
+    def __init__(self, ops: OpWriter, read_ahead: bool) -> None:
+        self._ops, self._reads_ahead = ops, read_ahead
 
     def choose(self, router: Router, h: MatmulInput, b: ExpertBuffers) -> None:
         """The experts of each row by the router's logits of h, and the slots of all rows."""
@@ -76,7 +77,7 @@ class ExpertOps:
             logit_scale=router.logit_scale,
             scale=router.scale,
         )
-        self._ops.need_scratch(8 * router.experts + 256)
+        self._ops.need_scratch(route_scratch(router.experts))
         self._ops.add("route", arguments, per_row=1)
         plan = records.PlanOp(b.chosen, router.experts, router.used, b.groups, b.choices, b.slots)
         self._ops.add("plan", plan, units=1)
@@ -91,6 +92,15 @@ class ExpertOps:
         up = b.up if block.gate else None
         self._ops.activate(block.activation, b.gate, up, [block.down], block.parameters, slots=used)
         self._ops.grouped_matmul(block.down, b.gate, b.result, b.groups, used)
+
+    def read_ahead(self, block: MixtureOfExperts, b: ExpertBuffers) -> None:
+        """Have the weights of the chosen experts read from the disk, where they are not all in memory."""
+        if not self._reads_ahead:
+            return
+        stacks = [stack.weight for stack in (block.gate, block.up, block.down) if stack]
+        for i, stack in enumerate(dict.fromkeys(stacks)):
+            arguments = records.ReadAheadOp(advise_function(), b.groups, stack, stack.nbytes // stack.shape[0])
+            self._ops.add("read_ahead", arguments, units=1, barrier=i == 0, units_factor=b.groups)
 
     def _gather(self, block: MixtureOfExperts, first: list[StackedLinear], h: Buffer, b: ExpertBuffers) -> None:
         f32, q8, super_q8 = b.x.targets(first)

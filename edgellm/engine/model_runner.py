@@ -42,10 +42,11 @@ class ModelRunner:
         check: Callable[[], None],
         budget: KVBudget,
         outputs: OutputSettings,
+        read_ahead: bool,
     ) -> None:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
         self._outputs = outputs
-        program = build_program(model, kv_type, placement, outputs, ctx)
+        program = build_program(model, kv_type, placement, outputs, ctx, read_ahead)
         self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress, budget)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._runs = runs(placement, outputs.taps)

@@ -12,6 +12,7 @@ from edgellm.arch import describe
 from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Device, DeviceFault, DeviceStats
+from edgellm.engine.disk import prepare_for_disk
 from edgellm.engine.kv_pages import PagePool
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
@@ -61,7 +62,7 @@ class NativeEngine:
         self.max_rows = max_batch_rows(build_program(model, kv_type, ctx=self.ctx), self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
-        self._options["outputs"] = outputs
+        self._options |= {"outputs": outputs, "read_ahead": prepare_for_disk(file, model)}
         offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
         task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
         self._gpu_opener = GPUOpener(task, len(model.layers))

@@ -15,6 +15,7 @@ _ACTIVATION_KERNELS = {
     Activation.GELU_ERF: "geglu_erf",
     Activation.RELU2: "relu2",
     Activation.XIELU: "xielu",
+    Activation.CLAMPED_SWIGLU: "clamped_swiglu",
 }
 
 

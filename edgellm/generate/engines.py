@@ -10,6 +10,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
+from edgellm.perf.disk import forecast
 from edgellm.system.folders import cache_folder
 from edgellm.system.machine import available_memory, default_threads, usable_cpus
 from kquants.jit import Progress
@@ -30,13 +31,19 @@ def speed_warnings(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
     """A line for each choice that makes the model slower than it could be on this machine."""
     free = available_memory()
     if file.nbytes > free:
-        yield (
-            f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory "
-            "are free: it will run at the speed of the disk; choose a smaller quantization"
-        )
+        has = f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory are free"
+        yield f"{has}: {_at_disk_speed(file, free)}; choose a smaller quantization"
     if options.threads and options.threads > (cpus := usable_cpus()):
         have, best = "1 CPU" if cpus == 1 else f"{cpus:g} CPUs", default_threads(file.nbytes)
         yield f"{options.threads} threads share {have} here, and wait for each other: choose {best}"
+
+
+def _at_disk_speed(file: GGUFFile, free: int) -> str:
+    """What to expect of a file that is larger than the free memory."""
+    disk = forecast(file, free)
+    if disk is None or disk.tps is None:
+        return "it will run at the speed of the disk"
+    return f"{size(round(disk.bytes_per_token))} of each token come from the disk, at most {disk.tps:,.1f} tokens/s"
 
 
 def open_engine(

@@ -46,10 +46,6 @@ class Tensor:
         name = f"{self.name}[{first}:{last}]"
         return Tensor(name, self.type, (last - first, *rest), self.data[start:stop], self.offset + start, self.path)
 
-    def as_matrix(self) -> "Tensor":
-        """A vector as a matrix of one row: a view of the same bytes."""
-        return replace(self, shape=(1, *self.shape))
-
     def matrix(self, i: int) -> "Tensor":
         """Matrix `i` of a stack, or this row of a matrix: a view of the same bytes, with one dimension less."""
         return replace(self.rows(i, i + 1), shape=self.shape[1:])

@@ -19,7 +19,9 @@ from edgellm.engine.position_tables import table_bytes
 from edgellm.engine.program import Program
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
+from edgellm.gguf.page_cache import resident_bytes
 from edgellm.options import LoadOptions
+from edgellm.perf.disk import DiskForecast, forecast
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.roofline import Roofline, decode_tps
 from edgellm.system.machine import available_memory, default_threads
@@ -57,7 +59,9 @@ class Plan:
 
     `weights` are pages of the mapped file, which the system can evict and read again. `kv_cache` grows with the tokens
     in the context; it is limited to `kv_memory`, which holds `kv_tokens` tokens. `scratch` is that of all threads, with
-    the logits of one token. `available` is the free memory of the machine. `devices` are as in `Stats`.
+    the logits of one token. `available` is the free memory of the machine, `resident` the bytes of the weights that are
+    in memory now (None if the system does not tell), and `disk` the forecast for weights that exceed the free memory.
+    `devices` are as in `Stats`.
     """
 
     ctx: int
@@ -72,6 +76,8 @@ class Plan:
     activations: int
     scratch: int
     available: int
+    resident: int | None
+    disk: DiskForecast | None
     devices: list[dict[str, Any]]
     gpu: GPUPlan | None = None
     notes: list[str] = field(default_factory=list)
@@ -118,6 +124,8 @@ class Plan:
             "kv_memory": self.kv_memory,
             "kv_tokens": self.kv_tokens,
             "fits": self.fits,
+            "resident": self.resident,
+            "disk": self.disk and {**vars(self.disk), "tps": self.disk.tps},
             "gpu": self.gpu and {**vars(self.gpu), "total": self.gpu.total},
             "notes": self.notes,
             "devices": self.devices,
@@ -158,7 +166,9 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         kv_tokens=_tokens_within(kv_memory, model, program, rows, ctx),
         activations=activations,
         scratch=scratch,
-        available=available_memory(),
+        available=(available := available_memory()),
+        resident=resident_bytes(file.tensors.values()),
+        disk=forecast(file, available) if devices[0]["bytes"] > available else None,
         devices=devices,
         gpu=gpu,
         notes=notes,

@@ -74,8 +74,30 @@ def _xielu(z: Vector, given: Any) -> Vector:
     return add_f32(where_less_f32(splat_f32(nb.float32(0)), z, positive, negative), linear)
 
 
-def _define(name: str, function: Any) -> None:
-    """Register the kernel of an activation: `function(z, arguments)` of 16 values."""
+@inline
+def _clamped_silu(z: Vector, given: Any) -> Vector:
+    """min(z, limit) · sigmoid(alpha · min(z, limit)); NaN stays NaN."""
+    limit, alpha = splat_f32(given.parameter_0), splat_f32(given.parameter_1)
+    z = where_less_f32(limit, z, limit, z)
+    return times_sigmoid(z, mul_f32(alpha, z))
+
+
+@inline
+def _clamped_and_one(u: Vector, given: Any) -> Vector:
+    """min(max(u, -limit), limit) + 1; NaN stays NaN."""
+    most, least = splat_f32(given.parameter_0), splat_f32(-given.parameter_0)
+    u = where_less_f32(most, u, most, where_less_f32(u, least, least, u))
+    return add_f32(u, splat_f32(nb.float32(1)))
+
+
+@inline
+def _as_it_is(u: Vector, given: Any) -> Vector:
+    return u
+
+
+def _define(name: str, function: Any, factor: Any = _as_it_is) -> None:
+    """Register the kernel of an activation: `function(z, arguments)` of 16 values of gate times `factor` of those of
+    up."""
 
     @kernel(name)
     def activate(op: int, batch: int, first: int, last: int, scratch: int) -> None:
@@ -92,7 +114,7 @@ def _define(name: str, function: Any) -> None:
             for k in range(start, stop, 16):
                 v = function(load_f32x16(gate + 4 * k), given)
                 if given.up != 0:
-                    v = mul_f32(v, load_f32x16_part(up + 4 * k, n - k))
+                    v = mul_f32(v, factor(load_f32x16_part(up + 4 * k, n - k), given))
                 store_f32x16(to + 4 * k, keep_f32(v, n - k, nb.float32(0)))
             if not as_floats:
                 quantize_values(to, start, stop, n, t, row_count(op, batch), given.q8, given.super_q8)
@@ -103,3 +125,4 @@ _define("geglu", _gelu)
 _define("geglu_erf", _gelu_erf)
 _define("relu2", _relu2)
 _define("xielu", _xielu)
+_define("clamped_swiglu", _clamped_silu, _clamped_and_one)

@@ -1,10 +1,10 @@
-"""The gate of attention's output and the soft cap of logits."""
+"""Gates of attention's output and of shared experts, and the soft cap of logits."""
 
 from kquants.activations.exponential import tanh, times_sigmoid
 from kquants.compiler.decorators import kernel
 from kquants.layout import PIECE
 from kquants.records import SigmoidGateOp, SoftCapOp
-from kquants.simd import div_f32, load_f32x16, load_f32x16_part, mul_f32, splat_f32, store_f32x16
+from kquants.simd import div_f32, load_f32, load_f32x16, load_f32x16_part, mul_f32, splat_f32, store_f32x16
 from kquants.threadpool.interpreter import arguments_of
 
 _gate_of, _cap_of = arguments_of(SigmoidGateOp), arguments_of(SoftCapOp)
@@ -21,6 +21,19 @@ def sigmoid_gate(op: int, batch: int, first: int, last: int, scratch: int) -> No
         x, gate = given.x + t * given.x_bytes, given.gate + t * given.gate_bytes
         for k in range(start, min(start + PIECE, n), 16):
             z = load_f32x16_part(gate + 4 * k, n - k)
+            store_f32x16(x + 4 * k, times_sigmoid(load_f32x16(x + 4 * k), z))
+
+
+@kernel("scale_by_sigmoid")
+def scale_by_sigmoid(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Arguments: SigmoidGateOp with one value of gate for each row; a piece of a row a unit."""
+    given = _gate_of(op)
+    n = given.n
+    pieces = (n + PIECE - 1) // PIECE
+    for unit in range(first, last):
+        t, start = unit // pieces, unit % pieces * PIECE
+        x, z = given.x + t * given.x_bytes, splat_f32(load_f32(given.gate + t * given.gate_bytes))
+        for k in range(start, min(start + PIECE, n), 16):
             store_f32x16(x + 4 * k, times_sigmoid(load_f32x16(x + 4 * k), z))
 
 

@@ -6,7 +6,6 @@ import numba as nb
 
 from kquants.compiler.decorators import Vector, inline
 from kquants.matmul.float_ops import FloatOps
-from kquants.matmul.groups import matmul_op
 from kquants.simd import prefetch_lines, splat_f32, store_f32x16
 from kquants.tuning import Tuning
 
@@ -53,7 +52,7 @@ def prefetch_ahead(tuning: Tuning, step: int) -> Any:
 
 
 def multiply_four_of(fmt: Any, ops: FloatOps, prefetch: Any) -> Any:
-    """`multiply(op, row, last, x, sums)`: the sums of four rows of W, where they lie, with the row of x at an address.
+    """`multiply(n, row_bytes, row, last, x, sums)`: the sums of four rows of W, of n columns, with the row of x at x.
 
     Beyond the last row of W, that one is read instead.
     """
@@ -61,10 +60,8 @@ def multiply_four_of(fmt: Any, ops: FloatOps, prefetch: Any) -> Any:
     size, step, x_size = fmt.WEIGHT_BYTES, ops.step, ops.x_bytes
 
     @inline
-    def multiply(op: int, row: int, last: int, x: int, sums: int) -> None:
-        given, zero = matmul_op(op), splat_f32(nb.float32(0))
-        n, row_bytes = given.columns, given.row_bytes
-        whole = n & ~(step - 1)
+    def multiply(n: int, row_bytes: int, row: int, last: int, x: int, sums: int) -> None:
+        zero, whole = splat_f32(nb.float32(0)), n & ~(step - 1)
         rows = row, min(row + row_bytes, last), min(row + 2 * row_bytes, last), min(row + 3 * row_bytes, last)
         y = zero, zero, zero, zero  # together, as each would wait for its own last sum
         for k in range(0, whole, step):

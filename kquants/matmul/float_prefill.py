@@ -7,7 +7,7 @@ import numba as nb
 from kquants.compiler.decorators import inline
 from kquants.formats.rows import float_row_of
 from kquants.matmul.float_ops import FloatOps
-from kquants.matmul.groups import matmul_op, rows_of_tile
+from kquants.matmul.products import Product, rows_of_tile
 from kquants.matmul.sums import (
     REGISTER_LANES,
     SUMS_BYTES,
@@ -45,18 +45,18 @@ def multiply_packed_of(ops: FloatOps, packed_bytes: int) -> Any:
 
 
 def pack_of(fmt: Any, ops: FloatOps, packed_bytes: int) -> Any:
-    """`pack(op, unit, k, columns, w)`: columns of a tile from k on, zeros behind the last.
+    """`pack(product, tile, k, columns, w)`: columns of a tile from k on, zeros behind the last.
 
     Returns how many rows there are then, whole register tiles: the last takes the place of those beyond it.
     """
     to_f32, file_size, size, step = float_row_of(fmt), fmt.WEIGHT_BYTES, ops.w_bytes, ops.step
 
     @inline
-    def pack(op: int, unit: int, k: int, columns: int, w: int) -> int:
-        (start, count), given = rows_of_tile(op, unit), matmul_op(op)
+    def pack(product: Product, tile: int, k: int, columns: int, w: int) -> int:
+        start, count = rows_of_tile(product, tile)
         w_rows = whole_tiles(count, W_ROWS)
         for i in range(w_rows):
-            to, row = w + i * packed_bytes, given.w + (start + min(i, count - 1)) * given.row_bytes
+            to, row = w + i * packed_bytes, product.w + (start + min(i, count - 1)) * product.row_bytes
             store_f32x16(to + size * (columns & ~(step - 1)), splat_f32(nb.float32(0)))
             if size == 2:
                 copy(to, row + 2 * k, 2 * columns)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kquants.records import ActivationOp, SigmoidGateOp, SoftCapOp
 from support.activation_rows import ActivationRows, in_any_chunks, pieces
-from support.kernels import batch_record, guarded, op_record, run_op, same_bits
+from support.kernels import batch_record, fenced, guarded, op_record, run_op, same_bits
 from support.quantized_targets import Targets
 
 F32 = np.float32
@@ -138,6 +138,33 @@ def test_activations_at_the_edges(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 300])
+def test_clamped_swiglu(n: int) -> None:
+    """min(g, 7) · σ(1.702 · min(g, 7)) · (clamp(u, ±7) + 1)."""
+    rng = np.random.default_rng(n)
+    gate, up = (np.append(rng.uniform(-12, 12, 5 * n - 1), 7).reshape(5, n).astype(F32) for _ in range(2))
+
+    def run(chunk: int) -> list[ActivationRows]:
+        to = ActivationRows(gate)
+        given = ActivationOp(to.array, to.nbytes, fenced(up), up[0].nbytes, 0, n, 0, 0, 7.0, 1.702, 0.0, 0.0)
+        run_op(op_record("clamped_swiglu", given), batch_record(5), 5 * pieces(n), 1024, chunk=chunk)
+        return [to]
+
+    (found,) = in_any_chunks(run, 5 * pieces(n))
+    g, u = np.minimum(gate.astype(np.float64), 7), np.clip(up.astype(np.float64), -7, 7)
+    exact = g / (1 + np.exp(-float(F32(1.702)) * g)) * (u + 1)
+    bound = np.abs(g / (1 + np.exp(-1.702 * g))) * EPSILON * (1 + np.abs(u + 1) * (9 + 2 * np.abs(g)))
+    assert (np.abs(found - exact) <= bound).all()
+
+
+def test_clamped_swiglu_keeps_nan() -> None:
+    nan, one = F32(np.nan), F32(1)
+    rows, up = ActivationRows(np.array([[nan, one, np.inf]], F32)), np.array([[one, nan, -np.inf]], F32)
+    given = ActivationOp(rows.array, rows.nbytes, up, up.nbytes, 0, 3, 0, 0, 7.0, 1.702, 0.0, 0.0)
+    run_op(op_record("clamped_swiglu", given), batch_record(1), 1, 1024)
+    assert np.isnan(rows.values[0, :2]).all() and np.isclose(rows.values[0, 2], -42, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 300])
 def test_a_gate_scales_by_its_sigmoid(n: int) -> None:
     rng = np.random.default_rng(n)
     x, gate = rng.standard_normal((5, n)).astype(F32), rng.uniform(-80, 80, (5, n)).astype(F32)
@@ -152,6 +179,22 @@ def test_a_gate_scales_by_its_sigmoid(n: int) -> None:
     exact = x / (1 + np.exp(-gate.astype(np.float64)))
     assert (np.abs(found - exact) <= 5 * EPSILON * np.abs(exact)).all()
     assert same_bits(unchanged, gate)
+
+
+@pytest.mark.parametrize("n", [1, 300])
+def test_a_row_is_scaled_by_the_sigmoid_of_one_value(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x, gate = rng.standard_normal((5, n)).astype(F32), rng.uniform(-80, 80, (5, 1)).astype(F32)
+
+    def run(chunk: int) -> list[ActivationRows]:
+        to = ActivationRows(x)
+        given = SigmoidGateOp(to.array, to.nbytes, fenced(gate), gate[0].nbytes, n)
+        run_op(op_record("scale_by_sigmoid", given), batch_record(5), 5 * pieces(n), chunk=chunk)
+        return [to]
+
+    (found,) = in_any_chunks(run, 5 * pieces(n))
+    exact = x / (1 + np.exp(-gate.astype(np.float64)))
+    assert (np.abs(found - exact) <= 5 * EPSILON * np.abs(exact)).all()
 
 
 @pytest.mark.parametrize("n", [1, 320, 1000])

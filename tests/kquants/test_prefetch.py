@@ -253,13 +253,12 @@ def test_decode_of_floats_prefetches_the_same_columns_of_rows_to_come(
     multiply = float_decode.multiply_four_of(fmt, ops, float_decode.prefetch_ahead(tuned, ops.step))
 
     @compile_kernel
-    def multiply_four(op: int, row: int, last: int, x: int, sums: int) -> None:
-        multiply(op, row, last, x, sums)
+    def multiply_four(n: int, row_bytes: int, row: int, last: int, x: int, sums: int) -> None:
+        multiply(n, row_bytes, row, last, x, sums)
 
     columns, row_bytes = 64, 64 * fmt.WEIGHT_BYTES
     w, x, sums = np.zeros((4, row_bytes), np.uint8), np.zeros(columns, np.float32), aligned(4, 64)
-    op = product_record(columns=columns, row_bytes=row_bytes)
-    multiply_four(op.ctypes.data, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
+    multiply_four(columns, row_bytes, w.ctypes.data, w[3].ctypes.data, x.ctypes.data, sums.ctypes.data)
     each, times = range(0, row_bytes, ops.step * fmt.WEIGHT_BYTES), repeats * ops.step // 16
     if not repeats:
         each, times = range(0, row_bytes, 64), 1

@@ -117,6 +117,10 @@ class FakeModel:
     def count(self, messages: Messages, options: Mapping[str, Any]) -> int:
         return sum(len(message["content"].split()) for message in messages)
 
+    @property
+    def weights_in_memory(self) -> tuple[int | None, int]:
+        return 600_000_000, 800_000_000
+
     def count_text(self, text: str) -> int:
         return len(text.split())
 

@@ -24,7 +24,7 @@ KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = [
     name
     for module, names in KERNELS_BY_MODULE.items()
-    if module.startswith(("kquants.activations.", "kquants.threadpool."))
+    if module.startswith(("kquants.activations.", "kquants.experts.", "kquants.threadpool."))
     for name in names
 ]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
@@ -86,10 +86,17 @@ def call(name: str, *arguments: int) -> None:
 
 
 def op_record(
-    name: str, arguments: Arguments, units: int = 0, per_row: int = 0, outputs: bool = False, barrier: bool = True
+    name: str,
+    arguments: Arguments,
+    units: int = 0,
+    per_row: int = 0,
+    outputs: bool = False,
+    barrier: bool = True,
+    slots: int = 1,
+    units_factor: int = 0,
 ) -> NDArray[np.int64]:
     """An op of a program; an array stands for its address, and must outlive the record."""
-    header = OpHeader(addresses()[name], units, per_row, int(outputs), int(barrier))
+    header = OpHeader(addresses()[name], units, per_row, int(outputs), int(barrier), slots, units_factor)
     given = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
     return np.array(record_of_op(header, type(arguments)(*given)), np.int64)
 

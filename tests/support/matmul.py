@@ -1,13 +1,14 @@
 """A matrix product's kernel, run on W and x in memory that shows what it must not touch."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kquants.layout import PADDING_ROWS, TILE_ROWS, matmul_scratch
-from kquants.records import MatmulOp
-from support.kernels import batch_record, fenced, guarded, op_record, run_op, same_bits
+from kquants.records import MatmulGroup, MatmulOp
+from support.kernels import GUARD, batch_record, fenced, guarded, op_record, run_op, same_bits
 
 Array = NDArray[Any]
 EXTRA = 24
@@ -49,3 +50,51 @@ def matmul(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: in
         results.append(y[:, :rows].copy())
     assert all(same_bits(result, results[0]) for result in results), "depends on the tiles beside it"
     return results[0]
+
+
+def group_list(groups: Sequence[tuple[int, int]]) -> Array:
+    """A GroupList of (matrix, rows)."""
+    first = np.cumsum([0, *(rows for _, rows in groups)])
+    records = [v for (matrix, _), row in zip(groups, first[:-1], strict=True) for v in MatmulGroup(matrix, row)]
+    return np.array([len(groups), *records, *MatmulGroup(GUARD, first[-1])], np.int64)
+
+
+def grouped_matmul(
+    name: str,
+    stack: Array,
+    rows: int,
+    columns: int,
+    x: Array,
+    x_bytes: int,
+    groups: Sequence[tuple[int, int]],
+    bias: Array | None = None,
+    chunk: int = 1,
+) -> Array:
+    """The kernel's y [rows of all groups, rows]; `stack` is uint8 [matrices, stored rows, bytes], `bias` likewise.
+
+    Checks that the kernel wrote nothing else, and read nothing behind the stack.
+    """
+    stack, tiles, count = fenced(stack), -(-rows // TILE_ROWS), sum(n for _, n in groups)
+    listed, y = group_list(groups), guarded((count, rows + EXTRA), np.float32)
+    untouched = y[:, rows:].copy()
+    arguments = MatmulOp(
+        w=stack,
+        rows=rows,
+        columns=columns,
+        row_bytes=stack[0, 0].nbytes,
+        x=x,
+        x_bytes=x_bytes,
+        y=y,
+        y_bytes=y[0].nbytes,
+        accumulate=0,
+        groups=listed,
+        matrix_bytes=stack[0].nbytes,
+        bias=0 if bias is None else bias,
+        bias_bytes=0 if bias is None else bias[0].nbytes,
+    )
+    factor = listed.ctypes.data
+    # Each row of the batch has one slot, so that there are as many rows as the groups have.
+    op = op_record(f"matmul_{name.lower()}", arguments, units=tiles, units_factor=factor)
+    run_op(op, batch_record(count), tiles * len(groups), matmul_scratch(columns, name), chunk)
+    assert same_bits(y[:, rows:].copy(), untouched), "wrote beside the output"
+    return y[:, :rows].copy()

@@ -23,6 +23,7 @@ class Activity:
     `progress` says what is loaded or compiled. `context` is the size of the context in tokens, `counted` the tokens of
     the conversation that are known without `live`. The last reply did not see the first `dropped_tokens` tokens and
     `dropped_messages` messages, by the policy `overflow`. Of the model's `blocks` a GPU computes `gpu_blocks`.
+    Of its `weights`, in bytes, `resident` were in memory when the last reply ended; None if unknown.
     """
 
     phase: Phase = Phase.CLOSED
@@ -37,6 +38,8 @@ class Activity:
     threads: int = 0
     blocks: int = 0
     gpu_blocks: int = 0
+    weights: int = 0
+    resident: int | None = None
 
     @property
     def used(self) -> int:

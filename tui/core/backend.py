@@ -75,6 +75,10 @@ class OpenModel(Protocol):
     def devices(self) -> list[dict[str, Any]]:
         """The devices that compute now, as in `edgellm.generate.stats.Stats`."""
 
+    @property
+    def weights_in_memory(self) -> tuple[int | None, int]:
+        """Bytes of the weights that are in memory now (None if unknown), and of all. May take 0.3 s."""
+
     def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> ReplyStream:
         """Begin a reply, or continue the text `begun`. Raises EdgeLLMError."""
 

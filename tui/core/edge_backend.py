@@ -33,6 +33,11 @@ class EdgeModel:
         """The devices that compute now: a GPU may fail in the middle of a reply."""
         return self._model.engine.devices
 
+    @property
+    def weights_in_memory(self) -> tuple[int | None, int]:
+        """Bytes of the weights that are in memory now, None if the system does not tell, and bytes of all."""
+        return self._model.weights_in_memory
+
     def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> ReplyStream:
         """Begin a reply, or continue the text `begun`. Raises EdgeLLMError."""
         reply = self._chat.reply(messages, begun=begun, logprobs=False, **options)

@@ -39,6 +39,7 @@ class Worker:
         self._writer = ReplyWriter(emit)
         self._loader = ModelLoader(backend, emit, self._writer.drop_stream)
         self.waiting: set[int] = set()
+        self._weights_in_memory: tuple[int | None, int] = (None, 0)
         self._thread = Thread(target=self._work, name="model worker", daemon=True)
         self._thread.start()
 
@@ -49,7 +50,7 @@ class Worker:
         thread.
         """
         number = self._loader.request()
-        self._jobs.put(lambda: self._loader.open(model, options, number))
+        self._jobs.put(lambda: self._open(model, options, number))
         self._stop_running()
 
     def reply(self, request: ReplyRequest) -> None:
@@ -94,6 +95,7 @@ class Worker:
         stream, model = self._writer.stream, self._loader.model
         devices = model.devices if model else []
         blocks = sum(device["blocks"] for device in devices)
+        resident, weights = self._weights_in_memory if model else (None, 0)
         return Activity(
             phase=self._phase(),
             model=self._loader.name,
@@ -105,6 +107,8 @@ class Worker:
             threads=model.threads if model else 0,
             blocks=blocks,
             gpu_blocks=blocks - sum(device["blocks"] for device in devices if device["name"] == "CPU"),
+            weights=weights,
+            resident=resident,
         )
 
     def _phase(self) -> Phase:
@@ -131,12 +135,24 @@ class Worker:
                 logging.getLogger(__name__).exception("unexpected")
         self._loader.release()
 
+    def _open(self, model: str, options: Options, number: int) -> None:
+        self._weights_in_memory = None, 0
+        self._loader.open(model, options, number)
+        self._measure_weights()
+
     def _write(self, request: ReplyRequest) -> None:
         if self._loader.is_pending and not self._writer.is_cancelled(request.message):
             self._jobs.put(lambda: self._write(request))  # behind the job that opens the model
             return
         self.waiting.discard(request.message)
         self._writer.write(request, self._loader.model)
+        self._measure_weights()
+
+    def _measure_weights(self) -> None:
+        """Find how much of the model is in memory; once all of it is, it is not asked again for the same model."""
+        resident, weights = self._weights_in_memory
+        if (model := self._loader.model) and (resident != weights or not weights):
+            self._weights_in_memory = model.weights_in_memory
 
     def _answer(self, question: Callable[[OpenModel], Event]) -> None:
         try:

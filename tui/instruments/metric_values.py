@@ -75,7 +75,17 @@ def _of_model(activity: Activity) -> dict[str, MetricValue]:
         "dropped": TextValue(f"{dropped:,} tokens", "$text-warning") if dropped else TextValue(),
         "threads": TextValue(f"{activity.threads}" if activity.threads else UNKNOWN),
         "gpu": TextValue(part_of(activity.gpu_blocks, activity.blocks) if activity.blocks else UNKNOWN),
+        "weights": TextValue(_in_memory(activity)),
     }
+
+
+def _in_memory(activity: Activity) -> str:
+    """The part of the model that is in memory."""
+    if activity.resident is None:
+        return UNKNOWN
+    if activity.resident == activity.weights:
+        return f"all of {size(activity.weights)}"
+    return f"{size(activity.resident)} of {size(activity.weights)}"
 
 
 def _of_prompt(live: Live, phase: Phase) -> dict[str, MetricValue]:

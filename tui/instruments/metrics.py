@@ -58,6 +58,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
     "Machine": (
         Metric("threads", "threads", "The number of CPU cores that compute."),
         Metric("gpu", "blocks on the GPU", "Layers of the model that the GPU computes, of all layers."),
+        Metric("weights", "model in memory", "The part of the model's file that is in memory; the rest is on disk."),
         Metric("process", "memory used", "Memory of this program, with the part of the model's file that it has read."),
         Metric("free", "memory free", "Memory of this machine that is available to programs."),
     ),

@@ -1,15 +1,15 @@
-"""Gemma 4 without experts: E2B, E4B, 12B and 31B, as a text model.
+"""Gemma 4 as a text model: E2B, E4B, 12B, 31B, and 26B-A4B with experts.
 
 The file says which layers see a window; these have sizes of heads and a RoPE of their own. The scores have no scale,
 and v has a norm without weight. E2B and E4B have per-layer embeddings, and their last layers read the keys and values
 of the last layer of their kind that has its own. In 12B and 31B the values of layers without a window are their keys
-as projected.
+as projected. In 26B-A4B experts stand beside the feed-forward of each layer, and the router norms what it reads.
 """
 
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import has_window, rope_dims, window
-from edgellm.arch.blocks import Activation, AttentionSettings
+from edgellm.arch.blocks import Activation, AttentionSettings, RouterSettings
 from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -17,8 +17,10 @@ from edgellm.arch.per_layer_names import PER_LAYER_INPUT_TENSORS, PER_LAYER_TENS
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
+    EXPERT_TENSORS,
     GATED_FEED_FORWARD_TENSORS,
     HEAD_NORMS,
+    ROUTER,
     SANDWICH_NORMS,
     TensorFacts,
 )
@@ -74,6 +76,13 @@ def kv_layer(hyper: HyperParameters, layer: int, shared: int) -> int | None:
     return of_its_kind[-1]
 
 
+def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
+    """Softmax over all experts, then over the chosen alone; None in models without experts."""
+    if not hyper.experts:
+        return None
+    return RouterSettings(hyper.experts, hyper.used_experts, normalized=True, logit_scale=hyper.width**-0.5)
+
+
 def model_settings(hyper: HyperParameters) -> ModelScales:
     """The scale of the embedding, and the soft cap of the logits."""
     soft_cap = hyper.number("final_logit_softcapping", 0.0) or None
@@ -81,6 +90,20 @@ def model_settings(hyper: HyperParameters) -> ModelScales:
 
 
 _Q, _K, _V, _OUTPUT = ATTENTION_TENSORS
+_GATE_EXPERTS, _UP_EXPERTS, _DOWN_EXPERTS = EXPERT_TENSORS
+
+_EXPERTS = (
+    TensorFacts("pre_ffw_norm_2", "pre_feedforward_layernorm_2", None, ("width",)),
+    TensorFacts("post_ffw_norm_1", "post_feedforward_layernorm_1", None, ("width",)),
+    TensorFacts("post_ffw_norm_2", "post_feedforward_layernorm_2", None, ("width",)),
+    replace(ROUTER, hugging_face="router.proj"),
+    TensorFacts("ffn_gate_inp.scale", "router.scale", None, ("width",)),
+    TensorFacts("ffn_gate_up_exps", "experts.gate_up_proj", None, ("experts", "expert_gate_up", "width")),
+    replace(_GATE_EXPERTS, hugging_face=None),
+    replace(_UP_EXPERTS, hugging_face=None),
+    replace(_DOWN_EXPERTS, hugging_face="experts.down_proj"),
+    TensorFacts("ffn_down_exps.scale", "router.per_expert_scale", None, ("experts",)),
+)
 
 _DEFAULTS: dict[str, object] = {
     "vocab_size": 262144,
@@ -110,13 +133,14 @@ FACTS = ArchitectureFacts(
         *GATED_FEED_FORWARD_TENSORS,
         *SANDWICH_NORMS,
         *HEAD_NORMS,
-        *(replace(each, optional=True) for each in PER_LAYER_INPUT_TENSORS),
+        *(replace(each, optional=True) for each in (*PER_LAYER_INPUT_TENSORS, *_EXPERTS)),
         TensorFacts("layer_output_scale", "layer_scalar", None, (1,), optional=True),
     ),
     model_tensors=tuple(replace(each, optional=True) for each in PER_LAYER_TENSORS),
     activation=Activation.GELU,
     weightless_v_norm=True,
     attention=attention,
+    router=router,
     settings=model_settings,
     checkpoints=(
         CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True),

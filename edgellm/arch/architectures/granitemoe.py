@@ -1,0 +1,65 @@
+"""Granite (IBM) with experts: Granite 3 1B-A400M and 3B-A800M, PowerMoE, and models with a shared expert.
+
+As Granite, but the feed-forward of each layer is a mixture of experts, whose weights add up to 1.
+"""
+
+from dataclasses import replace
+
+from edgellm.arch.architectures.granite import attention, settings
+from edgellm.arch.blocks import RouterSettings
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
+from edgellm.arch.tensor_names import (
+    ATTENTION,
+    ATTENTION_TENSORS,
+    EXPERT_TENSORS,
+    PRE_NORM_TENSORS,
+    ROUTER,
+    SHARED_EXPERT_TENSORS,
+)
+
+
+def router(hyper: HyperParameters, layer: int) -> RouterSettings:
+    """Softmax over the logits of the chosen experts."""
+    return RouterSettings(experts=hyper.experts, used=hyper.used_experts, normalized=True)
+
+
+_GATE, _UP, _DOWN = EXPERT_TENSORS
+_SHARED_GATE, _SHARED_UP, _SHARED_DOWN = SHARED_EXPERT_TENSORS
+_DEFAULTS: dict[str, object] = {
+    "embedding_multiplier": 1.0,
+    "residual_multiplier": 1.0,
+    "attention_multiplier": 1.0,
+    "logits_scaling": 1.0,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+}
+
+FACTS = ArchitectureFacts(
+    name="granitemoe",
+    rope_type=RopeType.NORM,
+    block_tensors=(
+        *ATTENTION_TENSORS,
+        *PRE_NORM_TENSORS,
+        replace(ROUTER, hugging_face="block_sparse_moe.router.layer"),
+        replace(_GATE, hugging_face=None),
+        replace(_UP, hugging_face=None),
+        replace(_DOWN, hugging_face="block_sparse_moe.output_linear"),
+        replace(_SHARED_GATE, hugging_face=None, optional=True),
+        replace(_SHARED_UP, hugging_face=None, optional=True),
+        replace(_SHARED_DOWN, hugging_face="shared_mlp.output_linear", optional=True),
+    ),
+    optional_biases=ATTENTION,
+    attention=attention,
+    router=router,
+    settings=settings,
+    checkpoints=(
+        CheckpointClass(name="GraniteMoeForCausalLM", defaults=_DEFAULTS, bias_keys={"attention_bias": ATTENTION}),
+        CheckpointClass(
+            name="GraniteMoeSharedForCausalLM", defaults=_DEFAULTS, bias_keys={"attention_bias": ATTENTION}
+        ),
+    ),
+    writes_head_dim=False,
+    writes_vocab_size=True,
+)

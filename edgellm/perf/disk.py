@@ -1,0 +1,126 @@
+"""Models that are larger than the free memory: what the disk gives, and the speed to expect of it."""
+
+import mmap
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from edgellm.arch import describe
+from edgellm.arch.blocks import MixtureOfExperts
+from edgellm.arch.description import Description
+from edgellm.engine.disk import expert_stacks
+from edgellm.errors import UnsupportedModelError
+from edgellm.gguf import GGUFFile
+
+_BLOCK = 2 << 20
+"""Bytes of one read, about those of a matrix of an expert; a multiple of the blocks of all disks."""
+
+_BLOCKS, _READERS, _MOST_S = 48, 4, 1.0
+"""Reads of a measurement, how many are under way at once, and the seconds after which no further one begins."""
+
+_F_NOCACHE = 48
+"""The fcntl of macOS that has reads pass by the memory."""
+
+
+@dataclass(frozen=True)
+class DiskForecast:
+    """What decoding one token reads from the disk, in bytes, and the bytes per second that the disk gives.
+
+    `bandwidth` is None if the disk could not be measured.
+    """
+
+    bytes_per_token: float
+    bandwidth: float | None
+
+    @property
+    def tps(self) -> float | None:
+        """The most tokens per second to expect."""
+        return self.bandwidth / self.bytes_per_token if self.bandwidth else None
+
+
+def forecast(file: GGUFFile, free: int) -> DiskForecast | None:
+    """The forecast for a model with `free` bytes of memory; None if all its weights fit."""
+    weights = sum(tensor.nbytes for tensor in file.tensors.values())
+    if weights <= free:
+        return None
+    try:
+        nbytes = bytes_from_disk(describe(file), weights, free)
+    except UnsupportedModelError:  # llama.cpp may compute it, and reads all of it
+        nbytes = weights
+    return DiskForecast(nbytes, measure_bandwidth(file.path))
+
+
+def bytes_from_disk(model: Description, weights: int, free: int) -> float:
+    """Bytes that a token reads from the disk, of `weights` bytes in all, with `free` bytes of memory.
+
+    Weights that all tokens use stay in memory if they fit, beside as many experts as fit; tokens choose all experts
+    equally often. Weights that are read in the same order for each token, and do not fit, are evicted before they are
+    read again: all come from the disk.
+    """
+    experts = sum(stack.nbytes for stack in expert_stacks(model))
+    chosen, others = _chosen_bytes(model), weights - experts
+    if others >= free:
+        return others + chosen
+    return chosen * (1 - (free - others) / experts)
+
+
+def _chosen_bytes(model: Description) -> float:
+    """Bytes of the experts that compute one token."""
+    blocks = [layer.feed_forward for layer in model.layers]
+    found = 0.0
+    for block in blocks:
+        if isinstance(block, MixtureOfExperts):
+            stacks = {id(s.weight): s.weight.nbytes for s in (block.gate, block.up, block.down) if s}
+            found += sum(stacks.values()) * block.router.used / block.router.experts
+    return found
+
+
+def measure_bandwidth(path: Path) -> float | None:
+    """Bytes per second that the disk of a file gives in reads of 2 MiB, several at once; None if it cannot be read.
+
+    The reads pass by the memory where the system can do that, and take a second at most.
+    """
+    with suppress(OSError), _uncached(path) as descriptor:
+        nbytes = os.fstat(descriptor).st_size
+        count = min(_BLOCKS, nbytes // _BLOCK)
+        offsets = [nbytes // _BLOCK * i // count * _BLOCK for i in range(count)]
+        started = perf_counter()
+        with ThreadPoolExecutor(_READERS) as readers:
+            read = sum(readers.map(lambda offset: _read(descriptor, offset, started + _MOST_S), offsets))
+        return read / (perf_counter() - started) if read else None
+    return None
+
+
+@contextmanager
+def _uncached(path: Path) -> Iterator[int]:
+    """A descriptor of a file, whose reads pass by the memory if possible. Raises OSError."""
+    flags = os.O_RDONLY
+    try:
+        descriptor = os.open(path, flags | getattr(os, "O_DIRECT", 0))
+    except OSError:  # a file system without direct reads
+        descriptor = os.open(path, flags)
+    try:
+        if hasattr(os, "F_NOCACHE") or not hasattr(os, "O_DIRECT"):
+            _pass_by_memory(descriptor)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _pass_by_memory(descriptor: int) -> None:
+    with suppress(ImportError, OSError):  # Windows has no fcntl
+        import fcntl
+
+        fcntl.fcntl(descriptor, _F_NOCACHE, 1)
+
+
+def _read(descriptor: int, offset: int, deadline: float) -> int:
+    """Read a block; direct reads need memory that begins at a page. Returns bytes read, 0 after the deadline."""
+    if perf_counter() > deadline:
+        return 0
+    with mmap.mmap(-1, _BLOCK) as memory:
+        return os.preadv(descriptor, [memory], offset)
