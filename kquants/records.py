@@ -223,6 +223,17 @@ class SigmoidGateOp(NamedTuple):
     n: Word
 
 
+class SoftplusGateOp(NamedTuple):
+    """x = x · softplus(gate), over n values; each value of gate is for `group` values of x, which divides n."""
+
+    x: Word
+    x_bytes: Word
+    gate: Word
+    gate_bytes: Word
+    n: Word
+    group: Word
+
+
 class SoftCapOp(NamedTuple):
     """y = cap · tanh(y / cap) over n values, in place."""
 
@@ -353,14 +364,15 @@ def group_list_bytes(groups: int) -> int:
     return 8 * (len(GroupList._fields) + (groups + 1) * len(MatmulGroup._fields))
 
 
-SCORES_SOFTMAX, SCORES_SIGMOID = 0, 1
+SCORES_SOFTMAX, SCORES_SIGMOID, SCORES_SPARSE_MIXER = 0, 1, 2
 """How scores of experts are computed from a router's logits."""
 
 
 class RouteOp(NamedTuple):
     """For each row the `used` experts of the largest scores, best first, and their weights. Ties go by index.
 
-    Scores are softmax or sigmoid of the logits. The choice is by score + `selection_bias`, among the experts of the
+    Scores are softmax or sigmoid of the logits, or those of SparseMixer (`kquants.experts.sparse_mixer`), which chooses
+    by logits and has neither biases nor groups. The choice is by score + `selection_bias`, among the experts of the
     `used_groups` of `groups` equal groups of experts whose `group_scores` largest biased scores have the largest sum.
     Weights are the scores of the chosen, divided by their sum with `normalized`, times `scale`, times `expert_scales`.
     """
@@ -370,7 +382,7 @@ class RouteOp(NamedTuple):
     experts: Word
     used: Word
     scoring: Word
-    """SCORES_SOFTMAX or SCORES_SIGMOID."""
+    """SCORES_SOFTMAX, SCORES_SIGMOID or SCORES_SPARSE_MIXER."""
     normalized: Word
     selection_bias: Word
     """float32[experts], or null: 0."""
@@ -603,6 +615,7 @@ Arguments = (
     | QuantizeOp
     | ActivationOp
     | SigmoidGateOp
+    | SoftplusGateOp
     | SoftCapOp
     | TopActivationsOp
     | MatchMagnitudeOp

@@ -60,6 +60,7 @@ class LayerReader:
             k_width=self.settings.k_width,
             v_width=self.settings.v_width,
             attention_width=self.settings.attention_width,
+            gate_width=self.settings.gate_width,
             per_layer_width=self.hyper.per_layer_width,
             experts=self.hyper.experts,
             expert_ffn=self.hyper.expert_ffn(self.index),

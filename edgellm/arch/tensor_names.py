@@ -18,6 +18,7 @@ Dimension = Literal[
     "v_width",
     "qkv_width",
     "attention_width",
+    "gate_width",
     "ffn",
     "gate_up",
     "experts",

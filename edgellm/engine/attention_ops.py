@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.arch.blocks import Attention, AttentionSettings
+from edgellm.arch.blocks import Attention, AttentionSettings, GateFunction
 from edgellm.arch.description import Description
 from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.activations import AttentionBuffers, MatmulInput
@@ -153,6 +153,9 @@ class AttentionOps:
         """
         out = b.result.f32
         attend(self._ops, self._kv_type, mixer, place, b.q, out, b.partials, q_outputs, mixer.sinks)
-        if mixer.gate:
+        if mixer.gate and mixer.gate_function is GateFunction.SIGMOID:
             self._ops.sigmoid_gate(out, b.gate, mixer.attention_width)
+        elif mixer.gate:
+            group = mixer.attention_width // mixer.gate_width
+            self._ops.softplus_gate(out, b.gate, mixer.attention_width, group)
         self._ops.quantize(b.result, [mixer.output])

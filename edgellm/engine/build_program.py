@@ -203,7 +203,10 @@ class _ProgramBuilder:
             ops.add_scaled(b.x, total, width, 1.0, scale)
 
     def _add_shared(self, block: MixtureOfExperts, shared: FeedForward, h: MatmulInput, total: Buffer) -> None:
-        """total += post_norm(shared(h)) · sigmoid(shared_gate(h)); a shared feed-forward with a norm reads norm(x)."""
+        """total += shared_scale · post_norm(shared(h)) · sigmoid(shared_gate(h)).
+
+        A shared feed-forward with a norm of its own reads norm(x).
+        """
         ops, b, width = self._ops, self._b, self._model.width
         gate = float_buffer("shared_gate", 1)
         if block.shared_gate:
@@ -215,7 +218,7 @@ class _ProgramBuilder:
             self._norms.norm_in_place(b.result, shared.post_norm, width)
         if block.shared_gate:
             ops.scale_by_sigmoid(b.result, gate, width)
-        ops.add_scaled(total, b.result, width, 1.0, 1.0)
+        ops.add_scaled(total, b.result, width, 1.0, block.shared_scale)
 
     def _activate(self, block: FeedForward, h: MatmulInput) -> MatmulInput:
         """f(gate(h)) · up(h), in the form that `down` reads."""

@@ -135,6 +135,11 @@ class OpWriter:
         arguments = records.SigmoidGateOp(x=x, x_bytes=x.row_bytes, gate=gate, gate_bytes=gate.row_bytes, n=width)
         self.add("sigmoid_gate", arguments, per_row=_pieces(width))
 
+    def softplus_gate(self, x: Buffer, gate: Buffer, width: int, group: int) -> None:
+        """x = x · softplus(gate), each value of gate for `group` values of x."""
+        arguments = records.SoftplusGateOp(x, x.row_bytes, gate, gate.row_bytes, width, group)
+        self.add("softplus_gate", arguments, per_row=_pieces(width) if group == 1 else width // group)
+
     def scale_by_sigmoid(self, x: Buffer, gate: Buffer, width: int) -> None:
         """x = x · sigmoid(gate), with one value of gate for each row."""
         arguments = records.SigmoidGateOp(x, x.row_bytes, gate, gate.row_bytes, width)

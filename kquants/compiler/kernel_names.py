@@ -13,7 +13,7 @@ _NORMS, _HEAD_NORMS = ["rms_norm", "layer_norm"], ["norm_heads", "layer_norm_hea
 
 KERNELS_BY_MODULE: dict[str, list[str]] = {
     "kquants.activations.activations": ["swiglu", "geglu", "geglu_erf", "relu2", "xielu", "clamped_swiglu"],
-    "kquants.activations.gates": ["sigmoid_gate", "scale_by_sigmoid", "soft_cap"],
+    "kquants.activations.gates": ["sigmoid_gate", "scale_by_sigmoid", "softplus_gate", "soft_cap"],
     "kquants.activations.norms": [f"{part}{norm}" for norm in _NORMS for part in ("", "add_")] + _HEAD_NORMS,
     "kquants.activations.residuals": ["keep_outputs", "add_bias", "add_scaled"],
     "kquants.activations.row_quantizer": ["quantize"],
