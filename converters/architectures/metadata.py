@@ -67,7 +67,8 @@ def _ordered(
     """All keys in the family's order, without those that it omits."""
     prefix, metadata = model.facts.name, {**general, **own}
     architecture, *others = general
-    order = [architecture, *family.leading, *others, *(f"{prefix}.{name}" for name in family.order), *own]
+    ordered = (name if name.startswith("general.") else f"{prefix}.{name}" for name in family.order)
+    order = [architecture, *family.leading, *others, *ordered, *own]
     omitted = {f"{prefix}.{name}" for name in family.omitted(model)}
     return {key: metadata[key] for key in dict.fromkeys(order) if key in metadata and key not in omitted}
 

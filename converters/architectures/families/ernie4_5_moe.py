@@ -6,6 +6,7 @@ from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.sizes import layer_count, read_sizes_with_experts
+from converters.tensors import Source
 
 
 def _check(config: Config) -> None:
@@ -41,4 +42,13 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
         keys.integer("expert_shared_feed_forward_length", sizes.shared_ffn)
 
 
-FAMILY = Family(check=_check, sizes=read_sizes_with_experts, write=_write, lacks=lacks_of(_has_experts))
+def _sources(model: TextModel, sources: list[Source]) -> list[Source]:
+    """The tensors, with the down matrices of experts behind the others, as llama.cpp's converter has them here."""
+    last = {source.name.replace("ffn_down_", "ffn_up_"): source for source in sources if "ffn_down_exps" in source.name}
+    others = [source for source in sources if source not in last.values()]
+    return [each for source in others for each in (source, last.get(source.name)) if each]
+
+
+FAMILY = Family(
+    check=_check, sizes=read_sizes_with_experts, write=_write, sources=_sources, lacks=lacks_of(_has_experts)
+)

@@ -45,5 +45,6 @@ FAMILY = replace(
     sizes=read_sizes_with_experts,
     write=_write,
     leading=("phimoe.rope.scaling.attn_factor",),
+    order=(*phi3.FAMILY.order, "general.file_type", "attention.sliding_window", "expert_used_count", "expert_count"),
     omitted=_usual_eps,
 )

@@ -61,4 +61,5 @@ FACTS = ArchitectureFacts(
         ),
     ),
     checkpoint_rope_type=RopeType.NORM,
+    writes_head_dim=False,
 )

@@ -58,7 +58,7 @@ def _hunyuan(**settings: Any) -> dict[str, Any]:
     )
 
 
-def _phi(factors: dict[str, Any], **settings: Any) -> dict[str, Any]:
+def _phi(factors: dict[str, Any], original: int, **settings: Any) -> dict[str, Any]:
     return decoder(
         "phimoe",
         "PhiMoEForCausalLM",
@@ -68,7 +68,8 @@ def _phi(factors: dict[str, Any], **settings: Any) -> dict[str, Any]:
         router_jitter_noise=0.01,
         max_position_embeddings=2048,
         sliding_window=2048,
-        rope_scaling=longrope(8) | LONG_MAGNITUDES | factors,
+        original_max_position_embeddings=original,
+        rope_scaling=longrope(8) | LONG_MAGNITUDES | factors | {"original_max_position_embeddings": original},
         **settings,
     )
 
@@ -110,11 +111,11 @@ MIXTURE_CASES: dict[str, FamilyCase] = {
     "phimoe": FamilyCase(
         "phimoe",
         "SparseMixer, LayerNorm, biases of attention and head, LongRoPE within the original context",
-        _phi({}, original_max_position_embeddings=1024, attention_bias=True, lm_head_bias=True),
+        _phi({}, 1024, attention_bias=True, lm_head_bias=True),
     ),
     "phimoe_long": FamilyCase(
         "phimoe",
-        "no biases of products, LongRoPE beyond the original context: transformers has the factors of the other set",
-        _phi({"long_factor": longrope(8)["short_factor"]}, original_max_position_embeddings=128),
+        "no biases of products, LongRoPE beyond the original context; transformers never takes the long factors here",
+        _phi({"long_factor": longrope(8)["short_factor"]}, 128),
     ),
 }
