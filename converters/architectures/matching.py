@@ -67,6 +67,8 @@ def _asked(place: TensorPlace, wanted: Wanted) -> tuple[int, ...]:
     shape = wanted[place.names[0]].shape
     if place.fused is None:
         return shape if place.part is None else shape[1:]
+    if not place.fused.stacked:
+        return (shape[0] * len(place.names), *shape[1:])
     experts, rows, *columns = shape
     fused = (rows * len(place.names), *columns)
     return (experts, *(reversed(fused) if place.fused.transposed else fused))

@@ -7,7 +7,7 @@ from converters.architectures.config import Config
 from edgellm.arch.hyperparameters import MAX_EXPERTS, LayerSizes
 
 _MAX_LAYERS = 1024
-_MAX_FFN = 1 << 22
+MAX_FFN = 1 << 22
 
 EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 """The keys of config.json that count experts."""
@@ -126,7 +126,7 @@ def read_sizes(config: Config) -> CheckpointSizes:
         heads=heads,
         kv_heads=(kv_heads,) * layers,
         head_dim=(head_dim,) * layers,
-        ffn=tuple(config.integers("intermediate_size", layers, most=_MAX_FFN)),
+        ffn=tuple(config.integers("intermediate_size", layers, most=MAX_FFN)),
     )
 
 
@@ -140,9 +140,9 @@ def read_sizes_with_experts(config: Config) -> CheckpointSizes:
     experts, used = config.integer(counted, most=MAX_EXPERTS), config.integer(given_key(config, USED_EXPERTS))
     if used > experts:
         config.fail(f"{used} experts compute each token, and {counted} is {experts}; correct it")
-    ffn = config.integer("moe_intermediate_size", sizes.ffn[0], most=_MAX_FFN)
+    ffn = config.integer("moe_intermediate_size", sizes.ffn[0], most=MAX_FFN)
     shared = config.integer(given_key(config, _SHARED_EXPERTS), 0, least=0, most=MAX_EXPERTS) * ffn
-    shared = config.integer("shared_expert_intermediate_size", shared, least=0, most=_MAX_FFN)
+    shared = config.integer("shared_expert_intermediate_size", shared, least=0, most=MAX_FFN)
     return replace(sizes, experts=experts, used_experts=used, expert_ffn=ffn, shared_ffn=shared)
 
 

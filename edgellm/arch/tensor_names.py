@@ -41,8 +41,9 @@ class TensorFacts:
     """The names of a weight and its shape, in numpy order. `meta` is its name in Meta's and Mistral's own layout.
 
     `gguf` is a stem, for a weight, or a whole name such as `exp_probs_b.bias`. `hugging_face` is None for a tensor that
-    checkpoints do not have, as the converter computes it. A name with * is that of the parts of a tensor, one for each
-    index of its first dimension. `optional`: some models of the architecture have no such tensor, or some layers.
+    checkpoints do not have, as the converter computes it, or have within a `FusedTensor` alone. A name with * is that
+    of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the architecture
+    have no such tensor, or some layers.
     """
 
     gguf: str
@@ -63,13 +64,14 @@ class FusedTensor:
 
     It holds (experts, rows, columns), or (experts, columns, rows) where it is `transposed`; biases are (experts, rows).
     The rows of the tensors `gguf`, named as in `TensorFacts`, follow each other in each matrix, equally many of each;
-    with `interleaved` they alternate.
+    with `interleaved` they alternate. Where it is not `stacked` it is one matrix (rows, columns).
     """
 
     hugging_face: str
     gguf: tuple[str, ...]
     transposed: bool = False
     interleaved: bool = False
+    stacked: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
