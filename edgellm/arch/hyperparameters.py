@@ -50,9 +50,13 @@ class LayerSizes:
     v_width: int
     attention_width: int
     per_layer_width: int
+    gate_width: int = 0
     experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    q_rank: int = 0
+    plain_dim: int = 0
+    head_value_dim: int = 0
 
     @property
     def qkv_width(self) -> int:
@@ -113,11 +117,13 @@ class HyperParameters:
         return value
 
     def per_layer(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """The integers of all layers: those of an array, or one for all. Arrays go on with the prediction layers."""
+        """The integers of all layers: those of an array, which may go on with the prediction layers, or one for all."""
         key = self.key(name)
         if key not in self.file.metadata and default is not None:
             return tuple(default)
-        return self.file.get_integers(key, self.layer_count + self.prediction_layers)[: self.layer_count]
+        blocks = self.layer_count + self.prediction_layers
+        has_more = self.file.is_array(key) and len(self.file.metadata[key]) == blocks
+        return self.file.get_integers(key, blocks if has_more else self.layer_count)[: self.layer_count]
 
     def size(self, name: str) -> int:
         """The number at a key, from 1 to its limit."""

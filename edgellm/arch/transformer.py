@@ -27,7 +27,7 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
         refuse(file, f"{facts.name} with a mixture of experts is not supported yet")
     if not file.get_bool(f"{facts.name}.attention.causal", True):
         refuse(file, "models whose tokens see the ones after them write no text; they are not supported")
-    hyper, tensors = HyperParameters(file, facts.rope_type, facts.norm_kind), Tensors(file)
+    hyper, tensors = HyperParameters(file, facts.rope_type, _norm_kind(file, facts)), Tensors(file)
     embedding = tensors.matrix(f"{EMBEDDING.gguf}.weight", hyper.vocab, hyper.width)
     layers = tuple(read_layer(LayerReader(tensors, hyper, facts, i)) for i in range(hyper.layer_count))
     _check_shared_heads(file, layers)
@@ -48,6 +48,12 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
     tensors.drop_prefix(*_OTHER_MODALITIES, *(f"blk.{i}." for i in unused_layers))
     tensors.finish(*FACTOR_TENSORS)
     return description
+
+
+def _norm_kind(file: GGUFFile, facts: ArchitectureFacts) -> NormKind:
+    """The kind of all norms."""
+    is_rms = facts.rms_norm_by_key and f"{facts.name}.attention.layer_norm_rms_epsilon" in file.metadata
+    return NormKind.RMS if is_rms else facts.norm_kind
 
 
 def _check_shared_heads(file: GGUFFile, layers: tuple[Layer, ...]) -> None:

@@ -30,6 +30,8 @@ def _reach(kernel: str, given: Any) -> dict[str, int]:
             return {"gate": n, "up": given.up_offset + n} | quantized
         case records.SigmoidGateOp():
             return {"x": n, "gate": 4 if kernel == "scale_by_sigmoid" else n}
+        case records.SoftplusGateOp():
+            return {"x": n, "gate": n // given.group}
         case records.MatchMagnitudeOp():
             return {"x": n, "y": n, "to": n}
         case records.PredictStreamsOp() | records.CorrectStreamsOp():

@@ -16,6 +16,7 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
     records.QuantizeOp: ("q8", "super_q8"),
     records.ActivationOp: ("gate", "q8", "super_q8"),
     records.SigmoidGateOp: ("x",),
+    records.SoftplusGateOp: ("x",),
     records.SoftCapOp: ("y",),
     records.TopActivationsOp: ("x",),
     records.MatchMagnitudeOp: ("to",),

@@ -9,6 +9,7 @@ from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import keyed_router
 from edgellm.arch.tensor_names import (
     EXPERT_TENSORS,
+    FUSED_EXPERTS,
     GATED_FEED_FORWARD_TENSORS,
     PRE_NORM_TENSORS,
     ROUTER,
@@ -31,6 +32,7 @@ FACTS = ArchitectureFacts(
         *EXPERT_TENSORS,
         *SHARED_EXPERTS_TENSORS,
     ),
+    fused_tensors=FUSED_EXPERTS,
     router=keyed_router,
     checkpoints=(
         CheckpointClass(

@@ -10,6 +10,7 @@ from edgellm.arch.tensor_names import (
     ATTENTION,
     ATTENTION_TENSORS,
     EXPERT_TENSORS,
+    FUSED_EXPERTS,
     GATED_FEED_FORWARD_TENSORS,
     HEAD_NORMS,
     PRE_NORM_TENSORS,
@@ -31,6 +32,7 @@ FACTS = ArchitectureFacts(
         *EXPERT_TENSORS,
         *SHARED_EXPERTS_TENSORS,
     ),
+    fused_tensors=FUSED_EXPERTS,
     optional_biases=ATTENTION,
     router=keyed_router,
     checkpoints=(

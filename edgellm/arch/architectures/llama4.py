@@ -14,7 +14,7 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import AttentionTemperature, RopeType
 from edgellm.arch.refuse import refuse
-from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, PRE_NORM_TENSORS, TensorFacts
+from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, PRE_NORM_TENSORS, FusedTensor, TensorFacts
 
 CHUNK = 8192
 """Tokens of a chunk, and of a step of the scale of queries: the same in all models, and no key of a file."""
@@ -64,12 +64,16 @@ FACTS = ArchitectureFacts(
         TensorFacts("ffn_down", "feed_forward.down_proj", None, ("width", "ffn")),
         *PRE_NORM_TENSORS,
         TensorFacts("ffn_gate_inp", "feed_forward.router", None, ("experts", "width")),
-        TensorFacts("ffn_gate_exps", "feed_forward.experts.gate_proj", None, ("experts", "expert_ffn", "width")),
-        TensorFacts("ffn_up_exps", "feed_forward.experts.up_proj", None, ("experts", "expert_ffn", "width")),
-        TensorFacts("ffn_down_exps", "feed_forward.experts.down_proj", None, ("experts", "width", "expert_ffn")),
+        TensorFacts("ffn_gate_exps", "feed_forward.experts.*.gate_proj", None, ("experts", "expert_ffn", "width")),
+        TensorFacts("ffn_up_exps", "feed_forward.experts.*.up_proj", None, ("experts", "expert_ffn", "width")),
+        TensorFacts("ffn_down_exps", "feed_forward.experts.*.down_proj", None, ("experts", "width", "expert_ffn")),
         TensorFacts("ffn_gate_shexp", "feed_forward.shared_expert.gate_proj", None, ("shared_ffn", "width")),
         TensorFacts("ffn_up_shexp", "feed_forward.shared_expert.up_proj", None, ("shared_ffn", "width")),
         TensorFacts("ffn_down_shexp", "feed_forward.shared_expert.down_proj", None, ("width", "shared_ffn")),
+    ),
+    fused_tensors=(
+        FusedTensor("feed_forward.experts.gate_up_proj", ("ffn_gate_exps", "ffn_up_exps"), transposed=True),
+        FusedTensor("feed_forward.experts.down_proj", ("ffn_down_exps",), transposed=True),
     ),
     optional_biases=ATTENTION,
     norm_after_rope=True,
