@@ -1,0 +1,14 @@
+"""Llama, Mistral, and Mixtral, which has experts in all layers."""
+
+from converters.architectures.config import Config
+from converters.architectures.experts import lacks_of
+from converters.architectures.families.family import Family
+from converters.architectures.sizes import EXPERT_COUNTS, CheckpointSizes, read_sizes, read_sizes_with_experts
+
+
+def _sizes(config: Config) -> CheckpointSizes:
+    has_experts = any(key in config for key in EXPERT_COUNTS)
+    return read_sizes_with_experts(config) if has_experts else read_sizes(config)
+
+
+FAMILY = Family(sizes=_sizes, lacks=lacks_of(lambda model, layer: model.sizes.experts > 0))
