@@ -46,8 +46,9 @@ def _wanted_in_layer(
 ) -> Iterator[tuple[str, WantedTensor]]:
     sizes, tensors = model.sizes.layer(index), model.facts.tensors
     for each in tensors.values():
-        if each.hugging_face is not None:
-            yield f"blk.{index}.{each.name}", WantedTensor(sizes.shape(each.shape), each.optional)
+        shape = sizes.shape(each.shape)
+        if each.hugging_face is not None and 0 not in shape:
+            yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional)
     for stems, optional in ((biases, False), (possible_biases, True)):
         for stem in stems:
             shape = sizes.shape(tensors[stem].shape)
