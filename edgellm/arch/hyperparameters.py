@@ -64,6 +64,11 @@ class LayerSizes:
         return self.q_width + self.k_width + self.v_width
 
     @property
+    def kv_b_width(self) -> int:
+        """Rows of the projection of latents to keys and values of all heads."""
+        return self.heads * (self.plain_dim + self.head_value_dim)
+
+    @property
     def gate_up(self) -> int:
         """Rows of the fused projection of gate and up."""
         return 2 * self.ffn
