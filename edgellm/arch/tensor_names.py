@@ -107,6 +107,12 @@ EXPERT_TENSORS = (
     TensorFacts("ffn_up_exps", "mlp.experts.*.up_proj", None, ("experts", "expert_ffn", "width")),
     TensorFacts("ffn_down_exps", "mlp.experts.*.down_proj", None, ("experts", "width", "expert_ffn")),
 )
+_GATE, _UP, _DOWN = EXPERT_TENSORS
+MIXTRAL_ROUTER = TensorFacts("ffn_gate_inp", "block_sparse_moe.gate", "feed_forward.gate", ("experts", "width"))
+MIXTRAL_EXPERT_TENSORS = tuple(
+    replace(each, hugging_face=f"block_sparse_moe.experts.*.{name}", meta=f"feed_forward.experts.*.{name}")
+    for each, name in ((_GATE, "w1"), (_UP, "w3"), (_DOWN, "w2"))
+)
 SELECTION_BIAS = TensorFacts("exp_probs_b.bias", "mlp.gate.e_score_correction_bias", None, ("experts",), optional=True)
 SHARED_EXPERT_TENSORS = (
     TensorFacts("ffn_gate_shexp", "mlp.shared_expert.gate_proj", None, ("shared_ffn", "width")),

@@ -57,6 +57,10 @@ FAMILY_DIFFERENCES: dict[str, dict[str, Any]] = {
         "qwen3.attention.sliding_window": ["UINT32", 32],
         "qwen3.attention.sliding_window_pattern": ["ARRAY/BOOL", [False, True, True]],
     },
+    "qwen3moe_window": {
+        "qwen3moe.attention.sliding_window": ["UINT32", 40],
+        "qwen3moe.attention.sliding_window_pattern": ["ARRAY/BOOL", [True, True, True]],
+    },
     "starcoder2": {"starcoder2.attention.sliding_window": ["UINT32", 40]},
     # The factor of mscale and mscale_all_dim in YaRN, which llama.cpp's converter writes for no such architecture.
     "llama_yarn": {"llama.rope.scaling.attn_factor": ["FLOAT32", pytest.approx(1.0539, abs=1e-4)]},

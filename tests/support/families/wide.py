@@ -16,6 +16,10 @@ _SIZES: dict[str, Any] = {
     "hidden_size_per_layer_input": 256,
     "attention_head_dim": 64,
     "moe_intermediate_size": 256,
+    "shared_expert_intermediate_size": 256,
+    "rotary_dim": 32,
+}
+_LATENT_SIZES: dict[str, Any] = {
     "kv_lora_rank": 256,
     "q_lora_rank": 256,
     "qk_nope_head_dim": 128,
@@ -32,13 +36,15 @@ _ALWAYS = ("hidden_size", "intermediate_size", "num_attention_heads")
 _NAMES = [
     *("gemma", "gemma2", "gemma3_1b", "gemma4_e2b", "phi4", "ministral3", "smollm3", "granite", "olmo2", "cohere2"),
     *("glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2_15b", "stablelm_12b", "apertus"),
-    *("muse_glimmer", "deepseek_v3"),
+    *("muse_glimmer", "qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2"),
+    "deepseek_v3",
 ]
 
 
 def _widened(case: FamilyCase) -> FamilyCase:
     text = case.config.get("text_config", case.config)
-    wide = text | {key: value for key, value in _SIZES.items() if key in _ALWAYS or text.get(key)}
+    sizes = _SIZES | _LATENT_SIZES if "kv_lora_rank" in text else _SIZES
+    wide = text | {key: value for key, value in sizes.items() if key in _ALWAYS or text.get(key)}
     return replace(case, config=case.config | {"text_config": wide} if "text_config" in case.config else wide)
 
 
