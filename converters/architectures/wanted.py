@@ -49,8 +49,9 @@ def _wanted_in_layer(
     sizes, tensors = model.sizes.layer(index), model.facts.tensors
     fused = {gguf for each in model.facts.fused_tensors for gguf in each.gguf}
     for each in tensors.values():
-        if each.hugging_face is not None or each.gguf in fused:
-            yield f"blk.{index}.{each.name}", WantedTensor(sizes.shape(each.shape), each.optional)
+        shape = sizes.shape(each.shape)
+        if (each.hugging_face is not None or each.gguf in fused) and 0 not in shape:
+            yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional)
     for stems, optional in ((biases, False), (possible_biases, True)):
         for stem in stems:
             shape = sizes.shape(tensors[stem].shape)
