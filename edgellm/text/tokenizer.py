@@ -118,7 +118,7 @@ class Tokenizer:
 
 
 def _is_phi3(file: GGUFFile) -> bool:
-    """Whether a file is of Phi-3 or Phi-3.5, with experts or without. Later models of the architecture have another kind of tokenizer.
+    """Whether a file is of Phi-3 or Phi-3.5, with experts or without. Later models have another kind of tokenizer.
 
     GGUF has no key for white space that belongs to special tokens. llama.cpp goes by the name alone, and so misses
     "Phi 3.5 Mini Instruct".
