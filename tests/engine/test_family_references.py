@@ -21,12 +21,14 @@ KINDS = [
     *("gemma4_e2b", "gemma4_31b", "phi3_medium", "phi4_mini", "granite", "olmo3", "cohere2", "glm4_biases"),
     *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer", "qwen2moe", "minimax_m2"),
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe"),
+    *("deepseek_v2_lite", "deepseek_v3"),
 ]
 # Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
 REPEATED = {
     "llama3": ["rope.freq_base", "rope.dimension_count", "attention.value_length", "vocab_size"],
     "gemma": ["attention.head_count_kv", "attention.value_length"],
     "gemma3_4b": ["rope.scaling.type", "rope.freq_base_swa"],
+    "deepseek_v2": ["attention.key_length", "attention.value_length", "expert_gating_func", "vocab_size"],
     "gemma3n": ["final_logit_softcapping", "altup.active_idx", "altup.num_inputs", "rope.freq_base_swa"],
     "gemma4_31b": ["attention.shared_kv_layers", "embedding_length_per_layer_input", "rope.dimension_count_swa"],
     "ministral3": ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"],
