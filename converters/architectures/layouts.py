@@ -79,7 +79,8 @@ def layouts_of(facts: ArchitectureFacts) -> tuple[CheckpointLayout, ...]:
 
 def _hugging_face(facts: ArchitectureFacts, prefix: str) -> CheckpointLayout:
     names = _stems(prefix, (EMBEDDING, OUTPUT_NORM, *facts.model_tensors))
-    names |= _stems(f"{prefix}layers.*.", facts.block_tensors) | dict.fromkeys(_OUTPUTS, OUTPUT.gguf)
+    in_layers = (*facts.block_tensors, *facts.prediction_tensors)
+    names |= _stems(f"{prefix}layers.*.", in_layers) | dict.fromkeys(_OUTPUTS, OUTPUT.gguf)
     fused = {f"{prefix}layers.*.{each.hugging_face}": each for each in facts.fused_tensors}
     return CheckpointLayout("Hugging Face", names, facts.checkpoint_rope_type, fused)
 

@@ -22,7 +22,8 @@ class CheckpointSizes:
     `kv_heads` heads of keys and values are shared by `heads` query heads; keys and values of a head have as many
     values as `head_dim` says. `per_layer_width` are the values of a layer's own embedding of a token, 0 for none.
     `experts` are those of a layer with a mixture of experts, each of width `expert_ffn`; `used_experts` of them compute
-    a token. `shared_ffn` is the width of its shared experts together.
+    a token. `shared_ffn` is the width of its shared experts together. The last `prediction_layers` layers are those for
+    multi-token prediction.
     """
 
     width: int
@@ -37,11 +38,22 @@ class CheckpointSizes:
     used_experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    prediction_layers: int = 0
 
     @property
     def layer_count(self) -> int:
         """Number of layers."""
         return len(self.ffn)
+
+    def with_prediction_layers(self, count: int) -> "CheckpointSizes":
+        """The same with `count` more layers, of the sizes of the last."""
+        return replace(
+            self,
+            kv_heads=self.kv_heads + self.kv_heads[-1:] * count,
+            head_dim=self.head_dim + self.head_dim[-1:] * count,
+            ffn=self.ffn + self.ffn[-1:] * count,
+            prediction_layers=count,
+        )
 
     def layer(self, index: int) -> "CheckpointLayerSizes":
         """The sizes of a layer, by the names that the shapes of tensors have for them."""

@@ -45,7 +45,8 @@ def _wanted_in_layer(
     model: TextModel, index: int, biases: Iterable[str], possible_biases: Iterable[str]
 ) -> Iterator[tuple[str, WantedTensor]]:
     sizes, tensors = model.sizes.layer(index), model.facts.tensors
-    for each in tensors.values():
+    predicts = index >= model.sizes.layer_count - model.sizes.prediction_layers
+    for each in (*tensors.values(), *(model.facts.prediction_tensors if predicts else ())):
         if each.hugging_face is not None:
             yield f"blk.{index}.{each.name}", WantedTensor(sizes.shape(each.shape), each.optional)
     for stems, optional in ((biases, False), (possible_biases, True)):
