@@ -17,6 +17,8 @@ class LoadArguments(TypedDict, total=False):
     gpu_memory: float | None
     gpu_strict: bool | None
     cpu_ffn: bool | None
+    cpu_moe: bool | None
+    n_cpu_moe: int | None
     kv_type: Literal["f16", "f32", "q8_0"] | None
     kv_memory: float | None
     engine: Literal["edgellm", "llama.cpp"] | None

@@ -182,7 +182,9 @@ def _described(file: GGUFFile) -> tuple[Description | None, str | None]:
 def _kv_bytes(layers: Iterable[Layer]) -> int:
     """Bytes of float16 keys and values of one token in layers that have their own."""
     mixers = [layer.mixer for layer in layers if layer.mixer]
-    return sum(2 * (mixer.k_width + mixer.v_width) for mixer in mixers if mixer.kv_layer is None)
+    return sum(
+        2 * mixer.kv_heads * (mixer.key_dim + mixer.stored_value_dim) for mixer in mixers if mixer.kv_layer is None
+    )
 
 
 def _kv_bytes_beyond_window(model: Description) -> int | None:

@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from edgellm.arch.positions import AttentionTemperature, Rope
 from edgellm.gguf import Tensor
+
+if TYPE_CHECKING:
+    from edgellm.arch.latent_attention import LatentAttention
 
 
 class NormKind(Enum):
@@ -132,6 +136,11 @@ class AttentionSettings:
         return self.heads * self.value_dim
 
     @property
+    def stored_value_dim(self) -> int:
+        """Values of each value head that KV pages hold beside the keys."""
+        return self.value_dim
+
+    @property
     def gate_width(self) -> int:
         """Values of the gate of a token."""
         return self.heads if self.gate_per_head else self.attention_width
@@ -185,7 +194,7 @@ class Scoring(Enum):
     SOFTMAX = "softmax"
     SIGMOID = "sigmoid"
     SPARSE_MIXER = "sparse_mixer"
-    """Each weight is that of its expert in a softmax of its own; see `kquants.records.RouteOp`."""
+    """Each expert's score is that of a softmax of its own; see `kquants.experts.sparse_mixer`."""
 
 
 @dataclass(frozen=True)
@@ -294,7 +303,7 @@ class Layer:
     before all of this, and the result is corrected before `per_layer_input`.
     """
 
-    mixer: Attention | None
+    mixer: "Attention | LatentAttention | None"
     feed_forward: FeedForward | MixtureOfExperts | None
     parallel: bool = False
     per_layer_input: PerLayerInput | None = None

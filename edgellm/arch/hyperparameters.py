@@ -54,6 +54,9 @@ class LayerSizes:
     experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    q_rank: int = 0
+    plain_dim: int = 0
+    head_value_dim: int = 0
 
     @property
     def twice_width(self) -> int:

@@ -18,6 +18,7 @@ from functools import cached_property
 from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, MixtureOfExperts, Norm
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
+from edgellm.arch.latent_attention import LatentAttention, LatentSettings
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import Tensor
 
@@ -31,10 +32,10 @@ class LayerReader:
     facts: ArchitectureFacts
     index: int
 
-    def layer(self, feed_forward: FeedForward | MixtureOfExperts) -> Layer:
-        """The layer, of which the feed-forward was read. Raises ModelFileError and UnsupportedModelError."""
+    def layer(self, mixer: Attention | LatentAttention, feed_forward: FeedForward | MixtureOfExperts) -> Layer:
+        """The layer of a mixer and a feed-forward."""
         lacks_norm = feed_forward.norm is None and self.facts.ffn_norm_stem in self.facts.tensors
-        return Layer(self.attention(), feed_forward, parallel=self.facts.parallel or lacks_norm)
+        return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
 
     @cached_property
     def settings(self) -> AttentionSettings:
@@ -47,6 +48,7 @@ class LayerReader:
     @cached_property
     def sizes(self) -> LayerSizes:
         """The sizes that shapes of tensors name."""
+        latent = self.settings if isinstance(self.settings, LatentSettings) else None
         return LayerSizes(
             width=self.hyper.width,
             vocab=self.hyper.vocab,
@@ -63,6 +65,9 @@ class LayerReader:
             experts=self.hyper.experts,
             expert_ffn=self.hyper.expert_ffn(self.index),
             shared_ffn=self.hyper.shared_ffn(self.index),
+            q_rank=latent.q_rank if latent else 0,
+            plain_dim=latent.plain_dim if latent else 0,
+            head_value_dim=latent.head_value_dim if latent else 0,
         )
 
     def attention(self) -> Attention:

@@ -27,7 +27,9 @@ def time_cold_start(path: Path, options: BenchOptions, threads: int, prompt: str
     """Seconds from the start of `edgellm generate` to the first byte of its output. Raises EdgeLLMError."""
     flags = {"-p": prompt, "-n": 1, "--temp": 0, "--threads": threads, "--kv-type": options.kv_type}
     flags["--gpu-layers"] = options.gpu_layers
-    words = [str(word) for flag in flags.items() for word in flag]
+    if options.n_cpu_moe is not None:
+        flags["--n-cpu-moe"] = options.n_cpu_moe
+    words = [str(word) for flag in flags.items() for word in flag] + ["--cpu-moe"] * options.cpu_moe
     with tempfile.TemporaryFile() as log:
         began = perf_counter()
         # --jsonl, as a token may have no text

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from edgellm.errors import OptionError
 from edgellm.options import LoadOptions
 
+LOAD_NAMES = ("kv_type", "kv_memory", "gpu_layers", "cpu_moe", "n_cpu_moe")
+"""The options of a model that a benchmark has as well, and opens it with."""
+
 OURS, BASELINE = "edgellm", "llama.cpp"
 """The names of the two sides."""
 
@@ -26,6 +29,8 @@ class BenchOptions:
     kv_type: str = LoadOptions().kv_type
     kv_memory: float | None = LoadOptions().kv_memory
     gpu_layers: int | str = LoadOptions().gpu_layers
+    cpu_moe: bool = LoadOptions().cpu_moe
+    n_cpu_moe: int | None = LoadOptions().n_cpu_moe
     against: str | None = None
 
     @property

@@ -10,7 +10,7 @@ from edgellm.arch.description import Description
 from edgellm.bench.baseline import Baseline, open_baseline
 from edgellm.bench.cold_start import PROMPT_TOKENS, prompt_of
 from edgellm.bench.machine_limits import MachineLimits
-from edgellm.bench.options import OURS, BenchOptions
+from edgellm.bench.options import LOAD_NAMES, OURS, BenchOptions
 from edgellm.bench.results import BenchResult
 from edgellm.bench.rounds import Bench, OnStatus
 from edgellm.bench.workload import Workload, warm_up
@@ -30,8 +30,7 @@ def open_bench(
 ) -> Iterator[Bench]:
     """A benchmark that is ready for its rounds. Raises EdgeLLMError and its subclasses."""
     with ExitStack() as stack:
-        load: dict[str, Any] = {"threads": threads, "kv_type": options.kv_type, "gpu_layers": options.gpu_layers}
-        load["kv_memory"] = options.kv_memory
+        load: dict[str, Any] = {"threads": threads} | {name: getattr(options, name) for name in LOAD_NAMES}
         model = stack.enter_context(Model.open(path, progress=compiling, **load))
         description = describe(model.file)
         roofline = Roofline.of(description, options.kv_type)

@@ -34,7 +34,9 @@ UNSUPPORTED_COMMANDS = {
 
 _OPTIONS = {
     "-c": "--ctx",
+    "-cmoe": "--cpu-moe",
     "-cnv": "--chat",
+    "-ncmoe": "--n-cpu-moe",
     "-ngl": "--gpu-layers",
     "-no-cnv": "--raw",
     "-r": "--stop",

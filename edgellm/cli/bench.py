@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from edgellm.bench.options import BASELINE, BenchOptions
-from edgellm.cli.options import AdvisedChoice, number, option_of
+from edgellm.bench.options import BASELINE, LOAD_NAMES, BenchOptions
+from edgellm.cli.options import AdvisedChoice, moe_options, number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
 from edgellm.fmt import counted
@@ -61,6 +61,7 @@ def _number(name: str, *short: str, help: str, least: int, most: float = math.in
 @option_of(LoadOptions, "kv_type")
 @option_of(LoadOptions, "kv_memory")
 @option_of(LoadOptions, "gpu_layers")
+@moe_options
 @click.option("--against", type=_BASELINES, help="Measure this engine as well, in the same rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
@@ -71,8 +72,8 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     int8 peak of this machine. MBU is the share of the memory bandwidth that decode uses. Ctrl-C shows the complete
     rounds, and exits with 130.
     """
-    load = LoadOptions.from_kwargs(**{name: given.pop(name) for name in ("kv_type", "kv_memory", "gpu_layers")})
-    options = BenchOptions(**given, kv_type=load.kv_type, kv_memory=load.kv_memory, gpu_layers=load.gpu_layers)
+    load = LoadOptions.from_kwargs(**{name: given.pop(name) for name in LOAD_NAMES})
+    options = BenchOptions(**given, **{name: getattr(load, name) for name in LOAD_NAMES})
     chosen = {name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
     if options.against:
         from edgellm.bench.baseline import check_baseline

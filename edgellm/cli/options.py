@@ -157,11 +157,15 @@ def _stops(context: click.Context, parameter: click.Parameter, given: tuple[str,
 context_option = option_of(LoadOptions, "ctx", callback=unless(0))
 """Adds --ctx."""
 
+moe_options = in_order(option_of(LoadOptions, "cpu_moe"), option_of(LoadOptions, "n_cpu_moe"))
+"""Adds the options of where experts are computed."""
+
 gpu_options = in_order(
     option_of(LoadOptions, "gpu_layers"),
     option_of(LoadOptions, "gpu"),
     option_of(LoadOptions, "gpu_memory"),
     option_of(LoadOptions, "cpu_ffn"),
+    moe_options,
     option_of(LoadOptions, "gpu_strict"),
 )
 """Adds the options of what runs on a GPU."""

@@ -7,7 +7,6 @@ _NO_SWITCH = "edgellm chooses this itself; leave it out"
 _NO_DRAFT_MODEL = "there is no draft model; repetitions in a text are drafted from the text itself, without an option"
 _ONE_GPU = "one GPU is used; --gpu NAME selects it"
 _NO_GRAMMAR = "the format of a reply cannot be forced; ask for it in the prompt"
-_EXPERTS = "mixtures of experts are not supported; --cpu-ffn keeps the feed-forwards on the CPU"
 _TOKENIZE = "the text comes on stdin: echo TEXT | edgellm tokenize MODEL"
 
 _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
@@ -15,7 +14,6 @@ _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
     "--batch-size --ubatch-size --flash-attn --mlock --mmap --no-mmap --color --no-warmup --numa": _NO_SWITCH,
     "-ctk -ctv --cache-type-k --cache-type-v": "--kv-type TYPE is for keys and values together",
     "-cl --cache-list": "`edgellm list` shows the models on this machine",
-    "-cmoe -ncmoe --cpu-moe --n-cpu-moe": (_EXPERTS, "mixtures of experts are not supported"),
     "-dev -mg --device --main-gpu": "--gpu NAME selects the GPU, by its name or number in `edgellm devices`",
     "-e --escape --no-escape": "escapes in a prompt are not expanded; in a shell, $'\\n' is a line end",
     "-hf -hfr -hff -mu -dr --hf-repo --hf-file --model-url --docker-repo": (
@@ -32,7 +30,7 @@ _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
     "-mm -mmu --mmproj --mmproj-url --image": "models read text only",
     "-ncffn --n-cpu-ffn": "--cpu-ffn keeps the feed-forwards of all layers on the CPU",
     "-np --parallel": ("--parallel N decodes N sequences at once", "one command writes one reply"),
-    "-ot --override-tensor": "--gpu-layers and --cpu-ffn select what is on the GPU",
+    "-ot --override-tensor": "--gpu-layers, --n-cpu-moe and --cpu-ffn select what is on the GPU",
     "--outtype": "--type TYPE selects the type of the new file",
     "-sm -ts --split-mode --tensor-split": _ONE_GPU,
     "-st --single-turn": "`edgellm generate MODEL -p TEXT` writes one reply and ends",

@@ -20,7 +20,8 @@ class OffloadPlan:
 
     `available` is the memory (bytes) that is free or may be used; None where it is unknown. `kv_limit` is the most
     bytes that KV pages may take; None for no limit. A GPU that does not answer for `reply_timeout_s` counts as hung.
-    `adapter` is the backend's own object for the GPU, None outside the process that opens it.
+    `adapter` is the backend's own object for the GPU, None outside the process that opens it. `choice` is a line that
+    says why these blocks, where there were others to choose.
     """
 
     name: str
@@ -31,6 +32,7 @@ class OffloadPlan:
     reply_timeout_s: float
     adapter: Any
     kv_limit: int | None = None
+    choice: str = ""
 
 
 class GPUBackend(Protocol):

@@ -5,9 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from edgellm.arch.blocks import MixtureOfExperts
 from edgellm.arch.description import Description, tensors_in
 from edgellm.engine.limits import BatchLimits
-from edgellm.engine.placement import CPU, GPU, Placement, head
+from edgellm.engine.placement import CPU, GPU, Placement, feed_forward, head
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.options import LoadOptions
 
@@ -20,7 +21,8 @@ class OffloadRequest:
     """How many layers go on which GPU, from the last one that it can compute back (see `edgellm.options.LoadOptions`).
 
     `memory` is the most bytes to use there. With `strict` it is an error if the GPU cannot be used as asked. With
-    `cpu_ffn` the feed-forwards of these layers stay on the CPU, and with `cpu_head` the output head.
+    `cpu_ffn` the feed-forwards of these layers stay on the CPU, with `cpu_moe` those that are mixtures of experts, with
+    `n_cpu_moe` those in the first layers of the model, and with `cpu_head` the output head.
     """
 
     layers: int | str = 0
@@ -28,13 +30,29 @@ class OffloadRequest:
     memory: int | None = None
     strict: bool = False
     cpu_ffn: bool = False
+    cpu_moe: bool = False
+    n_cpu_moe: int | None = None
     cpu_head: bool = False
 
     @classmethod
     def of(cls, options: LoadOptions) -> "OffloadRequest":
         """The request that the options of a model make."""
-        memory = None if options.gpu_memory is None else int(options.gpu_memory * 1e9)
-        return cls(options.gpu_layers, options.gpu, memory, options.gpu_strict, options.cpu_ffn)
+        memory, on_cpu = None if options.gpu_memory is None else int(options.gpu_memory * 1e9), options
+        kept = on_cpu.cpu_ffn, on_cpu.cpu_moe, on_cpu.n_cpu_moe
+        return cls(options.gpu_layers, options.gpu, memory, options.gpu_strict, *kept)
+
+
+    @property
+    def leaves_experts_open(self) -> bool:
+        """Whether no option says which experts stay on the CPU."""
+        return not self.cpu_ffn and not self.cpu_moe and self.n_cpu_moe is None
+
+    def kept_on_cpu(self, model: Description) -> frozenset[int]:
+        """The blocks that stay on the CPU whatever the GPU can compute, but for the output head."""
+        if self.cpu_ffn:
+            return frozenset(map(feed_forward, range(len(model.layers))))
+        first = len(model.layers) if self.cpu_moe else self.n_cpu_moe or 0
+        return frozenset(block for block in expert_blocks(model) if block // 2 < first)
 
 
 NO_OFFLOAD = OffloadRequest()
@@ -68,22 +86,46 @@ def file_identity(file: GGUFFile) -> tuple[int, ...]:
 
 
 def block_tensors(model: Description, block: int) -> list[Tensor]:
-    """The tensors of a block (see `edgellm.engine.placement`)."""
+    """The tensors of a block (see `edgellm.engine.placement`), each once."""
     if block == head(len(model.layers)):
-        return list(tensors_in([model.output_norm, model.output]))
-    layer = model.layers[block // 2]
-    return list(tensors_in(layer.feed_forward if block % 2 else layer.mixer))
+        found = tensors_in([model.output_norm, model.output])
+    else:
+        layer = model.layers[block // 2]
+        found = tensors_in(layer.feed_forward if block % 2 else layer.mixer)
+    return list({id(tensor): tensor for tensor in found}.values())
+
+
+def expert_blocks(model: Description) -> list[int]:
+    """The blocks that are mixtures of experts."""
+    layers = enumerate(model.layers)
+    return [feed_forward(i) for i, layer in layers if isinstance(layer.feed_forward, MixtureOfExperts)]
+
+
+def active_bytes(model: Description, block: int) -> int:
+    """Bytes of the weights of a block that a token reads: of a mixture of experts, those of the experts it uses."""
+    tensors = block_tensors(model, block)
+    part = None if block == head(len(model.layers)) or block % 2 == 0 else model.layers[block // 2].feed_forward
+    if not isinstance(part, MixtureOfExperts):
+        return sum(tensor.nbytes for tensor in tensors)
+    stacks = {id(tensor) for tensor in tensors_in([part.gate, part.up, part.down])}
+    of_experts = sum(tensor.nbytes for tensor in tensors if id(tensor) in stacks)
+    unused = of_experts * (part.router.experts - part.router.used) // part.router.experts
+    return sum(tensor.nbytes for tensor in tensors) - unused
 
 
 def device_figures(model: Description, placement: Placement, weights: int, gpu: str | None) -> list[dict[str, Any]]:
     """Name, number of blocks and bytes of weights of the CPU, and of the GPU if its name is given.
 
     `weights` is the size of all weights of the file. An embedding that is the output head as well is on both devices.
+    `active` are the bytes of weights that a token reads, without the row of the embedding.
     """
     on_gpu = [tensor for block, on in enumerate(placement) if on == GPU for tensor in block_tensors(model, block)]
     shared = model.embedding.nbytes if any(tensor is model.embedding for tensor in on_gpu) else 0
-    gpu_bytes = sum(tensor.nbytes for tensor in on_gpu)
-    figures = [{"name": "CPU", "blocks": placement.count(CPU), "bytes": weights - gpu_bytes + shared}]
+    gpu_bytes, active = sum(tensor.nbytes for tensor in on_gpu), [0, 0]
+    for block, device in enumerate(placement):
+        active[device] += active_bytes(model, block)
+    figures: list[dict[str, Any]] = [{"name": "CPU", "blocks": placement.count(CPU)}]
+    figures[0] |= {"bytes": weights - gpu_bytes + shared, "active": active[CPU]}
     if gpu:
-        figures.append({"name": gpu, "blocks": placement.count(GPU), "bytes": gpu_bytes})
+        figures.append({"name": gpu, "blocks": placement.count(GPU), "bytes": gpu_bytes, "active": active[GPU]})
     return figures

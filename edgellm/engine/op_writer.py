@@ -85,12 +85,12 @@ class OpWriter:
         )
         self.add("add_scaled", arguments, per_row=_pieces(width))
 
-    def quantize(self, x: MatmulInput, projections: Sequence[Linear]) -> None:
-        """Quantize x in the ways that the projections read, if any."""
+    def quantize(self, x: MatmulInput, projections: Sequence[Linear | StackedLinear], slots: int = 1) -> None:
+        """Quantize x, which has `slots` rows for each row, in the ways that the projections read, if any."""
         q8, super_q8 = x.quantized_targets(projections)
         if q8 or super_q8:
             arguments = records.QuantizeOp(x=x.f32, x_bytes=x.f32.row_bytes, n=x.width, q8=q8, super_q8=super_q8)
-            self.add("quantize", arguments, per_row=_pieces(x.width))
+            self.add("quantize", arguments, per_row=_pieces(x.width), slots=slots)
 
     def activate(
         self,

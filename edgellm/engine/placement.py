@@ -6,7 +6,8 @@ The blocks of a model with L layers are numbered in the order in which they are 
     2L            the output head: last norm and logits
 
 A placement has the number of a device for each block. Device 0 is the CPU, which also looks up the embeddings. The
-hidden state is copied wherever consecutive blocks are on different devices, so each device should have one run of them.
+hidden state is copied wherever consecutive blocks are on different devices, so each device should have one run of them,
+unless the blocks between are those that gain least from a GPU for their memory: experts, of which few are read.
 """
 
 from collections.abc import Collection, Sequence
@@ -41,16 +42,19 @@ def on_cpu(layers: int) -> Placement:
     return (CPU,) * blocks(layers)
 
 
-def longest_run(able: Sequence[bool], layers: int, *, cpu_ffn: bool = False, cpu_head: bool = False) -> Placement:
+def longest_run(
+    able: Sequence[bool], layers: int, *, kept: Collection[int] = (), cpu_head: bool = False
+) -> Placement:
     """The longest run of blocks that a GPU is able to compute on the GPU, or the last `layers` layers of it.
 
     `able[block]` says whether it is. With more `layers` than there are, the output head may be in the run. A single run
     has the hidden state copied there and back once; of equally long runs the last one is taken, as no hidden state
-    comes back from the output head. With `cpu_ffn` all feed-forwards stay on the CPU, and with `cpu_head` the head.
+    comes back from the output head. With `cpu_head` the head stays on the CPU, and so do the blocks `kept`, which do
+    not end a run: the hidden state is copied there and back for each of them.
     """
     last = len(able) - 1
     takes_head = layers > last // 2 and not cpu_head
-    candidates = [b for b in range(len(able)) if not (cpu_ffn and b % 2) and (b < last or takes_head)]
+    candidates = [b for b in range(len(able)) if b not in kept and (b < last or takes_head)]
     best: list[int] = []
     for is_able, members in groupby(candidates, key=able.__getitem__):
         run = list(members)

@@ -6,6 +6,7 @@ The command line, the chat's settings and the Python names take all of these fro
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgellm.errors import OptionError
 from edgellm.options import checks
 from edgellm.options.base import Options, documented, option
 
@@ -32,6 +33,8 @@ class LoadOptions(Options):
         False, checks.boolean, "Fail if the GPU cannot do what is asked, instead of using the CPU"
     )
     cpu_ffn: bool = option(False, checks.boolean, "Keep the feed-forward blocks of the GPU's layers on the CPU")
+    cpu_moe: bool = option(False, checks.boolean, "Keep the experts of all layers on the CPU")
+    n_cpu_moe: int | None = option(None, checks.integer(0), "Keep the experts of the first N layers on the CPU")
     kv_type: str = option(
         "f16",
         checks.one_of("f16", "f32", "q8_0"),
@@ -48,6 +51,19 @@ class LoadOptions(Options):
     tokenizer_pre: str | None = option(
         None, checks.nonempty_text, "Pre-tokenizer to use instead of the one that the file names"
     )
+
+    def __post_init__(self) -> None:
+        """Check each value, and that no option makes another meaningless. Raises OptionError."""
+        Options.__post_init__(self)
+        kept = {"cpu_ffn": self.cpu_ffn, "cpu_moe": self.cpu_moe, "n_cpu_moe": self.n_cpu_moe is not None}
+        given = [name for name, is_given in kept.items() if is_given]
+        if len(given) > 1:
+            whole = _KEPT_ON_CPU[given[0]]
+            raise OptionError(f"option {given[1]} adds nothing to {given[0]}, which keeps {whole} on the CPU: give one")
+
+
+_KEPT_ON_CPU = {"cpu_ffn": "all feed-forward blocks", "cpu_moe": "the experts of all layers"}
+"""What an option keeps on the CPU, so that the options behind it in `LoadOptions` add nothing."""
 
 
 @documented

@@ -33,13 +33,17 @@ PARTS = ("weights", "kv_cache", "activations", "scratch")
 
 @dataclass(frozen=True)
 class GPUPlan:
-    """Bytes of GPU memory that a model takes with a full context, by part; `available` is None if unknown."""
+    """Bytes of GPU memory that a model takes with a full context, by part; `available` is None if unknown.
+
+    `choice` says why these blocks, where `auto` had a choice.
+    """
 
     name: str
     weights: int
     kv_cache: int
     activations: int
     available: int | None
+    choice: str = ""
 
     @property
     def total(self) -> int:
@@ -201,4 +205,4 @@ def _offload(
         return all_on_cpu, None, [fault.with_fallback()]
     if plan is None or GPU not in plan.placement:
         return all_on_cpu, None, plan.notes if plan else []
-    return plan.placement, GPUPlan(plan.name, **plan.memory, available=plan.available), plan.notes
+    return plan.placement, GPUPlan(plan.name, **plan.memory, available=plan.available, choice=plan.choice), plan.notes

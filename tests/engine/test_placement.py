@@ -22,8 +22,8 @@ def test_a_gpu_gets_the_last_layers() -> None:
     assert longest_run(able, 2) == (GPU,) * 4 + (CPU,)
     assert longest_run(able, 3) == (GPU,) * 5
     assert longest_run(able, 3, cpu_head=True) == (GPU,) * 4 + (CPU,)
-    assert longest_run(able, 1, cpu_ffn=True) == (CPU, CPU, GPU, CPU, CPU)
-    assert longest_run(able, 3, cpu_ffn=True) == (GPU, CPU, GPU, CPU, GPU)
+    assert longest_run(able, 1, kept={1, 3}) == (CPU, CPU, GPU, CPU, CPU)
+    assert longest_run(able, 3, kept={1, 3}) == (GPU, CPU, GPU, CPU, GPU)
 
 
 def test_a_block_without_a_shader_moves_the_run() -> None:
@@ -36,7 +36,7 @@ def test_a_block_without_a_shader_moves_the_run() -> None:
     able[1] = False
     assert blocks_on_gpu(longest_run(able, 7)) == [8, 9, 10, 11, 12], "of equally long runs the last one"
     able[12] = False
-    assert blocks_on_gpu(longest_run(able, 7, cpu_ffn=True)) == [0, 2, 4, 6, 8, 10]
+    assert blocks_on_gpu(longest_run(able, 7, kept=range(1, 13, 2))) == [0, 2, 4, 6, 8, 10]
 
 
 def test_runs() -> None:
@@ -60,7 +60,7 @@ def test_it_is_one_run_of_able_blocks_and_none_is_longer(able: list[bool], layer
 
 @given(MODELS, st.integers(0, 7))
 def test_with_feed_forwards_on_the_cpu_mixers_are_neighbours(able: list[bool], layers: int) -> None:
-    own = blocks_on_gpu(longest_run(able, layers, cpu_ffn=True))
+    own = blocks_on_gpu(longest_run(able, layers, kept=range(1, len(able), 2)))
     assert all(able[block] for block in own)
     assert not own or own == list(range(own[0], own[-1] + 1, 2))
     assert all(block % 2 == 0 for block in own)

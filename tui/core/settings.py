@@ -79,6 +79,7 @@ SETTINGS = (
     Setting("kv_memory", Group.LOAD),
     Setting("threads", Group.LOAD),
     Setting("gpu_layers", Group.LOAD),
+    Setting("n_cpu_moe", Group.LOAD),
     Setting("engine", Group.LOAD),
     Setting("template", Group.TEMPLATE, read=read_template),
 )
@@ -96,6 +97,7 @@ _ALIASES = {
     "num_gpu": "gpu_layers",
     "n_gpu_layers": "gpu_layers",
     "ngl": "gpu_layers",
+    "ncmoe": "n_cpu_moe",
     "num_thread": "threads",
     "repetition_penalty": "repeat_penalty",
     "cache_type_k": "kv_type",

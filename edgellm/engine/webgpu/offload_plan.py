@@ -1,15 +1,16 @@
 """From a request to a plan: which adapter, and how many layers fit its memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from edgellm.arch.description import Description
 from edgellm.engine.backends import OffloadPlan
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.limits import BatchLimits
-from edgellm.engine.offload import OffloadRequest
+from edgellm.engine.offload import OffloadRequest, expert_blocks
 from edgellm.engine.placement import CPU, GPU, Placement, blocks, feed_forward, head, longest_run, mixer
 from edgellm.engine.webgpu.adapters import Adapter, select_adapter
+from edgellm.engine.webgpu.expert_choice import ExpertChoice
 from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.engine.webgpu.memory import free_memory
 from edgellm.engine.webgpu.obstacles import obstacle
@@ -36,10 +37,23 @@ class _Planner:
         """What there is no shader for in each block; None if the GPU can compute it."""
         return [obstacle(self.model, block, self.limits.kv_type) for block in range(blocks(len(self.model.layers)))]
 
-    def plan_layers(self, n: int) -> OffloadPlan:
-        """A plan for `n` layers: the longest run of blocks that the GPU can compute, or the last layers of it."""
-        able, cpu_ffn = [each is None for each in self.obstacles], self.request.cpu_ffn
-        placement = longest_run(able, n, cpu_ffn=cpu_ffn, cpu_head=self.request.cpu_head)
+    @cached_property
+    def _experts(self) -> list[int]:
+        return expert_blocks(self.model)
+
+    def _placement(self, n: int, cpu_moe: int = 0) -> Placement:
+        """`n` layers on the GPU but for the experts of the first `cpu_moe` layers of the model."""
+        able = [each is None for each in self.obstacles]
+        of_first = {block for block in self._experts if block // 2 < cpu_moe or not able[block]}
+        kept = self.request.kept_on_cpu(self.model) | of_first
+        return longest_run(able, n, kept=kept, cpu_head=self.request.cpu_head)
+
+    def plan_layers(self, n: int, cpu_moe: int = 0) -> OffloadPlan:
+        """A plan for `n` layers: the longest run of blocks that the GPU can compute, or the last layers of it.
+
+        The experts of the first `cpu_moe` layers of the model stay on the CPU, and so do experts without a shader.
+        """
+        placement = self._placement(n, cpu_moe)
         memory, limit = gpu_memory(self.model, placement, self.limits), self.request.memory
         return OffloadPlan(
             name=self.adapter.name,
@@ -56,16 +70,24 @@ class _Planner:
         """A line: what the CPU computes of `n` layers and the output head, and why. None if that is nothing."""
         layers = len(self.model.layers)
         asked = min(n, layers)
-        wanted = [[mixer(i)] if self.request.cpu_ffn else [mixer(i), feed_forward(i)] for i in range(layers)]
+        kept = self.request.kept_on_cpu(self.model) | {block for block in self._experts if placement[block] == CPU}
+        wanted = [[block for block in (mixer(i), feed_forward(i)) if block not in kept] for i in range(layers)]
         left = asked - sum(all(placement[block] == GPU for block in own) for own in wanted)
         parts = [f"{left} of {counted(asked, 'layer')}"] if left else []
         if n > layers and placement[-1] == CPU and not self.request.cpu_head:
             wanted, parts = [*wanted, [head(layers)]], [*parts, "the output head"]
+        if unable := self._unable_experts(placement):
+            wanted, parts = [*wanted, unable], [*parts, f"the experts of {counted(len(unable), 'layer')}"]
         reasons = dict.fromkeys(why for own in wanted for block in own if (why := self.obstacles[block]))
         if not parts or not reasons:
             return []
         line = f"there is no shader for {', '.join(reasons)}"
         return [f"{line}: the CPU computes {' and '.join(parts)}" if GPU in placement else line]
+
+    def _unable_experts(self, placement: Placement) -> list[int]:
+        """The mixtures of experts that would be on the GPU with the rest of their layer if it could compute them."""
+        kept = self.request.kept_on_cpu(self.model)
+        return [b for b in self._experts if b not in kept and self.obstacles[b] and placement[b - 1] == GPU]
 
     def plan_within(self, asked: int, room: int) -> OffloadPlan:
         """A plan for as many of `asked` layers as fit into `room` bytes; a note says why not for all."""
@@ -75,6 +97,14 @@ class _Planner:
         if n < asked and (self.request.layers != "auto" or not n):
             what = f"{n} of {asked} layers fit" if n else f"one layer takes {needed[1] / 1e9:.2g} GB: none fits"
             plan.notes.append(f"{what} {room / 1e9:.2g} GB of {self.adapter.name}")
+        return plan
+
+    def plan_experts(self, asked: int, room: int) -> OffloadPlan:
+        """The plan within `room` bytes that `ExpertChoice` reckons to be the fastest."""
+        (n, first), why = ExpertChoice(self.model, self.limits, asked, self._placement).within(room)
+        plan = replace(self.plan_layers(n, first), choice=why)
+        if not n:
+            plan.notes.append(f"nothing goes into {room / 1e9:.2g} GB of {self.adapter.name}: {why}")
         return plan
 
 
@@ -99,4 +129,7 @@ def plan_offload(model: Description, limits: BatchLimits, request: OffloadReques
             plan.notes.append(f"what memory {adapter.name} has is not known; give --gpu-memory GB or --gpu-layers N")
             return plan
         room = int(MARGIN * free)
-    return planner.plan_layers(asked) if room is None else planner.plan_within(asked, room)
+    if room is None:
+        return planner.plan_layers(asked)
+    is_choice = automatic and request.leaves_experts_open and expert_blocks(model)
+    return (planner.plan_experts if is_choice else planner.plan_within)(asked, room)

@@ -1,0 +1,64 @@
+"""What `auto` does with a model with experts that does not fit: whole layers on the CPU, or the experts of some.
+
+Experts take most of a model's memory, and few of them are read for a token. On the CPU they cost least, but the hidden
+state crosses for each layer whose experts are there. The reckoned time of a token decides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from edgellm.arch.description import Description
+from edgellm.engine.limits import BatchLimits
+from edgellm.engine.offload_cost import decode_seconds
+from edgellm.engine.placement import Placement
+from edgellm.engine.webgpu.fit import gpu_memory
+from edgellm.fmt import counted
+
+Candidate = tuple[int, int]
+"""Layers on the GPU, the output head counted as one more, and the first layers of the model whose experts are not."""
+
+ON_CPU: Candidate = (0, 0)
+"""Nothing on the GPU."""
+
+
+class ExpertChoice:
+    """Chooses among the placements that `place` makes of candidates, with up to `asked` layers on the GPU."""
+
+    def __init__(
+        self, model: Description, limits: BatchLimits, asked: int, place: Callable[[int, int], Placement]
+    ) -> None:
+        self._model, self._limits, self._asked, self._place = model, limits, asked, place
+        self._layers = len(model.layers)
+
+    def within(self, room: int) -> tuple[Candidate, str]:
+        """The candidate that fits into `room` bytes with the least reckoned time of a token, and a line that says why.
+
+        Candidates are as many whole layers as fit, all layers with as many experts as fit, and as many layers as fit
+        without experts.
+        """
+        whole = [(n, 0) for n in range(self._asked, 0, -1)]
+        split = [(self._asked, first) for first in range(1, self._layers + 1)]
+        without = [(n, self._layers) for n in range(self._asked - 1, 0, -1)]
+        fitting = (self._first_fitting(each, room) for each in (whole, split, without))
+        times = {each: decode_seconds(self._model, self._place(*each)) for each in (*filter(None, fitting), ON_CPU)}
+        chosen = min(times, key=lambda each: times[each])
+        return chosen, "" if chosen == whole[0] else self._why(chosen, times)
+
+    def _first_fitting(self, candidates: Sequence[Candidate], room: int) -> Candidate | None:
+        for each in candidates:
+            if sum(gpu_memory(self._model, self._place(*each), self._limits).values()) <= room:
+                return each
+        return None
+
+    def _why(self, chosen: Candidate, times: Mapping[Candidate, float]) -> str:
+        """The reckoned time of what was chosen, and of what was not."""
+        others = [each for each in times if each not in (chosen, ON_CPU)] or [ON_CPU]
+        shown = [f"{times[each] * 1000:.1f} ms with {self._words(each)}" for each in dict.fromkeys((chosen, *others))]
+        return f"a token takes, by reckoning, {', '.join(shown)}"
+
+    def _words(self, candidate: Candidate) -> str:
+        n, first = candidate
+        if not n:
+            return "everything on the CPU"
+        if not first:
+            return f"{counted(min(n, self._layers), 'whole layer')} on the GPU"
+        return f"{counted(min(n, self._layers), 'layer')} there but for the experts of the first {first}"
