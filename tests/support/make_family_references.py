@@ -49,7 +49,7 @@ def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
         model_class(case)(config).save_pretrained(folder / "saved")
         with safe_open(folder / "saved" / "model.safetensors", "pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    return tensors | unread_keys_and_values(case, tensors)
+    return tensors | unread_keys_and_values(case, tensors) | of_prediction(case, tensors)
 
 
 def unread_keys_and_values(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -66,6 +66,21 @@ def unread_keys_and_values(case: FamilyCase, tensors: dict[str, torch.Tensor]) -
             if f"language_model.layers.{source}.self_attn." in name or name.startswith(f"model.layers.{source}.self_"):
                 added[name.replace(f".{source}.", f".{i}.")] = tensor
     return {name: tensor for name, tensor in added.items() if name not in tensors}
+
+
+def of_prediction(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The layers for multi-token prediction, as published checkpoints have them: behind the others, and like the last.
+
+    `transformers` reads none of them, and saves none.
+    """
+    layers, width = case.config.get("num_hidden_layers", 0), case.config.get("hidden_size", 0)
+    added = {}
+    for i in range(layers, layers + case.config.get("num_nextn_predict_layers", 0)):
+        last, own = f"model.layers.{layers - 1}.", f"model.layers.{i}."
+        added |= {name.replace(last, own): tensor for name, tensor in tensors.items() if name.startswith(last)}
+        added |= {f"{own}{name}.weight": torch.ones(width) for name in ("enorm", "hnorm", "shared_head.norm")}
+        added[f"{own}eh_proj.weight"] = torch.zeros(width, 2 * width)
+    return added
 
 
 def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
@@ -106,6 +121,8 @@ def opened(folder: Path) -> Any:
 
 def logits_of(model: Any, ids: list[int]) -> NDArray[np.float64]:
     """The logits of every position, (n, vocabulary)."""
+    if isinstance(model, transformers.Llama4ForConditionalGeneration):
+        model = model.language_model  # its own forward pass asks for an output that the text model does not have
     with torch.inference_mode():
         logits: NDArray[np.float64] = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].numpy()
     assert logits.dtype == np.float64

@@ -2,7 +2,9 @@
 
 from converters.architectures.families import (
     apertus,
+    bailingmoe2,
     cohere2,
+    cohere2moe,
     dots1,
     exaone4,
     gemma,
@@ -14,7 +16,9 @@ from converters.architectures.families import (
     glm4moe,
     granite,
     hunyuan_dense,
+    laguna,
     llama4,
+    mellum,
     mistral3,
     muse_glimmer,
     olmo2,
@@ -29,7 +33,9 @@ from converters.architectures.families.family import Family
 
 FAMILIES: dict[str, Family] = {
     "apertus": apertus.FAMILY,
+    "bailingmoe2": bailingmoe2.FAMILY,
     "cohere2": cohere2.FAMILY,
+    "cohere2moe": cohere2moe.FAMILY,
     "dots1": dots1.FAMILY,
     "exaone4": exaone4.FAMILY,
     "gemma": gemma.FAMILY,
@@ -41,7 +47,9 @@ FAMILIES: dict[str, Family] = {
     "glm4moe": glm4moe.FAMILY,
     "granite": granite.FAMILY,
     "hunyuan-dense": hunyuan_dense.FAMILY,
+    "laguna": laguna.FAMILY,
     "llama4": llama4.FAMILY,
+    "mellum": mellum.FAMILY,
     "mistral3": mistral3.FAMILY,
     "muse-glimmer": muse_glimmer.FAMILY,
     "olmo2": olmo2.FAMILY,
