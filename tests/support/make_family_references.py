@@ -22,7 +22,7 @@ from safetensors import safe_open
 
 from support.archs import DECODERS, GREEDY, ArchFixture
 from support.checkpoint_tokenizers import write_json
-from support.families import CASES, FamilyCase
+from support.families import CASES, FamilyCase, ling
 from support.families.case import VOCABULARY
 from support.families.checkpoint import DrawnTensor, write_family_checkpoint
 from support.families.references import FAMILY_REFERENCES, IDS, POSITIONS, FamilyReference, save_reference
@@ -41,6 +41,8 @@ def model_class(case: FamilyCase) -> Any:
 
 def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
     """The tensors of a checkpoint as `transformers` saves and first fills them."""
+    if case.config["architectures"] == [ling.CLASS]:
+        return ling.renamed(empty_tensors(replace(case, config=ling.as_glm(case.config))))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_json(folder / "config.json", case.config)
@@ -104,7 +106,11 @@ def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
 
 def opened(folder: Path) -> Any:
     """The model of a checkpoint in float64."""
-    name = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0]
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    name = config["architectures"][0]
+    if name == ling.CLASS:
+        with tempfile.TemporaryDirectory() as other:
+            return opened(ling.write_as_glm(folder, config, Path(other)))
     model, report = getattr(transformers, name).from_pretrained(
         folder,
         dtype=torch.float32,

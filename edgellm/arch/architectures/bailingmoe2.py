@@ -34,7 +34,10 @@ FACTS = ArchitectureFacts(
         *SHARED_EXPERTS_TENSORS,
     ),
     fused_tensors=FUSED_EXPERTS,
-    prediction_tensors=PREDICTION_TENSORS,
+    prediction_tensors=(
+        *PREDICTION_TENSORS,
+        TensorFacts("layer_output_norm", "final_layernorm", None, ("width",), optional=True),
+    ),
     router=keyed_router,
     checkpoints=(
         CheckpointClass(

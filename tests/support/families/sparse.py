@@ -19,6 +19,25 @@ _GLM: dict[str, Any] = {
     "routed_scaling_factor": 1.0,
     "topk_group": 1,
 }
+_LING: dict[str, Any] = {
+    **{
+        key: value
+        for key, value in _GLM.items()
+        if key not in ("n_routed_experts", "n_shared_experts", "attention_bias")
+    },
+    "n_group": 4,
+    "norm_head": False,
+    "num_experts": 8,
+    "num_shared_experts": 1,
+    "rope_theta": 600000.0,
+    "routed_scaling_factor": 2.5,
+    "score_function": "sigmoid",
+    "topk_group": 2,
+    "use_bias": False,
+    "use_qk_norm": True,
+    "use_qkv_bias": False,
+    "use_rmsnorm": True,
+}
 _LLAMA4_TEXT: dict[str, Any] = {
     "attention_chunk_size": 8192,
     "attn_scale": 0.1,
@@ -136,6 +155,15 @@ SPARSE_CASES: dict[str, FamilyCase] = {
             | {"attention_bias": False, "n_shared_experts": 2, "n_group": 4, "topk_group": 2, "norm_topk_prob": False},
             sliding_window=None,
             max_window_layers=3,
+        ),
+    ),
+    "ling2": FamilyCase(
+        "bailingmoe2",
+        "q, k and v in one matrix, norms of heads, the best groups of experts, half of each head rotated, prediction",
+        decoder(
+            "bailing_moe",
+            "BailingMoeV2ForCausalLM",
+            **_LING,
         ),
     ),
     "llama4_scout": FamilyCase(
