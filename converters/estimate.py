@@ -15,9 +15,10 @@ _COLUMNS = 1 << 12
 
 
 def estimate_memory(tensors: Sequence[PlannedTensor], threads: int) -> int:
-    """Bytes: this process now, and for each thread one chunk as read, as float32 and as written."""
+    """Bytes: this process now, what reading holds, and for each thread one chunk as read, as float32 and as written."""
     chunk = max((max(CHUNK_WEIGHTS, tensor.source.columns) for tensor in tensors), default=0)
-    return int(psutil.Process().memory_info().rss) + threads * chunk * 3 * 4
+    held = max((tensor.source.held for tensor in tensors), default=0)
+    return int(psutil.Process().memory_info().rss) + held + threads * chunk * 3 * 4
 
 
 def estimate_seconds(converter: RowConverter, tensors: Sequence[PlannedTensor], threads: int) -> float:

@@ -64,20 +64,13 @@ def prepare_quantize(
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
-        tensors = _assigned(file, mix, overrides)
+        tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides)
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
         _warn_if_unchanged(file, tensors)
         pairs, paths = raw_pairs(file.path), file.paths
         source_name = printable(str(file.path), 400) if is_loadable(file) else None
     return prepare(pairs, tensors, mix, target=target, source_files=paths, source_name=source_name, threads=threads)
-
-
-def _assigned(file: GGUFFile, mix: str, overrides: list[tuple[str, str]]) -> list[PlannedTensor]:
-    try:
-        return assign_types(gguf_sources(file), mix, file.architecture, overrides)
-    except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"{printable(str(file.path), 400)}: {error}") from None
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:

@@ -22,13 +22,15 @@ class Source:
     """A tensor to read.
 
     `name` is its GGUF name; `shape` is in numpy order, outermost first; `type` names the format of the bytes that
-    `rows` returns, one of `kquants.FORMATS`. All dimensions but the last count as rows.
+    `rows` returns, one of `kquants.FORMATS`. All dimensions but the last count as rows. `held` are the bytes that
+    reading keeps in memory besides the rows.
     """
 
     name: str
     shape: tuple[int, ...]
     type: str
     rows: RowReader
+    held: int = 0
 
     @property
     def columns(self) -> int:

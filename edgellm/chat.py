@@ -125,7 +125,8 @@ class Chat:
         self._prompts.template.resume()
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
         prompt = self._prompts.fit(messages, chosen.max_tokens, template_args, overflow, begun)
-        self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, on_end)
+        reader = None if chosen.special else self._prompts.reader(begun)
+        self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, on_end, reader)
         return self._running
 
     def _end_running(self) -> None:

@@ -71,6 +71,7 @@ class DecodeSpeed:
 class ModelInfo:
     """The contents of a model file; None for what it does not say. `bytes` is the size of all its `files`.
 
+    `layers` does not count the `prediction_layers` behind them, which predict further tokens and are not computed.
     `kv_bytes_per_token` is the size of f16 keys and values of one token in all layers, `kv_bytes_beyond_window` that in
     layers without a window. `window` is the length in tokens of sliding-window attention. `unsupported` is the reason
     why edgellm's own engine does not run the model; `decode` is then None.
@@ -88,6 +89,7 @@ class ModelInfo:
     context_length: int | None
     window: int | None
     layers: int | None
+    prediction_layers: int
     kv_bytes_per_token: int | None
     kv_bytes_beyond_window: int | None
     tokenizer: TokenizerInfo | None
@@ -112,7 +114,8 @@ def describe(file: GGUFFile) -> ModelInfo:
         types=_types(file),
         context_length=file.get_int(f"{file.architecture}.context_length", None),
         window=file.hint(f"{file.architecture}.attention.sliding_window", int) or None,
-        layers=file.get_int(f"{file.architecture}.block_count", None),
+        layers=_layers(file),
+        prediction_layers=_prediction_layers(file),
         kv_bytes_per_token=_kv_bytes(model.layers) if model else kv_bytes_per_token(file),
         kv_bytes_beyond_window=_kv_bytes_beyond_window(model) if model else None,
         tokenizer=_tokenizer(file),
@@ -120,6 +123,16 @@ def describe(file: GGUFFile) -> ModelInfo:
         decode=_decode_speed(file, model) if model else None,
         unsupported=unsupported,
     )
+
+
+def _prediction_layers(file: GGUFFile) -> int:
+    """Last blocks that are for multi-token prediction."""
+    return file.hint(f"{file.architecture}.nextn_predict_layers", int) or 0
+
+
+def _layers(file: GGUFFile) -> int | None:
+    blocks = file.get_int(f"{file.architecture}.block_count", None)
+    return None if blocks is None else blocks - _prediction_layers(file)
 
 
 def _types(file: GGUFFile) -> list[TypeShare]:
@@ -169,7 +182,9 @@ def _described(file: GGUFFile) -> tuple[Description | None, str | None]:
 def _kv_bytes(layers: Iterable[Layer]) -> int:
     """Bytes of float16 keys and values of one token in layers that have their own."""
     mixers = [layer.mixer for layer in layers if layer.mixer]
-    return sum(2 * (mixer.k_width + mixer.v_width) for mixer in mixers if mixer.kv_layer is None)
+    return sum(
+        2 * mixer.kv_heads * (mixer.key_dim + mixer.stored_value_dim) for mixer in mixers if mixer.kv_layer is None
+    )
 
 
 def _kv_bytes_beyond_window(model: Description) -> int | None:

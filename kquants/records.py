@@ -223,6 +223,17 @@ class SigmoidGateOp(NamedTuple):
     n: Word
 
 
+class SoftplusGateOp(NamedTuple):
+    """x = x · softplus(gate), over n values; each value of gate is for `group` values of x, which divides n."""
+
+    x: Word
+    x_bytes: Word
+    gate: Word
+    gate_bytes: Word
+    n: Word
+    group: Word
+
+
 class SoftCapOp(NamedTuple):
     """y = cap · tanh(y / cap) over n values, in place."""
 
@@ -353,14 +364,15 @@ def group_list_bytes(groups: int) -> int:
     return 8 * (len(GroupList._fields) + (groups + 1) * len(MatmulGroup._fields))
 
 
-SCORES_SOFTMAX, SCORES_SIGMOID = 0, 1
+SCORES_SOFTMAX, SCORES_SIGMOID, SCORES_SPARSE_MIXER = 0, 1, 2
 """How scores of experts are computed from a router's logits."""
 
 
 class RouteOp(NamedTuple):
     """For each row the `used` experts of the largest scores, best first, and their weights. Ties go by index.
 
-    Scores are softmax or sigmoid of the logits. The choice is by score + `selection_bias`, among the experts of the
+    Scores are softmax or sigmoid of the logits, or those of SparseMixer (`kquants.experts.sparse_mixer`), which chooses
+    by logits and has neither biases nor groups. The choice is by score + `selection_bias`, among the experts of the
     `used_groups` of `groups` equal groups of experts whose `group_scores` largest biased scores have the largest sum.
     Weights are the scores of the chosen, divided by their sum with `normalized`, times `scale`, times `expert_scales`.
     """
@@ -370,7 +382,7 @@ class RouteOp(NamedTuple):
     experts: Word
     used: Word
     scoring: Word
-    """SCORES_SOFTMAX or SCORES_SIGMOID."""
+    """SCORES_SOFTMAX, SCORES_SIGMOID or SCORES_SPARSE_MIXER."""
     normalized: Word
     selection_bias: Word
     """float32[experts], or null: 0."""
@@ -462,7 +474,7 @@ class RopeStoreOp(NamedTuple):
     """Rotate q and k in place (RoPE), and write k and v to the row's own cell, `page_offset` bytes into its page.
 
     With k null, only q is rotated: the layer reads the keys and values of another. Then q may be of the rows whose
-    logits are wanted.
+    logits are wanted. With v null, only k is written: the values are a part of the keys. With `heads` 0 there is no q.
     """
 
     q: Word
@@ -478,7 +490,7 @@ class RopeStoreOp(NamedTuple):
     value_dim: Word
     """Values of a head of v."""
     rope_dim: Word
-    """The first values of each head of q and k that are rotated; 0: no RoPE."""
+    """The values of each head of q and k that are rotated, from value `rope_first` on; 0: no RoPE."""
     rope_type: Word
     """ROPE_NORM or ROPE_NEOX."""
     rope_table: Word
@@ -487,6 +499,54 @@ class RopeStoreOp(NamedTuple):
     """Number of the position table float32[positions] whose factor multiplies q; -1: none."""
     kv_group: Word
     page_offset: Word
+    rope_first: Word = 0
+
+
+class SplitHeadsOp(NamedTuple):
+    """Heads of latent attention to slots: slot h · rows + t is of head h of row t. A row has `heads` slots.
+
+    A head of q is [plain values | values of RoPE]. The former are written to each of plain, q8 and super_q8 that is not
+    null, the latter, rotated, to the end of the slot of `queries`.
+    """
+
+    q: Word
+    q_bytes: Word
+    heads: Word
+    plain_dim: Word
+    rope_dim: Word
+    rope_type: Word
+    rope_table: Word
+    plain: Word
+    plain_bytes: Word
+    q8: Word
+    super_q8: Word
+    queries: Word
+    queries_bytes: Word
+    rope_first: Word
+    """Values of a slot of `queries` before those of RoPE."""
+
+
+class HeadGroupsOp(NamedTuple):
+    """Write the GroupList of slots in order of heads: matrix h has the slots h · rows … (h + 1) · rows - 1."""
+
+    groups: Word
+    heads: Word
+
+
+class JoinHeadsOp(NamedTuple):
+    """Row t of h = the values of the slots h · rows + t of all heads, side by side. The inverse of SplitHeadsOp.
+
+    Written to each of h, q8 and super_q8 that is not null.
+    """
+
+    x: Word
+    x_bytes: Word
+    heads: Word
+    head_dim: Word
+    h: Word
+    h_bytes: Word
+    q8: Word
+    super_q8: Word
 
 
 class AttentionOp(NamedTuple):
@@ -508,6 +568,8 @@ class AttentionOp(NamedTuple):
     page_offset: Word
     window: Word
     """A row sees no cell before its `visible` - `window`; 0: no window."""
+    chunked: Word
+    """1: a row sees no cell of another chunk of `window` cells than that of its last one; 0: see `window`."""
     scale: float
     soft_cap: float
     """0: none."""
@@ -518,6 +580,8 @@ class AttentionOp(NamedTuple):
     max_partials: Word
     """Partial results of each head that there is room for."""
     q_outputs: Word = 0
+    has_slots: Word = 0
+    """1: q and out have a row for each head of a row, slot h · rows + t as in SplitHeadsOp, with the rows of each."""
 
 
 class ReadSumOp(NamedTuple):
@@ -551,6 +615,7 @@ Arguments = (
     | QuantizeOp
     | ActivationOp
     | SigmoidGateOp
+    | SoftplusGateOp
     | SoftCapOp
     | TopActivationsOp
     | MatchMagnitudeOp
@@ -563,6 +628,9 @@ Arguments = (
     | GatherOp
     | CombineOp
     | RopeStoreOp
+    | SplitHeadsOp
+    | HeadGroupsOp
+    | JoinHeadsOp
     | AttentionOp
     | ReadSumOp
     | Int8PeakOp

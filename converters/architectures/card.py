@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from converters.architectures.config import Config
+from converters.architectures.experts import WeightCounts
 from converters.checkpoint import Checkpoint
 from converters.checkpoint.folder import model_name
 from edgellm.errors import EdgeLLMWarning, ModelFileError
@@ -43,8 +44,8 @@ _NUMBERS = {
 """Keys of generation_config.json, and their GGUF names after `general.sampling.`."""
 
 
-def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters: int) -> None:
-    """Add the keys. `parameters` is the number of weights, for the label of the size.
+def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, weights: WeightCounts) -> None:
+    """Add the keys; `weights` are for the label of the size.
 
     Sampling defaults of generation_config.json that are no numbers are left out, with an EdgeLLMWarning.
     """
@@ -53,12 +54,12 @@ def write_general(writer: "gguf.GGUFWriter", checkpoint: Checkpoint, parameters:
     folder_name = _scalar(model_name(checkpoint.path)) or "model"
     named = {"_name_or_path": _scalar(checkpoint.config.get("_name_or_path"))}
     card = gguf.Metadata.apply_metadata_heuristic(
-        gguf.Metadata(), read_card(checkpoint), {k: v for k, v in named.items() if v}, Path(folder_name), parameters
+        gguf.Metadata(), read_card(checkpoint), {k: v for k, v in named.items() if v}, Path(folder_name), weights.all
     )
     for name, value in _sampling(checkpoint).items():
         setattr(card, f"sampling_{name}", value)
     card.name = card.name or folder_name
-    card.size_label = card.size_label or gguf.size_label(parameters, parameters, 0, 0)
+    card.size_label = card.size_label or gguf.size_label(weights.all, weights.shared, weights.expert, weights.experts)
     writer.add_type(gguf.GGUFType.MODEL)
     card.set_gguf_meta_model(writer)
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM, TensorFacts
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM, FusedTensor, TensorFacts
 
 _LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
-_PART = re.compile(r"\.(0|[1-9][0-9]{0,3})$")
+_PART = re.compile(r"\.(0|[1-9][0-9]{0,3})(?=\.|$)")
 
 _PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "model.text_model.")
 """What stands before the names of a text model: none in one saved without its head, such as Qwen3-Embedding; others in
@@ -24,38 +24,52 @@ _OUTPUTS = (f"{OUTPUT.hugging_face}", f"language_model.{OUTPUT.hugging_face}", f
 
 
 class TensorPlace(NamedTuple):
-    """The GGUF tensor that a checkpoint's tensor becomes, and the number of the part where it becomes a part of it."""
+    """What a checkpoint's tensor becomes: the GGUF tensor `name`, or its part `part`, such as the matrix of an expert.
+
+    Where the tensor is `fused`, it becomes the tensors of the layer whose name is `name`, such as `blk.0`.
+    """
 
     name: str
     part: int | None
+    fused: FusedTensor | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the GGUF tensors, one but where it is fused."""
+        return tuple(f"{self.name}.{each}" for each in self.fused.names) if self.fused else (self.name,)
 
 
 @dataclass(frozen=True)
 class CheckpointLayout:
-    """A layout: `names` maps its names to GGUF's, without ".weight" or ".bias" and with * for a layer's number.
+    """A layout: `names` maps its names to those of `TensorFacts.gguf`, without ".weight" or ".bias".
 
-    A name that ends with * is that of the parts of a tensor. `rope_type` is the RoPE type for which the rows of q and k
-    are ordered.
+    A layer has * in place of its number. Another * is that of the parts of a tensor. `fused` has the names of tensors
+    that hold several. `rope_type` is the RoPE type for which the rows of q and k are ordered.
     """
 
     name: str
     names: Mapping[str, str] = field(repr=False)
     rope_type: RopeType
+    fused: Mapping[str, FusedTensor] = field(default_factory=dict, repr=False)
 
     def place(self, name: str) -> TensorPlace | None:
         """What a tensor becomes; None where the layout has no tensor of this name."""
         layer = _LAYER.search(name)
+        prefix = f"blk.{layer[1]}" if layer else ""
         generic = _LAYER.sub("layers.*.", name, count=1)
         stem, _, kind = generic.rpartition(".")
+        if fused := self.fused.get(stem if kind == "weight" else generic):
+            return TensorPlace(prefix, None, fused)
         part = _PART.search(stem)
         found, number = self.names.get(stem), None
         if found is None and part:
-            found, number = self.names.get(f"{stem[: part.start()]}.*"), int(part[1])
+            found, number = self.names.get(f"{stem[: part.start()]}.*{stem[part.end() :]}"), int(part[1])
         if found is None or kind not in ("weight", "bias"):
             found, number, kind = self.names.get(generic), None, "weight"  # such as `layer_scalar`
         if found is None:
             return None
-        return TensorPlace(f"blk.{layer[1]}.{found}.{kind}" if layer else f"{found}.{kind}", number)
+        whole = found if "." in found else f"{found}.{kind}"
+        return TensorPlace(f"{prefix}.{whole}" if prefix else whole, number)
 
 
 def layouts_of(facts: ArchitectureFacts) -> tuple[CheckpointLayout, ...]:
@@ -65,8 +79,9 @@ def layouts_of(facts: ArchitectureFacts) -> tuple[CheckpointLayout, ...]:
 
 def _hugging_face(facts: ArchitectureFacts, prefix: str) -> CheckpointLayout:
     names = _stems(prefix, (EMBEDDING, OUTPUT_NORM, *facts.model_tensors))
-    names |= _stems(f"{prefix}layers.*.", facts.block_tensors)
-    return CheckpointLayout("Hugging Face", names | dict.fromkeys(_OUTPUTS, OUTPUT.gguf), facts.checkpoint_rope_type)
+    names |= _stems(f"{prefix}layers.*.", facts.block_tensors) | dict.fromkeys(_OUTPUTS, OUTPUT.gguf)
+    fused = {f"{prefix}layers.*.{each.hugging_face}": each for each in facts.fused_tensors}
+    return CheckpointLayout("Hugging Face", names, facts.checkpoint_rope_type, fused)
 
 
 def _stems(prefix: str, tensors: Iterable[TensorFacts]) -> dict[str, str]:

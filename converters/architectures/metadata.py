@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from converters.architectures.card import write_general
+from converters.architectures.experts import count_weights, write_experts
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
@@ -26,7 +27,7 @@ def metadata_of(model: TextModel, family: Family, tensors: list[Source]) -> Meta
     import gguf
 
     writer = gguf.GGUFWriter(None, model.facts.name)
-    write_general(writer, model.checkpoint, sum(tensor.row_count * tensor.columns for tensor in tensors))
+    write_general(writer, model.checkpoint, count_weights(tensors))
     keys = ArchitectureKeys(model.facts.name)
     _write_common(keys, model)
     own = ArchitectureKeys(model.facts.name)
@@ -52,6 +53,8 @@ def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
     write_rope(keys, model.rope)
     key = next((key for key in _EPS_KEYS[facts.norm_kind] if key in config), _EPS_KEYS[facts.norm_kind][0])
     keys.number(_EPS_NAMES[facts.norm_kind], config.number(key, 1e-6))
+    if sizes.experts:
+        write_experts(keys, model)
     if config.given("head_dim") or facts.writes_head_dim:
         keys.integer("attention.key_length", sizes.head_dim[0])
         keys.integer("attention.value_length", sizes.head_dim[0])

@@ -1,13 +1,18 @@
 """The sizes of a model, layer by layer, from config.json."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from converters.architectures.config import Config
-from edgellm.arch.hyperparameters import LayerSizes
+from edgellm.arch.hyperparameters import MAX_EXPERTS, LayerSizes
 
 _MAX_LAYERS = 1024
 _MAX_FFN = 1 << 22
+
+EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+"""The keys of config.json that count experts."""
+USED_EXPERTS = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k")
+_SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,8 @@ class CheckpointSizes:
 
     `kv_heads` heads of keys and values are shared by `heads` query heads; keys and values of a head have as many
     values as `head_dim` says. `per_layer_width` are the values of a layer's own embedding of a token, 0 for none.
+    `experts` are those of a layer with a mixture of experts, each of width `expert_ffn`; `used_experts` of them compute
+    a token. `shared_ffn` is the width of its shared experts together.
     """
 
     width: int
@@ -26,6 +33,10 @@ class CheckpointSizes:
     head_dim: tuple[int, ...]
     ffn: tuple[int, ...]
     per_layer_width: int = 0
+    experts: int = 0
+    used_experts: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
 
     @property
     def layer_count(self) -> int:
@@ -48,6 +59,9 @@ class CheckpointSizes:
             attention_width=self.heads * key_dim,
             per_layer_width=self.per_layer_width,
             per_layer_total=self.per_layer_width * self.layer_count,
+            experts=self.experts,
+            expert_ffn=self.expert_ffn,
+            shared_ffn=self.shared_ffn,
         )
 
 
@@ -88,3 +102,24 @@ def read_sizes(config: Config) -> CheckpointSizes:
         head_dim=(head_dim,) * layers,
         ffn=tuple(config.integers("intermediate_size", layers, most=_MAX_FFN)),
     )
+
+
+def read_sizes_with_experts(config: Config) -> CheckpointSizes:
+    """The sizes of a model with a mixture of experts, by the keys that most of them have. Raises ModelFileError.
+
+    Experts without a width of their own (`moe_intermediate_size`) have that of the feed-forward.
+    """
+    sizes = read_sizes(config)
+    counted = given_key(config, EXPERT_COUNTS)
+    experts, used = config.integer(counted, most=MAX_EXPERTS), config.integer(given_key(config, USED_EXPERTS))
+    if used > experts:
+        config.fail(f"{used} experts compute each token, and {counted} is {experts}; correct it")
+    ffn = config.integer("moe_intermediate_size", sizes.ffn[0], most=_MAX_FFN)
+    shared = config.integer(given_key(config, _SHARED_EXPERTS), 0, least=0, most=MAX_EXPERTS) * ffn
+    shared = config.integer("shared_expert_intermediate_size", shared, least=0, most=_MAX_FFN)
+    return replace(sizes, experts=experts, used_experts=used, expert_ffn=ffn, shared_ffn=shared)
+
+
+def given_key(config: Config, keys: Sequence[str]) -> str:
+    """The first of `keys` that config.json has; else the first that has a default, or simply the first."""
+    return next(filter(config.given, keys), next((key for key in keys if key in config), keys[0]))

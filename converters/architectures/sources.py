@@ -11,7 +11,8 @@ from converters.tensors import Source
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 
-_WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
+WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
+"""Bytes of a number."""
 
 
 def computed(name: str, values: NDArray[np.float32]) -> Source:
@@ -54,7 +55,7 @@ def stacked(name: str, parts: Sequence[Source]) -> Source:
 
 def padded(source: Source, count: int) -> Source:
     """A matrix with rows of zeros behind its own, `count` rows in all."""
-    own, row_bytes = source.row_count, source.columns * _WIDTHS[source.type]
+    own, row_bytes = source.row_count, source.columns * WIDTHS[source.type]
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
         found = np.zeros((last - first, row_bytes), np.uint8)

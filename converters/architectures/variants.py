@@ -2,8 +2,9 @@
 
 from converters.architectures.config import Config
 from converters.architectures.families.family import Family
+from converters.architectures.sizes import EXPERT_COUNTS
 from edgellm.arch.blocks import Activation
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, no_router
 from edgellm.fmt import printable
 
 _NAMES = {
@@ -15,15 +16,14 @@ _NAMES = {
 }
 """The names of activations in config.json."""
 
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-
 
 def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> None:
-    """Refuse experts, other activations than the architecture's, and what `family.check` refuses.
+    """Refuse experts that the architecture lacks, activations other than its own, and what `family.check` refuses.
 
     Raises UnsupportedModelError, and ModelFileError for values of a wrong type.
     """
-    check_experts(config)
+    if facts.router is no_router:
+        check_experts(config)
     if not _is_causal(config):
         config.refuse("tokens that see the ones after them (is_causal) write no text; choose another model")
     names = (*_NAMES[facts.activation], *family.activations)
@@ -38,9 +38,10 @@ def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> N
 
 def check_experts(config: Config) -> None:
     """Refuse a mixture of experts, by the key of config.json that tells it."""
-    experts = next((key for key in _EXPERTS if key in config and config.integer(key, least=0) > 1), None)
+    experts = next((key for key in EXPERT_COUNTS if key in config and config.integer(key, least=0) > 1), None)
     if experts or config.flag("enable_moe_block"):
-        config.refuse(f"experts ({experts or 'enable_moe_block'}) are not supported yet; choose a model without them")
+        key = experts or "enable_moe_block"
+        config.refuse(f"experts ({key}) are not supported for this architecture; choose a model without them")
 
 
 def _is_causal(config: Config) -> bool:

@@ -29,7 +29,7 @@ def wanted_tensors(model: TextModel, family: Family) -> Iterator[tuple[str, Want
     tied = model.config.flag("tie_word_embeddings")
     for each in (EMBEDDING, OUTPUT_NORM, OUTPUT, *facts.model_tensors):
         optional = tied if each is OUTPUT else each.optional
-        yield f"{each.gguf}.weight", WantedTensor(first.shape(each.shape), optional)
+        yield each.name, WantedTensor(first.shape(each.shape), optional)
     if facts.norm_kind is NormKind.LAYER:
         yield f"{OUTPUT_NORM.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
     required = [*facts.biases, *_biases_of_flags(model)]
@@ -45,13 +45,13 @@ def _wanted_in_layer(
     model: TextModel, index: int, biases: Iterable[str], possible_biases: Iterable[str]
 ) -> Iterator[tuple[str, WantedTensor]]:
     sizes, tensors = model.sizes.layer(index), model.facts.tensors
-    for stem, each in tensors.items():
+    for each in tensors.values():
         if each.hugging_face is not None:
-            yield f"blk.{index}.{stem}.weight", WantedTensor(sizes.shape(each.shape), each.optional)
+            yield f"blk.{index}.{each.name}", WantedTensor(sizes.shape(each.shape), each.optional)
     for stems, optional in ((biases, False), (possible_biases, True)):
         for stem in stems:
-            shape = sizes.shape(tensors[stem].shape)[:1]
-            yield f"blk.{index}.{stem}.bias", WantedTensor(shape, optional or tensors[stem].optional)
+            shape = sizes.shape(tensors[stem].shape)
+            yield f"blk.{index}.{stem}.bias", WantedTensor(shape[:-1] or shape, optional or tensors[stem].optional)
 
 
 def _biases_of_flags(model: TextModel) -> list[str]:

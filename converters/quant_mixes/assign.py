@@ -6,20 +6,18 @@ its two. Three differences: an override of some layers does not change others (i
 vectors and norms always become F32 (llama.cpp keeps F16 ones of a GGUF file); the exceptions for Falcon are left out.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from converters.quant_mixes.mixes import QUANT_MIXES, QuantMix
 from converters.quant_mixes.overrides import Override, deciding_overrides
 from converters.quant_mixes.structure import ModelStructure
 from converters.quant_mixes.unquantized import is_quantized, unquantized_type
 from converters.tensors import PlannedTensor, Source
-from edgellm.errors import OptionError, UnsupportedModelError
+from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from kquants.ggml import NAMED_TYPES
 
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
-_EXPERTS = re.compile(r"_exps\b")
 
 
 def mix_name(typed: str) -> str:
@@ -37,21 +35,12 @@ def assign_types(
 
     `mix` is a name in QUANT_MIXES; `overrides` are (pattern, type) pairs, see `converters.quant_mixes.overrides`. The
     note of a tensor gives the reason if it does not get the mix's type. Raises OptionError for an invalid mix or
-    override, UnsupportedModelError for experts.
+    override.
     """
     mix = mix_name(mix)
-    _refuse_experts(sources)
     model = ModelStructure.of(sources, architecture)
     decided = deciding_overrides([s.name for s in sources if is_quantized(s)], overrides)
     return [_planned(source, QUANT_MIXES[mix], model, decided.get(source.name)) for source in sources]
-
-
-def _refuse_experts(sources: Iterable[Source]) -> None:
-    for source in sources:
-        if len(source.shape) > 2 and is_quantized(source):
-            name = printable(source.name)
-            what = "models with experts" if _EXPERTS.search(source.name) else "matrices of three dimensions"
-            raise UnsupportedModelError(f"tensor {name}: {what} are not supported yet; choose another model")
 
 
 def _planned(source: Source, mix: QuantMix, model: ModelStructure, override: Override | None) -> PlannedTensor:

@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from edgellm.arch.positions import AttentionTemperature, Rope
 from edgellm.gguf import Tensor
+
+if TYPE_CHECKING:
+    from edgellm.arch.latent_attention import LatentAttention
 
 
 class NormKind(Enum):
@@ -77,14 +81,24 @@ class StackedLinear:
         return self.bias.matrix(0).rows(self.first, self.first + self.rows) if self.bias else None
 
 
+class GateFunction(Enum):
+    """The function of a gate whose result multiplies the result of attention."""
+
+    SIGMOID = "sigmoid"
+    SOFTPLUS = "softplus"
+    """ln(1 + e^x)."""
+
+
 @dataclass(frozen=True)
 class AttentionSettings:
     """The sizes of an attention layer, and how it computes.
 
     `heads` query heads share `kv_heads` heads of keys of `key_dim` and values of `value_dim` values. Scores are
     `scale` · q k; with a `soft_cap` c they become c · tanh(score / c). With `window` a token sees itself and the
-    window - 1 tokens before it. `rope` is None for layers without positions. With `kv_layer` the layer reads the keys
-    and values of that earlier layer, and has none of its own.
+    window - 1 tokens before it; with `chunked` only those of them that are in the same chunk: chunk i is positions
+    i · window … (i + 1) · window - 1. `rope` is None for layers without positions. With `kv_layer` the layer reads the
+    keys and values of that earlier layer, and has none of its own. A layer's gate has a value for each of attention's
+    result, or with `gate_per_head` one for each head.
     """
 
     heads: int
@@ -94,9 +108,12 @@ class AttentionSettings:
     rope: Rope | None
     scale: float
     window: int | None = None
+    chunked: bool = False
     soft_cap: float | None = None
     temperature: AttentionTemperature | None = None
     kv_layer: int | None = None
+    gate_function: GateFunction = GateFunction.SIGMOID
+    gate_per_head: bool = False
 
     @property
     def q_width(self) -> int:
@@ -118,6 +135,16 @@ class AttentionSettings:
         """Values of the result of all heads of a token."""
         return self.heads * self.value_dim
 
+    @property
+    def stored_value_dim(self) -> int:
+        """Values of each value head that KV pages hold beside the keys."""
+        return self.value_dim
+
+    @property
+    def gate_width(self) -> int:
+        """Values of the gate of a token."""
+        return self.heads if self.gate_per_head else self.attention_width
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(AttentionSettings):
@@ -126,7 +153,8 @@ class Attention(AttentionSettings):
     `k` and `v` are None with `kv_layer`; `v` alone is None where the values are the keys as projected, before norm and
     RoPE, with `v_norm`. `q_norm`, `k_norm` and `v_norm` norm each head, or the whole projection where their weight is
     as long. With `norm_after_rope`, q and k are normed after RoPE. `sinks` is one more score of each head, whose value
-    is 0, float32 [heads]. With `gate`, the result of the heads is multiplied by sigmoid(gate(h)) before `output`.
+    is 0, float32 [heads]. With `gate`, the result of the heads is multiplied by `gate_function` of gate(h)
+    before `output`.
     """
 
     norm: Norm | None = None
@@ -166,7 +194,7 @@ class Scoring(Enum):
     SOFTMAX = "softmax"
     SIGMOID = "sigmoid"
     SPARSE_MIXER = "sparse_mixer"
-    """Each weight is that of its expert in a softmax of its own; see `kquants.records.RouteOp`."""
+    """Each expert's score is that of a softmax of its own; see `kquants.experts.sparse_mixer`."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +237,8 @@ class MixtureOfExperts:
     """Σ_j weight_j · down_j(f(gate_j(h)) · up_j(h)) over the experts j that the router chose for a token, h = norm(x).
 
     Without `gate` an expert is down_j(f(up_j(h))). `shared` is a feed-forward that all tokens pass, added to the sum,
-    times sigmoid(`shared_gate`(h)) where there is one. Without a norm of its own it reads h; with one, its norm of x.
+    times `shared_scale`, and times sigmoid(`shared_gate`(h)) where there is one. Without a norm of its own it reads h;
+    with one, its norm of x.
     `sum_norm` norms the sum of the chosen experts, and `shared.post_norm` what is shared; `post_norm` norms all.
     """
 
@@ -222,6 +251,7 @@ class MixtureOfExperts:
     parameters: tuple[float, ...] = ()
     shared: FeedForward | None = None
     shared_gate: Linear | None = None
+    shared_scale: float = 1.0
     sum_norm: Norm | None = None
     post_norm: Norm | None = None
 
@@ -273,7 +303,7 @@ class Layer:
     before all of this, and the result is corrected before `per_layer_input`.
     """
 
-    mixer: Attention | None
+    mixer: "Attention | LatentAttention | None"
     feed_forward: FeedForward | MixtureOfExperts | None
     parallel: bool = False
     per_layer_input: PerLayerInput | None = None

@@ -36,6 +36,7 @@ class ExpertReader:
             self._experts(reader.norm(reader.facts.ffn_norm_stem)),
             shared=self._shared(),
             shared_gate=self._shared_gate(),
+            shared_scale=reader.facts.shared_experts_scale,
             post_norm=reader.post_norm("post_ffw_norm"),
         )
 

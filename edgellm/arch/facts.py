@@ -53,6 +53,11 @@ def no_router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     return None
 
 
+def never(hyper: HyperParameters, layer: int) -> bool:
+    """False for every layer."""
+    return False
+
+
 @dataclass(frozen=True)
 class ArchitectureFacts:
     """One architecture, as GGUF files and checkpoints have it; see `edgellm.arch.architectures`.
@@ -64,12 +69,16 @@ class ArchitectureFacts:
     `model_tensors` are those outside of layers, besides the embedding, the last norm and the output matrix. `biases`
     are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 
-    `norm_kind` and `activation` are those of all norms and feed-forwards. With `parallel`, mixer and feed-forward read
+    `norm_kind` and `activation` are those of all norms and feed-forwards; with `rms_norm_by_key`, files that have the
+    epsilon of RMSNorm have RMS norms. With `parallel`, mixer and feed-forward read
     the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
     which is the norm behind the mixer in the others. With `norm_after_rope`, the norms of q and k follow RoPE. With
-    `weightless_v_norm`, each head of v has an RMSNorm without a weight. `post_norm_eps` is the epsilon of the norms
+    `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says which layers have one
+    for q and k. `post_norm_eps` is the epsilon of the norms
     behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
     follows the embedding.
+
+    The result of shared experts is multiplied by `shared_experts_scale`.
 
     `attention` gives the settings of a layer's attention, `router` those of the choice of its experts, `settings` those
     of the model, `activation_parameters` those of a layer's activation, `sparsity` that of its feed-forward; they read
@@ -90,11 +99,14 @@ class ArchitectureFacts:
     biases: tuple[str, ...] = ()
     optional_biases: tuple[str, ...] = ()
     norm_kind: NormKind = NormKind.RMS
+    rms_norm_by_key: bool = False
     activation: Activation = Activation.SILU
+    shared_experts_scale: float = 1.0
     parallel: bool = False
     ffn_norm_stem: str = "ffn_norm"
     norm_after_rope: bool = False
     weightless_v_norm: bool = False
+    weightless_qk_norm: Callable[[HyperParameters, int], bool] = never
     post_norm_eps: float | None = None
     norms_embedding: bool = False
     attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention

@@ -50,9 +50,13 @@ class LayerSizes:
     v_width: int
     attention_width: int
     per_layer_width: int
+    gate_width: int = 0
     experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    q_rank: int = 0
+    plain_dim: int = 0
+    head_value_dim: int = 0
 
     @property
     def qkv_width(self) -> int:
@@ -82,7 +86,7 @@ class HyperParameters:
 
     def __init__(self, file: GGUFFile, rope_type: RopeType, norm_kind: NormKind) -> None:
         self.file, self.norm_kind = file, norm_kind
-        self.layer_count = self.size("block_count")
+        self.layer_count = self.size("block_count") - self.prediction_layers
         self.width = self.size("embedding_length")
         self.vocab = self._vocabulary()
         self.context_length = self.size("context_length")
@@ -113,11 +117,13 @@ class HyperParameters:
         return value
 
     def per_layer(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """The integers of all layers: those of an array, or one for all."""
+        """The integers of all layers: those of an array, which may go on with the prediction layers, or one for all."""
         key = self.key(name)
         if key not in self.file.metadata and default is not None:
             return tuple(default)
-        return self.file.get_integers(key, self.layer_count)
+        blocks = self.layer_count + self.prediction_layers
+        has_more = self.file.is_array(key) and len(self.file.metadata[key]) == blocks
+        return self.file.get_integers(key, blocks if has_more else self.layer_count)[: self.layer_count]
 
     def size(self, name: str) -> int:
         """The number at a key, from 1 to its limit."""
@@ -140,6 +146,15 @@ class HyperParameters:
         if not 0 < value <= MAX_HEAD_DIM:
             self.file.fail(f"key {self.key(name)} is {value}, outside 1 … {MAX_HEAD_DIM}; get another conversion")
         return value
+
+    @cached_property
+    def prediction_layers(self) -> int:
+        """Last blocks of `block_count` that predict further tokens (multi-token prediction), and are not computed."""
+        name, blocks = "nextn_predict_layers", self.size("block_count")
+        count = self.integer(name, 0)
+        if not 0 <= count < blocks:
+            self.file.fail(f"key {self.key(name)} is {count} of {blocks} blocks; get another conversion of the model")
+        return count
 
     @cached_property
     def eps(self) -> float:

@@ -18,6 +18,7 @@ from functools import cached_property
 from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, MixtureOfExperts, Norm
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
+from edgellm.arch.latent_attention import LatentAttention, LatentSettings
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import Tensor
 
@@ -31,22 +32,23 @@ class LayerReader:
     facts: ArchitectureFacts
     index: int
 
-    def layer(self, feed_forward: FeedForward | MixtureOfExperts) -> Layer:
-        """The layer, of which the feed-forward was read. Raises ModelFileError and UnsupportedModelError."""
+    def layer(self, mixer: Attention | LatentAttention, feed_forward: FeedForward | MixtureOfExperts) -> Layer:
+        """The layer of a mixer and a feed-forward."""
         lacks_norm = feed_forward.norm is None and self.facts.ffn_norm_stem in self.facts.tensors
-        return Layer(self.attention(), feed_forward, parallel=self.facts.parallel or lacks_norm)
+        return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
 
     @cached_property
     def settings(self) -> AttentionSettings:
         """The settings of the layer's attention; a window as long as the context is none."""
         settings = self.facts.attention(self.hyper, self.index)
         if settings.window and settings.window >= self.hyper.context_length:
-            return replace(settings, window=None)
+            return replace(settings, window=None, chunked=False)
         return settings
 
     @cached_property
     def sizes(self) -> LayerSizes:
         """The sizes that shapes of tensors name."""
+        latent = self.settings if isinstance(self.settings, LatentSettings) else None
         return LayerSizes(
             width=self.hyper.width,
             vocab=self.hyper.vocab,
@@ -58,15 +60,20 @@ class LayerReader:
             k_width=self.settings.k_width,
             v_width=self.settings.v_width,
             attention_width=self.settings.attention_width,
+            gate_width=self.settings.gate_width,
             per_layer_width=self.hyper.per_layer_width,
             experts=self.hyper.experts,
             expert_ffn=self.hyper.expert_ffn(self.index),
             shared_ffn=self.hyper.shared_ffn(self.index),
+            q_rank=latent.q_rank if latent else 0,
+            plain_dim=latent.plain_dim if latent else 0,
+            head_value_dim=latent.head_value_dim if latent else 0,
         )
 
     def attention(self) -> Attention:
         """The mixer of the layer."""
         q, k, v = self.qkv()
+        weightless = Norm(None, None, self.hyper.eps) if self.facts.weightless_qk_norm(self.hyper, self.index) else None
         return Attention(
             **vars(self.settings),
             norm=self.norm("attn_norm"),
@@ -74,8 +81,8 @@ class LayerReader:
             k=k,
             v=v,
             output=self.required("attn_output"),
-            q_norm=self.norm("attn_q_norm"),
-            k_norm=self.norm("attn_k_norm") if k else None,
+            q_norm=self.norm("attn_q_norm") or weightless,
+            k_norm=self.norm("attn_k_norm") or weightless if k else None,
             v_norm=Norm(None, None, self.hyper.eps) if self.facts.weightless_v_norm and k else None,
             norm_after_rope=self.facts.norm_after_rope,
             sinks=self.sinks(),

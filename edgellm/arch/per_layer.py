@@ -18,6 +18,8 @@ from edgellm.arch.description import PerLayerEmbeddings, Streams
 from edgellm.arch.experts import ExpertReader
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.latent_attention import LatentSettings
+from edgellm.arch.latent_reader import read_latent_attention
 from edgellm.arch.layers import LayerReader
 from edgellm.arch.per_layer_names import (
     PER_LAYER_NORM,
@@ -62,9 +64,10 @@ def streams(tensors: Tensors, hyper: HyperParameters, facts: ArchitectureFacts) 
 def read_layer(reader: LayerReader) -> Layer:
     """A layer with all its parts. Raises ModelFileError and UnsupportedModelError."""
     router = reader.facts.router(reader.hyper, reader.index)
+    mixer = read_latent_attention(reader) if isinstance(reader.settings, LatentSettings) else reader.attention()
     feed_forward = ExpertReader(reader, router).mixture() if router else reader.feed_forward()
     return replace(
-        reader.layer(feed_forward),
+        reader.layer(mixer, feed_forward),
         per_layer_input=_per_layer_input(reader),
         output_scale=_output_scale(reader),
         laurel=_laurel(reader),

@@ -60,10 +60,14 @@ class Rope:
 
 @dataclass(frozen=True)
 class AttentionTemperature:
-    """A factor of the queries by position: 1 + scale · ln(1 + floor(position / original_context)) (Llama 4)."""
+    """A factor of the queries by position: 1 + scale · ln(1 + floor((position + offset) / original_context)).
+
+    Llama 4 counts positions from 1 here, Ministral 3 from 0.
+    """
 
     scale: float
     original_context: int
+    offset: int = 0
 
     @property
     def width(self) -> int:
@@ -72,5 +76,5 @@ class AttentionTemperature:
 
     def values(self, positions: NDArray[Any]) -> NDArray[np.float32]:
         """The factors, float32 [n, 1], at [n] positions."""
-        wholes = np.floor(positions / self.original_context)
+        wholes = np.floor((positions + self.offset) / self.original_context)
         return (1 + self.scale * np.log1p(wholes)).astype(np.float32)[:, None]

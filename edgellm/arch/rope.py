@@ -24,6 +24,7 @@ class _Choice(NamedTuple):
     scaled: bool
     magnitude: float | None
     rope_type: RopeType
+    yarn_truncate: bool
 
 
 class RopeReader:
@@ -50,6 +51,7 @@ class RopeReader:
         scaled: bool = True,
         magnitude: float | None = None,
         rope_type: RopeType | None = None,
+        yarn_truncate: bool = True,
     ) -> Rope:
         """RoPE over the first `dims` dimensions of each head, with `rope.freq_base` or another base.
 
@@ -57,9 +59,10 @@ class RopeReader:
         tensor `rope_freqs.weight`, which holds Llama 3's scaling, or by `rope_factors_short.weight` and, in longer
         contexts, `rope_factors_long.weight` (LongRoPE, arXiv 2402.13753). Linear scaling divides all frequencies by a
         factor; YaRN divides low frequencies only. `magnitude` replaces that of YaRN, `rope_type` that of the
-        architecture. Raises ModelFileError and UnsupportedModelError.
+        architecture. `yarn_truncate` is for files without that key; see `_kept_by_yarn`. Raises ModelFileError and
+        UnsupportedModelError.
         """
-        choice = _Choice(dims, base, scaled, magnitude, rope_type or self._rope_type)
+        choice = _Choice(dims, base, scaled, magnitude, rope_type or self._rope_type, yarn_truncate)
         if choice not in self._made:
             self._made[choice] = self._read(choice)
         return self._made[choice]
@@ -84,7 +87,7 @@ class RopeReader:
         old = number(file, f"{self._prefix}.scale_linear", 1.0, off=0.0)
         factor = number(file, f"{prefix}.factor", old, off=0.0) or 1.0
         if kind == "yarn":
-            kept = self._kept_by_yarn(base, choice.dims)
+            kept = self._kept_by_yarn(base, choice)
             own = self._yarn_magnitude(factor) if choice.magnitude is None else choice.magnitude
             return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * own, rope_type)
         if kind == "linear":
@@ -115,22 +118,28 @@ class RopeReader:
             return usual
         return number(self._file, f"{prefix}.yarn_attn_factor", usual)
 
-    def _kept_by_yarn(self, base: float, dims: int) -> Frequencies:
+    def _kept_by_yarn(self, base: float, choice: _Choice) -> Frequencies:
         """How much of each frequency YaRN keeps, 1 … 0 (arXiv 2309.00071, section 3.2).
 
         Pairs that make more than `beta_fast` turns within the original context keep their frequency; that of pairs with
-        fewer than `beta_slow` turns is divided by the factor; between these limits is a linear ramp over whole pairs. A
-        file may set both. llama.cpp 0.3.36 always takes 32 and 1 for some architectures, so its logits then differ.
+        fewer than `beta_slow` turns is divided by the factor; between these limits is a linear ramp. A file may set
+        both. llama.cpp 0.3.36 always takes 32 and 1 for some architectures, so its logits then differ.
+
+        With `yarn_truncate` the ramp begins and ends at whole pairs, the last before it and the first behind it. The
+        key is edgellm's own, named like `truncate` in transformers: GGUF has none, and llama.cpp always truncates.
         """
-        prefix = f"{self._prefix}.scaling"
+        prefix, dims = f"{self._prefix}.scaling", choice.dims
         fast = number(self._file, f"{prefix}.yarn_beta_fast", 32.0)
         slow = number(self._file, f"{prefix}.yarn_beta_slow", 1.0)
 
         def pair(turns: float) -> float:
             return dims * math.log(self.original_context / (turns * 2 * math.pi)) / (2 * math.log(base))
 
+        first, last = pair(fast), pair(slow)
+        if self._file.get_bool(f"{prefix}.yarn_truncate", choice.yarn_truncate):
+            first, last = math.floor(first), math.ceil(last)
         # As floats: with a base close to 1 they are beyond the integers of NumPy.
-        low, high = float(max(0, math.floor(pair(fast)))), float(min(dims - 1, math.ceil(pair(slow))))
+        low, high = float(max(0, first)), float(min(dims - 1, last))
         kept: Frequencies = 1 - np.clip((np.arange(dims // 2) - low) / max(0.001, high - low), 0, 1)
         return kept
 

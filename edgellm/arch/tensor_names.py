@@ -4,7 +4,7 @@ Names are stems. In GGUF `attn_q` is `blk.0.attn_q.weight`, and perhaps `blk.0.a
 Face's layout `self_attn.q_proj` is `model.layers.0.self_attn.q_proj.weight`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Dimension = Literal[
@@ -18,12 +18,16 @@ Dimension = Literal[
     "v_width",
     "qkv_width",
     "attention_width",
+    "gate_width",
     "ffn",
     "gate_up",
     "experts",
     "expert_ffn",
     "expert_gate_up",
     "shared_ffn",
+    "q_rank",
+    "plain_dim",
+    "head_value_dim",
     "per_layer_width",
     "per_layer_total",
 ]
@@ -100,13 +104,31 @@ EXPERT_TENSORS = (
     TensorFacts("ffn_up_exps", "mlp.experts.*.up_proj", None, ("experts", "expert_ffn", "width")),
     TensorFacts("ffn_down_exps", "mlp.experts.*.down_proj", None, ("experts", "width", "expert_ffn")),
 )
+SELECTION_BIAS = TensorFacts("exp_probs_b.bias", "mlp.gate.e_score_correction_bias", None, ("experts",), optional=True)
 SHARED_EXPERT_TENSORS = (
     TensorFacts("ffn_gate_shexp", "mlp.shared_expert.gate_proj", None, ("shared_ffn", "width")),
     TensorFacts("ffn_up_shexp", "mlp.shared_expert.up_proj", None, ("shared_ffn", "width")),
     TensorFacts("ffn_down_shexp", "mlp.shared_expert.down_proj", None, ("width", "shared_ffn")),
 )
+SHARED_EXPERTS_TENSORS = tuple(
+    replace(each, hugging_face=f"{each.hugging_face}".replace("shared_expert", "shared_experts"))
+    for each in SHARED_EXPERT_TENSORS
+)
 SHARED_EXPERT_GATE = TensorFacts("ffn_gate_inp_shexp", "mlp.shared_expert_gate", None, (1, "width"))
 """Tensors of each layer with a mixture of experts. A * in a name of checkpoints stands for the number of an expert."""
+
+LATENT_ATTENTION_TENSORS = (
+    TensorFacts("attn_q", "self_attn.q_proj", None, ("q_width", "width"), optional=True),
+    TensorFacts("attn_q_a", "self_attn.q_a_proj", None, ("q_rank", "width"), optional=True),
+    TensorFacts("attn_q_a_norm", "self_attn.q_a_layernorm", None, ("q_rank",), optional=True),
+    TensorFacts("attn_q_b", "self_attn.q_b_proj", None, ("q_width", "q_rank"), optional=True),
+    TensorFacts("attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", None, ("k_width", "width")),
+    TensorFacts("attn_kv_a_norm", "self_attn.kv_a_layernorm", None, ("v_width",)),
+    TensorFacts("attn_k_b", None, None, ("heads", "v_width", "plain_dim")),
+    TensorFacts("attn_v_b", None, None, ("heads", "head_value_dim", "v_width")),
+    TensorFacts("attn_output", "self_attn.o_proj", None, ("width", "attention_width")),
+)
+"""Tensors of each layer: latent attention. Checkpoints have the matrices k_b and v_b in one, `self_attn.kv_b_proj`."""
 
 FUSED_EXPERTS = (
     FusedTensor("mlp.experts.gate_up_proj", ("ffn_gate_exps", "ffn_up_exps")),

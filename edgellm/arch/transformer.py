@@ -1,6 +1,6 @@
 """Dense decoder-only transformers: from a file and the facts of its architecture to a description.
 
-The output matrix is the embedding where the file has none.
+The output matrix is the embedding where the file has none. Layers for multi-token prediction are left out.
 """
 
 from edgellm.arch.blocks import Layer, Linear, Norm, NormKind
@@ -25,11 +25,9 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
     """The description of a file's model. Raises ModelFileError and UnsupportedModelError."""
     if facts.router is no_router and file.get_int(f"{facts.name}.expert_count", 0) > 0:
         refuse(file, f"{facts.name} with a mixture of experts is not supported yet")
-    if file.get_int(f"{facts.name}.nextn_predict_layers", 0) > 0:
-        refuse(file, f"{facts.name} with layers for multi-token prediction is not supported yet")
     if not file.get_bool(f"{facts.name}.attention.causal", True):
         refuse(file, "models whose tokens see the ones after them write no text; they are not supported")
-    hyper, tensors = HyperParameters(file, facts.rope_type, facts.norm_kind), Tensors(file)
+    hyper, tensors = HyperParameters(file, facts.rope_type, _norm_kind(file, facts)), Tensors(file)
     embedding = tensors.matrix(f"{EMBEDDING.gguf}.weight", hyper.vocab, hyper.width)
     layers = tuple(read_layer(LayerReader(tensors, hyper, facts, i)) for i in range(hyper.layer_count))
     _check_shared_heads(file, layers)
@@ -46,9 +44,16 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
         output_norm=_output_norm(tensors, hyper),
         output=_output(tensors, hyper) or Linear(embedding),
     )
-    tensors.drop_prefix(*_OTHER_MODALITIES)
+    unused_layers = range(hyper.layer_count, hyper.layer_count + hyper.prediction_layers)
+    tensors.drop_prefix(*_OTHER_MODALITIES, *(f"blk.{i}." for i in unused_layers))
     tensors.finish(*FACTOR_TENSORS)
     return description
+
+
+def _norm_kind(file: GGUFFile, facts: ArchitectureFacts) -> NormKind:
+    """The kind of all norms."""
+    is_rms = facts.rms_norm_by_key and f"{facts.name}.attention.layer_norm_rms_epsilon" in file.metadata
+    return NormKind.RMS if is_rms else facts.norm_kind
 
 
 def _check_shared_heads(file: GGUFFile, layers: tuple[Layer, ...]) -> None:

@@ -67,7 +67,8 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "license", info.license or ""
     yield "architecture", info.architecture
     yield "parameters", count(info.parameters) if info.parameters else "none in this file"
-    yield "layers", str(info.layers or "")
+    more = f", and {info.prediction_layers} for multi-token prediction, not computed" if info.prediction_layers else ""
+    yield "layers", f"{info.layers}{more}" if info.layers else ""
     window = f", attention window {info.window:,}" if info.window and info.window < (info.context_length or 0) else ""
     yield "context", f"{info.context_length:,} tokens{window}" if info.context_length else ""
     beyond = info.kv_bytes_beyond_window

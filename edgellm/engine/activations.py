@@ -100,7 +100,7 @@ class AttentionBuffers:
             q=float_buffer("q", mixer.q_width),
             k=float_buffer("k", mixer.k_width),
             v=float_buffer("v", mixer.v_width),
-            gate=float_buffer("attention_gate", mixer.attention_width),
+            gate=float_buffer("attention_gate", mixer.gate_width),
             partials=Buffer("partials", mixer.heads * partial_bytes(padded_head_dim(mixer.value_dim)), partials),
             result=MatmulInput.named("attention", mixer.attention_width),
         )

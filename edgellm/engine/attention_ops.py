@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.arch.blocks import Attention
+from edgellm.arch.blocks import Attention, AttentionSettings, GateFunction
 from edgellm.arch.description import Description
-from edgellm.arch.positions import RopeType
+from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.activations import AttentionBuffers, MatmulInput
 from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
+from edgellm.gguf import Tensor
 from kquants import records
 from kquants.kv_layout import (
     ATTENTION_UNITS,
@@ -36,14 +37,61 @@ class KVLayout:
         self.page_bytes = [0] * len(model.kv_groups)
         self._places: dict[int, KVPlace] = {}
 
-    def place(self, layer: int, mixer: Attention) -> KVPlace:
+    def place(self, layer: int, mixer: AttentionSettings) -> KVPlace:
         """The place of a layer's keys and values: its own, new behind those of earlier layers, or another layer's."""
         if mixer.kv_layer is not None:
             return self._places[mixer.kv_layer]
         group = self._groups.index(mixer.window)
         self._places[layer] = KVPlace(group, self.page_bytes[group])
-        self.page_bytes[group] += layer_page_bytes(mixer.kv_heads, mixer.key_dim, mixer.value_dim, self._kv_type)
+        self.page_bytes[group] += layer_page_bytes(mixer.kv_heads, mixer.key_dim, mixer.stored_value_dim, self._kv_type)
         return self._places[layer]
+
+
+def rope_words(rope: Rope | None, tables: tuple[Rope | AttentionTemperature, ...]) -> dict[str, Any]:
+    """The words of a record that say which values of a head are rotated, and by which of the position tables."""
+    if rope is None:
+        return {"rope_dim": 0, "rope_type": records.ROPE_NORM, "rope_table": 0}
+    rope_type = records.ROPE_NEOX if rope.rope_type is RopeType.NEOX else records.ROPE_NORM
+    return {"rope_dim": rope.width, "rope_type": rope_type, "rope_table": tables.index(rope)}
+
+
+def attend(
+    ops: OpWriter,
+    pages: str,
+    settings: AttentionSettings,
+    place: KVPlace,
+    q: Buffer,
+    out: Buffer,
+    partials: Buffer,
+    q_outputs: bool,
+    sinks: Tensor | None = None,
+    has_slots: bool = False,
+) -> None:
+    """out = attention of q over KV pages of the kind `pages`; see `kquants.records.AttentionOp`."""
+    arguments = records.AttentionOp(
+        q=q,
+        q_bytes=q.row_bytes,
+        out=out,
+        out_bytes=out.row_bytes,
+        heads=settings.heads,
+        kv_heads=settings.kv_heads,
+        key_dim=settings.key_dim,
+        value_dim=settings.value_dim,
+        kv_group=place.group,
+        page_offset=place.page_offset,
+        window=settings.window or 0,
+        chunked=int(settings.chunked),
+        scale=settings.scale,
+        soft_cap=settings.soft_cap or 0.0,
+        sinks=sinks,
+        partials=partials,
+        max_partials=partials.rows,
+        q_outputs=int(q_outputs),
+        has_slots=int(has_slots),
+    )
+    ops.need_scratch(attention_scratch(settings.key_dim, settings.value_dim))
+    ops.add(f"attention_{pages}", arguments, units=ATTENTION_UNITS, per_row=ATTENTION_UNITS_PER_ROW)
+    ops.add("attention_merge", arguments, units=MERGE_UNITS)
 
 
 class AttentionOps:
@@ -71,7 +119,7 @@ class AttentionOps:
 
     def store(self, mixer: Attention, place: KVPlace, b: AttentionBuffers) -> None:
         """Rotate q and k, and write k and v to the KV pages."""
-        rope = self._rope_words(mixer)
+        rope = rope_words(mixer.rope, self._tables)
         if mixer.norm_after_rope and mixer.rope:
             self._rope_store(self._rotated(mixer, mixer.heads, b.q) | rope)
             if mixer.k:
@@ -87,13 +135,6 @@ class AttentionOps:
             stored["q_factor_table"] = self._tables.index(mixer.temperature)
         if mixer.k or mixer.temperature or stored["rope_dim"]:
             self._rope_store(stored)
-
-    def _rope_words(self, mixer: Attention) -> dict[str, Any]:
-        rope = mixer.rope
-        if rope is None:
-            return {"rope_dim": 0, "rope_type": records.ROPE_NORM, "rope_table": 0}
-        rope_type = records.ROPE_NEOX if rope.rope_type is RopeType.NEOX else records.ROPE_NORM
-        return {"rope_dim": rope.width, "rope_type": rope_type, "rope_table": self._tables.index(rope)}
 
     def _rotated(self, mixer: Attention, heads: int, x: Buffer) -> dict[str, Any]:
         """The words of a RopeStoreOp that rotates the heads of x in place of q, and stores nothing."""
@@ -111,29 +152,10 @@ class AttentionOps:
         With `q_outputs`, q has the rows of wanted logits alone.
         """
         out = b.result.f32
-        arguments = records.AttentionOp(
-            q=b.q,
-            q_bytes=b.q.row_bytes,
-            out=out,
-            out_bytes=out.row_bytes,
-            heads=mixer.heads,
-            kv_heads=mixer.kv_heads,
-            key_dim=mixer.key_dim,
-            value_dim=mixer.value_dim,
-            kv_group=place.group,
-            page_offset=place.page_offset,
-            window=mixer.window or 0,
-            scale=mixer.scale,
-            soft_cap=mixer.soft_cap or 0.0,
-            sinks=mixer.sinks,
-            partials=b.partials,
-            max_partials=b.partials.rows,
-            q_outputs=int(q_outputs),
-        )
-        self._ops.need_scratch(attention_scratch(mixer.key_dim, mixer.value_dim))
-        units, per_row = ATTENTION_UNITS, ATTENTION_UNITS_PER_ROW
-        self._ops.add(f"attention_{self._kv_type}", arguments, units=units, per_row=per_row)
-        self._ops.add("attention_merge", arguments, units=MERGE_UNITS)
-        if mixer.gate:
+        attend(self._ops, self._kv_type, mixer, place, b.q, out, b.partials, q_outputs, mixer.sinks)
+        if mixer.gate and mixer.gate_function is GateFunction.SIGMOID:
             self._ops.sigmoid_gate(out, b.gate, mixer.attention_width)
+        elif mixer.gate:
+            group = mixer.attention_width // mixer.gate_width
+            self._ops.softplus_gate(out, b.gate, mixer.attention_width, group)
         self._ops.quantize(b.result, [mixer.output])

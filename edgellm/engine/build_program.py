@@ -2,9 +2,11 @@
 
 from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, MixtureOfExperts, Norm
 from edgellm.arch.description import Description
+from edgellm.arch.latent_attention import LatentAttention
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
 from edgellm.engine.expert_ops import ExpertBuffers, ExpertOps
+from edgellm.engine.latent_ops import LatentBuffers, LatentOps
 from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.outputs import LOGITS, OutputSettings
@@ -50,6 +52,7 @@ class _ProgramBuilder:
         self._norms = NormOps(self._ops)
         self._expert_ops = ExpertOps(self._ops, read_ahead)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
+        self._latent_ops = LatentOps(model, kv_type, self._ops)
         self._per_layer = PerLayerOps(model, b, self._ops)
         self._block = 0
 
@@ -57,7 +60,7 @@ class _ProgramBuilder:
         self._embed()
         for i, layer in enumerate(self._model.layers):
             if self._begin(mixer(i)) and layer.mixer:
-                self._attention(layer, layer.mixer, self._kv.place(i, layer.mixer))
+                self._mixer(layer, layer.mixer, self._kv.place(i, layer.mixer))
             if self._begin(feed_forward(i)):
                 self._feed_forward(layer, i)
         if self._begin(head(len(self._model.layers))):
@@ -89,6 +92,12 @@ class _ProgramBuilder:
         if not self._ops.outputs and self._block >= first and set(self._placement[self._block :]) == {CPU}:
             self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
 
+    def _mixer(self, layer: Layer, block: Attention | LatentAttention, place: KVPlace) -> None:
+        if isinstance(block, LatentAttention):
+            self._latent_attention(block, place)
+        else:
+            self._attention(layer, block, place)
+
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
         ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
         keep = layer.laurel is not None or (layer.parallel and isinstance(layer.feed_forward, MixtureOfExperts))
@@ -109,6 +118,15 @@ class _ProgramBuilder:
         self._add_to_x(own.result, block.output, block.post_norm)
         if layer.laurel:
             self._per_layer.after_attention()
+
+    def _latent_attention(self, block: LatentAttention, place: KVPlace) -> None:
+        ops, own = self._latent_ops, LatentBuffers.of(block, self._partials)
+        q_outputs = self._ops.outputs
+        ops.project(block, self._input(block.norm, [block.q_a or block.q, block.kv]), own)
+        ops.store(block, place, own)
+        self._keep_outputs()
+        ops.attend(block, place, own, q_outputs)
+        self._add_to_x(own.result, block.output, None)
 
     def _input(self, norm: Norm | None, projections: list[Linear], keep: bool = False) -> MatmulInput:
         """What the projections of a block read: norm(x), or x; with `keep` also as float32."""
@@ -185,7 +203,10 @@ class _ProgramBuilder:
             ops.add_scaled(b.x, total, width, 1.0, scale)
 
     def _add_shared(self, block: MixtureOfExperts, shared: FeedForward, h: MatmulInput, total: Buffer) -> None:
-        """total += post_norm(shared(h)) · sigmoid(shared_gate(h)); a shared feed-forward with a norm reads norm(x)."""
+        """total += shared_scale · post_norm(shared(h)) · sigmoid(shared_gate(h)).
+
+        A shared feed-forward with a norm of its own reads norm(x).
+        """
         ops, b, width = self._ops, self._b, self._model.width
         gate = float_buffer("shared_gate", 1)
         if block.shared_gate:
@@ -197,7 +218,7 @@ class _ProgramBuilder:
             self._norms.norm_in_place(b.result, shared.post_norm, width)
         if block.shared_gate:
             ops.scale_by_sigmoid(b.result, gate, width)
-        ops.add_scaled(total, b.result, width, 1.0, 1.0)
+        ops.add_scaled(total, b.result, width, 1.0, block.shared_scale)
 
     def _activate(self, block: FeedForward, h: MatmulInput) -> MatmulInput:
         """f(gate(h)) · up(h), in the form that `down` reads."""

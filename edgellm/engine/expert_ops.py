@@ -14,7 +14,11 @@ from edgellm.gguf.page_cache import advise_function
 from kquants import records
 from kquants.layout import PIECE, route_scratch
 
-_SCORING = {Scoring.SOFTMAX: records.SCORES_SOFTMAX, Scoring.SIGMOID: records.SCORES_SIGMOID}
+_SCORING = {
+    Scoring.SOFTMAX: records.SCORES_SOFTMAX,
+    Scoring.SIGMOID: records.SCORES_SIGMOID,
+    Scoring.SPARSE_MIXER: records.SCORES_SPARSE_MIXER,
+}
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,20 @@ class NormOps:
         self._ops.need_scratch(h.f32.row_bytes)  # h passes through scratch where no projection reads it as float32
         self._norm(x, norm, h.width, h.f32 if keep else f32, h.f32.row_bytes, q8, super_q8)
 
-    def norm_in_place(self, x: Buffer, norm: Norm, width: int) -> None:
-        """x = norm(x), `width` values a row."""
-        self._norm(x, norm, width, x, x.row_bytes, None, None)
+    def norm_in_place(self, x: Buffer, norm: Norm, width: int, barrier: bool = True) -> None:
+        """x = norm(x) of the first `width` values of a row."""
+        self._norm(x, norm, width, x, x.row_bytes, None, None, barrier)
 
     def _norm(
-        self, x: Buffer, norm: Norm, n: int, h: Buffer | None, h_bytes: int, q8: Buffer | None, super_q8: Buffer | None
+        self,
+        x: Buffer,
+        norm: Norm,
+        n: int,
+        h: Buffer | None,
+        h_bytes: int,
+        q8: Buffer | None,
+        super_q8: Buffer | None,
+        barrier: bool = True,
     ) -> None:
         arguments = records.NormOp(
             x=x,
@@ -44,7 +52,7 @@ class NormOps:
             q8=q8,
             super_q8=super_q8,
         )
-        self._ops.add(_norm_kernel(norm), arguments, per_row=1)
+        self._ops.add(_norm_kernel(norm), arguments, per_row=1, barrier=barrier)
 
     def add_norm(self, x: Buffer, y: Buffer, norm: Norm, width: int, scale: float, barrier: bool = True) -> None:
         """x += scale · norm(y)."""

@@ -85,12 +85,12 @@ class OpWriter:
         )
         self.add("add_scaled", arguments, per_row=_pieces(width))
 
-    def quantize(self, x: MatmulInput, projections: Sequence[Linear]) -> None:
-        """Quantize x in the ways that the projections read, if any."""
+    def quantize(self, x: MatmulInput, projections: Sequence[Linear | StackedLinear], slots: int = 1) -> None:
+        """Quantize x, which has `slots` rows for each row, in the ways that the projections read, if any."""
         q8, super_q8 = x.quantized_targets(projections)
         if q8 or super_q8:
             arguments = records.QuantizeOp(x=x.f32, x_bytes=x.f32.row_bytes, n=x.width, q8=q8, super_q8=super_q8)
-            self.add("quantize", arguments, per_row=_pieces(x.width))
+            self.add("quantize", arguments, per_row=_pieces(x.width), slots=slots)
 
     def activate(
         self,
@@ -134,6 +134,11 @@ class OpWriter:
         """x = x · sigmoid(gate)."""
         arguments = records.SigmoidGateOp(x=x, x_bytes=x.row_bytes, gate=gate, gate_bytes=gate.row_bytes, n=width)
         self.add("sigmoid_gate", arguments, per_row=_pieces(width))
+
+    def softplus_gate(self, x: Buffer, gate: Buffer, width: int, group: int) -> None:
+        """x = x · softplus(gate), each value of gate for `group` values of x."""
+        arguments = records.SoftplusGateOp(x, x.row_bytes, gate, gate.row_bytes, width, group)
+        self.add("softplus_gate", arguments, per_row=_pieces(width) if group == 1 else width // group)
 
     def scale_by_sigmoid(self, x: Buffer, gate: Buffer, width: int) -> None:
         """x = x · sigmoid(gate), with one value of gate for each row."""

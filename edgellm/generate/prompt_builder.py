@@ -10,6 +10,7 @@ from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.overflow import PromptFitter, pinned
 from edgellm.generate.session import Session
 from edgellm.options import ChatOptions
+from edgellm.text.harmony import HarmonyReader
 from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.template import ChatTemplate, Message
@@ -29,6 +30,10 @@ class PromptBuilder:
     def template(self) -> ChatTemplate:
         """The chat template."""
         return self._prompts.template
+
+    def reader(self, begun: str) -> HarmonyReader | None:
+        """A reader of a reply that begins with `begun`, if the template writes the harmony format."""
+        return self._prompts.reader(begun)
 
     def ids(self, messages: Sequence[Message], template_args: TemplateArgs) -> list[int]:
         """The token ids of all messages, however many. Raises EdgeLLMError when the template fails."""

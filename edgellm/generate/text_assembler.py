@@ -5,19 +5,27 @@ from edgellm.generate.logprobs import Logprob, SampledLogprob, sampled_logprob
 from edgellm.generate.stop_strings import StopStrings
 from edgellm.options import GenerationOptions
 from edgellm.text.detokenizer import IncrementalDetokenizer
+from edgellm.text.harmony import HarmonyReader
 from edgellm.text.tokenizer import Tokenizer
 
 
 class TextAssembler:
     """The text, token ids and log-probabilities of one generation so far."""
 
-    def __init__(self, tokenizer: Tokenizer, options: GenerationOptions, max_tokens: float) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        options: GenerationOptions,
+        max_tokens: float,
+        harmony: HarmonyReader | None = None,
+    ) -> None:
+        """`harmony` reads the tokens of a reply in that format; the stop strings are then those of its result."""
         self.text = ""
         self.tokens: list[int] = []
         self.logprobs: list[SampledLogprob] | None = None if options.logprobs is False else []
         self._n_top = 0 if isinstance(options.logprobs, bool) else options.logprobs
         self._tokenizer, self._special, self._max_tokens = tokenizer, options.special, max_tokens
-        self._detokenizer = IncrementalDetokenizer(tokenizer, options.special)
+        self._detokenizer, self._harmony = IncrementalDetokenizer(tokenizer, options.special), harmony
         self._stops = StopStrings(options.stop, {} if options.special else _hidden_tokens(tokenizer))
 
     @property
@@ -36,20 +44,34 @@ class TextAssembler:
     def push(self, token: int) -> tuple[str, str | None]:
         """Append a token: returns the text that became certain with it, and the finish reason or None."""
         self.tokens.append(token)
-        hidden = token in self._tokenizer.eog_ids and not self._special
-        text = self._stops.push("" if hidden else self._detokenizer.push(token), token)
+        text = self._stops.push(self._decoded(token), token)
         reason = self._finish_reason(token)
         if reason and not self._stops.found:
-            text += self._stops.push(self._detokenizer.flush()) + self._stops.flush()
+            text += self._stops.push(self._read(self._detokenizer.flush())) + self._rest()
         self.text += text
         return text, reason
 
     def flush(self) -> None:
-        """Append the text that was held back as a possible beginning of a stop string."""
-        self.text += self._stops.flush()
+        """Append the text that was held back, as a possible beginning of a stop string or header of a message."""
+        self.text += self._rest()
+
+    def _decoded(self, token: int) -> str:
+        """The text that a token completes."""
+        mark = self._harmony.marks.get(token) if self._harmony else None
+        if self._harmony and mark:
+            return self._read(self._detokenizer.flush()) + self._harmony.mark(mark)
+        hidden = token in self._tokenizer.eog_ids and not self._special
+        return "" if hidden else self._read(self._detokenizer.push(token))
+
+    def _read(self, text: str) -> str:
+        return self._harmony.text(text) if self._harmony else text
+
+    def _rest(self) -> str:
+        rest = self._stops.push(self._harmony.flush()) if self._harmony and not self._stops.found else ""
+        return rest + self._stops.flush()
 
     def _finish_reason(self, token: int) -> str | None:
-        if token in self._tokenizer.eog_ids:
+        if token in self._tokenizer.eog_ids or (self._harmony and self._harmony.ended):
             return "eog"
         if self._stops.found:
             return "stop"

@@ -77,7 +77,7 @@ def _kv_bytes(model: Description, kv_type: str) -> Mapping[int | None, int]:
     """Bytes of the keys and values of a token that layers read, by window; shared ones count for each layer."""
     found = Counter[int | None]()
     for mixer in (layer.mixer for layer in model.layers if layer.mixer):
-        found[mixer.window] += layer_page_bytes(mixer.kv_heads, mixer.key_dim, mixer.value_dim, kv_type) // PAGE
+        found[mixer.window] += layer_page_bytes(mixer.kv_heads, mixer.key_dim, mixer.stored_value_dim, kv_type) // PAGE
     return found
 
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
+from edgellm.text.harmony import MARKS, HarmonyReader, continuation
 from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.special_tokens import Span
 from edgellm.text.template import ChatTemplate, Message
@@ -48,8 +49,17 @@ class ChatPrompts:
         `begun` is the beginning of the reply; like messages, it never becomes a control token. Raises EdgeLLMError if
         the template fails.
         """
-        rendered = self.template.render(messages, **args).followed_by(begun)
+        rendered = self.template.render(messages, **args)
+        for text, is_mark in continuation(begun) if self.template.is_harmony else [(begun, False)]:
+            rendered = rendered.followed_by(text, is_mark)
         return self.encode(rendered.text, self.spans(rendered))
+
+    def reader(self, begun: str) -> HarmonyReader | None:
+        """A reader of a reply that begins with `begun`, if template and vocabulary have the harmony format."""
+        controls = self.tokenizer.control_texts
+        if not self.template.is_harmony or not all(mark in controls for mark in MARKS):
+            return None
+        return HarmonyReader({controls[mark]: mark for mark in MARKS}, begun)
 
     def spans(self, rendered: RenderedPrompt) -> list[Span]:
         """The text cut at its special tokens, with their ids. Two texts are never adjacent."""

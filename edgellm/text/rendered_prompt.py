@@ -33,10 +33,10 @@ class RenderedPrompt:
             raise ValueError
         return cls(text, runs)
 
-    def followed_by(self, text: str) -> Self:
-        """This prompt with a text after it that is not the template's."""
-        text = replace_surrogates(text)
-        return replace(self, text=self.text + text, runs=[*self.runs, (ord(UNKNOWN), len(text))]) if text else self
+    def followed_by(self, text: str, from_template: bool = False) -> Self:
+        """This prompt with a text after it, which is not the template's unless `from_template`."""
+        text, origin = replace_surrogates(text), ord(TEMPLATE if from_template else UNKNOWN)
+        return replace(self, text=self.text + text, runs=[*self.runs, (origin, len(text))]) if text else self
 
     def masked(self, controls: Mapping[str, int]) -> str:
         """The text with each character replaced that is not the template's, so that no control token is found there.

@@ -90,6 +90,29 @@ def tanh(x: Vector) -> Vector:
     return unless_nan(copysign_f32(div_f32(m, add_f32(m, splat_f32(nb.float32(2)))), x), x)
 
 
+# log1p(u) = 2 artanh(s) with s = u / (2 + u): for u up to 1 the terms behind s**13 / 13 are below 2e-8 of the sum.
+_ARTANH = tuple(nb.float32(1 / n) for n in (13, 11, 9, 7, 5, 3))
+
+
+@inline
+def softplus(x: Vector) -> Vector:
+    """ln(1 + e**x) in each lane, within 4 units in the last place; 0 below -87.69; NaN stays NaN.
+
+    It is max(x, 0) + log1p(exp(-|x|)).
+    """
+    zero = splat_f32(nb.float32(0))
+    u = exp(sub_f32(zero, abs_f32(x)))
+    s = div_f32(u, add_f32(splat_f32(nb.float32(2)), u))
+    w, p = mul_f32(s, s), splat_f32(_ARTANH[0])
+    p = fma_f32(p, w, splat_f32(_ARTANH[1]))
+    p = fma_f32(p, w, splat_f32(_ARTANH[2]))
+    p = fma_f32(p, w, splat_f32(_ARTANH[3]))
+    p = fma_f32(p, w, splat_f32(_ARTANH[4]))
+    p = fma_f32(p, w, splat_f32(_ARTANH[5]))
+    twice = add_f32(s, s)
+    return unless_nan(add_f32(max_f32(x, zero), fma_f32(mul_f32(p, w), twice, twice)), x)
+
+
 # A weight of 2**-64 adds nothing to one of 1, as 0 would; but products of lesser ones may be denormal, and each of
 # those takes a CPU over a hundred cycles.
 _LEAST = nb.float32(-64)

@@ -1,13 +1,23 @@
 """Gates of attention's output and of shared experts, and the soft cap of logits."""
 
-from kquants.activations.exponential import tanh, times_sigmoid
+from kquants.activations.exponential import softplus, tanh, times_sigmoid
 from kquants.compiler.decorators import kernel
 from kquants.layout import PIECE
-from kquants.records import SigmoidGateOp, SoftCapOp
-from kquants.simd import div_f32, load_f32, load_f32x16, load_f32x16_part, mul_f32, splat_f32, store_f32x16
+from kquants.records import SigmoidGateOp, SoftCapOp, SoftplusGateOp
+from kquants.simd import (
+    div_f32,
+    load_f32,
+    load_f32x16,
+    load_f32x16_part,
+    mul_f32,
+    splat_f32,
+    store_f32x16,
+    store_f32x16_part,
+)
 from kquants.threadpool.interpreter import arguments_of
 
 _gate_of, _cap_of = arguments_of(SigmoidGateOp), arguments_of(SoftCapOp)
+_softplus_of = arguments_of(SoftplusGateOp)
 
 
 @kernel("sigmoid_gate")
@@ -35,6 +45,24 @@ def scale_by_sigmoid(op: int, batch: int, first: int, last: int, scratch: int) -
         x, z = given.x + t * given.x_bytes, splat_f32(load_f32(given.gate + t * given.gate_bytes))
         for k in range(start, min(start + PIECE, n), 16):
             store_f32x16(x + 4 * k, times_sigmoid(load_f32x16(x + 4 * k), z))
+
+
+@kernel("softplus_gate")
+def softplus_gate(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Arguments: SoftplusGateOp; a value of the gate a unit, or with `group` 1 a piece of a row."""
+    given = _softplus_of(op)
+    n, group = given.n, given.group
+    each = PIECE if group == 1 else group
+    units = (n + each - 1) // each
+    for unit in range(first, last):
+        t, start = unit // units, unit % units * each
+        x, gate, stop = given.x + t * given.x_bytes, given.gate + t * given.gate_bytes, min(start + each, n)
+        factor = softplus(splat_f32(load_f32(gate + 4 * (start // group))))
+        for k in range(start, stop, 16):
+            if group == 1:
+                factor = softplus(load_f32x16_part(gate + 4 * k, n - k))
+            y = mul_f32(load_f32x16_part(x + 4 * k, stop - k), factor)
+            store_f32x16_part(x + 4 * k, y, stop - k)
 
 
 @kernel("soft_cap")

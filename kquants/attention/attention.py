@@ -12,7 +12,7 @@ cells. A sink is merged after the last KV block.
 row are distributed over several threads; `attention_merge` merges their partial results afterwards.
 """
 
-from kquants.attention.page_readers import READERS
+from kquants.attention.page_readers import LATENT_READERS, READERS, PageReader
 from kquants.attention.pages import head_width
 from kquants.attention.query_tile import (
     QueryTile,
@@ -29,14 +29,16 @@ from kquants.attention.softmax import clear, merge, merge_sink, normalize
 from kquants.attention.tile_steps import tile_steps
 from kquants.attention.work_list import cost_before, prepare, work_list
 from kquants.compiler.decorators import inline, kernel
-from kquants.kv_layout import KV_BLOCK, KV_BLOCK_PAGES, PAGE_SIZES, WORK_LIST_END
+from kquants.kv_layout import KV_BLOCK, KV_BLOCK_PAGES, PAGE_SIZES, WORK_LIST_END, PageSizes
 from kquants.simd import copy, load_f32
 from kquants.threadpool.interpreter import header_of, row_count
 
 
 @inline
-def _out_at(op: int, t: int, h: int) -> int:
+def _out_at(op: int, batch: int, t: int, h: int) -> int:
     given = attention_of(op)
+    if given.has_slots != 0:
+        return given.out + (h * row_count(op, batch) + t) * given.out_bytes
     return given.out + t * given.out_bytes + 4 * h * given.value_dim
 
 
@@ -49,13 +51,13 @@ def _stored_partial_at(op: int, tile: RowTile, t: int, block: int, h: int) -> in
 
 
 @inline
-def _finish(op: int, merged: int, t: int, h: int) -> None:
+def _finish(op: int, batch: int, merged: int, t: int, h: int) -> None:
     """Write the result of head h of row t, whose KV blocks are merged."""
     given = attention_of(op)
     width = head_width(given.value_dim)
     if given.sinks != 0:
         merge_sink(merged, width, load_f32(given.sinks + 4 * h))
-    normalize(merged, width, given.value_dim, _out_at(op, t, h))
+    normalize(merged, width, given.value_dim, _out_at(op, batch, t, h))
 
 
 @inline
@@ -85,8 +87,9 @@ def _query_tile(op: int, tile: RowTile, part: int, heads: int, scratch: int) -> 
     )  # fmt: skip
 
 
-def _define(name: str) -> None:
-    steps = tile_steps(READERS[name], PAGE_SIZES[name])
+def _define(name: str, reader: PageReader, sizes: PageSizes) -> None:
+    """Register the kernel for pages that are read by `reader`."""
+    steps = tile_steps(reader, sizes)
     load_queries, attend_block, keys_at = steps.load_queries, steps.attend_block, steps.keys_at
 
     @inline
@@ -123,7 +126,7 @@ def _define(name: str) -> None:
             _put_partials(op, tile, rows, block, work.is_split)
         if work.is_split == 0:
             for i in range(tile.rows * tile.heads):
-                _finish(op, merged_at(tile, i), tile.t + i // tile.heads, tile.h + i % tile.heads)
+                _finish(op, batch, merged_at(tile, i), tile.t + i // tile.heads, tile.h + i % tile.heads)
 
     @kernel(f"attention_{name}")
     def attention(op: int, batch: int, first: int, last: int, scratch: int) -> None:
@@ -159,8 +162,9 @@ def attention_merge(op: int, batch: int, first: int, last: int, scratch: int) ->
         clear(merged, width)
         for block in range(first_cell(op, batch, t) // KV_BLOCK, (end_cell(op, batch, t) + KV_BLOCK - 1) // KV_BLOCK):
             merge(merged, _stored_partial_at(op, tile, t, block, h), width)
-        _finish(op, merged, t, h)
+        _finish(op, batch, merged, t, h)
 
 
 for _name in READERS:
-    _define(_name)
+    _define(_name, READERS[_name], PAGE_SIZES[_name])
+    _define(f"latent_{_name}", LATENT_READERS[_name], PAGE_SIZES[_name])

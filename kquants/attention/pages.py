@@ -15,6 +15,8 @@ of a whole cell, form a vector:
 
 where a quotient is rounded up, and SIGNED_OFFSET of `kquants.simd.dot4` is added to the int8 of K. Scores are exact
 integer dot products with queries that are quantized likewise, scaled and summed block by block.
+
+Latent attention has no V: the values of a cell are the first of its key (see `kquants.attention.latent_pages`).
 """
 
 from typing import Any
@@ -137,7 +139,7 @@ def _rotate_head(op: int, batch: int, t: int, head: int) -> None:
     if given.rope_dim > 0:
         row = batch_row(op, batch, t)
         cos_sin = position_entry(batch, given.rope_table, row, 4 * given.rope_dim)
-        rotate(head, cos_sin, given.rope_dim, given.rope_type)
+        rotate(head + 4 * given.rope_first, cos_sin, given.rope_dim, given.rope_type)
 
 
 @inline
@@ -194,10 +196,11 @@ def _define_store(name: str) -> None:
         """Rotate the key of KV head g of row t, and write key and value to the row's cell."""
         given, cell = _store_of(op), own_cell(batch, t)
         key = given.k + t * given.k_bytes + 4 * g * given.key_dim
-        value = given.v + t * given.v_bytes + 4 * g * given.value_dim
         _rotate_head(op, batch, t, key)
         write_key(key, cell % PAGE, given.key_dim, keys_at(op, batch, t, g, cell), scratch)
-        write_value(value, cell % PAGE, given.value_dim, values_at(op, batch, t, g, cell), scratch)
+        if given.v != 0:
+            value = given.v + t * given.v_bytes + 4 * g * given.value_dim
+            write_value(value, cell % PAGE, given.value_dim, values_at(op, batch, t, g, cell), scratch)
 
     @kernel(f"rope_store_{name}")
     def rope_store(op: int, batch: int, first: int, last: int, scratch: int) -> None:

@@ -19,7 +19,7 @@ from kquants.compiler.decorators import inline
 from kquants.kv_layout import QUERY_TILE, partial_bytes
 from kquants.records import AttentionOp
 from kquants.simd import load_i32, load_i64, store_i64
-from kquants.threadpool.interpreter import arguments_of, batch_of, batch_row
+from kquants.threadpool.interpreter import arguments_of, batch_of, batch_row, row_count
 
 _WHOLE_MICRO_TILES = math.lcm(DECODE_QUERIES, PREFILL_QUERIES)
 assert QUERY_TILE % _WHOLE_MICRO_TILES == 0, "scratch has no room for a micro-tile that is filled up"
@@ -57,7 +57,21 @@ def end_cell(op: int, batch: int, t: int) -> int:
 def first_cell(op: int, batch: int, t: int) -> int:
     """The first cell that row t of an op sees, through the op's window."""
     first, window = int(load_i32(batch_of(batch).first + 4 * batch_row(op, batch, t))), attention_of(op).window
-    return max(first, end_cell(op, batch, t) - window) if window > 0 else first
+    if window <= 0:
+        return first
+    end = end_cell(op, batch, t)
+    return max(first, (end - 1) // window * window if attention_of(op).chunked else end - window)
+
+
+@inline
+def query_source(op: int, batch: int, t: int, h: int) -> int:
+    """Address of head h of q of row t of an op."""
+    given = attention_of(op)
+    row = t if given.q_outputs else batch_row(op, batch, t)
+    if given.has_slots != 0:
+        rows = row_count(op, batch) if given.q_outputs else batch_of(batch).rows
+        return given.q + (h * rows + row) * given.q_bytes
+    return given.q + row * given.q_bytes + 4 * h * given.key_dim
 
 
 @inline

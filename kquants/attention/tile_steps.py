@@ -16,6 +16,7 @@ from kquants.attention.query_tile import (
     partial_at,
     partial_length,
     query_at,
+    query_source,
     round_up_to_micro_tile,
     weights_at,
 )
@@ -82,6 +83,7 @@ def _weigh_block(tile: QueryTile, start: int, soft_cap: float) -> None:
 def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
     """The steps for pages of a type."""
     load_query, convert_keys, convert_values = reader.load_query, reader.convert_keys, reader.convert_values
+    convert_few, values_in_keys = reader.convert_few_values, reader.values_in_keys
     (score_few, add_few), (score_many, add_many) = _define_passes(reader.few), _define_passes(reader.many)
     key_bytes, value_bytes = inline(sizes.key_bytes), inline(sizes.value_bytes)
 
@@ -94,8 +96,7 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
         queries = tile.rows * tile.heads
         for i in range(round_up_to_micro_tile(queries)):
             t = tile.t + min(i, queries - 1) // tile.heads
-            row = t if given.q_outputs else batch_row(op, batch, t)
-            x = given.q + row * given.q_bytes + 4 * (tile.h + i % tile.heads) * key_dim
+            x = query_source(op, batch, t, tile.h + i % tile.heads)
             for d in range(0, tile.key_width + 16, 16):
                 x_part = load_f32x16_part(x + 4 * d, key_dim - d if i < queries else 0)
                 store_f32x16(buffer + 4 * d, mul_f32(x_part, scale))
@@ -110,6 +111,8 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
     @inline
     def values_at(op: int, batch: int, t: int, g: int, page: int) -> int:
         given = attention_of(op)
+        if values_in_keys:
+            return keys_at(op, batch, t, g, page)
         return keys_at(op, batch, t, given.kv_heads, page) + g * value_bytes(head_width(given.value_dim))
 
     @inline
@@ -126,9 +129,10 @@ def tile_steps(reader: PageReader, sizes: PageSizes) -> TileSteps:
     def add_page(tile: QueryTile, start: int, j: int, values: int, next_page: int) -> None:
         """Add the weighted values of page j of the KV block whose first cell is `start`."""
         if is_prefill_sized(tile.rows * tile.heads):
-            values = convert_values(values, tile.value_width, buffer_at(tile), next_page)
+            values = convert_values(values, tile.value_width, tile.key_width, buffer_at(tile), next_page)
             add_many(tile, start, j, values, values)
         else:
+            values = convert_few(values, tile.value_width, tile.key_width, buffer_at(tile), next_page)
             add_few(tile, start, j, values, next_page)
 
     @inline

@@ -13,13 +13,14 @@ _NORMS, _HEAD_NORMS = ["rms_norm", "layer_norm"], ["norm_heads", "layer_norm_hea
 
 KERNELS_BY_MODULE: dict[str, list[str]] = {
     "kquants.activations.activations": ["swiglu", "geglu", "geglu_erf", "relu2", "xielu", "clamped_swiglu"],
-    "kquants.activations.gates": ["sigmoid_gate", "scale_by_sigmoid", "soft_cap"],
+    "kquants.activations.gates": ["sigmoid_gate", "scale_by_sigmoid", "softplus_gate", "soft_cap"],
     "kquants.activations.norms": [f"{part}{norm}" for norm in _NORMS for part in ("", "add_")] + _HEAD_NORMS,
     "kquants.activations.residuals": ["keep_outputs", "add_bias", "add_scaled"],
     "kquants.activations.row_quantizer": ["quantize"],
     "kquants.activations.sparsity": ["top_activations"],
     "kquants.activations.streams": ["match_magnitude", "predict_streams", "correct_streams"],
-    "kquants.attention.attention": ["attention_merge", *_each("attention", of=(*PAGE_SIZES,))],
+    "kquants.attention.attention": ["attention_merge", *_each("attention", "attention_latent", of=(*PAGE_SIZES,))],
+    "kquants.attention.latent_heads": ["split_heads", "head_groups", "join_heads"],
     "kquants.attention.pages": _each("rope_store", of=(*PAGE_SIZES,)),
     **{f"kquants.experts.{name}": [name] for name in ("route", "plan", "read_ahead", "gather", "combine")},
     "kquants.microbenchmark": ["read_sum", "int8_peak"],

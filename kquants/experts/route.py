@@ -5,7 +5,8 @@ import numba as nb
 from kquants.compiler.decorators import inline, kernel
 from kquants.experts.scores import scale_logits, sigmoid, softmax
 from kquants.experts.selection import choose, keep_groups, write_keys
-from kquants.records import SCORES_SOFTMAX, RouteOp
+from kquants.experts.sparse_mixer import write_shares
+from kquants.records import SCORES_SIGMOID, SCORES_SOFTMAX, SCORES_SPARSE_MIXER, RouteOp
 from kquants.simd import load_f32, load_i32, store_f32
 from kquants.threadpool.interpreter import arguments_of
 
@@ -46,11 +47,13 @@ def route(op: int, batch: int, first: int, last: int, scratch: int) -> None:
         scale_logits(given.logits + t * given.logits_bytes, n, given.logit_scale, scratch)
         if given.scoring == SCORES_SOFTMAX:
             softmax(scratch, n, scores)
-        else:
+        elif given.scoring == SCORES_SIGMOID:
             sigmoid(scratch, n, scores)
         by_logits = given.selection_bias == 0 and given.used_groups == given.groups
         write_keys(scratch if by_logits else scores, given.selection_bias, n, keys)
         if given.used_groups < given.groups:
             keep_groups(keys, n, given.groups, given.used_groups, given.group_scores, rest)
         choose(keys, 0, n, used, chosen)
+        if given.scoring == SCORES_SPARSE_MIXER:
+            write_shares(scratch, n, used, chosen, scores)
         _weigh(given, scores, chosen, given.weights + 4 * used * t)

@@ -17,9 +17,10 @@ from kquants.formats.packed_bytes import Value
 from kquants.formats.unpacking import BLOCK_WEIGHTS
 from kquants.layout import DOTS_BYTES, INT16_GROUP_BYTES, STRIP, X_GROUP
 from kquants.matmul.amx import DOT_BYTES, DOTS, X_ROWS, W, X, add_dots, clear_dots, load_rows, store_dots
-from kquants.matmul.groups import matmul_op, x_address
 from kquants.matmul.int16_layouts import HIGH_AT
-from kquants.matmul.layouts import GROUP, ByteLayout
+from kquants.matmul.layouts import ByteLayout
+from kquants.matmul.products import Product
+from kquants.matmul.quantized_x import group_index, x_address
 from kquants.matmul.scaling import units_of
 from kquants.matmul.split_k import XParts
 from kquants.matmul.strategy import Strategy
@@ -50,21 +51,22 @@ assert 2 * _SQUARE_BYTES <= DOTS_BYTES, "scratch has no room for the dot product
 
 
 def multiply_squares(strategy: Strategy, prefetch: Callable[..., None]) -> Any:
-    """`multiply(op, b, last, rows, tiles, next_w, y, unpacked, sums)`: see `kquants.matmul.prefill_rows`."""
+    """`multiply(product, b, last, tiles, next_w, y, unpacked, sums)`: see `kquants.matmul.prefill_rows`."""
     layout = strategy.layout(strategy.fmt, strategy.tuning)
     place, scales_at, tile_bytes = x_address(strategy.scaling), layout.scales_at, layout.tile_bytes
     first, next_one, last_one = _first(), _next(layout), _last(layout)
 
     @inline
     def multiply(
-        op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
+        product: Product, b: int, last: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
     ) -> None:
+        rows = product.rows
         y_bytes, dots = sum_bytes(rows), unpacked + STRIP * tile_bytes
         dots_before, scales_before, x_before, y_before = dots + _SQUARE_BYTES, 0, 0, 0
         for t in range(0, rows, X_ROWS):
-            _, x_scales = place(op, rows, t, b)
-            x = matmul_op(op).x + int16_place(matmul_op(op).columns, rows, b // GROUP * rows + t)
-            prefetch(op, last, rows, t, min(X_ROWS, rows - t), tiles, next_w, y)
+            _, x_scales = place(product, t, b)
+            x = product.x + int16_place(product.columns, product.x_rows, group_index(product, t, b))
+            prefetch(product, last, t, min(X_ROWS, rows - t), tiles, next_w, y)
             for k in range(tiles):
                 tile = unpacked + k * tile_bytes
                 if t + k == 0:

@@ -5,9 +5,10 @@ from typing import Any
 from kquants.compiler.decorators import inline
 from kquants.layout import FEW_ROWS, STRIP
 from kquants.matmul.amx_blocks import multiply_blocks
-from kquants.matmul.groups import x_address
 from kquants.matmul.layouts import GROUP, ByteLayout
 from kquants.matmul.prefill_unit import begin_and_end, multiply_unit, widen_x
+from kquants.matmul.products import Product
+from kquants.matmul.quantized_x import x_address
 from kquants.matmul.scaling import units_of
 from kquants.matmul.strategy import Strategy
 from kquants.matmul.sums import sum_bytes
@@ -19,7 +20,7 @@ does not fit into the first-level cache, a Zen 4 reads prompts as fast by 128 ro
 
 
 def multiply_rows(strategy: Strategy, prefetch: Any) -> Any:
-    """`multiply(op, b, last, rows, tiles, next_w, y, unpacked, sums)`: blocks b … last of all tiles by all rows of x.
+    """`multiply(product, b, last, tiles, next_w, y, unpacked, sums)`: blocks b … last of all tiles by all rows of x.
 
     `prefetch` is called beside each ROWS_AT_ONCE rows of x. Rows of x to come are prefetched as well, in equal shares
     beside each tile: those of a group lie side by side, and behind the last one the next group.
@@ -33,12 +34,13 @@ def multiply_rows(strategy: Strategy, prefetch: Any) -> Any:
 
     @inline
     def multiply(
-        op: int, b: int, last: int, rows: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
+        product: Product, b: int, last: int, tiles: int, next_w: int, y: int, unpacked: int, sums: int
     ) -> None:
+        rows = product.rows
         dots, y_bytes = unpacked + STRIP * tile_bytes, sum_bytes(rows)
         for t in range(0, rows, ROWS_AT_ONCE):
-            x_rows, (x, x_scales) = min(ROWS_AT_ONCE, rows - t), place(op, rows, t, b)
-            prefetch(op, last, rows, t, x_rows, tiles, next_w, y)
+            x_rows, (x, x_scales) = min(ROWS_AT_ONCE, rows - t), place(product, t, b)
+            prefetch(product, last, t, x_rows, tiles, next_w, y)
             ahead = x + x_ahead * group_bytes if rows > FEW_ROWS else 0
             if widens:
                 first = b % GROUP

@@ -12,8 +12,9 @@ from converters.architectures import describe
 from converters.checkpoint import Checkpoint
 from converters.tensors import Metadata
 from converters.vocabulary import vocabulary
+from edgellm.arch import ARCHITECTURES
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
-from support.archs import DENSE, ArchFixture
+from support.archs import DECODERS, ArchFixture
 
 NAMED_BY_FAMILY = {"exaone4": ("str", "exaone4")}
 """tokenizer.ggml.pre where we name it by the family. The one tokenizer of all fixtures was named gpt-2 for them."""
@@ -36,9 +37,11 @@ def ours(metadata: Metadata) -> dict[str, tuple[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("name", DECODERS)
 def test_equals_llama_cpp(shared: Path, name: str) -> None:
     fixture = ArchFixture.of(shared, name)
+    if DECODERS[name] not in ARCHITECTURES:
+        pytest.skip(f"architecture {DECODERS[name]} is not supported")
     if not fixture.gguf.exists():
         pytest.skip(f"needs archs/{name} in the shared data folder")
     with warnings.catch_warnings():
@@ -61,8 +64,8 @@ def test_equals_llama_cpp(shared: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("gemma4_moe", r"experts \(num_experts\) are not supported yet; choose a model without them"),
-        ("granitemoe", r"experts \(num_local_experts\) are not supported yet; choose a model without them"),
+        ("lfm2_moe", r"experts \(num_experts\) are not supported for this architecture; choose a model without them"),
+        ("nemotron_h_moe", r"experts \(n_routed_experts\) are not supported for this architecture; choose a model"),
         ("embeddinggemma", "Gemma3TextModel cannot be converted"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The dense families of shared/archs: llama.cpp's GGUF files give the logits and the text of `transformers`."""
+"""The families of shared/archs: llama.cpp's GGUF files give the logits and the text of `transformers`."""
 
 from pathlib import Path
 
@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from edgellm.arch import ARCHITECTURES
-from support.archs import DENSE, ArchFixture
+from support.archs import DECODERS, ArchFixture
 from support.engine_bits import extend, fresh, neighbours, opened
 from support.reference import divergence
 
 
-@pytest.fixture(params=DENSE)
+@pytest.fixture(params=DECODERS)
 def fixture(request: pytest.FixtureRequest, shared: Path) -> ArchFixture:
     """Each fixture whose architecture edgellm runs."""
-    architecture = DENSE[request.param]
+    architecture = DECODERS[request.param]
     if architecture not in ARCHITECTURES:
         pytest.skip(f"architecture {architecture} is not supported")
     return ArchFixture.of(shared, request.param)

@@ -46,7 +46,7 @@ def test_no_op_reaches_behind_a_tensor_a_row_or_a_page(family_file: FamilyFile, 
     with GGUFFile.open(family_file(name)) as file:
         model = describe(file)
         for kv_type in ("f32", "q8_0"):
-            assert list(out_of_bounds(build_program(model, kv_type), kv_type)) == []
+            assert list(out_of_bounds(build_program(model, kv_type), kv_type, file.tensors)) == []
 
 
 def test_these_checks_find_what_is_wrong(family_file: FamilyFile) -> None:
@@ -56,7 +56,7 @@ def test_these_checks_find_what_is_wrong(family_file: FamilyFile) -> None:
         kept, given = program.ops[norm], program.ops[norm].arguments
         program.ops[norm] = replace(kept, arguments=given._replace(n=given.n + 1), barrier=False)
         assert list(ops_without_barrier(program)) == [f"op {norm}, rms_norm"]
-        assert any("of weight, which has" in each for each in out_of_bounds(program, "f16"))
+        assert any("of weight, which has" in each for each in out_of_bounds(program, "f16", file.tensors))
         program.ops[norm] = kept
         program.ops = [op for op in program.ops if op.kernel != "keep_outputs"]
         assert any("add" in each or "matmul" in each for each in ops_that_mix_rows(program)), "x has all rows"

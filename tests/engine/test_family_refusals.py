@@ -53,7 +53,8 @@ REFUSED: list[tuple[str, dict[str, object], dict[str, object], type[EdgeLLMError
     ("olmo2", {"attention.sliding_window_pattern": [True] * 3}, {}, ModelFileError, "an array of 4 integers"),
     ("llama", {}, {"output_norm.bias": (32,)}, UnsupportedModelError, "output_norm.bias has no place"),
     ("glm4", {"rope.dimension_sections": [8.0] * 4}, {}, ModelFileError, "rope.dimension_sections must be an array"),
-    ("glm4", {"nextn_predict_layers": 1}, {}, UnsupportedModelError, "glm4 with layers for multi-token prediction"),
+    ("glm4", {"nextn_predict_layers": 4}, {}, ModelFileError, "nextn_predict_layers is 4 of 4 blocks"),
+    ("glm4", {"nextn_predict_layers": 2**31}, {}, ModelFileError, "nextn_predict_layers is 2147483648 of 4 blocks"),
     ("granite", {"expert_count": 4}, {}, UnsupportedModelError, "granite with a mixture of experts is not supported"),
 ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kquants.records import ActivationOp, SigmoidGateOp, SoftCapOp
+from kquants.records import ActivationOp, SigmoidGateOp, SoftCapOp, SoftplusGateOp
 from support.activation_rows import ActivationRows, in_any_chunks, pieces
 from support.kernels import batch_record, fenced, guarded, op_record, run_op, same_bits
 from support.quantized_targets import Targets
@@ -178,6 +178,24 @@ def test_a_gate_scales_by_its_sigmoid(n: int) -> None:
     found, unchanged = in_any_chunks(run, 5 * pieces(n))
     exact = x / (1 + np.exp(-gate.astype(np.float64)))
     assert (np.abs(found - exact) <= 5 * EPSILON * np.abs(exact)).all()
+    assert same_bits(unchanged, gate)
+
+
+@pytest.mark.parametrize(("n", "group"), [(1, 1), (300, 1), (96, 32), (60, 20), (3 * 300, 300)])
+def test_a_gate_scales_by_its_softplus(n: int, group: int) -> None:
+    rng = np.random.default_rng(n)
+    x, gate = rng.standard_normal((5, n)).astype(F32), rng.uniform(-80, 80, (5, n // group)).astype(F32)
+    units = 5 * (pieces(n) if group == 1 else n // group)
+
+    def run(chunk: int) -> list[ActivationRows]:
+        rows, by = ActivationRows(x), ActivationRows(gate)
+        given = SoftplusGateOp(rows.array, rows.nbytes, by.array, by.nbytes, n, group)
+        run_op(op_record("softplus_gate", given), batch_record(5), units, chunk=chunk)
+        return [rows, by]
+
+    found, unchanged = in_any_chunks(run, units)
+    exact = x * np.repeat(np.logaddexp(0, gate.astype(np.float64)), group, axis=1)
+    assert (np.abs(found - exact) <= 6 * EPSILON * np.abs(exact)).all()
     assert same_bits(unchanged, gate)
 
 

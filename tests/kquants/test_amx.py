@@ -18,6 +18,7 @@ from kquants.matmul.strategy import strategy_of
 from kquants.tuning import tuning
 from support import documented_matmul, quantized_rows, quantized_targets
 from support.documented_matmul import expression, extremes, largest_weights, some_weights
+from support.grouped import GROUPS, check_groups
 from support.kernels import KINDS, addresses, same_bits
 from support.matmul import matmul
 from support.quantized_rows import Rows, buffer_of, rows_for
@@ -132,6 +133,13 @@ def test_matrix_tiles_give_the_bits_of_the_expression(name: str, kernel: Callabl
         if columns % KINDS[name].block == 0:
             w, x = some_weights(rng, name, rows, columns), rows_for(name).random(rng, 33, columns)
             check(kernel(name.lower()), name, w, x, 8, 9, 17, 33)
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q6_K"])
+def test_groups_of_rows_in_matrix_tiles_have_the_bits_of_their_matrices(
+    name: str, kernel: Callable[[str], str]
+) -> None:
+    check_groups(name, 512, GROUPS, (4,), kernel(name.lower()))
 
 
 @pytest.mark.parametrize("weight", [0x00, 0x7F, 0x80, 0xFF])

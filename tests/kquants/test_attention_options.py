@@ -88,6 +88,24 @@ def test_a_row_sees_the_last_cells_of_its_window(window: int, kv: str) -> None:
     case.check(case.run())
 
 
+@pytest.mark.parametrize("kv", KINDS)
+@pytest.mark.parametrize("chunk", [1, 2, 16, 17, 64, 100, 250, 256])
+def test_a_row_sees_the_cells_of_its_chunk(chunk: int, kv: str) -> None:
+    # The rows of a sequence are of two chunks and more, or of one; one begins behind the first cell of its chunk.
+    shape = Shape(4, 2, 16, kv)
+    case = AttentionCase(
+        shape,
+        [
+            SequenceRows(248, 11),
+            SequenceRows(2 * chunk, 2),
+            SequenceRows(1, 2),
+            SequenceRows(2 * chunk + 9, 3, chunk + 5),
+        ],
+        AttentionOptions(window=chunk, chunked=True),
+    )
+    case.check(case.run())
+
+
 @pytest.mark.parametrize("first", [1, 15, 16, 64, 130, 255, 256, 299])
 def test_a_row_sees_no_cell_before_its_first(first: int) -> None:
     shape = Shape(4, 2, 16, "f32")

@@ -35,7 +35,7 @@ def functions() -> dict[str, Function]:
 
         return call
 
-    exponentials = {name: compiled(getattr(exponential, name)) for name in ("exp", "expm1", "tanh")}
+    exponentials = {name: compiled(getattr(exponential, name)) for name in ("exp", "expm1", "tanh", "softplus")}
     return exponentials | {"erf": compiled(error_function.erf)}
 
 
@@ -54,11 +54,14 @@ def math_erf(x: Array) -> Array:
     return np.array([math.erf(value) for value in x.tolist()])
 
 
-REFERENCES: dict[str, Function] = {"exp": np.exp, "expm1": np.expm1, "tanh": np.tanh, "erf": math_erf}
+REFERENCES: dict[str, Function] = {"exp": np.exp, "expm1": np.expm1, "tanh": np.tanh, "erf": math_erf} | {
+    "softplus": lambda x: np.logaddexp(0, x)
+}
 DENSE = [
     ("exp", 2**-30, 88.0, 87.33, 211, 2.0),
     ("expm1", 1e-37, 88.0, 104.0, 211, 2.0),
     ("tanh", 1e-37, 30.0, 30.0, 211, 3.0),
+    ("softplus", 1e-37, 1e30, 87.33, 211, 4.0),
     ("erf", 1e-37, 30.0, 30.0, 2111, 2.0),
 ]
 """Name, first and last positive argument, the last negative one's size, which float32 are tried, error allowed."""

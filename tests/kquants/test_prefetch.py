@@ -19,9 +19,10 @@ from kquants.compiler.decorators import inline
 from kquants.formats import bf16, f16, f32
 from kquants.formats.unpacking import Format
 from kquants.layout import TILE_ROWS
-from kquants.matmul import decode, float_decode, prefetch, prefill, prefill_rows, quantized
+from kquants.matmul import float_decode, prefetch, prefill, prefill_rows, quantized, read_on
 from kquants.matmul.decode_tile import multiply_tile, sums_of
 from kquants.matmul.float_ops import float_ops
+from kquants.matmul.products import product_of
 from kquants.matmul.strategy import strategy_of
 from kquants.matmul.unpack import store_tile
 from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, MatmulOp, OpHeader, record_of_op
@@ -33,7 +34,7 @@ from support.model_file import ModelFile
 
 @compile_kernel
 def reading(op: int, scratch: int, result: int) -> None:
-    end, next_offset = decode.next_matmul_share(op, scratch)
+    end, next_offset = read_on.next_matmul_share(op, scratch)
     store_i64(result, end)
     store_i64(result + 8, next_offset)
 
@@ -235,7 +236,12 @@ def test_decode_prefetches_each_line_of_y_that_its_tiles_write(
     rows: int, first: int, last: int, log: PrefetchLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quantized, "prefetch_to_write", log.in_place_of_prefetch())
-    prefetch_output = compile_kernel(quantized.prefetch_output.py_func)
+    prefetch_of_product = inline(quantized.prefetch_output.py_func)
+
+    @compile_kernel
+    def prefetch_output(op: int, rows: int, first: int, last: int) -> None:
+        prefetch_of_product(product_of(op, rows, 0), first, last)
+
     op = product_record(y=10_000_000, y_bytes=300_032)
     prefetch_output(op.ctypes.data, rows, first, last)
     assert log.lines() == [10_000_000 + 300_032 * t + 64 * tile for t in range(rows) for tile in range(first, last)]
@@ -267,8 +273,8 @@ def test_decode_of_floats_prefetches_the_same_columns_of_rows_to_come(
 
 
 def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
-    then = product_record(units=70, w=50_000_000, row_bytes=1152)
-    op = product_record(units=100, w=10_000_000, row_bytes=144, next_matmul=then.ctypes.data)
+    then = product_record(units=70, w=50_000_000, rows=70 * 16, row_bytes=1152)
+    op = product_record(units=100, w=10_000_000, rows=100 * 16, row_bytes=144, next_matmul=then.ctypes.data)
     header = np.array([66, 2, 3], np.int64)  # a chunk of the second of three shares, taken by the third thread
     end, next_offset = next_matmul_share(op.ctypes.data, header.ctypes.data)
     assert end == 10_000_000 + 66 * 16 * 144

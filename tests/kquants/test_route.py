@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kquants.layout import route_scratch
-from kquants.records import SCORES_SIGMOID, SCORES_SOFTMAX, RouteOp
+from kquants.records import SCORES_SIGMOID, SCORES_SOFTMAX, SCORES_SPARSE_MIXER, RouteOp
 from support.kernels import batch_record, fenced, guarded, op_record, run_op, same_bits
 from support.routing import Routing
 
@@ -22,6 +22,7 @@ def route(r: Routing, logits: Array, bias: Array | None = None, factors: Array |
     rows, experts = logits.shape
     behind = fenced(np.pad(logits.astype(F32), ((0, 0), (3, 0))))  # the last value is the end of the memory
     found = []
+    scoring = SCORES_SPARSE_MIXER if r.sparse_mixer else SCORES_SIGMOID if r.sigmoid else SCORES_SOFTMAX
     for chunk in (rows, 1):
         chosen, weights = guarded((rows + 1, r.used), np.int32), guarded((rows + 1, r.used), F32)
         arguments = RouteOp(
@@ -29,7 +30,7 @@ def route(r: Routing, logits: Array, bias: Array | None = None, factors: Array |
             logits_bytes=behind[0].nbytes,
             experts=experts,
             used=r.used,
-            scoring=SCORES_SIGMOID if r.sigmoid else SCORES_SOFTMAX,
+            scoring=scoring,
             normalized=int(r.normalized),
             selection_bias=0 if bias is None else fenced(bias),
             expert_scales=0 if factors is None else fenced(factors),
@@ -123,3 +124,34 @@ def test_logits_far_apart() -> None:
     chosen, weights = route(Routing(2, sigmoid=True, normalized=True), logits)
     assert chosen.tolist() == [[1, 3], [2, 3]]
     assert (weights[1] < 1e-10).all(), "scores that are as good as 0 weigh nothing"
+
+
+@pytest.mark.parametrize("experts", [16, 60])
+def test_sparse_mixer(experts: int) -> None:
+    """Some logits are near others, by less than a fiftieth, and some are equal or negative."""
+    rng = np.random.default_rng(3)
+    logits = rng.standard_normal((200, experts)) + rng.choice([-9, 0, 9], (200, 1))
+    logits = np.where(rng.random(logits.shape) < 0.2, logits[:, :1] * rng.uniform(0.97, 1.03, logits.shape), logits)
+    logits[::7, 3] = logits[::7].max(axis=1)
+    r = Routing(2, sparse_mixer=True)
+    chosen, weights = route(r, logits)
+    wanted, exact = r.of(logits.astype(F32))
+    assert (chosen == wanted).all()
+    assert np.allclose(weights, exact, rtol=3e-6, atol=0)
+    assert (exact > 0.999).any() and (exact < 0.6).any(), "the rows are of both kinds"
+
+
+def test_sparse_mixer_by_hand() -> None:
+    """The second logit is near the first, and the third near the second; the first is not counted for the second."""
+    chosen, weights = route(Routing(2, sparse_mixer=True), np.array([[10.0, 9.85, 9.7, 3.0], [0, -1, -1.01, -2]], F32))
+    assert chosen.tolist() == [[0, 1], [0, 1]]
+    near = 1 / (1 + np.exp(-0.15))
+    assert np.allclose(weights, [[near, near], [1, 1 / (1 + np.exp(-0.01))]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_sparse_mixer_chooses_distinct_experts_in_range(bad: float) -> None:
+    rng = np.random.default_rng(7)
+    logits = np.where(rng.random((30, 16)) < np.linspace(0, 1, 30)[:, None], bad, rng.standard_normal((30, 16)))
+    chosen, _ = route(Routing(2, sparse_mixer=True), logits)
+    assert ((chosen >= 0) & (chosen < 16)).all() and (chosen[:, 0] != chosen[:, 1]).all()

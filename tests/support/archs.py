@@ -36,6 +36,22 @@ DENSE = {
 }
 """The `general.architecture` of each fixture that is a dense decoder."""
 
+EXPERTS = {
+    "qwen3_moe": "qwen3moe",
+    "qwen2_moe": "qwen2moe",
+    "minimax_m2": "minimax-m2",
+    "granitemoe": "granitemoe",
+    "ernie4_5_moe": "ernie4_5-moe",
+    "glm4_moe": "glm4moe",
+    "llama4": "llama4",
+    "deepseek_v2_lite": "deepseek2",
+    "deepseek_v3": "deepseek2",
+    "gpt_oss": "gpt-oss",
+}
+"""The same of each fixture whose layers have experts, some or all."""
+
+DECODERS = DENSE | EXPERTS
+
 GREEDY = Path(__file__).with_name("golden") / "archs_greedy.json"
 """The 8 ids by which `transformers` continues each fixture's ids in float64, as make_family_references writes them."""
 

@@ -27,11 +27,14 @@ class AttentionOptions:
 
     scale: float = 0.25
     window: int = 0
+    chunked: bool = False
     soft_cap: float = 0.0
     sinks: Array | None = None
 
     def first_seen(self, first: int, visible: int) -> int:
         """The first cell that a row sees."""
+        if self.chunked:
+            return max(first, (visible - 1) // self.window * self.window)
         return max(first, visible - self.window) if self.window else first
 
 
@@ -70,6 +73,7 @@ class AttentionRun:
             kv_group=1,
             page_offset=shape.layer_bytes,
             window=options.window,
+            chunked=options.chunked,
             scale=options.scale,
             soft_cap=options.soft_cap,
             sinks=0 if self.sinks is None else self.sinks,

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgellm.arch import describe
 from edgellm.arch.architectures import ARCHITECTURES
-from edgellm.arch.blocks import Attention, FeedForward
+from edgellm.arch.blocks import Attention, FeedForward, MixtureOfExperts, Router
 from edgellm.arch.description import Description
 from edgellm.gguf import GGUFFile
 
@@ -29,6 +29,10 @@ SIZES = {
     "attention_width": 32,
     "ffn": 48,
     "gate_up": 96,
+    "experts": 4,
+    "expert_ffn": 24,
+    "expert_gate_up": 48,
+    "shared_ffn": 24,
 }
 """The dimensions of all files."""
 
@@ -88,8 +92,8 @@ def _shapes(architecture: str) -> dict[str, Any]:
     shapes: dict[str, Any] = {"token_embd.weight": (SIZES["vocab"], SIZES["width"]), "output_norm.weight": (32,)}
     for layer in range(LAYERS):
         for tensor in facts.block_tensors:
-            shape = tuple(SIZES[name] for name in tensor.shape)
-            shapes[f"blk.{layer}.{tensor.gguf}.weight"] = shape
+            shape = tuple(each if isinstance(each, int) else SIZES[each] for each in tensor.shape)
+            shapes[f"blk.{layer}.{tensor.name}"] = shape
             if tensor.gguf in facts.biases:
                 shapes[f"blk.{layer}.{tensor.gguf}.bias"] = shape[:1]
     return shapes
@@ -114,6 +118,31 @@ def describe_family(path: Path, *arguments: Any) -> Description:
     return describe(GGUFFile.open(write_family(path, *arguments)))
 
 
+EXPERTS: dict[str, Any] = {
+    "expert_count": SIZES["experts"],
+    "expert_used_count": 2,
+    "expert_feed_forward_length": SIZES["expert_ffn"],
+}
+"""The keys of files with experts."""
+
+
+def without_experts(*dense: int) -> dict[str, None]:
+    """What to leave out, that the layers `dense` have no experts, and the others no other feed-forward."""
+    experts = (
+        "ffn_gate_inp",
+        "exp_probs_b",
+        *(f"ffn_{x}_{of}" for x in ("gate", "up", "down") for of in ("exps", "shexp")),
+    )
+    stems = {i: experts if i in dense else ("ffn_gate", "ffn_up", "ffn_down") for i in range(LAYERS)}
+    return {f"blk.{i}.{stem}.{kind}": None for i in stems for stem in stems[i] for kind in ("weight", "bias")}
+
+
+def routers(model: Description) -> list[Router | None]:
+    """The router of each layer; None for layers without experts."""
+    parts = [layer.feed_forward for layer in model.layers]
+    return [part.router if isinstance(part, MixtureOfExperts) else None for part in parts]
+
+
 def mixers(model: Description) -> list[Attention]:
     """The attention of each layer."""
     return [layer.mixer for layer in model.layers if layer.mixer]
@@ -122,7 +151,7 @@ def mixers(model: Description) -> list[Attention]:
 def feed_forward(model: Description) -> FeedForward:
     """The feed-forward of the first layer."""
     found = model.layers[0].feed_forward
-    assert found
+    assert isinstance(found, FeedForward)
     return found
 
 

@@ -3,7 +3,7 @@
 import ctypes
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,20 @@ from kquants import FORMATS, jit
 from kquants.compiler.kernel_names import KERNELS_BY_MODULE
 from kquants.ggml import NAMED_TYPES, GGMLType
 from kquants.kv_layout import PAGE_SIZES
-from kquants.layout import PREPARED, SHARE_BYTES, THREADS
+from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREADS
 from kquants.records import Arguments, BatchRecord, OpHeader, record_of_op
 
 KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = [
     name
     for module, names in KERNELS_BY_MODULE.items()
-    if module.startswith(("kquants.activations.", "kquants.experts.", "kquants.threadpool."))
+    if module.startswith(
+        ("kquants.activations.", "kquants.experts.", "kquants.threadpool.", "kquants.attention.latent_")
+    )
     for name in names
 ]
 OF_FORMAT = [f"{op}_{name.lower()}" for op in ("embed", "dequantize", "matmul") for name in FORMATS]
-OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in PAGE_SIZES]
+OF_PAGE = [f"{op}_{kv}" for op in ("rope_store", "attention", "attention_latent") for kv in PAGE_SIZES]
 NAMES = [*PLAIN, "attention_merge", *OF_FORMAT, *OF_PAGE]
 GUARD = 0xA5
 """What memory holds that a kernel must not write."""
@@ -113,16 +115,18 @@ def run_op(
     scratch_bytes: int = 0,
     chunk: int = 1,
     threads: int = 1,
+    order: Callable[[range], Iterable[int]] = reversed,
 ) -> None:
     """All units of an op in this thread, `chunk` at once, from the last to the first: no chunk may need another.
 
-    Kernels see a job of `threads` threads.
+    Or in another `order` of the chunks' first units. Kernels see a job of `threads` threads.
     """
     scratch = fenced(np.full(scratch_bytes + 64, GUARD, np.uint8))
     if scratch_bytes >= SHARE_BYTES:
         scratch[PREPARED : PREPARED + 8] = 0
+        scratch[SHARE_END : SHARE_END + 8].view(np.int64)[:] = units
         scratch[THREADS : THREADS + 8].view(np.int64)[:] = threads
-    for first in reversed(range(0, units, chunk)):
+    for first in order(range(0, units, chunk)):
         last = min(first + chunk, units)
         call_address(int(op[0]), op.ctypes.data, batch.ctypes.data, first, last, scratch.ctypes.data)
     assert (scratch[scratch_bytes:] == GUARD).all(), "wrote past the scratch"

@@ -1,4 +1,4 @@
-"""Write small GGUF files of the llama, qwen2 and qwen3 architectures with random weights, for tests.
+"""Write small GGUF files of the llama, qwen2, qwen3 and qwen3moe architectures with random weights, for tests.
 
     python -m support.make_gguf OUT.gguf        a 2-layer Q4_K model with a usable tokenizer
 
@@ -31,12 +31,39 @@ RECIPES: dict[str, Mapping[str, str]] = {
 """The types that have kernels of their own, and the usual mix."""
 
 
+def _random_router(rng: np.random.Generator, experts: int, width: int) -> NDArray[np.float32]:
+    """Logits of a spread near 1, so that experts change from token to token."""
+    return (rng.standard_normal((experts, width)) * width**-0.5).astype(np.float32)
+
+
+def _twins(rng: np.random.Generator, experts: int, width: int) -> NDArray[np.float32]:
+    """Experts 2i and 2i + 1 have the same logit."""
+    return _random_router(rng, experts, width)[np.arange(experts) // 2 * 2]
+
+
+def _near_twins(rng: np.random.Generator, experts: int, width: int) -> NDArray[np.float32]:
+    """Experts 2i and 2i + 1 have logits that differ in their last bits, one way or the other, or not at all."""
+    rows = _twins(rng, experts, width)
+    rows[1::2, 0] = np.nextafter(rows[1::2, 0], np.float32(9))
+    return rows
+
+
+ROUTERS = {
+    "random": _random_router,
+    "twins": _twins,
+    "near twins": _near_twins,
+    "zero": lambda rng, experts, width: np.zeros((experts, width), np.float32),
+}
+"""Weights of routers; with zeros all tokens have the same experts, the first ones."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """What to write. `types` is a name in RECIPES, a mapping like its values, or one type for all matrices.
 
     `arch` "qwen2" gives the same model with biases on q, k and v, "qwen3" with norms of each head of q and k; both
-    have RoPE type NEOX instead of NORM. `kv_heads` and `ffn` may be given by layer; `value_dim` None is
+    have RoPE type NEOX instead of NORM. "qwen3moe" is qwen3 with `experts` of width `ffn`, of which `used` compute a
+    token; `router` is one of ROUTERS. `kv_heads` and `ffn` may be given by layer; `value_dim` None is
     `head_dim`. `biases` gives all products of a layer one.
     `rope_scaling` is None, "linear", "yarn" or "llama3"; the last writes rope_freqs.weight. `metadata` are more numbers
     of the architecture, such as ("rope.scaling.attn_factor", 0.8).
@@ -50,6 +77,9 @@ class Spec:
     head_dim: int = 64
     value_dim: int | None = None
     ffn: int | tuple[int, ...] = 1024
+    experts: int = 8
+    used: int = 3
+    router: str = "random"
     vocab: int = 320
     context_length: int = 512
     types: str | Mapping[str, str] = "Q4_K"
@@ -106,6 +136,9 @@ def _write_shape(writer: gguf.GGUFWriter, spec: Spec) -> None:
     writer.add_value_length(spec.value_dim or spec.head_dim)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(spec.vocab)
+    if spec.arch == "qwen3moe":
+        writer.add_expert_count(spec.experts)
+        writer.add_expert_used_count(spec.used)
 
 
 def _write_rope(writer: gguf.GGUFWriter, spec: Spec) -> None:
@@ -138,6 +171,11 @@ def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
         rows_as_stored = ENCODERS[kind](rng, rows, cols, gain * cols**-0.5)
         writer.add_tensor(name + ".weight", rows_as_stored, raw_dtype=kind)
 
+    def stack(name: str, rows: int, cols: int, gain: float = 1.0) -> None:
+        kind = spec.type_of(name.split(".")[-1])
+        matrices = [ENCODERS[kind](rng, rows, cols, gain * cols**-0.5) for _ in range(spec.experts)]
+        writer.add_tensor(name + ".weight", np.stack(matrices), raw_dtype=kind)
+
     def vector(name: str, n: int, mean: float) -> None:
         writer.add_tensor(name, (mean + 0.2 * rng.standard_normal(n)).astype(np.float32))
 
@@ -160,10 +198,16 @@ def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
         linear(layer + "attn_v", kv_heads * value_dim, spec.width)
         linear(layer + "attn_output", spec.width, spec.heads * value_dim, 1.5)
         vector(layer + "ffn_norm.weight", spec.width, 1.0)
-        linear(layer + "ffn_gate", ffn, spec.width)
-        linear(layer + "ffn_up", ffn, spec.width)
-        linear(layer + "ffn_down", spec.width, ffn, 1.5)
-        if spec.arch == "qwen3":
+        if spec.arch == "qwen3moe":
+            writer.add_tensor(layer + "ffn_gate_inp.weight", ROUTERS[spec.router](rng, spec.experts, spec.width))
+            stack(layer + "ffn_gate_exps", ffn, spec.width)
+            stack(layer + "ffn_up_exps", ffn, spec.width)
+            stack(layer + "ffn_down_exps", spec.width, ffn, 1.5)
+        else:
+            linear(layer + "ffn_gate", ffn, spec.width)
+            linear(layer + "ffn_up", ffn, spec.width)
+            linear(layer + "ffn_down", spec.width, ffn, 1.5)
+        if spec.arch in ("qwen3", "qwen3moe"):
             vector(layer + "attn_q_norm.weight", spec.head_dim, 1.5)
             vector(layer + "attn_k_norm.weight", spec.head_dim, 1.5)
 

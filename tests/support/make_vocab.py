@@ -1,7 +1,8 @@
 """The vocabularies of the small test models, with the gguf package as the writer.
 
 "llama" is SentencePiece-style (3 special tokens, 256 bytes, letters, then words), "gpt2" byte-level BPE with
-the pre-tokenizer gpt-2 (<|end|>, 256 bytes, merges, then tokens no text can reach).
+the pre-tokenizer gpt-2 (<|end|>, 256 bytes, merges, then tokens no text can reach). "harmony" is the same with the
+control tokens of gpt-oss, before those that no text can reach.
 """
 
 from collections.abc import Iterator
@@ -9,12 +10,13 @@ from collections.abc import Iterator
 import gguf
 
 PIECES = ["th", "he", "in", "er", "an", "nd", "on", "the", "and", "st", "ing", "ti", "me", "time", "was"]
+HARMONY = ("<|return|>", "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>")
 MERGES = ["Ġ t", "h e", "Ġt he", "i n", "r e", "o n", "Ġ a", "e r", "Ġa n", "Ġan d", "Ġ s", "in g"]
 
 
 def write_vocabulary(writer: gguf.GGUFWriter, kind: str, size: int) -> None:
     """Write the vocabulary `kind` with `size` tokens, at least 320."""
-    {"llama": _llama, "gpt2": _gpt2}[kind](writer, size)
+    {"llama": _llama, "gpt2": _gpt2, "harmony": _harmony}[kind](writer, size)
 
 
 def _llama(writer: gguf.GGUFWriter, size: int) -> None:
@@ -31,16 +33,20 @@ def _llama(writer: gguf.GGUFWriter, size: int) -> None:
     writer.add_unk_token_id(0)
 
 
-def _gpt2(writer: gguf.GGUFWriter, size: int) -> None:
+def _harmony(writer: gguf.GGUFWriter, size: int) -> None:
+    _gpt2(writer, size, HARMONY)
+
+
+def _gpt2(writer: gguf.GGUFWriter, size: int, controls: tuple[str, ...] = ()) -> None:
     tokens = ["<|end|>", *byte_letters(), *(merge.replace(" ", "") for merge in MERGES)]
-    normal, spare = len(tokens) - 1, size - len(tokens)
+    normal, spare = len(tokens) - 1, size - len(tokens) - len(controls)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens + [f"<|spare {i}|>" for i in range(spare)])
-    writer.add_token_types([3] + [1] * normal + [5] * spare)
+    writer.add_token_list([*tokens, *controls, *(f"<|spare {i}|>" for i in range(spare))])
+    writer.add_token_types([3] + [1] * normal + [3] * len(controls) + [5] * spare)
     writer.add_token_merges(MERGES)
     writer.add_bos_token_id(0)
-    writer.add_eos_token_id(0)
+    writer.add_eos_token_id(len(tokens) if controls else 0)
 
 
 def byte_letters() -> Iterator[str]:

@@ -59,6 +59,11 @@ def group_list(groups: Sequence[tuple[int, int]]) -> Array:
     return np.array([len(groups), *records, *MatmulGroup(GUARD, first[-1])], np.int64)
 
 
+def _in_turns(firsts: range) -> list[int]:
+    """Every third one, then the others: chunks of a group follow those of others, as where threads help each other."""
+    return [first for start in range(3) for first in firsts[start::3]]
+
+
 def grouped_matmul(
     name: str,
     stack: Array,
@@ -95,6 +100,6 @@ def grouped_matmul(
     factor = listed.ctypes.data
     # Each row of the batch has one slot, so that there are as many rows as the groups have.
     op = op_record(f"matmul_{name.lower()}", arguments, units=tiles, units_factor=factor)
-    run_op(op, batch_record(count), tiles * len(groups), matmul_scratch(columns, name), chunk)
+    run_op(op, batch_record(count), tiles * len(groups), matmul_scratch(columns, name), chunk, order=_in_turns)
     assert same_bits(y[:, rows:].copy(), untouched), "wrote beside the output"
     return y[:, :rows].copy()

@@ -1,6 +1,6 @@
 """How far each op of a program reaches: into a tensor, and into a row of a buffer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from edgellm.engine.program import Buffer, Op, Program
@@ -10,7 +10,7 @@ from kquants.kv_layout import layer_page_bytes, padded_head_dim, partial_bytes
 from kquants.layout import quantized_bytes, super_quantized_bytes
 
 
-def _reach(given: Any) -> dict[str, int]:
+def _reach(kernel: str, given: Any) -> dict[str, int]:
     """Bytes of each argument that an op touches: of a tensor, or of each row of a buffer."""
     n = 4 * getattr(given, "n", 0)
     quantized = {"q8": quantized_bytes(n // 4), "super_q8": super_quantized_bytes(n // 4)}
@@ -29,7 +29,9 @@ def _reach(given: Any) -> dict[str, int]:
         case records.ActivationOp():
             return {"gate": n, "up": given.up_offset + n} | quantized
         case records.SigmoidGateOp():
-            return {"x": n, "gate": n}
+            return {"x": n, "gate": 4 if kernel == "scale_by_sigmoid" else n}
+        case records.SoftplusGateOp():
+            return {"x": n, "gate": n // given.group}
         case records.MatchMagnitudeOp():
             return {"x": n, "y": n, "to": n}
         case records.PredictStreamsOp() | records.CorrectStreamsOp():
@@ -40,7 +42,9 @@ def _reach(given: Any) -> dict[str, int]:
             }
             return dict.fromkeys(("x", "x_1", "x_2", "x_3", "predicted", "scaled"), n) | sizes
         case records.MatmulOp():
-            return {"w": given.rows * given.row_bytes, "y": 4 * given.rows}
+            return {"w": given.rows * given.row_bytes, "y": 4 * given.rows, "bias": 4 * given.rows}
+        case records.RouteOp() | records.PlanOp() | records.GatherOp() | records.CombineOp():
+            return _reach_of_routing(given) | {"x": n, "y": n, "h": n} | quantized
         case records.RopeStoreOp():
             keys, values = 4 * given.key_dim, 4 * given.value_dim
             return {"q": given.heads * keys, "k": given.kv_heads * keys, "v": given.kv_heads * values}
@@ -52,6 +56,46 @@ def _reach(given: Any) -> dict[str, int]:
     return {"x": given.x_bytes}
 
 
+def _reach_of_routing(given: Any) -> dict[str, int]:
+    """Bytes of each row of what experts have for each choice, and of what a router has for each expert."""
+    of_choices = dict.fromkeys(("chosen", "weights", "choices", "slots"), 4 * given.used)
+    experts = getattr(given, "experts", 0)
+    of_experts = dict.fromkeys(("logits", "selection_bias", "expert_scales"), 4 * experts)
+    return of_choices | of_experts | {"groups": records.group_list_bytes(experts)}
+
+
+def _slots(op: Op, name: str) -> int:
+    """Rows of a buffer for each row of the op's own."""
+    match op.arguments:
+        case records.GatherOp():
+            return op.slots if name in ("h", "q8", "super_q8") else 1
+        case records.CombineOp():
+            return op.arguments.used if name == "y" else 1
+    return op.slots
+
+
+def _wrong_slots(op: Op, experts: dict[Buffer, int], tensors: Mapping[str, Tensor]) -> Iterator[str]:
+    """Buffers with other slots than the op, and stacks of other matrices than experts.
+
+    `experts` are those of each list of groups.
+    """
+    given = op.arguments
+    for name, argument in given._asdict().items():
+        if isinstance(argument, Buffer) and argument.rows is None and argument.slots != _slots(op, name):
+            yield f"{argument.slots} slots of {name}, of which it uses {_slots(op, name)}"
+    if isinstance(given, records.GatherOp) and given.used != op.slots:
+        yield f"{op.slots} slots for {given.used} experts of a row"
+    groups = (given.groups or None) if isinstance(given, records.MatmulOp) else None
+    if groups != op.units_factor or (isinstance(given, records.MatmulOp) and op.slots > 1 and not groups):
+        yield "units, slots and groups that do not belong together"
+    if isinstance(given, records.MatmulOp) and given.groups:
+        for first, stride in ((given.w, given.matrix_bytes), (given.bias, given.bias_bytes)):
+            stack = tensors[first.name.split("[")[0]] if first else None
+            end = experts[given.groups] * stride
+            if stack and end != stack.nbytes:
+                yield f"{end} bytes of {stack.name}, which has {stack.nbytes}"
+
+
 def _page_end(given: Any, kv_type: str) -> int:
     """Where the keys and values of an op end in a page."""
     return int(given.page_offset) + layer_page_bytes(given.kv_heads, given.key_dim, given.value_dim, kv_type)
@@ -59,7 +103,7 @@ def _page_end(given: Any, kv_type: str) -> int:
 
 def _wrong(op: Op, program: Program, kv_type: str) -> Iterator[str]:
     given = op.arguments
-    for name, reach in _reach(given).items():
+    for name, reach in _reach(op.kernel, given).items():
         argument = getattr(given, name, None)
         room = argument.nbytes if isinstance(argument, Tensor) else getattr(argument, "row_bytes", reach)
         if isinstance(argument, Tensor | Buffer) and reach > room:
@@ -73,7 +117,14 @@ def _wrong(op: Op, program: Program, kv_type: str) -> Iterator[str]:
         yield f"{given.rope_dim} rotated values of {given.key_dim}"
 
 
-def out_of_bounds(program: Program, kv_type: str) -> Iterator[str]:
-    """The ops that reach behind a tensor, a row of a buffer or a page."""
+def out_of_bounds(program: Program, kv_type: str, tensors: Mapping[str, Tensor]) -> Iterator[str]:
+    """The ops that reach behind a tensor, a row of a buffer, the last of its slots, or a page.
+
+    `tensors` are those of the file, of which the program has parts.
+    """
+    experts: dict[Buffer, int] = {}
     for i, op in enumerate(program.ops):
-        yield from (f"op {i}, {op.kernel}: {problem}" for problem in _wrong(op, program, kv_type))
+        if isinstance(op.arguments, records.PlanOp):
+            experts[op.arguments.groups] = op.arguments.experts
+        problems = (*_wrong(op, program, kv_type), *_wrong_slots(op, experts, tensors))
+        yield from (f"op {i}, {op.kernel}: {problem}" for problem in problems)

@@ -16,12 +16,17 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
     records.QuantizeOp: ("q8", "super_q8"),
     records.ActivationOp: ("gate", "q8", "super_q8"),
     records.SigmoidGateOp: ("x",),
+    records.SoftplusGateOp: ("x",),
     records.SoftCapOp: ("y",),
     records.TopActivationsOp: ("x",),
     records.MatchMagnitudeOp: ("to",),
     records.PredictStreamsOp: ("x", "x_1", "x_2", "x_3", "predicted"),
     records.CorrectStreamsOp: ("x", "x_1", "x_2", "x_3", "scaled"),
     records.MatmulOp: ("y",),
+    records.RouteOp: ("chosen", "weights"),
+    records.PlanOp: ("groups", "choices", "slots"),
+    records.GatherOp: ("h", "q8", "super_q8"),
+    records.CombineOp: ("x",),
     records.RopeStoreOp: ("q", "k"),
     records.AttentionOp: ("out", "partials"),
 }
@@ -35,8 +40,8 @@ def _written(op: Op) -> set[object]:
 
 def _touched(op: Op) -> set[object]:
     """The buffers and tensors that an op reads or writes, and the layer's part of the pages."""
-    found = {each for each in op.arguments if each is not None and not isinstance(each, int | float)}
-    return found | _pages(op)
+    found = {each for each in (*op.arguments, op.units_factor) if each is not None}
+    return {each for each in found if not isinstance(each, int | float)} | _pages(op)
 
 
 def _pages(op: Op) -> set[object]:
@@ -93,6 +98,10 @@ def _written_whole(op: Op) -> set[object]:
             return {given.scaled}
         case records.MatmulOp(accumulate=0):
             return {given.y}
+        case records.RouteOp() | records.PlanOp() | records.GatherOp():
+            return _written(op)
+        case records.CombineOp(accumulate=0):
+            return {given.x}
         case records.AttentionOp():
             return _written(op) if op.kernel != "attention_merge" else set()
     return set()

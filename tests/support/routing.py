@@ -15,6 +15,7 @@ class Routing:
 
     used: int
     sigmoid: bool = False
+    sparse_mixer: bool = False
     normalized: bool = False
     groups: int = 1
     used_groups: int = 1
@@ -32,6 +33,8 @@ class Routing:
 
     def of(self, logits: Array, bias: Array | None = None, factors: Array | None = None) -> tuple[Array, Array]:
         """The experts of each row, best first, and their weights."""
+        if self.sparse_mixer:
+            return self._sparse_mixer(logits)
         scores = self.scores(logits)
         keys = scores + (0 if bias is None else bias)
         if self.used_groups < self.groups:
@@ -45,3 +48,17 @@ class Routing:
         if self.normalized:
             weights /= weights.sum(axis=1, keepdims=True)
         return chosen, weights * self.scale * (1 if factors is None else factors[chosen])
+
+    def _sparse_mixer(self, logits: Array) -> tuple[Array, Array]:
+        """As `sparsemixer` of modeling_phimoe.py, which has it for two experts, with a jitter of 0.01."""
+        original = logits.astype(np.float64) * self.logit_scale
+        rows, left = np.arange(len(logits)), original.copy()
+        chosen, weights = [], []
+        for _ in range(self.used):
+            best, largest = left.argmax(axis=1), left.max(axis=1, keepdims=True)
+            far = (largest - original) / np.maximum(np.abs(original), largest) > 2 * 0.01
+            powers = np.exp(np.where(far, -np.inf, left) - largest)
+            chosen.append(best)
+            weights.append(1 / powers.sum(axis=1))
+            left[rows, best] = -np.inf
+        return np.stack(chosen, axis=1), np.stack(weights, axis=1) * self.scale

@@ -34,7 +34,7 @@ KNOWN_FIELDS: dict[type, set[str]] = {
     FeedForward: {"norm", "gate", "up", "down", "activation", "parameters", "post_norm"},
     Norm: {"weight", "bias", "eps", "kind"},
     Linear: {"weight", "bias"},
-    AttentionTemperature: {"scale", "original_context"},
+    AttentionTemperature: {"scale", "original_context", "offset"},
     Rope: {"frequencies", "magnitude", "rope_type", "long", "original_context"},
 }
 """The fields that the lowering reads, by class. `_of_attention` and others say which of their values have no shader."""

@@ -49,7 +49,11 @@ class OffloadedBlocks:
         layers = list(enumerate(model.layers))
         return cls(
             model,
-            {mixer(i): layer.mixer for i, layer in layers if layer.mixer and placement[mixer(i)] == GPU},
+            {
+                mixer(i): layer.mixer
+                for i, layer in layers
+                if isinstance(layer.mixer, Attention) and placement[mixer(i)] == GPU
+            },
             {
                 feed_forward(i): layer.feed_forward
                 for i, layer in layers

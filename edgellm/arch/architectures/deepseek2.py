@@ -1,0 +1,107 @@
+"""DeepSeek-V2, V2-Lite, V3 and R1 (arXiv 2405.04434, 2412.19437), GLM-4.7-Flash: latent attention, many experts.
+
+V2 chooses experts by softmax, among the groups whose best expert has the largest score; V3 and GLM by sigmoid, with a
+bias for the choice alone, among the groups with the largest sum of two. The first layers have a dense feed-forward.
+
+YaRN multiplies scores by m², with m = 1 + 0.1 · mscale_all_dim · ln(factor), and leaves cosine and sine as they are:
+`mscale` is the same in all models, and GGUF has no key for it.
+"""
+
+import math
+from dataclasses import replace
+
+from edgellm.arch.attention_settings import rope_dims
+from edgellm.arch.blocks import RouterSettings, Scoring
+from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.latent_attention import LatentSettings
+from edgellm.arch.positions import RopeType
+from edgellm.arch.refuse import refuse
+from edgellm.arch.routers import keyed_router
+from edgellm.arch.tensor_names import (
+    EXPERT_TENSORS,
+    GATED_FEED_FORWARD_TENSORS,
+    LATENT_ATTENTION_TENSORS,
+    PRE_NORM_TENSORS,
+    ROUTER,
+    SELECTION_BIAS,
+    SHARED_EXPERTS_TENSORS,
+)
+
+_GLM_LAYERS, _GLM_VOCABULARY = 47, 154880
+"""GLM-4.7-Flash, of which early files do not say that scores are sigmoids."""
+
+
+def attention(hyper: HyperParameters, layer: int) -> LatentSettings:
+    """Latent attention, with the sizes of heads from the keys `*_mla`."""
+    if "attention.key_length_mla" not in hyper:
+        problem = "has no attention.key_length_mla: conversions before 2025 have keys and values for each head"
+        refuse(hyper.file, f"{problem}; get a newer conversion of the model, with attn_k_b and attn_v_b")
+    if "attention.temperature_scale" in hyper:
+        refuse(hyper.file, "latent attention with queries that grow with the position is not supported")
+    latent = hyper.head_dim("attention.kv_lora_rank", 0)
+    head_dim, head_value_dim = (hyper.head_dim(f"attention.{name}_length_mla", 0) for name in ("key", "value"))
+    rope = rope_dims(hyper, head_dim)
+    _check_sizes(hyper, layer, latent, rope, head_dim)
+    hyper.check_heads(layer, latent + rope, max(latent, head_dim, head_value_dim))
+    multiplier, log_factor = _yarn(hyper)
+    return LatentSettings(
+        heads=hyper.heads[layer],
+        kv_heads=1,
+        key_dim=latent + rope,
+        value_dim=latent,
+        rope=hyper.ropes.read(rope, magnitude=1.0 if multiplier else None),
+        scale=(1 + multiplier * log_factor) ** 2 * head_dim**-0.5,
+        plain_dim=head_dim - rope,
+        head_value_dim=head_value_dim,
+        q_rank=hyper.size("attention.q_lora_rank") if "attention.q_lora_rank" in hyper else 0,
+    )
+
+
+def _check_sizes(hyper: HyperParameters, layer: int, latent: int, rope: int, head_dim: int) -> None:
+    kv_heads, fail = hyper.kv_heads[layer], hyper.file.fail
+    if kv_heads != 1:
+        fail(f"key {hyper.key('attention.head_count_kv')} is {kv_heads}, not 1 as latent attention has; get another")
+    if latent % 16:
+        fail(f"key {hyper.key('attention.kv_lora_rank')} is {latent}, not a multiple of 16; get another conversion")
+    if rope >= head_dim:
+        fail(f"RoPE rotates {rope} of the {head_dim} values of a head, which leaves none; get another conversion")
+    for name, value in (("key_length", latent + rope), ("value_length", latent)):
+        given = hyper.integer(f"attention.{name}", value)
+        if given != value:
+            fail(f"key {hyper.key(f'attention.{name}')} is {given}, not {value} as others say; get another conversion")
+
+
+def _yarn(hyper: HyperParameters) -> tuple[float, float]:
+    """0.1 · mscale_all_dim, and ln(factor); zeros without YaRN."""
+    if hyper.file.get_str(hyper.key("rope.scaling.type"), "none") != "yarn":
+        return 0.0, 0.0
+    multiplier = hyper.number("rope.scaling.yarn_log_multiplier", 0.0)
+    return multiplier, math.log(max(1.0, hyper.number("rope.scaling.factor", 1.0)))
+
+
+def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
+    """The choice of experts; None for the leading layers, which have none."""
+    is_glm = hyper.layer_count == _GLM_LAYERS and hyper.vocab == _GLM_VOCABULARY
+    settings = keyed_router(hyper, layer, Scoring.SIGMOID if is_glm else Scoring.SOFTMAX)
+    if settings and settings.scoring is Scoring.SOFTMAX:
+        return replace(settings, group_scores=1)
+    return settings
+
+
+FACTS = ArchitectureFacts(
+    name="deepseek2",
+    rope_type=RopeType.NORM,
+    checkpoint_rope_type=RopeType.NORM,
+    block_tensors=(
+        *LATENT_ATTENTION_TENSORS,
+        *PRE_NORM_TENSORS,
+        *GATED_FEED_FORWARD_TENSORS,
+        ROUTER,
+        SELECTION_BIAS,
+        *EXPERT_TENSORS,
+        *SHARED_EXPERTS_TENSORS,
+    ),
+    attention=attention,
+    router=router,
+)

@@ -1,0 +1,41 @@
+"""Where a thread reads on: what comes behind a matrix, and behind the thread's share of an op.
+
+A thread at the end of its share prefetches its share of the next matmul's weights: they come while it waits for others,
+and while it works on the ops between. At the end of a matrix of a stack it prefetches the next group's matrix. Where
+the next matmul is one of groups that are not listed yet, its share is that of the groups of the list before.
+"""
+
+from kquants.compiler.decorators import inline
+from kquants.layout import SHARE_END, THREAD, THREADS, TILE_ROWS
+from kquants.matmul.products import Product, matmul_op, matrix_of, tile_count, tile_of
+from kquants.simd import load_i64
+from kquants.threadpool.interpreter import share_start, unit_count
+
+
+@inline
+def unit_address(op: int, unit: int) -> int:
+    """Where the tile of a unit of work begins."""
+    given, tiles = matmul_op(op), tile_count(op)
+    return given.w + matrix_of(op, unit // tiles) * given.matrix_bytes + unit % tiles * TILE_ROWS * given.row_bytes
+
+
+@inline
+def next_matmul_share(op: int, scratch: int) -> tuple[int, int]:
+    """The address where this thread's share of W ends, and bytes from there to its share of the next W, or 0."""
+    end = unit_address(op, load_i64(scratch + SHARE_END) - 1) + TILE_ROWS * matmul_op(op).row_bytes
+    then = matmul_op(op).next_matmul
+    if then == 0:
+        return end, 0
+    start = share_start(unit_count(then, 1), load_i64(scratch + THREAD), load_i64(scratch + THREADS))
+    return end, unit_address(then, start) - end
+
+
+@inline
+def read_on(op: int, product: Product, group: int, scratch: int) -> tuple[int, int]:
+    """The end of what is read of a group's W, and bytes from there to what is read next: the next W, or next share."""
+    tiles = tile_count(op)
+    unit = (group + 1) * tiles
+    if unit >= load_i64(scratch + SHARE_END):
+        return next_matmul_share(op, scratch)
+    end = tile_of(product, tiles)
+    return end, unit_address(op, unit) - end
