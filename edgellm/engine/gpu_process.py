@@ -17,8 +17,8 @@ from edgellm.engine.backends import OffloadPlan
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import DeviceFault, DeviceStats, Logits
 from edgellm.engine.offload import OffloadTask, UploadProgress
-from edgellm.process.shared_memory import SharedMemory
 from edgellm.process.child import ChildProcess, OnProgress
+from edgellm.process.shared_memory import SharedMemory
 
 CALL, DONE, RAISED = 0, 0, 1
 """A request is the name and arguments of a method; a reply is its result and the device's stats, or its exception."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any
 
 from edgellm.arch import describe
 from edgellm.engine.backends import OffloadPlan, load_backend
