@@ -77,8 +77,9 @@ class Model:
         Options (all of them: `edgellm.options.LoadOptions`):
         `threads` (default: physical performance cores), `ctx` (default: the model's), `kv_type` ("f16", "f32" or
         "q8_0"), `kv_memory` (most GB of keys and values; default: the free memory), `gpu_layers`, `gpu`, `gpu_memory`,
-        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`. `progress(done, total)` is called while kernels are
-        compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a GPU.
+        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`. `progress(done, total)` is called
+        while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
+        GPU.
 
         Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, or if the GPU
         cannot do what the options ask for.

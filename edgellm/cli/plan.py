@@ -120,7 +120,7 @@ def _from_disk(disk: "DiskForecast") -> str:
     read = f"{size(round(disk.bytes_per_token))} of each token are read from the disk"
     if disk.tps is None or disk.bandwidth is None:
         return f"decode, expected  at the speed of the disk: {read}"
-    return f"decode, expected  at most {disk.tps:,.1f} tokens/s: {read}, which gives {size(round(disk.bandwidth))}/s"
+    return f"decode, expected  about {disk.tps:,.1f} tokens/s: {read}, which gives {size(round(disk.bandwidth))}/s"
 
 
 def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:

@@ -1,7 +1,7 @@
 """What decoding takes with a placement, reckoned before anything runs: which of several placements is faster.
 
-The speeds are those of a laptop or desktop PC with a discrete GPU. They need not be right for a machine: what is decided
-by them is only whether attention on the GPU pays where the experts of its layer stay on the CPU.
+The speeds are those of a laptop or desktop PC with a discrete GPU. They need not be right for a machine: they decide
+only whether attention on the GPU pays where the experts of its layer stay on the CPU.
 """
 
 from edgellm.arch.description import Description
