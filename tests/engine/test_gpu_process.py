@@ -242,7 +242,9 @@ def test_another_file_in_its_place_is_not_used(model_file: ModelFile, tmp_path: 
 
 def test_a_mistake_of_ours_is_told_as_such() -> None:
     """It is no fault of the GPU, which the CPU would make up for."""
-    code, payload = GPUWorker(SharedMemory.create()).answer(CALL, packed(("ensure_pages", (0, 3))), lambda progress: None)
+    code, payload = GPUWorker(SharedMemory.create()).answer(
+        CALL, packed(("ensure_pages", (0, 3))), lambda progress: None
+    )
     error = unpacked(payload)
     assert (code, type(error)) == (RAISED, RuntimeError)
     assert "AssertionError: the upload comes first" in str(error)

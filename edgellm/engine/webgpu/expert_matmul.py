@@ -98,5 +98,5 @@ class ExpertMatmuls:
 
 def _slice_constants(stack: GPUStack, part: StackSlice) -> dict[str, Constant]:
     """Which matrices a buffer has, and which of their rows are multiplied."""
-    matrices = {"FIRST_MATRIX": part.first, "MATRICES": part.matrices}
+    matrices: dict[str, Constant] = {"FIRST_MATRIX": part.first, "MATRICES": part.matrices}
     return matrices | {"STORED": stack.stored, "FIRST": stack.first}

@@ -87,7 +87,7 @@ class ExpertLowering:
         return self._ops.dispatch("combine", constants, buffers, (-(-vec4s // LANES), "rows", 1))
 
     def _shared(self, block: GPUMixture, shared: GPUFeedForward, few: bool) -> list[Dispatch]:
-        """x += shared_scale · shared(h), times sigmoid(shared_gate(h)) if there is a gate: of what the last product reads."""
+        """x += shared_scale · shared(h), times sigmoid(shared_gate(h)) if there is a gate, before the last product."""
         s, linear = self._scratch, self._matmuls.linear
         (columns,) = {matrix.columns for matrix in shared.down}
         gate, up, steps = s.gate[columns], s.up[columns], list[Dispatch]()
