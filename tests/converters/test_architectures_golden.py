@@ -71,8 +71,8 @@ LEFT_OUT = {
     "starcoder2": {"starcoder2.attention.layer_norm_rms_epsilon"},
     "starcoder2_15b": {"starcoder2.attention.layer_norm_rms_epsilon"},
 }
-"""The keys that llama.cpp's converter writes and we do not: `rms_norm_eps` of a config.json whose norms are others, and the
-window of one whose layers have none."""
+"""The keys that llama.cpp's converter writes and we do not: `rms_norm_eps` of a config.json whose norms are others, and
+the window of one whose layers have none."""
 
 OTHER_ORDER = ("laguna_xs", "laguna_m")
 """Cases in which llama.cpp's converter writes the down matrices of experts behind gate and up, and we before them."""
