@@ -86,6 +86,44 @@ def with_config(folder: Path, config: dict[str, Any]) -> tuple[Metadata, list[So
             {"rope_scaling": CASES["phimoe"].config["rope_scaling"] | {"long_mscale": 1.5}},
             "short_mscale other than long_mscale is not supported",
         ),
+        ("llama4_scout", {"attention_chunk_size": 4096}, "another attention_chunk_size than that of Llama 4"),
+        ("llama4_scout", {"floor_scale": 4096}, "another floor_scale than that of Llama 4"),
+        ("llama4_scout", {"attn_scale": 0.2}, "another attn_scale than that of Llama 4"),
+        ("llama4_scout", {"use_qk_norm": False}, "another use_qk_norm than that of Llama 4"),
+        ("llama4_maverick", {"use_qk_norm": True}, "another use_qk_norm than that of Llama 4"),
+        ("llama4_scout", {"no_rope_layers": [1, 1, 1, 1]}, "another no_rope_layers than that of Llama 4"),
+        ("llama4_scout", {"layer_types": ["full_attention"] * 4}, "another layer_types than that of Llama 4"),
+        (
+            "llama4_scout",
+            {"attn_temperature_tuning": False, "max_position_embeddings": 1 << 20},
+            "another attn_temperature_tuning than that of Llama 4",
+        ),
+        ("llama4_scout", {"attn_temperature_tuning": False}, None),
+        ("llama4_scout", {"attn_temperature_tuning": 4}, None),
+        ("llama4_scout", {"no_rope_layers": [1, 1, 1, 0], "moe_layers": [0, 1, 2, 3]}, None),
+        ("llama4_maverick", {"moe_layers": [0, 2]}, "moe_layers other than interleave_moe_layer_step gives"),
+        ("dots1", {"sliding_window": 64, "max_window_layers": 1}, "layers with a window (max_window_layers)"),
+        ("dots1", {"sliding_window": 64, "max_window_layers": 3}, None),
+        ("ling2", {"norm_head": True}, "norm_head is not supported for bailingmoe2"),
+        ("ling2", {"use_qk_norm": False}, "models without use_qk_norm are not supported"),
+        ("ling2", {"num_shared_experts": 2}, "other than one shared expert as wide as the others"),
+        ("cohere2_moe", {"shared_expert_combination_strategy": "sum"}, "shared experts that are added"),
+        ("cohere2_moe", {"prefix_dense_sliding_window_pattern": 4}, "dense layers with neither a window nor RoPE"),
+        ("cohere2_moe", {"mlp_layer_types": ["sparse", "dense"] * 3}, "some dense layers, then sparse ones"),
+        ("cohere2_moe", {"expert_selection_fn": "cosine"}, "expert_selection_fn cosine is not supported"),
+        ("cohere2_moe", {"layer_types": ..., "mlp_layer_types": ...}, None),
+        ("mellum", {"mlp_layer_types": ["dense"] + ["sparse"] * 3}, "layers without experts (mlp_layer_types)"),
+        ("mellum", {"norm_topk_prob": False}, "weights of experts that do not add up to 1 (norm_topk_prob)"),
+        ("laguna_xs", {"moe_router_logit_softcapping": 30.0}, "soft caps of routers (moe_router_logit_softcapping)"),
+        ("laguna_xs", {"moe_apply_router_weight_on_input": True}, "moe_apply_router_weight_on_input is not supported"),
+        ("laguna_xs", {"gating": False}, "gating per-head is not supported for laguna"),
+        ("laguna_xs", {"gating": "per-layer"}, "gating per-layer is not supported for laguna"),
+        (
+            "laguna_xs",
+            {"gating_types": ["per_head", "per_element"] * 2},
+            "gating_types that differ from layer to layer",
+        ),
+        ("laguna_xs", {"gating_types": ["per_head"] * 4}, None),
         ("gemma4_31b", {"use_bidirectional_attention": "all"}, "tokens that see the ones after them"),
         ("smollm3", {"use_sliding_window": True}, "sliding windows (use_sliding_window) are not supported"),
         ("smollm3", {"no_rope_layers": [1, 0, 1, 0, 1, 0, 1, 0]}, "no_rope_layers other than every 4th"),
@@ -145,6 +183,18 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("hunyuan_moe", {"moe_intermediate_size": [16] * 3}, "has shape [64, 32], not [64, 16]"),
         ("hunyuan_moe", {"num_shared_expert": 2}, "has shape [64, 32], not [64, 64]"),
         ("phimoe", {"lm_head_bias": False}, "tensor lm_head.bias has no place"),
+        ("glm4_5", {"use_qk_norm": False}, "5 layers have a norm of q, and by use_qk_norm 0 should"),
+        ("glm4_5_air", {"use_qk_norm": True}, "0 layers have a norm of q, and by use_qk_norm 4 should"),
+        ("glm4_5_air", {"num_nextn_predict_layers": 0}, "model.layers.3.eh_proj.weight has no place in this glm4moe"),
+        ("glm4_5_air", {"num_nextn_predict_layers": 2}, "no tensor for blk.4."),
+        ("glm4_5_air", {"first_k_dense_replace": 0}, "has no tensor for blk.0.ffn_gate_inp.weight"),
+        ("glm4_5_air", {"n_shared_experts": 2}, "has shape [64, 32], not [64, 64]"),
+        ("glm4_5_air", {"num_experts_per_tok": 9}, "9 experts compute each token, and n_routed_experts is 8"),
+        ("llama4_maverick", {"intermediate_size_mlp": 64}, "has shape [64, 96], not [64, 64]"),
+        ("llama4_maverick", {"interleave_moe_layer_step": 1}, "has no tensor for blk.0.ffn_gate_inp.weight"),
+        ("laguna_xs", {"gating": "per-element"}, "g_proj.weight has shape [4, 64], not [64, 64]"),
+        ("laguna_xs", {"num_attention_heads_per_layer": [4] * 4}, "g_proj.weight has shape [6, 64], not [4, 64]"),
+        ("laguna_xs", {"num_attention_heads_per_layer": [4, 5, 6, 6]}, "has heads that cannot share 2 key-value heads"),
         ("phimoe_long", {"lm_head_bias": True}, "has no tensor for output.bias"),
     ],
 )
@@ -169,6 +219,22 @@ def test_windows_are_written_where_gguf_implies_others(described: Described) -> 
     assert metadata["gemma3.attention.sliding_window_pattern"].value == [i % 2 == 0 for i in range(7)]
     without, _ = described("gemma3_1b", sliding_window_pattern=1)
     assert not any("sliding_window" in key for key in without)
+
+
+def test_layers_for_multi_token_prediction_may_have_been_left_out(tmp_path: Path) -> None:
+    """As transformers, and tools that quantize, save such a checkpoint: config.json still counts them."""
+    folder = rewritten("glm4_5_air", tmp_path / "in", lambda name: None if ".layers.3." in name else name)
+    metadata, sources = with_config(folder, CASES["glm4_5_air"].config)
+    found = {key.removeprefix("glm4moe."): value.value for key, value in metadata.items()}
+    assert (found["block_count"], found["nextn_predict_layers"], found["leading_dense_block_count"]) == (3, 0, 1)
+    assert not any(source.name.startswith("blk.3.") for source in sources)
+
+
+def test_the_first_layers_of_cohere_have_a_pattern_of_their_own(described: Described) -> None:
+    """The pattern of the others begins behind them."""
+    metadata, _ = described("cohere2_moe", layer_types=..., mlp_layer_types=...)
+    windowed = metadata["cohere2moe.attention.sliding_window_pattern"].value
+    assert windowed == [False, True, True, True, False]
 
 
 def test_zeros_of_devstral_2_are_the_usual_yarn_without_temperature(described: Described) -> None:

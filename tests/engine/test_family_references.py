@@ -22,6 +22,7 @@ KINDS = [
     *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer", "qwen2moe", "minimax_m2"),
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe"),
     *("deepseek_v2_lite", "deepseek_v3"),
+    *("glm4_5", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
 ]
 # Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
 REPEATED = {
@@ -40,6 +41,11 @@ REPEATED = {
     "hunyuan_moe": ["expert_feed_forward_length", "expert_shared_count"],
     "muse_glimmer": ["attention.sliding_window_pattern"],
     "qwen3_vl": ["rope.dimension_sections", "n_deepstack_layers"],
+    "glm4_5_air": ["expert_group_count", "expert_gating_func", "expert_weights_scale", "expert_shared_count"],
+    "llama4_scout": ["vocab_size", "rope.dimension_count"],
+    "cohere2_moe": ["attention.value_length", "rope.scaling.type"],
+    "mellum": ["rope.freq_base_swa", "attention.sliding_window_pattern"],
+    "laguna_xs": ["expert_gating_func", "attention.value_length", "rope.dimension_count_swa"],
 }
 
 

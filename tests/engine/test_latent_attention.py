@@ -12,8 +12,8 @@ from edgellm.arch import describe
 from edgellm.arch.blocks import Scoring
 from edgellm.arch.description import Description
 from edgellm.arch.latent_attention import LatentAttention
+from edgellm.engine import placement
 from edgellm.engine.build_program import build_program
-from edgellm.engine.placement import feed_forward, mixer
 from edgellm.engine.webgpu.obstacles import obstacle
 from edgellm.gguf import GGUFFile
 from edgellm.info import describe as info
@@ -130,8 +130,8 @@ def test_the_cache_holds_latents_and_the_keys_of_rope_alone(family_file: FamilyF
 def test_gpus_leave_latent_attention_to_the_cpu(family_file: FamilyFile) -> None:
     with GGUFFile.open(family_file("deepseek_v3")) as file:
         model = describe(file)
-        assert [obstacle(model, mixer(layer), "f16") for layer in range(3)] == ["latent attention"] * 3
-        assert obstacle(model, feed_forward(0), "f16") is None
+        assert [obstacle(model, placement.mixer(layer), "f16") for layer in range(3)] == ["latent attention"] * 3
+        assert obstacle(model, placement.feed_forward(0), "f16") is None
         del model
 
 
