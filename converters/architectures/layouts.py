@@ -14,7 +14,8 @@ from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM, FusedTensor, TensorFacts
 
-_LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
+LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
+"""The number of a layer in the name of a tensor."""
 _PART = re.compile(r"\.(0|[1-9][0-9]{0,3})(?=\.|$)")
 
 _PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "model.text_model.")
@@ -54,9 +55,9 @@ class CheckpointLayout:
 
     def place(self, name: str) -> TensorPlace | None:
         """What a tensor becomes; None where the layout has no tensor of this name."""
-        layer = _LAYER.search(name)
+        layer = LAYER.search(name)
         prefix = f"blk.{layer[1]}" if layer else ""
-        generic = _LAYER.sub("layers.*.", name, count=1)
+        generic = LAYER.sub("layers.*.", name, count=1)
         stem, _, kind = generic.rpartition(".")
         if fused := self.fused.get(stem if kind == "weight" else generic):
             return TensorPlace(prefix, None, fused)

@@ -76,7 +76,7 @@ class ArchitectureFacts:
     `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says which layers have one
     for q and k. `post_norm_eps` is the epsilon of the norms
     behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
-    follows the embedding.
+    follows the embedding. `yarn_truncate` is for files without that key (`edgellm.arch.rope`).
 
     The result of shared experts is multiplied by `shared_experts_scale`.
 
@@ -109,6 +109,7 @@ class ArchitectureFacts:
     weightless_qk_norm: Callable[[HyperParameters, int], bool] = never
     post_norm_eps: float | None = None
     norms_embedding: bool = False
+    yarn_truncate: bool = True
     attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
     router: Callable[[HyperParameters, int], RouterSettings | None] = no_router
     settings: Callable[[HyperParameters], ModelScales] = plain_settings

@@ -43,7 +43,7 @@ def _at_disk_speed(file: GGUFFile, free: int) -> str:
     disk = forecast(file, free)
     if disk is None or disk.tps is None:
         return "it will run at the speed of the disk"
-    return f"{size(round(disk.bytes_per_token))} of each token come from the disk, at most {disk.tps:,.1f} tokens/s"
+    return f"{size(round(disk.bytes_per_token))} of each token come from the disk, about {disk.tps:,.1f} tokens/s"
 
 
 def open_engine(

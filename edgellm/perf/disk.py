@@ -38,7 +38,7 @@ class DiskForecast:
 
     @property
     def tps(self) -> float | None:
-        """The most tokens per second to expect."""
+        """The tokens per second to expect."""
         return self.bandwidth / self.bytes_per_token if self.bandwidth else None
 
 

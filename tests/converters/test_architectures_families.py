@@ -68,12 +68,7 @@ def with_config(folder: Path, config: dict[str, Any]) -> tuple[Metadata, list[So
         ("gemma3_1b", {"attn_logit_softcapping": 5.0}, "attn_logit_softcapping is not supported"),
         ("gemma3_1b", {"use_bidirectional_attention": True}, "tokens that see the ones after them"),
         ("gemma3n", {"altup_num_inputs": 2}, "stream 0 of 2 is active"),
-        (
-            "gemma4_31b",
-            {"enable_moe_block": True},
-            "experts (enable_moe_block) are not supported",
-        ),
-        ("gemma4_31b", {"num_experts": 8}, "experts (num_experts) are not supported"),
+        ("granite", {"num_local_experts": 8}, "experts (num_local_experts) are not supported for this architecture"),
         ("gemma4_31b", {"use_bidirectional_attention": "all"}, "tokens that see the ones after them"),
         ("smollm3", {"use_sliding_window": True}, "sliding windows (use_sliding_window) are not supported"),
         ("smollm3", {"no_rope_layers": [1, 0, 1, 0, 1, 0, 1, 0]}, "no_rope_layers other than every 4th"),

@@ -32,11 +32,18 @@ _GAIN = 1.4
 _WANTED_SPREAD = 2.0
 # Numbers that decide how a layer works and that no checkpoint has at random.
 _FIXED = {"act_fn.beta": 0.5, "act_fn.eps": -1e-6}
+# Published checkpoints have another name for some classes than `transformers`.
+_OWN_NAMES = {"PhiMoEForCausalLM": "PhimoeForCausalLM"}
 
 
 def model_class(case: FamilyCase) -> Any:
     """The class of `transformers` that config.json names."""
-    return getattr(transformers, case.config["architectures"][0])
+    return class_named(case.config["architectures"][0])
+
+
+def class_named(name: str) -> Any:
+    """The class of `transformers` for the name of a class in config.json."""
+    return getattr(transformers, _OWN_NAMES.get(name, name))
 
 
 def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
@@ -90,7 +97,7 @@ def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
 def opened(folder: Path) -> Any:
     """The model of a checkpoint in float64."""
     name = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0]
-    model, report = getattr(transformers, name).from_pretrained(
+    model, report = class_named(name).from_pretrained(
         folder,
         dtype=torch.float32,
         attn_implementation="eager",
