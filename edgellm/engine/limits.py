@@ -7,7 +7,7 @@ from edgellm.engine.program import Program
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from kquants.layout import MAX_BATCH_ROWS
+from kquants.layout import SLICE_ROWS
 
 MAX_ACTIVATION_BYTES, MIN_BATCH_ROWS = 48 << 20, 16
 """Very wide models have smaller batches, so that activations stay below this size; but never fewer rows than this."""
@@ -34,4 +34,4 @@ def context_length(file: GGUFFile, model: Description, ctx: int | None) -> int:
 
 def max_batch_rows(program: Program, ctx: int) -> int:
     """Rows of the largest batch."""
-    return min(MAX_BATCH_ROWS, ctx, max(MIN_BATCH_ROWS, MAX_ACTIVATION_BYTES // program.row_bytes))
+    return min(SLICE_ROWS, ctx, max(MIN_BATCH_ROWS, MAX_ACTIVATION_BYTES // program.row_bytes))
