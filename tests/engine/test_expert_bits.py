@@ -17,7 +17,7 @@ from support.model_file import ModelFile
 
 OTHER = [1, *map(int, np.random.default_rng(3).integers(3, 320, 149))]
 
-RECIPES = list(EXPERT_RECIPES)[:2]
+RECIPES = list(EXPERT_RECIPES)
 ROUTERS: dict[str, dict[str, Any]] = {
     "ties": {"router": "twins"},
     "near ties": {"router": "near twins"},
