@@ -28,8 +28,9 @@ MERGE_UNITS = 64
 """Units of the kernel `attention_merge`."""
 
 
-WORK_LIST, WORK_TILES, WORK_TILE_BYTES = 64, 256, 48
-"""Where a thread's scratch has the list of an op's work, for how many tiles there is room, and the bytes of a tile."""
+WORK_LIST, WORK_TILES, WORK_TILE_BYTES = 64, 1024, 48
+"""Where a thread's scratch has the list of an op's work, for how many tiles there is room (one for each row of a
+batch), and the bytes of a tile."""
 
 WORK_LIST_END = WORK_LIST + 64 + WORK_TILES * WORK_TILE_BYTES
 """Where the list of an op's work ends."""

@@ -7,8 +7,12 @@ STRIP = 4
 """Tiles of W that prefill works on together."""
 
 MAX_BATCH_ROWS = 256
-"""The most rows of a batch, for which scratch has room: enough to read each weight once for many tokens, few enough
-to stop soon and to stay in the second-level cache (512 rows: a tenth slower)."""
+"""The most rows of a batch, without experts: enough to read each weight once for many tokens, few enough to stop soon
+and to stay in the second-level cache (512 rows: a tenth slower)."""
+
+MAX_EXPERT_BATCH_ROWS = 1024
+"""The most rows of a batch of a model with experts, of which each computes a few rows alone: with 8 of 128 experts, 64
+rows of these."""
 
 SLICE_ROWS = 256
 """Rows of x, at most, that a matmul takes together: scratch has room for their sums."""
