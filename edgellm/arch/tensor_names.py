@@ -10,6 +10,7 @@ from typing import Literal
 Dimension = Literal[
     "vocab",
     "width",
+    "twice_width",
     "heads",
     "kv_heads",
     "key_dim",
@@ -145,6 +146,16 @@ FUSED_EXPERTS = (
     FusedTensor("mlp.experts.down_proj", ("ffn_down_exps",)),
 )
 """The same matrices of experts as transformers 5 holds them in memory."""
+
+PREDICTION_TENSORS = (
+    TensorFacts("nextn.eh_proj.weight", "eh_proj", None, ("width", "twice_width")),
+    TensorFacts("nextn.enorm.weight", "enorm", None, ("width",)),
+    TensorFacts("nextn.hnorm.weight", "hnorm", None, ("width",)),
+    TensorFacts("nextn.shared_head_norm.weight", "shared_head.norm", None, ("width",), optional=True),
+    TensorFacts("nextn.shared_head_head.weight", "shared_head.head", None, ("vocab", "width"), optional=True),
+    TensorFacts("nextn.embed_tokens.weight", "embed_tokens", None, ("vocab", "width"), optional=True),
+)
+"""Tensors of a layer for multi-token prediction (arXiv 2412.19437), beside those of other layers."""
 
 ATTN_NORM = TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",))
 FFN_NORM = TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",))

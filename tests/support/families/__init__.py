@@ -1,6 +1,6 @@
 """Tiny models of the families: configurations, random weights, and what `transformers` computes of them.
 
-case          what a case holds; gemma, llama, phi, others, experts, latent and mixtures are the table
+case          what a case holds; gemma, llama, phi, experts, latent, mixtures, sparse and others are the table
 checkpoint    the weights, drawn from their names, and the files of a checkpoint
 references    the stored logits of `transformers`; `support.make_family_references` writes them
 """
@@ -13,6 +13,7 @@ from support.families.llama import LLAMA_CASES
 from support.families.mixtures import MIXTURE_CASES
 from support.families.others import OTHER_CASES
 from support.families.phi import PHI_CASES
+from support.families.sparse import SPARSE_CASES
 
 __all__ = ["CASES", "FamilyCase"]
 
@@ -24,4 +25,5 @@ CASES: dict[str, FamilyCase] = {
     **EXPERT_CASES,
     **LATENT_CASES,
     **MIXTURE_CASES,
+    **SPARSE_CASES,
 }
