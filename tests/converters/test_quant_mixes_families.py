@@ -18,7 +18,16 @@ from support.quantizer import Job, llama_cpp_quantize
 pytestmark = pytest.mark.slow
 
 LAYERS, WIDTH, FFN, ROWS = 9, 256, 512, 2
-SIZES = {"width": WIDTH, "ffn": FFN, "attention_width": WIDTH, "per_layer_width": 32, "per_layer_total": 32 * LAYERS}
+EXPERT_FFN = 320
+SIZES = {
+    "width": WIDTH,
+    "ffn": FFN,
+    "attention_width": WIDTH,
+    "per_layer_width": 32,
+    "per_layer_total": 32 * LAYERS,
+    "expert_ffn": EXPERT_FFN,
+    "shared_ffn": FFN,
+}
 """Sizes that are the columns of matrices; others are rows, on which no type depends."""
 MIXES = ("Q2_K", "Q3_K_M", "Q4_K_M", "Q8_0", "F16")
 
@@ -52,6 +61,14 @@ KEYS: dict[str, Any] = {
     "activation_sparsity_scale": [0.0] * LAYERS,
     "altup.active_idx": 0,
     "altup.num_inputs": 4,
+    "expert_used_count": 2,
+    "expert_feed_forward_length": EXPERT_FFN,
+    "expert_shared_feed_forward_length": FFN,
+    "expert_shared_count": 1,
+    "expert_gating_func": 2,
+    "expert_weights_scale": 1.0,
+    "leading_dense_block_count": 1,
+    "interleave_moe_layer_step": 1,
 }
 """The keys of all files, without the prefix of the architecture; each architecture reads some of them."""
 
