@@ -25,6 +25,7 @@ OF_LLAMA = {
 """What the converter assumes where a class has no default of its own."""
 SAME_TEXT_MODEL = {
     "StableLMEpochForCausalLM": "StableLmForCausalLM",
+    "PhiMoEForCausalLM": "PhimoeForCausalLM",
     "Ernie4_5_ForCausalLM": "Ernie4_5ForCausalLM",
     "Mistral3ForConditionalGeneration": "MistralForCausalLM",
 }
