@@ -111,11 +111,10 @@ _MIXES = (
     QuantMix("F16", "F16", "16 bits per weight: to quantize from later"),
     QuantMix("BF16", "BF16", "16 bits per weight: what most checkpoints hold, unchanged"),
 )
+_KV_AS_Q8_0: TypesByRole = {"attn_k": "Q8_0", "attn_v": "Q8_0"}
 _WITH_8_EXPERTS: dict[str, TypesByRole] = {
-    **{mix.name: {"attn_k": "Q8_0", "attn_v": "Q8_0"} for mix in _MIXES if mix.type not in FLOAT_FORMATS},
-    **dict.fromkeys(
-        ("Q2_K", "Q3_K_M", "Q4_K_S", "Q4_K_M"), {"attn_k": "Q8_0", "attn_v": "Q8_0", "attn_output": "Q5_K"}
-    ),
+    **{mix.name: _KV_AS_Q8_0 for mix in _MIXES if mix.type not in FLOAT_FORMATS},
+    **{name: _KV_AS_Q8_0 | {"attn_output": "Q5_K"} for name in ("Q2_K", "Q3_K_M", "Q4_K_S", "Q4_K_M")},
 }
 """Types by role in models with as many experts as Mixtral: attention is a small part of these. By name of the mix."""
 _FILE_TYPE_NUMBERS = {name: number for number, name in FILE_TYPES.items()}
