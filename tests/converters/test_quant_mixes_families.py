@@ -149,7 +149,7 @@ def write(path: Path, model: Model) -> Path:
 @pytest.fixture(scope="module")
 def quantized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Path, Job, str]]]:
     """For each architecture the source, the job that llama.cpp has done, and the mix."""
-    folder, jobs = tmp_path_factory.mktemp("families"), {}
+    folder, jobs = tmp_path_factory.mktemp("families"), dict[str, list[tuple[Path, Job, str]]]()
     for model in (model for architecture in ARCHITECTURES for model in models(architecture)):
         source = write(folder / f"{model.architecture}-{model.tied}-{model.experts}.gguf", model)
         for mix in MIXES:
