@@ -7,10 +7,11 @@ references    the stored logits of `transformers`; `support.make_family_referenc
 
 from support.families.case import FamilyCase
 from support.families.gemma import GEMMA_CASES
+from support.families.gpt_oss import GPT_OSS_CASES
 from support.families.llama import LLAMA_CASES
 from support.families.others import OTHER_CASES
 from support.families.phi import PHI_CASES
 
 __all__ = ["CASES", "FamilyCase"]
 
-CASES: dict[str, FamilyCase] = {**LLAMA_CASES, **GEMMA_CASES, **PHI_CASES, **OTHER_CASES}
+CASES: dict[str, FamilyCase] = {**LLAMA_CASES, **GEMMA_CASES, **PHI_CASES, **OTHER_CASES, **GPT_OSS_CASES}
