@@ -65,7 +65,8 @@ class ArchitectureFacts:
     `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file, `checkpoint_rope_type` that of
     checkpoints in Hugging Face's layout: where they differ, the converter permutes the rows of q and k.
     `block_tensors` are the weights of each layer; `edgellm.arch.layers` says what a tensor of each stem is.
-    `fused_tensors` are tensors of layers that hold some of these in some checkpoints.
+    `fused_tensors` are tensors of layers that hold some of these in some checkpoints. `prediction_tensors` are those of
+    layers for multi-token prediction beside `block_tensors`; converters keep them, and nothing reads them.
     `model_tensors` are those outside of layers, besides the embedding, the last norm and the output matrix. `biases`
     are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 
@@ -94,6 +95,7 @@ class ArchitectureFacts:
     rope_type: RopeType
     block_tensors: tuple[TensorFacts, ...]
     fused_tensors: tuple[FusedTensor, ...] = ()
+    prediction_tensors: tuple[TensorFacts, ...] = ()
     model_tensors: tuple[TensorFacts, ...] = ()
     checkpoints: tuple[CheckpointClass, ...] = ()
     biases: tuple[str, ...] = ()

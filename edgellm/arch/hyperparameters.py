@@ -59,9 +59,19 @@ class LayerSizes:
     head_value_dim: int = 0
 
     @property
+    def twice_width(self) -> int:
+        """Values of two hidden states side by side."""
+        return 2 * self.width
+
+    @property
     def qkv_width(self) -> int:
         """Rows of the fused projection of q, k and v."""
         return self.q_width + self.k_width + self.v_width
+
+    @property
+    def kv_b_width(self) -> int:
+        """Rows of the projection of latents to keys and values of all heads."""
+        return self.heads * (self.plain_dim + self.head_value_dim)
 
     @property
     def gate_up(self) -> int:

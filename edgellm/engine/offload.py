@@ -41,7 +41,6 @@ class OffloadRequest:
         kept = on_cpu.cpu_ffn, on_cpu.cpu_moe, on_cpu.n_cpu_moe
         return cls(options.gpu_layers, options.gpu, memory, options.gpu_strict, *kept)
 
-
     @property
     def leaves_experts_open(self) -> bool:
         """Whether no option says which experts stay on the CPU."""

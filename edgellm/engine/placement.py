@@ -42,9 +42,7 @@ def on_cpu(layers: int) -> Placement:
     return (CPU,) * blocks(layers)
 
 
-def longest_run(
-    able: Sequence[bool], layers: int, *, kept: Collection[int] = (), cpu_head: bool = False
-) -> Placement:
+def longest_run(able: Sequence[bool], layers: int, *, kept: Collection[int] = (), cpu_head: bool = False) -> Placement:
     """The longest run of blocks that a GPU is able to compute on the GPU, or the last `layers` layers of it.
 
     `able[block]` says whether it is. With more `layers` than there are, the output head may be in the run. A single run
