@@ -58,9 +58,7 @@ def test_equals_llama_cpp(shared: Path, name: str) -> None:
     made = ours({**metadata, **tokenizer})
     assert {key: made.pop(key)[1] for key in ADDED_KEYS.get(name, {})} == ADDED_KEYS.get(name, {})
     assert made == wanted
-    assert [key for key in metadata if key in made] == [key for key in wanted if not key.startswith("tokenizer.")], (
-        "the order"
-    )
+    assert [key for key in metadata if key in made] == [key for key in wanted if not key.startswith("tokenizer.")]
     assert [source.name for source in sources] == [tensor.name for tensor in reader.tensors]
     for source, tensor in zip(sources, reader.tensors, strict=True):
         assert (source.type, list(source.shape)) == (tensor.tensor_type.name, tensor.shape.tolist()[::-1]), source.name

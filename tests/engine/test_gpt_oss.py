@@ -5,13 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgellm import ModelFileError
 from edgellm.arch.blocks import Activation, MixtureOfExperts, Scoring
 from support.archs import ArchFixture
 from support.engine_bits import extend, fresh, neighbours, opened
+from support.families.files import widened
 from support.family_file import EXPERTS, DescribeFamily, mixers, windows
+from support.oracle import llama_cpp_logits
 from support.reference import divergence
+
+Logits = NDArray[np.float32]
 
 YARN: dict[str, Any] = {
     "rope.freq_base": 100.0,
@@ -55,8 +60,8 @@ def test_every_second_layer_has_the_window(
     [
         ("gpt-oss", None, [0, 0, 0.104153, 0.380981, 0.657808, 0.934635, 1, 1]),
         ("gpt-oss", True, [0, 0, 0.2, 0.4, 0.6, 0.8, 1, 1]),
-        ("llama", None, [0, 0, 0.2, 0.4, 0.6, 0.8, 1, 1]),
-        ("llama", False, [0, 0, 0.104153, 0.380981, 0.657808, 0.934635, 1, 1]),
+        ("qwen2", None, [0, 0, 0.2, 0.4, 0.6, 0.8, 1, 1]),
+        ("qwen2", False, [0, 0, 0.104153, 0.380981, 0.657808, 0.934635, 1, 1]),
     ],
 )
 def test_the_ramp_of_yarn_begins_and_ends_at_whole_pairs_or_not(
@@ -77,14 +82,18 @@ def test_the_fixtures_differ_in_the_key_alone(shared: Path, tmp_path: Path) -> N
         assert divergence(fixture.logits, fresh(engine, fixture.ids).view(np.float32)) > 0.1
 
 
-def test_mxfp4_experts_are_nearer_to_exact_than_llama_cpps(shared: Path, tmp_path: Path) -> None:
+def test_mxfp4_experts_are_as_near_to_exact_as_llama_cpps(shared: Path, tmp_path: Path) -> None:
+    """Exact are the same weights as float32; both engines round the activations of MXFP4 matmuls to 8 bits."""
     fixture = _fixture(shared, "gpt_oss_mxfp4").completed(tmp_path)
-    with np.load(fixture.checkpoint / "reference.npz") as file:
-        theirs = divergence(fixture.logits, file["llamacpp_logits"])
+    prompts = np.random.default_rng(0).integers(3, 300, (8, 48)).tolist()
+    with opened(widened(fixture.gguf), kv_type="f32") as engine:
+        exact = [fresh(engine, ids).view(np.float32) for ids in [fixture.ids, *prompts]]
+    assert divergence(fixture.logits, exact.pop(0)) <= 1e-5
     with opened(fixture.gguf, kv_type="f32") as engine:
-        ours = divergence(fixture.logits, fresh(engine, fixture.ids).view(np.float32))
-    print(f"KL {ours:.2e}, llama.cpp's {theirs:.2e}")
-    assert ours < theirs < 5e-3
+        ours = _distance(exact, [fresh(engine, ids).view(np.float32) for ids in prompts])
+    theirs = _distance(exact, [llama_cpp_logits(fixture.gguf, ids, kv_type="f32") for ids in prompts])
+    print(f"mean KL {ours:.2e}, llama.cpp's {theirs:.2e}")
+    assert ours <= 1.05 * theirs
 
 
 @pytest.mark.slow
@@ -96,6 +105,10 @@ def test_mxfp4_experts_give_the_same_bits_in_any_chunks(shared: Path) -> None:
     for threads, chunk in ((1, 1), (2, 7), (3, 64)):
         with opened(fixture.gguf, threads) as engine:
             assert np.array_equal(extend(engine, engine.new_sequence(), fixture.ids, chunk), whole)
+
+
+def _distance(exact: list[Logits], logits: list[Logits]) -> float:
+    return float(np.mean([divergence(truth, found) for truth, found in zip(exact, logits, strict=True)]))
 
 
 def _fixture(shared: Path, name: str) -> ArchFixture:
