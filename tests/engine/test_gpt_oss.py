@@ -83,7 +83,8 @@ def test_the_fixtures_differ_in_the_key_alone(shared: Path, tmp_path: Path) -> N
 
 
 def test_mxfp4_experts_are_as_near_to_exact_as_llama_cpps(shared: Path, tmp_path: Path) -> None:
-    """Exact are the same weights as float32; both engines round the activations of MXFP4 matmuls to 8 bits."""
+    """Exact are the same weights as float32. Both engines round the activations of MXFP4 matmuls to 8 bits, and where
+    that changes the choice of experts, the distance is large in either."""
     fixture = _fixture(shared, "gpt_oss_mxfp4").completed(tmp_path)
     prompts = np.random.default_rng(0).integers(3, 300, (8, 48)).tolist()
     with opened(widened(fixture.gguf), kv_type="f32") as engine:
@@ -93,7 +94,7 @@ def test_mxfp4_experts_are_as_near_to_exact_as_llama_cpps(shared: Path, tmp_path
         ours = _distance(exact, [fresh(engine, ids).view(np.float32) for ids in prompts])
     theirs = _distance(exact, [llama_cpp_logits(fixture.gguf, ids, kv_type="f32") for ids in prompts])
     print(f"mean KL {ours:.2e}, llama.cpp's {theirs:.2e}")
-    assert ours <= 1.05 * theirs
+    assert 1e-4 < ours <= 1.25 * theirs
 
 
 @pytest.mark.slow
