@@ -16,6 +16,7 @@ from converters.architectures import describe
 from converters.checkpoint import Checkpoint
 from converters.tensors import Metadata, Source
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
+from support.checkpoint_numbers import fp8_values, scale_shapes, scale_to_fp8
 from support.families import CASES
 from support.families.checkpoint import write_family_checkpoint
 from support.families.references import load_reference
@@ -124,6 +125,22 @@ def with_config(folder: Path, config: dict[str, Any]) -> tuple[Metadata, list[So
             "gating_types that differ from layer to layer",
         ),
         ("laguna_xs", {"gating_types": ["per_head"] * 4}, None),
+        ("deepseek_v3", {"attention_bias": True}, "biases of attention (attention_bias) are not supported"),
+        ("deepseek_v3", {"rope_interleave": False}, "pairs are halves of a head (rope_interleave false)"),
+        ("deepseek_v3", {"moe_layer_freq": 2}, "layers without experts among others (moe_layer_freq)"),
+        (
+            "deepseek_v3",
+            {"rope_scaling": CASES["deepseek_v3"].config["rope_scaling"] | {"mscale": 0.5}},
+            "yarn whose mscale is not mscale_all_dim is not supported",
+        ),
+        ("deepseek_v2", {"topk_method": "noaux_tc"}, "topk_method 'noaux_tc' is not supported"),
+        ("deepseek_v2", {"norm_topk_prob": True}, "weights of experts that add up to 1 (norm_topk_prob)"),
+        ("glm_4_7_flash", {"mlp_layer_types": ["dense", "sparse", "dense"]}, "dense layers behind sparse ones"),
+        ("glm_4_7_flash", {"mlp_layer_types": ["dense", "sparse", "sparse"], "first_k_dense_replace": ...}, None),
+        ("gpt_oss", {"swiglu_limit": 10.0}, "swiglu_limit 10 is not supported, only 7"),
+        ("gpt_oss", {"swiglu_alpha": 1.0}, "swiglu_alpha 1 is not supported, only 1.702"),
+        ("gpt_oss", {"hidden_act": "gelu"}, "hidden_act gelu is not supported for gpt-oss, only silu and swish"),
+        ("gpt_oss", {"swiglu_limit": ..., "rope_theta": ...}, None),
         ("gemma4_31b", {"use_bidirectional_attention": "all"}, "tokens that see the ones after them"),
         ("smollm3", {"use_sliding_window": True}, "sliding windows (use_sliding_window) are not supported"),
         ("smollm3", {"no_rope_layers": [1, 0, 1, 0, 1, 0, 1, 0]}, "no_rope_layers other than every 4th"),
@@ -182,6 +199,8 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("hunyuan_moe", {"moe_topk": 9}, "9 experts compute each token, and num_experts is 8"),
         ("hunyuan_moe", {"moe_intermediate_size": [16] * 3}, "has shape [64, 32], not [64, 16]"),
         ("hunyuan_moe", {"num_shared_expert": 2}, "has shape [64, 32], not [64, 64]"),
+        ("gpt_oss", {"num_local_experts": 9}, "has shape [8, 96, 64], not [9, 96, 64]"),
+        ("gpt_oss", {"layer_types": ["full_attention"]}, "layer_types must have sliding_attention or full_attention"),
         ("phimoe", {"lm_head_bias": False}, "tensor lm_head.bias has no place"),
         ("glm4_5", {"use_qk_norm": False}, "5 layers have a norm of q, and by use_qk_norm 0 should"),
         ("glm4_5_air", {"use_qk_norm": True}, "0 layers have a norm of q, and by use_qk_norm 4 should"),
@@ -196,6 +215,10 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("laguna_xs", {"num_attention_heads_per_layer": [4] * 4}, "g_proj.weight has shape [6, 64], not [4, 64]"),
         ("laguna_xs", {"num_attention_heads_per_layer": [4, 5, 6, 6]}, "has heads that cannot share 2 key-value heads"),
         ("phimoe_long", {"lm_head_bias": True}, "has no tensor for output.bias"),
+        ("deepseek_v3", {"v_head_dim": 16}, "self_attn.kv_b_proj.weight has shape [176, 64], not [160, 64]"),
+        ("deepseek_v3", {"q_lora_rank": None}, "self_attn.q_a_layernorm.weight has no place"),
+        ("deepseek_v2_lite", {"q_lora_rank": 40}, "has no tensor for blk.0.attn_q_a.weight"),
+        ("deepseek_v2", {"first_k_dense_replace": 2}, "has no tensor for blk.1.ffn_gate.weight"),
     ],
 )
 def test_contradictions(described: Described, name: str, changes: dict[str, Any], expected: str) -> None:
@@ -313,6 +336,8 @@ def test_the_vision_tower_is_left_out_in_one_line(folders: Callable[[str], Path]
         ("gemma3n", "altup_projections.1", "has 2 of 3 parts of altup_proj.weight"),
         ("stablelm_12b", "layers.0.self_attn.q_layernorm.norms.1.", "parts of blk.0.attn_q_norm.weight"),
         ("gemma3n", "altup_unembed_projections.[12]", "has 1 of 3 parts of altup_unembd_proj.weight"),
+        ("gpt_oss", "layers.1.mlp.experts.gate_up_proj_bias", "no tensor for blk.1.ffn_gate_exps.bias"),
+        ("gpt_oss", "layers.2.self_attn.sinks", "no tensor for blk.2.attn_sinks.weight"),
         ("apertus", "layers.1.mlp.act_fn.beta", "has no mlp.act_fn.beta in layer 1"),
         ("muse_glimmer", "layers.0.self_attn.gate_proj", "no tensor for blk.0.attn_gate.weight"),
     ],
@@ -347,3 +372,33 @@ def test_damaged_configurations_are_one_line(folders: Callable[[str], Path], nam
             with_config(folders(name), config)
         except EdgeLLMError as error:
             assert "\n" not in str(error)
+
+
+def test_greedy_routers_have_no_groups_whatever_config_says(described: Described) -> None:
+    for name, groups in (("deepseek_v2", (8, 3)), ("deepseek_v2_lite", (1, 1))):
+        metadata, _ = described(name)
+        found = (metadata[f"deepseek2.expert_{key}"].value for key in ("group_count", "group_used_count"))
+        assert tuple(found) == groups
+    metadata, _ = described("deepseek_v2_lite", n_group=4, topk_group=2)
+    assert metadata["deepseek2.expert_group_count"].value == metadata["deepseek2.expert_group_used_count"].value == 1
+
+
+def test_keys_and_values_of_latents_are_split_from_scaled_fp8(tmp_path: Path) -> None:
+    """The published V3 has matrices of FP8 with a scale for each block."""
+    name, heads, plain, value = "model.layers.0.self_attn.kv_b_proj.weight", 4, 24, 20
+    drawn = load_reference("deepseek_v3").tensors
+    matrix = np.random.default_rng(1).standard_normal(drawn[name].shape).astype(np.float32)
+    data, scales = scale_to_fp8(matrix, "F8_E4M3", "block")
+    stored = {key: Stored("BF16", each.shape, each.bfloat16(key)) for key, each in drawn.items() if key != name}
+    stored |= {name: Stored("F8_E4M3", matrix.shape, data)}
+    stored |= {f"{name}_scale_inv": Stored("F32", scale_shapes(matrix.shape)["block"], scales)}
+    write_safetensors(tmp_path / "model.safetensors", stored)
+    _, sources = with_config(tmp_path, CASES["deepseek_v3"].config)
+    k, v = (next(each for each in sources if each.name == f"blk.0.attn_{kind}_b.weight") for kind in "kv")
+    blocks = scales.view(np.float32).reshape(scale_shapes(matrix.shape)["block"])
+    exact = fp8_values("F8_E4M3")[data].reshape(matrix.shape) * blocks.repeat(128, 0)[: len(matrix)]
+    by_head = exact.reshape(heads, plain + value, -1)
+    for made, wanted in ((k, by_head[:, :plain].transpose(0, 2, 1)), (v, by_head[:, plain:])):
+        assert made.shape == wanted.shape and made.type == "F32"
+        rows = np.concatenate([made.rows(i, min(i + 7, made.row_count)) for i in range(0, made.row_count, 7)])
+        assert np.array_equal(rows.view(np.float32).reshape(wanted.shape), wanted)

@@ -76,7 +76,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes = model.config, model.sizes
     latent = sizes.latent
     assert latent is not None, "read by _sizes"
-    if _is_v2(config) and config.word("topk_method", "greedy") == "greedy" and "expert_group_count" in keys:
+    if _is_v2(config) and config.word("topk_method", "greedy") == "greedy" and "n_group" in config:
         keys.integer("expert_group_count", 1)
         keys.integer("expert_group_used_count", 1)
     keys.integer("expert_gating_func", SOFTMAX if _is_v2(config) else SIGMOID)

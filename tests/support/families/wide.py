@@ -1,4 +1,7 @@
-"""Cases with rows of 256 weights and more, as k-quants need them; they differ from those of the same name in sizes."""
+"""Cases with rows of 256 weights and more, as k-quants need them; they differ from those of the same name in sizes.
+
+Every expert computes every token: else an expert chosen by a rounding error would hide all others.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -25,12 +28,11 @@ _LATENT_SIZES: dict[str, Any] = {
     "qk_nope_head_dim": 128,
     "qk_rope_head_dim": 32,
     "v_head_dim": 64,
-    # All experts: a choice that falls otherwise by a rounding would hide what the products lose.
     "n_routed_experts": 8,
-    "num_experts_per_tok": 8,
     "n_group": 1,
     "topk_group": 1,
 }
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _ALWAYS = ("hidden_size", "intermediate_size", "num_attention_heads")
 # Those that llama.cpp computes as `transformers` does.
 _NAMES = [
@@ -45,6 +47,8 @@ def _widened(case: FamilyCase) -> FamilyCase:
     text = case.config.get("text_config", case.config)
     sizes = _SIZES | _LATENT_SIZES if "kv_lora_rank" in text else _SIZES
     wide = text | {key: value for key, value in sizes.items() if key in _ALWAYS or text.get(key)}
+    if experts := next((wide[key] for key in _EXPERTS if wide.get(key)), 0):
+        wide["num_experts_per_tok"] = experts
     return replace(case, config=case.config | {"text_config": wide} if "text_config" in case.config else wide)
 
 
