@@ -1,7 +1,7 @@
 """A few rows of x times a tile of W, which is multiplied straight from W: they wait for the memory, or nearly.
 
 Lanes are 16 rows of W or, with split-K, the parts of a few rows, which lie behind each other in the file. These are
-multiplied by different parts of x: once for each op, a thread interleaves the words of the parts of x in its scratch.
+multiplied by different parts of x: once for each product, a thread interleaves the words of these parts in its scratch.
 
 What is read next is prefetched beside the products: `kquants.matmul.read_on`.
 """
