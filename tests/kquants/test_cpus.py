@@ -44,7 +44,8 @@ from support import kernels
 formats = sys.argv[1:]
 kernels.NAMES[:] = [*{OF_MODELS}, *{{f"matmul_{{name.lower()}}" for name in formats}} - {{*{OF_MODELS}}}]
 chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
-files = [f"kquants/test_{{of}}.py" for of in ("dot4", "matmul", "float_matmul", "quantized_activations")]
+of = ("dot4", "matmul", "float_matmul", "grouped_matmul", "quantized_activations")
+files = [f"kquants/test_{{part}}.py" for part in of]
 sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *files]))
 """
 LOGITS = f"""
