@@ -15,19 +15,21 @@ _SIZES: dict[str, Any] = {
     "query_pre_attn_scalar": 64,
     "hidden_size_per_layer_input": 256,
     "attention_head_dim": 64,
+    "moe_intermediate_size": 256,
 }
 _ALWAYS = ("hidden_size", "intermediate_size", "num_attention_heads")
 # Those that llama.cpp computes as `transformers` does.
 _NAMES = [
     *("gemma", "gemma2", "gemma3_1b", "gemma4_e2b", "phi4", "ministral3", "smollm3", "granite", "olmo2", "cohere2"),
     *("glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2_15b", "stablelm_12b", "apertus"),
-    "muse_glimmer",
+    *("muse_glimmer", "gemma4_26b", "granitemoe", "ernie4_5_21b"),
 ]
 
 
 def _widened(case: FamilyCase) -> FamilyCase:
     text = case.config.get("text_config", case.config)
-    wide = text | {key: value for key, value in _SIZES.items() if key in _ALWAYS or text.get(key)}
+    sizes = {key: value for key, value in _SIZES.items() if key in _ALWAYS or text.get(key)}
+    wide = text | sizes
     return replace(case, config=case.config | {"text_config": wide} if "text_config" in case.config else wide)
 
 
