@@ -93,7 +93,8 @@ def _names(model: TextModel, family: Family) -> Iterator[str]:
     tensors = model.checkpoint.tensors
     in_order = sorted(tensors, key=lambda name: (tensors[name].file.name, name))
     drops_output = family.drops_tied_output and model.config.flag("tie_word_embeddings")
-    for name in without_unneeded(in_order, model.checkpoint.path):
+    predicting = model.config.integer("num_nextn_predict_layers", 0, least=0)
+    for name in without_unneeded(in_order, model.checkpoint.path, model.sizes.layer_count, predicting):
         is_output = drops_output and name.endswith(f"{OUTPUT.hugging_face}.weight")
         if not is_output and not name.endswith(family.parameters):
             yield name

@@ -13,7 +13,7 @@ from converters.tensors import Metadata, MetadataValue, Source
 from edgellm.arch.blocks import NormKind
 
 # enum llama_ftype of llama.h, by the type of the first matrix.
-_FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32}
+_FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32, "MXFP4": 38}
 _KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
 _EPS_KEYS = {
     NormKind.RMS: ("rms_norm_eps", "norm_eps"),
@@ -50,7 +50,7 @@ def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.integer("feed_forward_length", sizes.ffn[0])
     keys.integer("attention.head_count", sizes.heads)
     keys.integer("attention.head_count_kv", sizes.kv_heads[0])
-    write_rope(keys, model.rope)
+    write_rope(keys, model.rope, facts.yarn_truncate)
     key = next((key for key in _EPS_KEYS[facts.norm_kind] if key in config), _EPS_KEYS[facts.norm_kind][0])
     keys.number(_EPS_NAMES[facts.norm_kind], config.number(key, 1e-6))
     if sizes.experts:

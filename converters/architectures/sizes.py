@@ -16,13 +16,39 @@ _SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_exp
 
 
 @dataclass(frozen=True)
+class LatentSizes:
+    """The sizes of latent attention, see `edgellm.arch.latent_attention.LatentSettings`."""
+
+    plain_dim: int
+    rope_dim: int
+    head_value_dim: int
+    latent_dim: int
+    q_rank: int
+
+    def of_layer(self, sizes: "CheckpointLayerSizes") -> "CheckpointLayerSizes":
+        """The sizes of a layer with those of its latent attention."""
+        return replace(
+            sizes,
+            q_width=sizes.heads * (self.plain_dim + self.rope_dim),
+            v_width=self.latent_dim,
+            attention_width=sizes.heads * self.head_value_dim,
+            q_rank=self.q_rank,
+            plain_dim=self.plain_dim,
+            head_value_dim=self.head_value_dim,
+        )
+
+
+@dataclass(frozen=True)
 class CheckpointSizes:
     """The sizes of a model; tuples have a value for each layer.
 
     `kv_heads` heads of keys and values are shared by `heads` query heads; keys and values of a head have as many
     values as `head_dim` says. `per_layer_width` are the values of a layer's own embedding of a token, 0 for none.
     `experts` are those of a layer with a mixture of experts, each of width `expert_ffn`; `used_experts` of them compute
-    a token. `shared_ffn` is the width of its shared experts together.
+    a token. `shared_ffn` is the width of its shared experts together. With `latent`, attention is latent, with one KV
+    head of latent and RoPE. The last `prediction_layers` layers are those for multi-token prediction. `layer_heads` are
+    the query heads of each layer, where they differ. With `gate_per_head` a gate of attention has a value for each
+    head, else one for each value of its result.
     """
 
     width: int
@@ -37,32 +63,49 @@ class CheckpointSizes:
     used_experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    latent: LatentSizes | None = None
+    prediction_layers: int = 0
+    layer_heads: tuple[int, ...] = ()
+    gate_per_head: bool = False
 
     @property
     def layer_count(self) -> int:
         """Number of layers."""
         return len(self.ffn)
 
+    def with_prediction_layers(self, count: int) -> "CheckpointSizes":
+        """The same with `count` more layers, of the sizes of the last."""
+        return replace(
+            self,
+            kv_heads=self.kv_heads + self.kv_heads[-1:] * count,
+            head_dim=self.head_dim + self.head_dim[-1:] * count,
+            ffn=self.ffn + self.ffn[-1:] * count,
+            prediction_layers=count,
+        )
+
     def layer(self, index: int) -> "CheckpointLayerSizes":
         """The sizes of a layer, by the names that the shapes of tensors have for them."""
+        heads = self.layer_heads[index] if self.layer_heads else self.heads
         key_dim, kv_width = self.head_dim[index], self.kv_heads[index] * self.head_dim[index]
-        return CheckpointLayerSizes(
+        sizes = CheckpointLayerSizes(
             width=self.width,
             vocab=self.vocab,
             ffn=self.ffn[index],
-            heads=self.heads,
+            heads=heads,
             kv_heads=self.kv_heads[index],
             key_dim=key_dim,
-            q_width=self.heads * key_dim,
+            q_width=heads * key_dim,
             k_width=kv_width,
             v_width=kv_width,
-            attention_width=self.heads * key_dim,
+            attention_width=heads * key_dim,
+            gate_width=heads if self.gate_per_head else heads * key_dim,
             per_layer_width=self.per_layer_width,
             per_layer_total=self.per_layer_width * self.layer_count,
             experts=self.experts,
             expert_ffn=self.expert_ffn,
             shared_ffn=self.shared_ffn,
         )
+        return self.latent.of_layer(sizes) if self.latent else sizes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,8 @@ def _wanted_in_layer(
 ) -> Iterator[tuple[str, WantedTensor]]:
     sizes, tensors = model.sizes.layer(index), model.facts.tensors
     fused = {gguf for each in model.facts.fused_tensors for gguf in each.gguf}
-    for each in tensors.values():
+    predicts = index >= model.sizes.layer_count - model.sizes.prediction_layers
+    for each in (*tensors.values(), *(model.facts.prediction_tensors if predicts else ())):
         shape = sizes.shape(each.shape)
         if (each.hugging_face is not None or each.gguf in fused) and 0 not in shape:
             yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional)

@@ -18,6 +18,7 @@ from edgellm.engine.batch import Batch
 from edgellm.engine.device import DeviceFault, DeviceStats, Logits
 from edgellm.engine.offload import OffloadTask, UploadProgress
 from edgellm.process.child import ChildProcess, OnProgress
+from edgellm.process.shared_memory import SharedMemory
 
 CALL, DONE, RAISED = 0, 0, 1
 """A request is the name and arguments of a method; a reply is its result and the device's stats, or its exception."""
@@ -36,12 +37,31 @@ def unpacked(payload: bytes) -> Any:
     return pickle.loads(payload)  # noqa: S301
 
 
+class HiddenMemory:
+    """The hidden states of up to `rows` rows in shared memory; both processes lay it out alike."""
+
+    def __init__(self, memory: SharedMemory, rows: int, width: int) -> None:
+        self._bytes, self._width = memory.array(4 * rows * width), width
+
+    def hidden(self, rows: int) -> NDArray[np.float32]:
+        """The hidden states of the first rows, float32 [rows, width]."""
+        return self.floats(rows, self._width)
+
+    def fits(self, logits: Logits) -> bool:
+        """Whether logits find room in the place of the hidden states, which nobody needs any more."""
+        return logits.nbytes <= self._bytes.nbytes
+
+    def floats(self, rows: int, columns: int) -> NDArray[np.float32]:
+        """The first bytes as float32 [rows, columns]."""
+        return self._bytes[: 4 * rows * columns].view(np.float32).reshape(rows, columns)
+
+
 class _GPUProcess(ChildProcess):
     name, stop_timeout_s, reply_timeout_s = "the GPU", 10.0, 60.0
 
-    def __init__(self, to_fault: ToFault) -> None:
+    def __init__(self, to_fault: ToFault, memory: SharedMemory) -> None:
         self._to_fault = to_fault
-        super().__init__("edgellm.engine.gpu_worker")
+        super().__init__("edgellm.engine.gpu_worker", memory.argument, inherited=memory.inherited)
 
     def ended_error(self, how: str) -> DeviceFault:
         """The fault, from what the GPU's library wrote before it ended the process, or from how the process ended."""
@@ -53,8 +73,13 @@ class DeviceProxy:
 
     def __init__(self, to_fault: ToFault) -> None:
         self.stats = DeviceStats()
-        self._child = _GPUProcess(to_fault)
+        try:
+            self._memory = SharedMemory.create()
+        except OSError as error:
+            raise to_fault("the GPU", f"its process could not be started ({error.strerror})") from None
+        self._child = _GPUProcess(to_fault, self._memory)
         self._sent: Batch | None = None
+        self._rows = 0
         self._child_s = self._pipe_s = 0.0
         self.stop, self.clear = self._child.stop, self._child.clear_stop
 
@@ -66,6 +91,7 @@ class DeviceProxy:
     def plan_offload(self, backend: str, task: OffloadTask) -> OffloadPlan | None:
         """See `edgellm.engine.backends.GPUBackend`. Raises DeviceFault, also if the file is gone."""
         plan: OffloadPlan | None = self._call("plan_offload", backend, task)
+        self._rows = task.limits.rows
         if plan:
             self._child.name, self._child.reply_timeout_s = plan.name, plan.reply_timeout_s
             self._child.stop_timeout_s = plan.reply_timeout_s * _GPUProcess.stop_timeout_s / _GPUProcess.reply_timeout_s
@@ -76,14 +102,17 @@ class DeviceProxy:
         self._call("upload", on_progress=lambda payload: progress(*unpacked(payload)))
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
-        """See `Device`. A batch is sent once, with its first blocks."""
+        """See `Device`. A batch is sent once, with its first blocks; hidden states and logits are in shared memory."""
         unsent, self._sent = None if self._sent is batch else batch, None
-        logits: Logits | None
-        logits, changed = self._call("run", blocks, unsent, hidden)
+        shared = HiddenMemory(self._memory, self._rows, hidden.shape[1])
+        shared.hidden(batch.rows)[:] = hidden
+        reply: Logits | tuple[int, int] | None = self._call("run", blocks, unsent, hidden.shape[1])
         self._sent = batch
-        if changed is not None:
-            hidden[:] = changed
-        return logits
+        if isinstance(reply, tuple):
+            return shared.floats(*reply).copy()
+        if reply is None:
+            hidden[:] = shared.hidden(batch.rows)
+        return reply
 
     def ensure_pages(self, group: int, pages: int) -> None:
         """See `Device`."""
@@ -96,6 +125,7 @@ class DeviceProxy:
     def close(self) -> None:
         """See `Device`."""
         self._child.close()
+        self._memory.close()
 
     def _call(self, name: str, *arguments: Any, on_progress: OnProgress = lambda payload: None) -> Any:
         started = perf_counter()

@@ -1,29 +1,31 @@
 """The child process that has a GPU: `python -m edgellm.engine.gpu_worker` (see `edgellm.engine.gpu_process`)."""
 
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any
 
 from edgellm.arch import describe
 from edgellm.engine.backends import OffloadPlan, load_backend
 from edgellm.engine.batch import Batch
 from edgellm.engine.device import Device, DeviceFault, DeviceStats, Logits
-from edgellm.engine.gpu_process import DONE, RAISED, packed, unpacked
+from edgellm.engine.gpu_process import DONE, RAISED, HiddenMemory, packed, unpacked
 from edgellm.engine.offload import OffloadTask, UploadProgress, file_identity
 from edgellm.engine.protocol import Stopped
 from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.process.serve import serve
+from edgellm.process.shared_memory import SharedMemory
 
 
 class GPUWorker:
-    """Opens a device, then calls its methods."""
+    """Opens a device, then calls its methods; hidden states are in `memory`."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: SharedMemory) -> None:
+        self._memory, self._rows = memory, 0
         self._device: Device | None = None
         self._open: Callable[[UploadProgress], Device]
         self._check: Callable[[], None]
@@ -62,7 +64,7 @@ class GPUWorker:
             raise DeviceFault(str(error)) from None
         if file_identity(file) != task.file_identity:
             raise DeviceFault(f"{printable(task.path, 400)} is not the file any more that was opened")
-        backend, model = load_backend(name), describe(file)
+        backend, model, self._rows = load_backend(name), describe(file), task.limits.rows
         plan = backend.plan_offload(model, task.limits, task.request)
         if plan:
             self._open, self._check = partial(backend.open_device, model, task.limits, plan), file.check
@@ -78,11 +80,16 @@ class GPUWorker:
         self._device = self._open(progress)
         self._check()
 
-    def _run(self, blocks: range, batch: Batch | None, hidden: Any) -> tuple[Logits | None, Any]:
+    def _run(self, blocks: range, batch: Batch | None, width: int) -> Logits | tuple[int, ...] | None:
+        """None where hidden states came of it, the shape of logits in shared memory, or logits too large for it."""
         self._batch = batch or self._batch
         assert self._device and self._batch, "a batch comes with its first blocks, after the upload"
-        logits = self._device.run(blocks, self._batch, hidden)
-        return logits, hidden if logits is None else None
+        shared = HiddenMemory(self._memory, self._rows, width)
+        logits = self._device.run(blocks, self._batch, shared.hidden(self._batch.rows))
+        if logits is None or not shared.fits(logits):
+            return logits
+        shared.floats(*logits.shape)[:] = logits
+        return logits.shape
 
     def _ensure_pages(self, group: int, pages: int) -> None:
         assert self._device, "the upload comes first"
@@ -94,5 +101,5 @@ class GPUWorker:
 
 
 if __name__ == "__main__":
-    worker = GPUWorker()
+    worker = GPUWorker(SharedMemory.attach(sys.argv[1]))
     serve(worker.answer, worker.stop)

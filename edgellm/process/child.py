@@ -7,7 +7,7 @@ import tempfile
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
 from queue import Empty
@@ -23,7 +23,7 @@ _POLL_S = 0.3
 
 
 class ChildProcess:
-    """A process that runs one of our modules, which calls `edgellm.process.serve.serve`.
+    """A process that runs one of our modules, given with its arguments, which calls `edgellm.process.serve.serve`.
 
     The process is killed if a stopped call takes `stop_timeout_s` more, or if a call sends neither a reply nor progress
     for `reply_timeout_s`.
@@ -33,10 +33,10 @@ class ChildProcess:
 
     stop_timeout_s, reply_timeout_s = 3.0, inf
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, *module: str, inherited: Sequence[int] = ()) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         try:
-            self._process = start(self._log, module)
+            self._process = start(self._log, *module, inherited=inherited)
         except OSError as error:
             self._log.close()
             raise self.ended_error(f"could not be started ({error.strerror})") from None
@@ -44,7 +44,7 @@ class ChildProcess:
         self._replies = cast(BinaryIO, io.BufferedReader(cast(io.FileIO, self._process.stdout)))
         # Threads write and read: an interrupt in the calling thread leaves no message half written or read, and `stop`
         # never waits for a process that does not read.
-        self._sender, self._exchanger = CallThread(module), CallThread(module)
+        self._sender, self._exchanger = CallThread(module[0]), CallThread(module[0])
         self._lock = threading.RLock()
         self._stopped = False
         self._progress = deque[bytes]()

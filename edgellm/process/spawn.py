@@ -3,23 +3,28 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from signal import Signals
-from typing import IO
+from typing import IO, Any
 
 from edgellm.fmt import printable
 
 
-def start(log: IO[bytes], *module: str) -> subprocess.Popen[bytes]:
-    """Run one of our modules, by its name and arguments, with pipes for stdin and stdout; stderr goes to `log`."""
+def start(log: IO[bytes], *module: str, inherited: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """Run one of our modules, by its name and arguments, with pipes for stdin and stdout; stderr goes to `log`.
+
+    It also gets the file descriptors `inherited`.
+    """
     # -P keeps Python from importing modules from the user's current folder.
     command = [sys.executable, "-P", "-m", *module]
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # Users cannot read backtraces, and ggml starts a debugger for its own.
     env = {**os.environ, "PYTHONPATH": paths, "GGML_NO_BACKTRACE": "1", "RUST_BACKTRACE": "0"}
-    process = subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env)
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+    process = subprocess.Popen(command, bufsize=0, env=env, pass_fds=inherited, **pipes)
     assert process.stdout
     _widen(process.stdout)
     return process

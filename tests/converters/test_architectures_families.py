@@ -68,6 +68,7 @@ def with_config(folder: Path, config: dict[str, Any]) -> tuple[Metadata, list[So
         ("gemma3_1b", {"attn_logit_softcapping": 5.0}, "attn_logit_softcapping is not supported"),
         ("gemma3_1b", {"use_bidirectional_attention": True}, "tokens that see the ones after them"),
         ("gemma3n", {"altup_num_inputs": 2}, "stream 0 of 2 is active"),
+        ("granite", {"num_local_experts": 8}, "experts (num_local_experts) are not supported for this architecture"),
         ("gemma4_31b", {"num_experts": 8}, None),
         ("granitemoe", {"num_local_experts": 0}, "without experts (num_local_experts 0)"),
         ("ernie4_5_21b", {"use_bias": True}, "biases of projections (use_bias) are not supported"),

@@ -18,6 +18,7 @@ from edgellm.engine.gpu_process import CALL, RAISED, DeviceProxy, packed, unpack
 from edgellm.engine.gpu_worker import GPUWorker
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
+from edgellm.process.shared_memory import SharedMemory
 from support.gpus import TINY, adapter, engine_on, logits, some_ids
 from support.model_file import ModelFile
 from support.vulkan import build
@@ -241,7 +242,9 @@ def test_another_file_in_its_place_is_not_used(model_file: ModelFile, tmp_path: 
 
 def test_a_mistake_of_ours_is_told_as_such() -> None:
     """It is no fault of the GPU, which the CPU would make up for."""
-    code, payload = GPUWorker().answer(CALL, packed(("ensure_pages", (0, 3))), lambda progress: None)
+    code, payload = GPUWorker(SharedMemory.create()).answer(
+        CALL, packed(("ensure_pages", (0, 3))), lambda progress: None
+    )
     error = unpacked(payload)
     assert (code, type(error)) == (RAISED, RuntimeError)
     assert "AssertionError: the upload comes first" in str(error)
@@ -249,7 +252,7 @@ def test_a_mistake_of_ours_is_told_as_such() -> None:
 
 def test_no_memory_in_its_process_is_a_fault_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is none on this machine, so that the CPU goes on."""
-    server = GPUWorker()
+    server = GPUWorker(SharedMemory.create())
 
     def full(group: int, pages: int) -> None:
         raise MemoryError

@@ -106,7 +106,9 @@ def test_matrix_times_vector(gpu: GPUContext, name: str) -> None:
     columns = columns_of(name)
     stored, weights = matrix(name, columns)
     x, y = random(2, columns), random(2, 200, seed=1)
-    source = shader(["batch", lanes(gpu), "f_silu", "x_values", "matvec"], told(ADDED=True, EACH=4), [name], 6)
+    source = shader(
+        ["batch", lanes(gpu), "f_silu", "x_values", "one_matrix", "matvec"], told(ADDED=True, EACH=4), [name], 6
+    )
     to, nothing, sizes = put(gpu, y), put(gpu, np.zeros(4, np.uint32)), shape(gpu, columns, 200, first=100)
     buffers = [sizes, put(gpu, rows(2, [])), put(gpu, padded(x)), nothing, nothing, to, put(gpu, stored)]
     gpu.submit([gpu.dispatch(source, buffers, (5, 2, 1))])
@@ -121,7 +123,9 @@ def test_matrix_times_vector_in_integers(gpu: GPUContext, name: str, columns: in
     """The same with x rounded to 127 steps."""
     stored, weights = matrix(name, columns)
     x = whole_numbers(2, columns)
-    source = shader(["batch", lanes(gpu), "rounding", "f_silu", "x_packed", "matvec"], told(EACH=4), [name], 6)
+    source = shader(
+        ["batch", lanes(gpu), "rounding", "f_silu", "x_packed", "one_matrix", "matvec"], told(EACH=4), [name], 6
+    )
     to, nothing, sizes = put(gpu, np.zeros((2, ROWS))), put(gpu, np.zeros(4, np.uint32)), shape(gpu, columns, ROWS)
     buffers = [sizes, put(gpu, rows(2, [])), put(gpu, x), nothing, nothing, to, put(gpu, stored)]
     gpu.submit([gpu.dispatch(source, buffers, (5, 2, 1))])
@@ -135,7 +139,10 @@ def test_long_rows(gpu: GPUContext, name: str, columns: int) -> None:
     (gate, of_gate), (up, of_up) = (matrix(name, columns, seed) for seed in (0, 1))
     x, norm = random(1, columns), random(columns, seed=1) / np.float32(columns)
     source = shader(
-        ["batch", lanes(gpu), "f_silu", "x_values", "matvec"], told(NORMED=True, GATED=True, EACH=4), [name, name], 6
+        ["batch", lanes(gpu), "f_silu", "x_values", "one_matrix", "matvec"],
+        told(NORMED=True, GATED=True, EACH=4),
+        [name, name],
+        6,
     )
     to, batch, nothing = put(gpu, np.zeros(ROWS, np.float32)), put(gpu, rows(1, [])), put(gpu, np.zeros(4))
     given = [shape(gpu, columns, ROWS), batch, put(gpu, x), put(gpu, norm), nothing, to, put(gpu, gate), put(gpu, up)]
@@ -150,7 +157,7 @@ def test_matrix_times_matrix(gpu: GPUContext, name: str) -> None:
     stored, weights = matrix(name, columns)
     x, y, bias = random(TOKENS, columns), random(TOKENS, 200, seed=1), random(200, seed=2)
     flags = told(LANES=128, BIASED=True, ADDED=True, COUNT=0, W_TYPE="f32")
-    source = shader(["batch", lanes(gpu), "matmul_tile", "matmul"], flags, [name], 5)
+    source = shader(["batch", lanes(gpu), "matmul_tile", "batch_tiles", "matmul"], flags, [name], 5)
     to, sizes = put(gpu, y), shape(gpu, columns, 200, first=90)
     buffers = [sizes, put(gpu, rows(TOKENS, [])), put(gpu, padded(x)), put(gpu, bias), to, put(gpu, stored)]
     gpu.submit([gpu.dispatch(source, buffers, (2, 2, 1))])
@@ -169,7 +176,7 @@ def test_matrix_times_matrix_in_integers(gpu: GPUContext, name: str) -> None:
     source = shader(parts, {"LANES": 64, "X_VEC4S": COLUMNS // 4})
     first = gpu.dispatch(source, [put(gpu, x), packed, scales], (1, TOKENS, 1))
     flags = told(LANES=128, COUNT=1)
-    source = shader(["batch", lanes(gpu), "matmul_tile", "matmul_packed"], flags, [name], 6)
+    source = shader(["batch", lanes(gpu), "matmul_tile", "batch_tiles", "matmul_packed"], flags, [name], 6)
     to, sizes, nothing = put(gpu, np.zeros((TOKENS, 200))), shape(gpu, COLUMNS, 200), put(gpu, np.zeros(4))
     buffers = [sizes, put(gpu, rows(TOKENS, list(range(66)))), packed, scales, nothing, to, put(gpu, stored)]
     gpu.submit([first, gpu.dispatch(source, buffers, (2, 2, 1))])
@@ -189,12 +196,12 @@ def test_what_a_matrix_times_vector_takes_along(gpu: GPUContext) -> None:
     stored, weights = zip(*(matrix(name, COLUMNS, seed) for seed, name in enumerate(names)), strict=True)
     tensors, batch, nothing = [put(gpu, each) for each in stored], put(gpu, rows(3, [0, 2])), put(gpu, np.zeros(4))
     flags = told(NORMED=True, GATHERED=True, BIASED=True)
-    source = shader(["batch", lanes(gpu), "f_silu", "x_values", "matvec"], flags, names, 6)
+    source = shader(["batch", lanes(gpu), "f_silu", "x_values", "one_matrix", "matvec"], flags, names, 6)
     to, sizes = put(gpu, np.zeros((2, 210), np.float32)), shape(gpu, COLUMNS, 210, rows=3 * ROWS)
     given = [sizes, batch, put(gpu, x), put(gpu, norm), put(gpu, bias), to, *tensors]
     gpu.submit([gpu.dispatch(source, given, (54, 2, 1))])
     near(get(gpu, to, (2, 210)), normed(x, norm)[[0, 2]] @ np.concatenate(weights).T + bias)
-    source = shader(["batch", lanes(gpu), "f_silu", "x_values", "matvec"], told(GATED=True), names[:2], 6)
+    source = shader(["batch", lanes(gpu), "f_silu", "x_values", "one_matrix", "matvec"], told(GATED=True), names[:2], 6)
     to = put(gpu, np.zeros((3, 200), np.float32))
     given = [shape(gpu, COLUMNS, 200), batch, put(gpu, x / 8), nothing, nothing, to, *tensors[:2]]
     gpu.submit([gpu.dispatch(source, given, (18, 3, 1))])
@@ -245,7 +252,9 @@ def test_what_becomes_of_the_sums_of_a_matmul(gpu: GPUContext, few: bool) -> Non
     stored, weights = matrix("F32", COLUMNS)
     x, bias = 9 * random(2, COLUMNS), random(ROWS, seed=2)
     x[1] *= 1000
-    files, first = (["f_silu", "x_values", "matvec"], 6) if few else (["matmul_tile", "matmul"], 5)
+    files, first = (
+        (["f_silu", "x_values", "one_matrix", "matvec"], 6) if few else (["matmul_tile", "batch_tiles", "matmul"], 5)
+    )
     flags = told(BIASED=True, FACTOR=0.125, SOFT_CAP=30.0, LANES=64 if few else 128, COUNT=0, W_TYPE="f32")
     nothing, to = put(gpu, np.zeros(4, np.uint32)), put(gpu, np.zeros((2, ROWS), np.float32))
     given = [shape(gpu, COLUMNS, ROWS), put(gpu, rows(2, [])), put(gpu, x), *([nothing] if few else []), put(gpu, bias)]

@@ -46,7 +46,9 @@ def test_it_answers_a_thread_that_outlives_the_main_one() -> None:
 import threading, time
 from edgellm.engine.gpu_process import packed
 from edgellm.process.child import ChildProcess
-child = ChildProcess({MODULE!r})
+from edgellm.process.shared_memory import SharedMemory
+memory = SharedMemory.create()
+child = ChildProcess({MODULE!r}, memory.argument, inherited=memory.inherited)
 def ask():
     threading.main_thread().join()
     time.sleep(0.2)

@@ -1,6 +1,7 @@
 """Gemma 4: sizes by kind of layer, shared keys and values, values that are keys, experts beside feed-forwards."""
 
 from collections.abc import Collection
+from typing import Any
 
 from converters.architectures.config import Config
 from converters.architectures.families.family import Family
@@ -41,7 +42,7 @@ def _sizes(config: Config) -> CheckpointSizes:
     )
 
 
-def _experts(config: Config) -> dict[str, int]:
+def _experts(config: Config) -> dict[str, Any]:
     """The sizes of experts, by their names in CheckpointSizes."""
     if not config.flag("enable_moe_block"):
         return {}

@@ -86,14 +86,14 @@ class GPUAttention:
             settings=block,
             norm=_norm(gpu, block.norm, model.width),
             qkv=matrices,
-            qkv_bias=_bias(gpu, linears),
+            qkv_bias=upload_biases(gpu, linears),
             head_norms=norms if of_heads else None,
             projection_norms=None if of_heads else norms,
             gate=[upload_matrix(gpu, gate.weight, uploaded)] if gate else [],
-            gate_bias=_bias(gpu, [gate]) if gate else None,
+            gate_bias=upload_biases(gpu, [gate]) if gate else None,
             sinks=_vector(gpu, block.sinks),
             output=[upload_matrix(gpu, block.output.weight, uploaded)],
-            output_bias=_bias(gpu, [block.output]),
+            output_bias=upload_biases(gpu, [block.output]),
             post_norm=_norm(gpu, block.post_norm, model.width),
         )
 
@@ -125,9 +125,9 @@ class GPUFeedForward:
             activation=block.activation,
             norm=_norm(gpu, block.norm, model.width),
             gate_up=[upload_matrix(gpu, linear.weight, uploaded, most) for linear in both],
-            gate_up_bias=[_bias(gpu, [linear]) for linear in both],
+            gate_up_bias=[upload_biases(gpu, [linear]) for linear in both],
             down=[upload_matrix(gpu, block.down.weight, uploaded)],
-            down_bias=_bias(gpu, [block.down]),
+            down_bias=upload_biases(gpu, [block.down]),
             post_norm=_norm(gpu, block.post_norm, model.width),
             output_scale=output_scale,
         )
@@ -145,7 +145,7 @@ class GPUOutputHead:
     def of(cls, gpu: GPUContext, model: Description, uploaded: Uploaded) -> "GPUOutputHead":
         """Upload the output head of a model."""
         output = [upload_matrix(gpu, model.output.weight, uploaded)]
-        return cls(GPUNorm.of(gpu, model.output_norm, model.width), output, _bias(gpu, [model.output]))
+        return cls(GPUNorm.of(gpu, model.output_norm, model.width), output, upload_biases(gpu, [model.output]))
 
 
 def has_projection_norms(attention: Attention) -> bool:
@@ -162,7 +162,7 @@ def _vector(gpu: GPUContext, tensor: Tensor | None) -> Buffer | None:
     return None if tensor is None else upload_vector(gpu, float_values(tensor, tensor.size))
 
 
-def _bias(gpu: GPUContext, projections: Sequence[Linear]) -> Buffer | None:
+def upload_biases(gpu: GPUContext, projections: Sequence[Linear]) -> Buffer | None:
     """The biases of stacked projections, as one vector; None if there are none."""
     if not any(projection.bias for projection in projections):
         return None

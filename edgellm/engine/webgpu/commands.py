@@ -8,6 +8,14 @@ Buffer = Any
 Grid = tuple[int | str, int | str, int | str]
 """Workgroups of a dispatch in x, y and z; a name is a key of Numbers."""
 
+
+class RowBuffer(NamedTuple):
+    """A buffer of rows of `width` float32."""
+
+    buffer: Buffer
+    width: int
+
+
 Numbers = Mapping[str, int]
 """The sizes that depend on the batch, by the names that grids have for them."""
 

@@ -17,6 +17,8 @@ from edgellm.engine.webgpu.batch_layout import FIRST_OUTPUT, SIDE, lay_out, page
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUOutputHead
 from edgellm.engine.webgpu.commands import Dispatch
 from edgellm.engine.webgpu.context import GPUContext
+from edgellm.engine.webgpu.expert_blocks import GPUMixture
+from edgellm.engine.webgpu.expert_scratch import slot_sizes
 from edgellm.engine.webgpu.kv_pages import GPUKVPages
 from edgellm.engine.webgpu.lowering import FEW_ROWS, BatchKind, BlockLowering
 from edgellm.engine.webgpu.offloaded import OffloadedBlocks
@@ -52,6 +54,10 @@ class GPUDevice:
             i: GPUFeedForward.of(gpu, model, each, model.layers[i // 2].output_scale, uploaded)
             for i, each in blocks.feed_forwards.items()
         }
+        self._mixtures = {
+            i: GPUMixture.of(gpu, model, each, model.layers[i // 2].output_scale, uploaded)
+            for i, each in blocks.mixtures.items()
+        }
         self._output = GPUOutputHead.of(gpu, model, uploaded) if blocks.head else None
         self._kv_pages = GPUKVPages(gpu, blocks, limits, kv_limit)
         self._dispatches: dict[tuple[int, BatchKind], list[Dispatch]] = {}
@@ -70,6 +76,8 @@ class GPUDevice:
                 self._dispatches[key] = lowering.mixer(self._mixers[block], self._kv_pages.buffers(block), kind)
             elif block in self._feed_forwards:
                 self._dispatches[key] = lowering.feed_forward(self._feed_forwards[block], kind)
+            elif block in self._mixtures:
+                self._dispatches[key] = lowering.mixture(self._mixtures[block], kind)
             elif block == self._head and self._output:
                 self._dispatches[key] = lowering.output_head(self._output, kind)
             else:
@@ -132,7 +140,7 @@ class GPUDevice:
                     self.gpu.write(tables, page_ids(batch, group))
             for key, buffer in s.positions.items():
                 self.gpu.write(buffer, position_rows(batch, key))
-            self._batch, self._sizes = batch, layout.sizes
+            self._batch, self._sizes = batch, layout.sizes | slot_sizes(s.widths.experts, batch.rows)
         self._hidden[: batch.rows, : self._model.width] = hidden
         self.gpu.write(s.x.buffer, self._hidden[: batch.rows])
 

@@ -3,7 +3,8 @@
 For few rows (decode) a matmul is matrix × vector, with the norm before it and the activation after it in the same
 dispatch. For many rows (prefill) it is matrix × matrix, and norms and activations are dispatches of their own. In
 decode a layer takes five dispatches. One more each merges the spans of a long sequence or adds sinks, norms x by
-LayerNorm, norms whole projections, and norms what a block gives; a gate behind attention takes two more.
+LayerNorm, norms whole projections, and norms what a block gives; a gate behind attention takes two more. A mixture of
+experts takes six or seven, and some for what is shared.
 
 The CPU's list of ops is not lowered: it is fused for what costs time on a CPU, barriers and passes over memory.
 """
@@ -13,14 +14,15 @@ from typing import Literal
 
 from edgellm.engine.webgpu.attention import AttentionLowering
 from edgellm.engine.webgpu.blocks import GPUAttention, GPUFeedForward, GPUNorm, GPUOutputHead
-from edgellm.engine.webgpu.commands import Buffer, Dispatch
+from edgellm.engine.webgpu.commands import Buffer, Dispatch, RowBuffer
 from edgellm.engine.webgpu.context import GPUContext
+from edgellm.engine.webgpu.expert_blocks import GPUMixture
+from edgellm.engine.webgpu.experts import ExpertLowering
 from edgellm.engine.webgpu.kv_pages import KVBuffer
 from edgellm.engine.webgpu.matmul import Epilogue, MatmulLowering
 from edgellm.engine.webgpu.offloaded import OffloadedBlocks
 from edgellm.engine.webgpu.row_ops import RowOps
-from edgellm.engine.webgpu.scratch import RowBuffer, Scratch
-from edgellm.engine.webgpu.shaders import ACTIVATIONS
+from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.weights import Matrix
 
 BatchKind = Literal["single", "few", "many"]
@@ -37,6 +39,7 @@ class BlockLowering:
         self._model, self._scratch = blocks.model, scratch
         self._ops = RowOps(gpu, blocks.model.width, scratch)
         self._matmuls = MatmulLowering(gpu, scratch, self._ops)
+        self._experts = ExpertLowering(gpu, scratch, self._ops, self._matmuls, blocks.model.residual_scale)
         self._attention = AttentionLowering(gpu, blocks, scratch, self._ops, kv_type)
 
     def mixer(self, block: GPUAttention, kv: Sequence[KVBuffer], kind: BatchKind) -> list[Dispatch]:
@@ -58,7 +61,7 @@ class BlockLowering:
         gate, (x, norm) = s.head_gate[width], self._after_norm(block.norm, few)
         return [
             *self._matmuls.linear(few, block.gate, x, gate, Epilogue(block.gate_bias), norm=norm),
-            self._ops.activate("f_sigmoid", gate, s.mixed[width]),
+            self._ops.activate_by("f_sigmoid", gate, s.mixed[width]),
         ]
 
     def feed_forward(self, block: GPUFeedForward, kind: BatchKind) -> list[Dispatch]:
@@ -71,8 +74,16 @@ class BlockLowering:
             steps = self._matmuls.matvec(block.gate_up, s.x, gate, norm=block.norm, gated=block.activation)
         else:
             steps = self._gate_and_up(block, few, gate, s.up[columns])
-        scaled = [] if block.output_scale == 1.0 else [self._ops.scale(block.output_scale)]
-        return [*steps, *self._add_to_x(few, block.down, gate, block.down_bias, block.post_norm), *scaled]
+        steps += self._add_to_x(few, block.down, gate, block.down_bias, block.post_norm)
+        return [*steps, *self._scale(block.output_scale)]
+
+    def mixture(self, block: GPUMixture, kind: BatchKind) -> list[Dispatch]:
+        """x += a mixture of experts of norm(x); then x times its scale."""
+        return [*self._experts.dispatches(block, kind != "many"), *self._scale(block.output_scale)]
+
+    def _scale(self, output_scale: float) -> list[Dispatch]:
+        """x times the scale of a layer."""
+        return [] if output_scale == 1.0 else [self._ops.scale(output_scale)]
 
     def output_head(self, block: GPUOutputHead, kind: BatchKind) -> list[Dispatch]:
         """The logits of the rows whose logits are wanted."""
@@ -89,7 +100,7 @@ class BlockLowering:
             x, norm = self._after_norm(norm, few) if norm else (x, None)
         return [
             *steps,
-            self._ops.activate(ACTIVATIONS[block.activation], gate, up if len(block.gate_up) == 2 else None),
+            self._ops.activate(block.activation, gate, up if len(block.gate_up) == 2 else None),
         ]
 
     def _after_norm(self, norm: GPUNorm | None, few: bool) -> tuple[RowBuffer, GPUNorm | None]:

@@ -8,15 +8,15 @@ from edgellm.arch.blocks import Activation
 from edgellm.engine.webgpu.adapters import PACKED_DOT
 from edgellm.engine.webgpu.batch_layout import SIDE
 from edgellm.engine.webgpu.blocks import GPUNorm
-from edgellm.engine.webgpu.commands import Buffer, Dispatch
+from edgellm.engine.webgpu.commands import Buffer, Dispatch, RowBuffer
 from edgellm.engine.webgpu.context import GPUContext
 from edgellm.engine.webgpu.row_ops import LANES, RowOps
-from edgellm.engine.webgpu.scratch import RowBuffer, Scratch
+from edgellm.engine.webgpu.scratch import Scratch
 from edgellm.engine.webgpu.shaders import ACTIVATIONS, Constant
 from edgellm.engine.webgpu.weights import MatmulRun, Matrix, MatrixSlice, matmul_runs
 from kquants import QUANTIZED_FORMATS
 
-_TILE, _MATMUL_LANES = 4, 128
+MATVEC_TILE, MATMUL_LANES = 4, 128
 """Rows of W of a tile of matrix × vector, and threads of a workgroup of matrix × matrix."""
 
 _BUSY_WORKGROUPS, _MAX_TILES = 1024, 8
@@ -103,15 +103,15 @@ class MatmulLowering:
         steps = []
         for run in matmul_runs(matrices, gated=gated is not None):
             tiles = _tiles(run.slices[:1] if gated else run.slices)
-            each = max(1, min(_MAX_TILES, tiles // _BUSY_WORKGROUPS))
-            packs = all(self._uses_packed_dot(matrix) for matrix, _ in run.slices)
+            each = tiles_of_a_workgroup(tiles)
+            packs = all(self.uses_packed_dot(matrix.format) for matrix, _ in run.slices)
             steps.append(
                 self._ops.dispatch(
                     "matvec",
                     constants | {"EACH": each},
                     [self._shape(run, x, y), *buffers, *(part.buffer for _, part in run.slices)],
                     (-(-tiles // each), rows, 1),
-                    [function, *(["rounding", "x_packed"] if packs else ["x_values"])],
+                    [function, *(["rounding", "x_packed"] if packs else ["x_values"]), "one_matrix"],
                     formats=[matrix.format for matrix, _ in run.slices],
                 )
             )
@@ -128,41 +128,42 @@ class MatmulLowering:
     ) -> list[Dispatch]:
         """Matrix × matrix; by quantized weights in integers, where the adapter has packed dot products."""
         own = list(matmul_runs(matrices, together=False))
-        packed = [self._uses_packed_dot(run.slices[0][0]) for run in own]
-        first = [self._quantize(x)] if any(packed) else []
+        packed = [self.uses_packed_dot(run.slices[0][0].format) for run in own]
+        first = [self.quantize(x)] if any(packed) else []
         flags: dict[str, Constant] = {"COUNT": int(counted), **epilogue.constants}
         s, row_tiles = self._scratch, "output row tiles" if counted else "row tiles"
         matmuls = [
             self._ops.dispatch(
                 "matmul_packed" if packs else "matmul",
-                flags if packs else flags | {"W_TYPE": self._tile_type(run)},
+                flags if packs else flags | {"W_TYPE": self.tile_type(run.slices[0][0].format)},
                 [
                     *[self._shape(run, x, y), s.batches[0]],
                     *([s.packed, s.scales] if packs else [x.buffer]),
                     *[epilogue.bias or s.nothing, y.buffer, run.slices[0][1].buffer],
                 ],
                 (-(-run.rows // SIDE), row_tiles, 1),
-                ["matmul_tile"],
+                ["matmul_tile", "batch_tiles"],
                 formats=[run.slices[0][0].format],
-                lanes=_MATMUL_LANES,
+                lanes=MATMUL_LANES,
             )
             for run, packs in zip(own, packed, strict=True)
         ]
         return first + matmuls
 
-    def _quantize(self, x: RowBuffer) -> Dispatch:
-        """x as int8, for matmuls in integers."""
+    def quantize(self, x: RowBuffer, rows: str = "rows") -> Dispatch:
+        """x as int8, for matmuls in integers; `rows` names the number of its rows."""
         s = self._scratch
-        grid = (-(-x.width // (32 * LANES)), "rows", 1)
+        grid = (-(-x.width // (32 * LANES)), rows, 1)
         buffers, files = [x.buffer, s.packed, s.scales], ["formats/bits", "rounding", "x_packed"]
         return self._ops.dispatch("quantize", {"X_VEC4S": x.width // 4}, buffers, grid, files)
 
-    def _uses_packed_dot(self, matrix: Matrix) -> bool:
-        return PACKED_DOT in self._gpu.features and matrix.format in QUANTIZED_FORMATS
+    def uses_packed_dot(self, name: str) -> bool:
+        """Whether weights of a format are multiplied in integers."""
+        return PACKED_DOT in self._gpu.features and name in QUANTIZED_FORMATS
 
-    def _tile_type(self, run: MatmulRun) -> str:
+    def tile_type(self, name: str) -> str:
         """The type of unpacked weights in workgroup memory. float16 rounds weights of few bits by little."""
-        return "f16" if "f16" in self._gpu.features and run.slices[0][0].format in QUANTIZED_FORMATS else "f32"
+        return "f16" if "f16" in self._gpu.features and name in QUANTIZED_FORMATS else "f32"
 
     def _shape(self, run: MatmulRun, x: RowBuffer, y: RowBuffer) -> Buffer:
         """See `shaders/shape.wgsl`."""
@@ -171,6 +172,11 @@ class MatmulLowering:
         return self._gpu.uniform([run.rows, run.first, columns, x.width // 4, y.width, *[*below, 0, 0][:2], 0])
 
 
+def tiles_of_a_workgroup(tiles: int) -> int:
+    """Tiles of matrix × vector that a workgroup computes, if there are so many."""
+    return max(1, min(_MAX_TILES, tiles // _BUSY_WORKGROUPS))
+
+
 def _tiles(slices: Sequence[tuple[Matrix, MatrixSlice]]) -> int:
     """Tiles of matrix × vector: each has rows of one tensor."""
-    return sum(-(-part.rows // _TILE) for _, part in slices)
+    return sum(-(-part.rows // MATVEC_TILE) for _, part in slices)

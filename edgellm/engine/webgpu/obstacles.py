@@ -8,7 +8,19 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm, NormKind
+from edgellm.arch.blocks import (
+    Activation,
+    Attention,
+    FeedForward,
+    Layer,
+    Linear,
+    MixtureOfExperts,
+    Norm,
+    NormKind,
+    Router,
+    Scoring,
+    StackedLinear,
+)
 from edgellm.arch.description import Description
 from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.offload import block_tensors
@@ -18,6 +30,9 @@ from edgellm.gguf import Tensor
 
 _MAX_HEAD_DIM = 512
 """Attention has a lane for every four values of a head, and up to 128 lanes."""
+
+_MAX_EXPERTS = 1024
+"""The scores of a row's experts, and what they are chosen by, are in the memory of a workgroup."""
 
 _PLAIN_NORMS = ("q_norm", "k_norm", "v_norm", "post_norm")
 """Norms that only RMSNorm without a bias has shaders for."""
@@ -32,6 +47,11 @@ KNOWN_FIELDS: dict[type, set[str]] = {
     Attention: {"heads", "kv_heads", "key_dim", "value_dim", "rope", "scale", "window", "soft_cap", "temperature"}
     | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "v_norm", "norm_after_rope", "sinks", "gate", "post_norm"},
     FeedForward: {"norm", "gate", "up", "down", "activation", "parameters", "post_norm"},
+    MixtureOfExperts: {"norm", "router", "gate", "up", "down", "activation", "parameters"}
+    | {"shared", "shared_gate", "shared_scale"},
+    Router: {"experts", "used", "scoring", "normalized", "scale", "logit_scale", "groups", "used_groups"}
+    | {"group_scores", "logits", "selection_bias", "expert_scales"},
+    StackedLinear: {"weight", "rows", "first", "bias"},
     Norm: {"weight", "bias", "eps", "kind"},
     Linear: {"weight", "bias"},
     AttentionTemperature: {"scale", "original_context", "offset"},
@@ -44,6 +64,10 @@ _WORDS = {
     (Layer, "per_layer_input"): "per-layer embeddings",
     (Attention, "kv_layer"): "attention over the keys and values of another layer",
     (FeedForward, "sparsity"): "sparse activations",
+    (MixtureOfExperts, "sum_norm"): "a norm of the sum of experts",
+    (MixtureOfExperts, "post_norm"): "a norm behind experts",
+    (Router, "norm"): "routers with a norm of their own",
+    (Router, "weighs_input"): "routers that weigh what experts read",
     (Layer, "laurel"): "LAuReL",
     (Layer, "altup"): "AltUp",
     (Description, "streams"): "AltUp",
@@ -56,7 +80,7 @@ def obstacle(model: Description, block: int, kv_type: str) -> str | None:
 
 
 def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
-    missing = {t.type.name for t in block_tensors(model, block) if len(t.shape) == 2} - set(FORMATS)
+    missing = {t.type.name for t in block_tensors(model, block) if len(t.shape) > 1} - set(FORMATS)
     if missing:
         yield f"weights of type {', '.join(sorted(missing))}"
     yield from _unknown_fields(model)
@@ -71,6 +95,8 @@ def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
     yield from _unknown(part)
     if isinstance(part, FeedForward) and part.activation not in ACTIVATIONS:
         yield f"the activation {part.activation.value}"
+    if isinstance(part, MixtureOfExperts):
+        yield from _of_experts(part)
     if isinstance(part, Attention):
         yield from _of_attention(part, kv_type)
         if any(isinstance(each.mixer, Attention) and each.mixer.kv_layer == block // 2 for each in model.layers):
@@ -80,6 +106,24 @@ def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
 def _is_plain(norm: Norm) -> bool:
     """Whether a norm is RMSNorm without a bias."""
     return norm.kind is NormKind.RMS and norm.bias is None
+
+
+def _of_experts(mixture: MixtureOfExperts) -> Iterator[str]:
+    router, shared = mixture.router, mixture.shared
+    if mixture.norm is None:
+        yield "experts without a norm before them"
+    if router.experts > _MAX_EXPERTS:
+        yield f"{router.experts} experts in a layer"
+    if router.scoring not in (Scoring.SOFTMAX, Scoring.SIGMOID):
+        yield f"routers of kind {router.scoring.value.replace('_', ' ')}"
+    activations = {mixture.activation} - ({Activation.CLAMPED_SWIGLU} if mixture.gate else set())
+    for activation in activations | ({shared.activation} if shared else set()):
+        if activation not in ACTIVATIONS:
+            yield f"the activation {activation.value}"
+    if shared and (shared.norm or shared.post_norm):
+        yield "shared experts with norms of their own"
+    if shared and mixture.shared_gate and (shared.down.bias or mixture.shared_gate.bias):
+        yield "gates of shared experts with biases"
 
 
 def _of_attention(attention: Attention, kv_type: str) -> Iterator[str]:

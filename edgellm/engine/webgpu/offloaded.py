@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from edgellm.arch.blocks import Attention, FeedForward
+from edgellm.arch.blocks import Attention, FeedForward, MixtureOfExperts
 from edgellm.arch.description import Description
 from edgellm.engine.placement import GPU, Placement, feed_forward, head, mixer
 
@@ -36,17 +36,23 @@ class PositionKey(NamedTuple):
 
 @dataclass(frozen=True)
 class OffloadedBlocks:
-    """Mixers and feed-forwards by block, as `edgellm.engine.placement` numbers them, and whether the head is there."""
+    """Mixers, feed-forwards and mixtures of experts by block, and whether the output head is there.
+
+    Blocks are numbered as in `edgellm.engine.placement`.
+    """
 
     model: Description
     mixers: dict[int, Attention]
     feed_forwards: dict[int, FeedForward]
+    mixtures: dict[int, MixtureOfExperts]
     head: bool
 
     @classmethod
     def of(cls, model: Description, placement: Placement) -> "OffloadedBlocks":
         """The blocks of a model that are on the GPU."""
         layers = list(enumerate(model.layers))
+        feed_forwards = {feed_forward(i): layer.feed_forward for i, layer in layers}
+        own = {block: part for block, part in feed_forwards.items() if placement[block] == GPU}
         return cls(
             model,
             {
@@ -54,11 +60,8 @@ class OffloadedBlocks:
                 for i, layer in layers
                 if isinstance(layer.mixer, Attention) and placement[mixer(i)] == GPU
             },
-            {
-                feed_forward(i): layer.feed_forward
-                for i, layer in layers
-                if isinstance(layer.feed_forward, FeedForward) and placement[feed_forward(i)] == GPU
-            },
+            {block: part for block, part in own.items() if isinstance(part, FeedForward)},
+            {block: part for block, part in own.items() if isinstance(part, MixtureOfExperts)},
             placement[head(len(layers))] == GPU,
         )
 

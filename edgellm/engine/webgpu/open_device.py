@@ -12,7 +12,7 @@ from edgellm.engine.webgpu.device import GPUDevice
 def open_device(model: Description, limits: BatchLimits, plan: OffloadPlan, progress: UploadProgress) -> GPUDevice:
     """The adapter of the plan with its blocks, uploaded. Raises DeviceFault."""
     own = [block for block, on in enumerate(plan.placement) if on == GPU]
-    total = sum(tensor.nbytes for block in own for tensor in block_tensors(model, block) if len(tensor.shape) == 2)
+    total = sum(tensor.nbytes for block in own for tensor in block_tensors(model, block) if len(tensor.shape) > 1)
     done = 0
 
     def uploaded(nbytes: int) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from edgellm.arch.blocks import Activation
 from edgellm.engine.webgpu.blocks import GPUNorm
-from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid
+from edgellm.engine.webgpu.commands import Buffer, Dispatch, Grid, RowBuffer
 from edgellm.engine.webgpu.context import GPUContext
-from edgellm.engine.webgpu.scratch import RowBuffer, Scratch
-from edgellm.engine.webgpu.shaders import Constant, shader
+from edgellm.engine.webgpu.scratch import Scratch
+from edgellm.engine.webgpu.shaders import ACTIVATIONS, Constant, shader
 
 LANES = 64
 """Threads of a workgroup."""
@@ -57,8 +58,30 @@ class RowOps:
     def _norm_constants(self, norm: GPUNorm) -> dict[str, Constant]:
         return {"COLUMNS": self._width, "X_VEC4S": self._scratch.x.width // 4, "EPS": norm.eps}
 
-    def activate(self, function: str, gate: RowBuffer, up: RowBuffer | None) -> Dispatch:
+    def activate(
+        self,
+        activation: Activation,
+        gate: RowBuffer,
+        up: RowBuffer | None,
+        parameters: Sequence[float] = (),
+        rows: str = "rows",
+    ) -> Dispatch:
+        """gate = f(gate) · up, or f(gate); `rows` names the number of rows."""
+        if activation is not Activation.CLAMPED_SWIGLU:
+            return self.activate_by(ACTIVATIONS[activation], gate, up, rows)
+        assert up, "a clamped SwiGLU has a gate"
+        vec4s, (limit, alpha) = gate.width // 4, parameters
+        grid, constants = (-(-vec4s // LANES), rows, 1), {"VEC4S": vec4s, "LIMIT": limit, "ALPHA": alpha}
+        return self.dispatch("clamped_swiglu", constants, [gate.buffer, up.buffer], grid)
+
+    def activate_by(self, function: str, gate: RowBuffer, up: RowBuffer | None, rows: str = "rows") -> Dispatch:
         """gate = f(gate) · up, or f(gate); `function` is the file of f."""
         vec4s, buffers = gate.width // 4, [gate.buffer, up.buffer if up else self._scratch.nothing]
-        constants, grid = {"VEC4S": vec4s, "GATED": up is not None}, (-(-vec4s // LANES), "rows", 1)
+        constants, grid = {"VEC4S": vec4s, "GATED": up is not None}, (-(-vec4s // LANES), rows, 1)
         return self.dispatch("activation", constants, buffers, grid, [function])
+
+    def gate_rows(self, h: RowBuffer, gate: RowBuffer) -> Dispatch:
+        """h = sigmoid(gate) · h, with one gate for a row."""
+        vec4s = h.width // 4
+        grid = (-(-vec4s // LANES), "rows", 1)
+        return self.dispatch("gate_rows", {"VEC4S": vec4s}, [h.buffer, gate.buffer], grid)

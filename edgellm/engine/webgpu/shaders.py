@@ -7,7 +7,7 @@ from pathlib import Path
 from edgellm.arch.blocks import Activation
 from kquants import QUANTIZED_FORMATS
 
-FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0")
+FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0", "Q5_0", "MXFP4")
 """The tensor types that the shaders read."""
 
 _MINIMA, _SIXTEEN_BIT = ("Q5_K", "Q4_K"), ("F16", "BF16")

@@ -1,14 +1,13 @@
 // Matrix × matrix, for many rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1 and all t.
-// See matmul_tile.wgsl for the work of a workgroup.
+// See matmul_tile.wgsl for the work of a workgroup; which rows of x, and which matrix of a stack, is for batch_tiles.wgsl
+// or expert_tiles.wgsl to say.
 //
-//     COUNT     0: all rows of the batch, 1: the rows of wanted logits
 //     BIASED    + bias[first + r]
 //     W_TYPE    how unpacked weights are kept: f32, or f16 for quantized ones where the adapter has it
 //     ADDED     y += instead of y =
 //
 //     x [rows][x_vec4s] of vec4, zeros behind the last column;  y [rows][y_stride]
 
-@group(0) @binding(1) var<storage, read> batch: Batch;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
@@ -25,9 +24,9 @@ fn put_vec4(k: u32, v: vec4<f32>) {
     w_tile[k * SIDE + lane] = vec4<W_TYPE>(v);
 }
 
-fn fetch(row: u32, t: u32, i: u32, rows: u32) {
+fn fetch(row: u32, tile: Tile, i: u32) {
     if (lane < SIDE) {
-        let w = unpack_w0(min(row + lane, shape.rows - 1u), i);
+        let w = unpack_w0(tile.matrix + min(row + lane, shape.rows - 1u), i);
         put_vec4(0u, w.first[0]);
         put_vec4(1u, w.first[1]);
         put_vec4(2u, w.first[2]);
@@ -39,7 +38,7 @@ fn fetch(row: u32, t: u32, i: u32, rows: u32) {
     } else {
         for (var n = lane - SIDE; n < 8u * SIDE; n += SIDE) {       // neighbouring lanes load neighbouring values of x
             let k = n % 8u;
-            x_tile[x_at(k, n / 8u)] = x[min(t + n / 8u, rows - 1u) * shape.x_vec4s + 8u * i + k];
+            x_tile[x_at(k, n / 8u)] = x[x_row(min(tile.t + n / 8u, tile.end - 1u)) * shape.x_vec4s + 8u * i + k];
         }
     }
 }
@@ -56,15 +55,15 @@ fn of_rows(k: u32, row: u32, v: mat4x4<f32>) -> mat4x4<f32> {
 }
 
 fn kernel(group: vec3<u32>) {
-    let rows = select(batch.rows, batch.outputs, COUNT == 1u);
+    let tile = tile_of(group.y);
     let row = group.x * SIDE;
-    let t = group.y * SIDE;
     let own = place();
     var upper = mat4x4<f32>();      // sums of 4 rows of W, each for 4 rows of x
     var lower = mat4x4<f32>();      // and of the next 4
-    for (var i = 0u; i < (shape.columns + 31u) / 32u; i++) {
+    let groups = select(0u, (shape.columns + 31u) / 32u, tile.t < tile.end);
+    for (var i = 0u; i < groups; i++) {
         workgroupBarrier();
-        fetch(row, t, i, rows);
+        fetch(row, tile, i);
         workgroupBarrier();
         for (var k = 0u; k < 8u; k++) {
             let at = x_at(k, own.t);
@@ -73,6 +72,6 @@ fn kernel(group: vec3<u32>) {
             lower += of_rows(k, own.row + 4u, v);
         }
     }
-    put_sums(row + own.row, t + own.t, rows, upper);
-    put_sums(row + own.row + 4u, t + own.t, rows, lower);
+    put_sums(row + own.row, tile.t + own.t, tile.end, upper);
+    put_sums(row + own.row + 4u, tile.t + own.t, tile.end, lower);
 }

@@ -1,16 +1,14 @@
 // Matrix × matrix in integers, for quantized weights: y[t][first + r] = W[r] · x[t] (+ bias), x as quantize.wgsl has it
-// (see matmul_tile.wgsl).
+// (see matmul_tile.wgsl, and matmul.wgsl for x and W).
 //
 // The sums of 16 or 32 products, four at a time, are exact; d · (d_x · q · q_x) - m · (d_x · q_x) is added up in
 // float32.
 //
-//     COUNT     0: all rows of the batch, 1: the rows of wanted logits
 //     BIASED    + bias[first + r]
 //     ADDED     y += instead of y =
 //
 //     q [rows][x_vec4s / 4] of vec4, scales [rows][x_vec4s / 8];  y [rows][y_stride]
 
-@group(0) @binding(1) var<storage, read> batch: Batch;
 @group(0) @binding(2) var<storage, read> q: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> scales: array<vec2<f32>>;
 @group(0) @binding(4) var<storage, read> bias: array<f32>;
@@ -27,12 +25,12 @@ struct Fetched {
     scales: vec3<f32>,
 }
 
-fn fetch(row: u32, t: u32, i: u32, rows: u32) -> Fetched {
+fn fetch(row: u32, tile: Tile, i: u32) -> Fetched {
     if (lane < SIDE) {
-        let w = block_w0(min(row + lane, shape.rows - 1u), i);
+        let w = block_w0(tile.matrix + min(row + lane, shape.rows - 1u), i);
         return Fetched(w.first, w.last, vec3<f32>(w.d, w.m));
     }
-    let at = min(t + lane - SIDE, rows - 1u) * (shape.x_vec4s / 4u) + 2u * i;
+    let at = x_row(min(tile.t + lane - SIDE, tile.end - 1u)) * (shape.x_vec4s / 4u) + 2u * i;
     return Fetched(q[at], q[at + 1u], vec3<f32>(scales[at / 2u], 0.0));
 }
 
@@ -81,21 +79,20 @@ fn of_rows(row: u32, first: Four, last: Four, x_scale: vec4<f32>, x_sum: vec4<f3
 }
 
 fn kernel(group: vec3<u32>) {
-    let rows = select(batch.rows, batch.outputs, COUNT == 1u);
+    let tile = tile_of(group.y);
     let row = group.x * SIDE;
-    let t = group.y * SIDE;
     let own = place();
-    let groups = shape.columns / 32u;
+    let groups = select(0u, shape.columns / 32u, tile.t < tile.end);
     var upper = mat4x4<f32>();      // sums of four rows of W, each for four rows of x
     var lower = mat4x4<f32>();      // and of the next four
-    var next = fetch(row, t, 0u, rows);
+    var next = fetch(row, tile, 0u);
     for (var i = 0u; i < groups; i++) {
         workgroupBarrier();
         firsts[lane] = next.first;
         lasts[lane] = next.last;
         all_scales[lane] = next.scales;
         workgroupBarrier();
-        next = fetch(row, t, min(i + 1u, groups - 1u), rows);       // loaded while the current ones are multiplied
+        next = fetch(row, tile, min(i + 1u, groups - 1u));       // loaded while the current ones are multiplied
         let at = SIDE + own.t;
         let a = all_scales[at];
         let b = all_scales[at + APART];
@@ -108,6 +105,6 @@ fn kernel(group: vec3<u32>) {
         upper += of_rows(own.row, first, last, x_scale, x_sum);
         lower += of_rows(own.row + 4u, first, last, x_scale, x_sum);
     }
-    put_sums(row + own.row, t + own.t, rows, upper);
-    put_sums(row + own.row + 4u, t + own.t, rows, lower);
+    put_sums(row + own.row, tile.t + own.t, tile.end, upper);
+    put_sums(row + own.row + 4u, tile.t + own.t, tile.end, lower);
 }

@@ -1,4 +1,5 @@
-// Matrix × vector, for few rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1.
+// Matrix × vector, for few rows: y[t][first + r] = W[r] · x[t] (+ bias), for r = 0 … rows - 1. Which rows of x, and which
+// matrix of a stack, is for one_matrix.wgsl or expert_matrices.wgsl to say.
 //
 // A workgroup computes EACH tiles of TILE rows of y for one row of x. Its lanes divide the columns, 32 at a time, then
 // add up their sums. If a row of x fits workgroup memory, it is loaded once for all tiles.
@@ -6,14 +7,12 @@
 // (see x_values.wgsl and x_packed.wgsl) by weights 32i … of rows r … r + 3 of the tensor.
 //
 //     NORMED    x is normed first (RMSNorm with weight `norm`), by each workgroup, as x is small
-//     GATHERED  the rows of x are those whose logits are wanted
 //     GATED     W is a gate above an up projection of as many rows each: y = f(gate · x) · (up · x), f as in f_*.wgsl
 //     BIASED    + bias[first + r]
 //     ADDED     y += instead of y =
 //
 //     x [rows][x_vec4s] of vec4, zeros behind the last column;  y [rows][y_stride];  norm [x_vec4s] of vec4
 
-@group(0) @binding(1) var<storage, read> batch: Batch;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read> norm: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read> bias: array<f32>;
@@ -74,16 +73,13 @@ fn fetch_all(row: u32, i: u32) -> vec4<f32> {
 
 fn kernel(group: vec3<u32>) {
     let t = group.y;
-    var row = t;
-    if (GATHERED) {
-        row = batch.row[batch.first_output + t].output;
-    }
-    row *= shape.x_vec4s;
-    let groups = (shape.columns + 31u) / 32u;
+    let row = x_row(t) * shape.x_vec4s;
+    let groups = select(0u, (shape.columns + 31u) / 32u, is_here(t));
     var scale = 1.0;
     var own: X;
     for (var k = 0u; k < EACH; k++) {
         let place = place_of(group.x * EACH + k);
+        let matrix = matrix_row(place.tensor, t);
         var squares = vec4<f32>();
         var sums = vec4<f32>();
         var ups = vec4<f32>();
@@ -94,9 +90,10 @@ fn kernel(group: vec3<u32>) {
             }
             let i = start + lane;
             if (i < groups) {
-                sums += products(place.tensor, place.row, place.rows, i, own);
+                sums += products(place.tensor, matrix + place.row, matrix + place.rows, i, own);
                 if (GATED) {
-                    ups += products(1u, place.row, place.rows, i, own);
+                    let up = matrix_row(1u, t);
+                    ups += products(1u, up + place.row, up + place.rows, i, own);
                 }
             }
         }
@@ -107,7 +104,7 @@ fn kernel(group: vec3<u32>) {
         if (GATED) {
             made = activated(made) * (scale * sum_lanes(ups));
         }
-        if (lane < TILE && place.row + lane < place.rows) {
+        if (lane < TILE && place.row + lane < place.rows && is_here(t)) {
             put_sum(place.before + place.row + lane, t, made[lane]);
         }
     }

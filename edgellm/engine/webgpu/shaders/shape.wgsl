@@ -20,7 +20,7 @@ fn put_sum(row: u32, t: u32, sum: f32) {
     let at = t * shape.y_stride + to;
     var value = sum;
     if (BIASED) {
-        value += bias[to];
+        value += bias[bias_start(t) + to];
     }
     value *= FACTOR;
     if (SOFT_CAP > 0.0) {

@@ -62,6 +62,24 @@ fn minus(words: vec4<u32>, offset: u32) -> vec4<u32> {
     return ((words | vec4<u32>(0x80808080u)) - vec4<u32>(offset * 0x01010101u)) ^ vec4<u32>(0x80808080u);
 }
 
+// Bits 0 … 15 of a word as bit 4 of 16 bytes.
+fn fifth_bits(bits: u32) -> vec4<u32> {
+    let fours = vec4<u32>(bits) >> vec4<u32>(0u, 4u, 8u, 12u) & vec4<u32>(15u);
+    let apart = fours | fours << vec4<u32>(7u) | fours << vec4<u32>(14u) | fours << vec4<u32>(21u);
+    return (apart & vec4<u32>(0x01010101u)) << vec4<u32>(4u);
+}
+
+// Twice the floats of 4 bits in 16 bytes, as int8: the magnitudes of bits 0 … 2 are nibbles of a constant.
+fn twice_float4(q: vec4<u32>) -> vec4<u32> {
+    var magnitudes = vec4<u32>();
+    for (var at = 0u; at < 32u; at += 8u) {
+        let place = vec4<u32>(4u) * (q >> vec4<u32>(at) & vec4<u32>(7u));
+        magnitudes |= (vec4<u32>(0xC8643210u) >> place & vec4<u32>(15u)) << vec4<u32>(at);
+    }
+    let negative = (q >> vec4<u32>(3u) & vec4<u32>(0x01010101u)) * 255u;
+    return minus(vec4<u32>(0x0C0C0C0Cu) + magnitudes - (2u * magnitudes & negative), 12u);
+}
+
 // The 6-bit scale and minimum of block j = 0 … 7 out of the 12 bytes at 4 of a Q4_K or Q5_K super-block.
 //
 //     byte j        | scale j+4, bits 5-4 |   scale j, bits 5-0    |       for j = 0 … 3
