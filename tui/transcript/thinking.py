@@ -1,8 +1,8 @@
 """Splitting a reply into thinking and answer.
 
-<think> Let me see. </think> It is noon.                     most models
-Let me see. ⏎ </think> It is noon.                           those whose template opens the thinking
-<think> Let me see. </think> <answer> It is noon. </answer>  Hunyuan; ERNIE 4.5 has <response>
+<think> … </think> answer                          most models
+… </think> answer, with the mark on its own line   those whose prompt opens the thinking, such as DeepSeek-R1
+<think> … </think> <answer> … </answer>            Hunyuan; ERNIE 4.5 has <response>
 """
 
 import re
