@@ -20,7 +20,7 @@ KINDS = [
     *("llama3", "mistral_window", "qwen3_window", "ministral3", "smollm3", "gemma2", "gemma3_1b", "gemma3n"),
     *("gemma4_e2b", "gemma4_31b", "phi3_medium", "phi4_mini", "granite", "olmo3", "cohere2", "glm4_biases"),
     *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer", "qwen2moe", "minimax_m2"),
-    *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe"),
+    *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe", "gpt_oss"),
 ]
 # Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
 REPEATED = {
@@ -30,6 +30,7 @@ REPEATED = {
     "gemma3n": ["final_logit_softcapping", "altup.active_idx", "altup.num_inputs", "rope.freq_base_swa"],
     "gemma4_31b": ["attention.shared_kv_layers", "embedding_length_per_layer_input", "rope.dimension_count_swa"],
     "ministral3": ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"],
+    "gpt_oss": ["attention.value_length", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"],
     "granite_plain": ["attention.scale", "embedding_scale", "residual_scale"],
     "olmo3": ["rope.freq_base_swa", "attention.sliding_window_pattern"],
     "cohere2": ["attention.key_length", "rope.scaling.type"],
