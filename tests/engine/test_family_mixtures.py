@@ -192,7 +192,7 @@ def test_gemma4_needs_all_tensors_of_experts(described: Described, name: str) ->
         ({"expert_used_count": 5}, "expert_used_count is 5 of 4 experts"),
         ({"expert_used_count": 0}, "expert_used_count is 0 of 4 experts"),
         ({"expert_count": 5}, r"ffn_gate_exps\.weight has shape \[4, 24, 32\]"),
-        ({"expert_count": 0}, "expert_used_count is 2 of 0 experts"),
+        ({"expert_count": 0}, r"expert_used_count is 2 of 0 experts|has no experts at key .*\.expert_count"),
         ({"expert_feed_forward_length": 25}, r"ffn_gate_exps\.weight has shape \[4, 24, 32\]"),
         ({"expert_shared_feed_forward_length": 25}, r"ffn_gate_shexp\.weight has shape \[24, 32\]"),
     ],

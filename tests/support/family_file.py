@@ -68,9 +68,10 @@ def write_family(
 ) -> Path:
     """A file of `LAYERS` layers with the tensors of the architecture's facts, biases that are optional left out.
 
-    Those of experts are left out where `keys` count none and the architecture also has other feed-forwards. `keys` are added or replace those of KEYS; None leaves one out. Keys that begin with "/" have no prefix. `tensors`
-    are shapes, or values of a vector, of more tensors or in place of some; None leaves one out. The weights count up
-    from 0 in each tensor.
+    Those of experts are left out where `keys` count none and the architecture also has other feed-forwards. `keys` are
+    added or replace those of KEYS; None leaves one out. Keys that begin with "/" have no prefix. `tensors` are shapes,
+    or values of a vector, of more tensors or in place of some; None leaves one out. The weights count up from 0 in each
+    tensor.
     """
     writer = gguf.GGUFWriter(path, architecture)
     for key, value in (KEYS | dict(keys or {})).items():
