@@ -10,7 +10,7 @@ from converters.file_stamps import FileStamps
 from converters.header import EncodedMetadata, GGUFLayout, encode_value, layout_file
 from converters.loadable import check_loadable
 from converters.output import atomic_output
-from converters.quant_mixes import QUANT_MIXES
+from converters.quant_mixes import file_type
 from converters.report import ConversionPlan, Report, tensor_reports
 from converters.row_converter import RowConverter
 from converters.streaming import Progress, WeightStream
@@ -83,7 +83,7 @@ def prepare(
     ModelFileError if edgellm could not open the new file, EdgeLLMError if the disk has too little space.
     """
     _check_rows(tensors)
-    layout = layout_file(with_file_type(pairs, mix), tensors)
+    layout = layout_file(with_file_type(pairs, mix, tensors), tensors)
     check_disk_space(target, layout.nbytes)
     if source_name is not None:
         check_loadable(layout, tensors, target, source_name)
@@ -105,10 +105,10 @@ def _check_rows(tensors: Sequence[PlannedTensor]) -> None:
             raise UnsupportedModelError(f"tensor {name}: rows of {source.columns} weights are too long for edgellm")
 
 
-def with_file_type(pairs: EncodedMetadata, mix: str) -> dict[str, bytes]:
+def with_file_type(pairs: EncodedMetadata, mix: str, tensors: Sequence[PlannedTensor]) -> dict[str, bytes]:
     """`pairs` with `general.file_type` and `general.quantization_version`, replaced in place or appended."""
     return {
         **pairs,
-        "general.file_type": encode_value(MetadataValue("u32", QUANT_MIXES[mix].file_type)),
+        "general.file_type": encode_value(MetadataValue("u32", file_type(mix, tensors))),
         "general.quantization_version": encode_value(MetadataValue("u32", _BLOCKS_VERSION)),
     }

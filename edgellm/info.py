@@ -1,5 +1,6 @@
 """The contents of a model file, for `edgellm info`. Works for every architecture, and for files without weights."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -57,6 +58,15 @@ class TokenizerInfo:
 
 
 @dataclass(frozen=True)
+class ExpertInfo:
+    """The experts of a layer: how many there are, how many of them compute a token, and how many compute all tokens."""
+
+    count: int
+    used: int
+    shared: int
+
+
+@dataclass(frozen=True)
 class DecodeSpeed:
     """The expected tokens per second with `threads` threads and an empty context; None if unknown.
 
@@ -70,6 +80,9 @@ class DecodeSpeed:
 @dataclass(frozen=True)
 class ModelInfo:
     """The contents of a model file; None for what it does not say. `bytes` is the size of all its `files`.
+
+    `active_parameters` are those that compute a token: all but those of experts that it does not use, and of prediction
+    layers. `experts` is None for a model without.
 
     `layers` does not count the `prediction_layers` behind them, which predict further tokens and are not computed.
     `kv_bytes_per_token` is the size of f16 keys and values of one token in all layers, `kv_bytes_beyond_window` that in
@@ -85,6 +98,8 @@ class ModelInfo:
     author: str | None
     license: str | None
     parameters: int
+    active_parameters: int
+    experts: ExpertInfo | None
     types: list[TypeShare]
     context_length: int | None
     window: int | None
@@ -111,6 +126,8 @@ def describe(file: GGUFFile) -> ModelInfo:
         author=author,
         license=file.hint("general.license", str),
         parameters=sum(tensor.size for tensor in file.tensors.values()),
+        active_parameters=_active_parameters(file),
+        experts=_experts(file),
         types=_types(file),
         context_length=file.get_int(f"{file.architecture}.context_length", None),
         window=file.hint(f"{file.architecture}.attention.sliding_window", int) or None,
@@ -123,6 +140,31 @@ def describe(file: GGUFFile) -> ModelInfo:
         decode=_decode_speed(file, model) if model else None,
         unsupported=unsupported,
     )
+
+
+_OF_EXPERTS = re.compile(r"\bffn_(gate|up|down|gate_up)(_exps|\.\d+)\b")
+"""Tensors of all experts of a layer, or, in early files, of each one."""
+
+
+def _experts(file: GGUFFile) -> ExpertInfo | None:
+    count = file.hint(f"{file.architecture}.expert_count", int) or 0
+    used = file.hint(f"{file.architecture}.expert_used_count", int) or 0
+    if not 0 < used <= count:
+        return None
+    named = file.hint(f"{file.architecture}.expert_shared_count", int) or 0
+    return ExpertInfo(count, used, named or int(any("_shexp." in name for name in file.tensors)))
+
+
+def _active_parameters(file: GGUFFile) -> int:
+    experts, layers = _experts(file), _layers(file)
+    total = 0
+    for name, tensor in file.tensors.items():
+        number = name.split(".")[1] if name.startswith("blk.") else ""
+        if layers is not None and number.isdecimal() and int(number) >= layers:
+            continue
+        of_experts = experts if _OF_EXPERTS.search(name) else None
+        total += tensor.size * of_experts.used // of_experts.count if of_experts else tensor.size
+    return total
 
 
 def _prediction_layers(file: GGUFFile) -> int:

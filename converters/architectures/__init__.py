@@ -4,6 +4,7 @@ config       typed access to config.json
 sizes, windows, rope, rope_factors   what is read of it
 layouts      the names of tensors in checkpoints
 wanted       the tensors that the facts ask for
+prediction   layers for multi-token prediction
 tensors      matches those of a checkpoint with them
 sources      tensors made of others
 keys, metadata, card   the keys of the file
@@ -16,6 +17,7 @@ from converters.architectures.config import Config
 from converters.architectures.families import family_of
 from converters.architectures.metadata import metadata_of
 from converters.architectures.model import TextModel
+from converters.architectures.prediction import prediction_layers
 from converters.architectures.rope import read_rope
 from converters.architectures.tensors import read_tensors
 from converters.architectures.variants import check_experts, check_variant
@@ -42,6 +44,8 @@ def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
     config, facts, checkpoint_class = text_model(Config(checkpoint.path / "config.json", checkpoint.config))
     family = family_of(facts.name)
     sizes = family.sizes(config)
+    if facts.prediction_tensors:
+        sizes = sizes.with_prediction_layers(prediction_layers(checkpoint, config))
     rope = read_rope(config, checkpoint_class, family.rope_kinds)
     if rope.rotary_fraction != 1.0 and not family.partial_rotary:
         config.refuse("heads that are rotated in part (partial_rotary_factor) are not supported for this architecture")

@@ -95,6 +95,10 @@ class Config:
             self._wrong(key, f"a list of numbers from {least:g} to {_LARGEST:g}")
         return [float(item) for item in value]
 
+    def is_integer(self, key: str) -> bool:
+        """Whether the value at `key` is a whole number, and no truth value."""
+        return type(self._values.get(key)) is int
+
     def is_text(self, key: str) -> bool:
         """Whether the value at `key` is a text."""
         return isinstance(self._values.get(key), str)

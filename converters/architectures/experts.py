@@ -17,7 +17,10 @@ SOFTMAX, SIGMOID = 1, 2
 """Values of `expert_gating_func` (ggml: llama_expert_gating_func_type)."""
 
 _FUNCTIONS = {"softmax": SOFTMAX, "sigmoid": SIGMOID}
-_FUNCTION_KEYS = ("score_function", "scoring_func", "score_func", "moe_router_activation", "moe_router_activation_func")
+_FUNCTION_KEYS = (
+    *("score_function", "scoring_func", "score_func"),
+    *("moe_router_activation", "moe_router_activation_func", "expert_selection_fn"),
+)
 _GENERAL_COUNTS, _GENERAL_USED = EXPERT_COUNTS[:3], USED_EXPERTS[:3]
 """The keys that llama.cpp's converter knows in all architectures; families with others write their own numbers."""
 _EXPERT_SIZES = {"experts", "expert_ffn", "expert_gate_up", "shared_ffn"}

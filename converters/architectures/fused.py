@@ -38,6 +38,8 @@ class MatrixCache:
 def fused_part(source: Source, fused: FusedTensor, index: int, shape: tuple[int, ...], cache: MatrixCache) -> Source:
     """Tensor number `index` of those that `source` holds, as `fused` says; it has the shape `shape`."""
     count = len(fused.gguf)
+    if not fused.stacked:
+        return _matrix(source, index * shape[0], slice(0, shape[0], 1), (1, *shape))
     step = count if fused.interleaved else 1
     first = index if fused.interleaved else index * shape[1]
     rows = slice(first, first + (shape[1] - 1) * step + 1, step)

@@ -14,12 +14,15 @@ from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM, FusedTensor, TensorFacts
 
-_LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
+LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
+"""The number of a layer in the name of a tensor."""
 _PART = re.compile(r"\.(0|[1-9][0-9]{0,3})(?=\.|$)")
 
 _PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "model.text_model.")
 """What stands before the names of a text model: none in one saved without its head, such as Qwen3-Embedding; others in
 a model that also takes images or sound."""
+_OTHER_EMBEDDING = "word_embeddings"
+"""Another name of the embedding, in Ling."""
 _OUTPUTS = (f"{OUTPUT.hugging_face}", f"language_model.{OUTPUT.hugging_face}", f"model.{OUTPUT.hugging_face}")
 
 
@@ -54,9 +57,9 @@ class CheckpointLayout:
 
     def place(self, name: str) -> TensorPlace | None:
         """What a tensor becomes; None where the layout has no tensor of this name."""
-        layer = _LAYER.search(name)
+        layer = LAYER.search(name)
         prefix = f"blk.{layer[1]}" if layer else ""
-        generic = _LAYER.sub("layers.*.", name, count=1)
+        generic = LAYER.sub("layers.*.", name, count=1)
         stem, _, kind = generic.rpartition(".")
         if fused := self.fused.get(stem if kind == "weight" else generic):
             return TensorPlace(prefix, None, fused)
@@ -79,7 +82,9 @@ def layouts_of(facts: ArchitectureFacts) -> tuple[CheckpointLayout, ...]:
 
 def _hugging_face(facts: ArchitectureFacts, prefix: str) -> CheckpointLayout:
     names = _stems(prefix, (EMBEDDING, OUTPUT_NORM, *facts.model_tensors))
-    names |= _stems(f"{prefix}layers.*.", facts.block_tensors) | dict.fromkeys(_OUTPUTS, OUTPUT.gguf)
+    names[f"{prefix}{_OTHER_EMBEDDING}"] = EMBEDDING.gguf
+    in_layers = (*facts.block_tensors, *facts.prediction_tensors)
+    names |= _stems(f"{prefix}layers.*.", in_layers) | dict.fromkeys(_OUTPUTS, OUTPUT.gguf)
     fused = {f"{prefix}layers.*.{each.hugging_face}": each for each in facts.fused_tensors}
     return CheckpointLayout("Hugging Face", names, facts.checkpoint_rope_type, fused)
 

@@ -67,6 +67,8 @@ def _asked(place: TensorPlace, wanted: Wanted) -> tuple[int, ...]:
     shape = wanted[place.names[0]].shape
     if place.fused is None:
         return shape if place.part is None else shape[1:]
+    if not place.fused.stacked:
+        return (shape[0] * len(place.names), *shape[1:])
     experts, rows, *columns = shape
     fused = (rows * len(place.names), *columns)
     return (experts, *(reversed(fused) if place.fused.transposed else fused))
@@ -91,7 +93,8 @@ def _names(model: TextModel, family: Family) -> Iterator[str]:
     tensors = model.checkpoint.tensors
     in_order = sorted(tensors, key=lambda name: (tensors[name].file.name, name))
     drops_output = family.drops_tied_output and model.config.flag("tie_word_embeddings")
-    for name in without_unneeded(in_order, model.checkpoint.path):
+    predicting = model.config.integer("num_nextn_predict_layers", 0, least=0)
+    for name in without_unneeded(in_order, model.checkpoint.path, model.sizes.layer_count, predicting):
         is_output = drops_output and name.endswith(f"{OUTPUT.hugging_face}.weight")
         if not is_output and not name.endswith(family.parameters):
             yield name

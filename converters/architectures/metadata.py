@@ -13,11 +13,11 @@ from converters.tensors import Metadata, MetadataValue, Source
 from edgellm.arch.blocks import NormKind
 
 # enum llama_ftype of llama.h, by the type of the first matrix.
-_FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32}
+_FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32, "MXFP4": 38}
 _KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
 _EPS_KEYS = {
     NormKind.RMS: ("rms_norm_eps", "norm_eps"),
-    NormKind.LAYER: ("layer_norm_eps", "norm_epsilon", "norm_eps"),
+    NormKind.LAYER: ("layer_norm_eps", "norm_epsilon", "norm_eps", "rms_norm_eps"),
 }
 _EPS_NAMES = {NormKind.RMS: "attention.layer_norm_rms_epsilon", NormKind.LAYER: "attention.layer_norm_epsilon"}
 
@@ -50,7 +50,7 @@ def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.integer("feed_forward_length", sizes.ffn[0])
     keys.integer("attention.head_count", sizes.heads)
     keys.integer("attention.head_count_kv", sizes.kv_heads[0])
-    write_rope(keys, model.rope)
+    write_rope(keys, model.rope, facts.yarn_truncate)
     key = next((key for key in _EPS_KEYS[facts.norm_kind] if key in config), _EPS_KEYS[facts.norm_kind][0])
     keys.number(_EPS_NAMES[facts.norm_kind], config.number(key, 1e-6))
     if sizes.experts:
@@ -67,7 +67,8 @@ def _ordered(
     """All keys in the family's order, without those that it omits."""
     prefix, metadata = model.facts.name, {**general, **own}
     architecture, *others = general
-    order = [architecture, *family.leading, *others, *(f"{prefix}.{name}" for name in family.order), *own]
+    ordered = (name if name.startswith("general.") else f"{prefix}.{name}" for name in family.order)
+    order = [architecture, *family.leading, *others, *ordered, *own]
     omitted = {f"{prefix}.{name}" for name in family.omitted(model)}
     return {key: metadata[key] for key in dict.fromkeys(order) if key in metadata and key not in omitted}
 

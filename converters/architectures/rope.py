@@ -93,18 +93,21 @@ def _check(config: Config, rope: Config, kinds: tuple[str, ...]) -> None:
         *others, last = (each for each in kinds if each != "mrope")
         known = f"{', '.join(others)} and {last} are" if others else f"{last} is"
         config.refuse(f"rope scaling {printable(kind)} is not supported for this architecture, only {known}")
-    if kind == "yarn" and not rope.flag("truncate", default=True):
-        config.refuse("yarn without truncate is not supported: GGUF has no key for it; choose another model")
 
 
-def write_rope(keys: ArchitectureKeys, rope: RopeParameters) -> None:
-    """Add the keys of the scaling, of the sections of M-RoPE, and of the bases."""
+def write_rope(keys: ArchitectureKeys, rope: RopeParameters, yarn_truncate: bool) -> None:
+    """Add the keys of the scaling, of the sections of M-RoPE, and of the bases.
+
+    `yarn_truncate` is what readers take for the architecture where the file does not say it.
+    """
     kind = rope.kind
     if kind in SCALED:
         keys.word("rope.scaling.type", kind)
         keys.number("rope.scaling.factor", rope.full.number("factor", least=1e-6))
     if kind == "yarn":
         _write_yarn(keys, rope.full)
+        if (truncate := rope.full.flag("truncate", default=True)) != yarn_truncate:
+            keys.flag("rope.scaling.yarn_truncate", truncate)
     if "mrope_section" in rope.full:
         sections = rope.full.integers("mrope_section", 3, least=0, most=1 << 10)
         keys.integers("rope.dimension_sections", [*sections, 0])

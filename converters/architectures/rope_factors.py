@@ -20,19 +20,19 @@ def llama3_factors(rope: Config, head_dim: int) -> Factors:
 
     The formula is that of rope_type "llama3" in Hugging Face transformers (modeling_rope_utils.py): a pair with more
     than `high_freq_factor` turns within the original context has divisor 1, one with fewer than `low_freq_factor` turns
-    has divisor `factor`, and the others have one in between.
+    has divisor `factor`, and the others have one in between. Llama 4 has both limits at 1, and none in between.
     """
     factor, low = rope.number("factor", 8.0, least=1e-6), rope.number("low_freq_factor", 1.0)
     high, original = rope.number("high_freq_factor", 4.0), rope.integer("original_max_position_embeddings")
-    if not high > low:
-        rope.fail(f"high_freq_factor {high:g} is not above low_freq_factor {low:g}; correct it")
+    if high < low:
+        rope.fail(f"high_freq_factor {high:g} is below low_freq_factor {low:g}; correct it")
     single = np.float32
     # In float32, for the bits of llama.cpp's converter; only powers are rounded from float64, as float32 powers differ
     # between CPUs.
     exponents = np.arange(0, head_dim, 2, dtype=single) / single(head_dim)
     frequencies = single(1) / (rope.number("rope_theta", least=1.0) ** exponents.astype(np.float64)).astype(single)
     turns = single(original) / (single(2 * math.pi) / frequencies)
-    kept = np.clip((turns - single(low)) / single(high - low), 0, 1)
+    kept = np.clip((turns - single(low)) / single(high - low), 0, 1) if high > low else (turns >= low).astype(single)
     between = single(1) / ((1 - kept) / single(factor) + kept)
     return np.where(kept > 0, between, single(factor))
 

@@ -7,12 +7,35 @@ from converters.architectures.config import Config
 from edgellm.arch.hyperparameters import MAX_EXPERTS, LayerSizes
 
 _MAX_LAYERS = 1024
-_MAX_FFN = 1 << 22
+MAX_FFN = 1 << 22
 
 EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 """The keys of config.json that count experts."""
 USED_EXPERTS = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k")
 _SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+
+
+@dataclass(frozen=True)
+class LatentSizes:
+    """The sizes of latent attention, see `edgellm.arch.latent_attention.LatentSettings`."""
+
+    plain_dim: int
+    rope_dim: int
+    head_value_dim: int
+    latent_dim: int
+    q_rank: int
+
+    def of_layer(self, sizes: "CheckpointLayerSizes") -> "CheckpointLayerSizes":
+        """The sizes of a layer with those of its latent attention."""
+        return replace(
+            sizes,
+            q_width=sizes.heads * (self.plain_dim + self.rope_dim),
+            v_width=self.latent_dim,
+            attention_width=sizes.heads * self.head_value_dim,
+            q_rank=self.q_rank,
+            plain_dim=self.plain_dim,
+            head_value_dim=self.head_value_dim,
+        )
 
 
 @dataclass(frozen=True)
@@ -22,7 +45,10 @@ class CheckpointSizes:
     `kv_heads` heads of keys and values are shared by `heads` query heads; keys and values of a head have as many
     values as `head_dim` says. `per_layer_width` are the values of a layer's own embedding of a token, 0 for none.
     `experts` are those of a layer with a mixture of experts, each of width `expert_ffn`; `used_experts` of them compute
-    a token. `shared_ffn` is the width of its shared experts together.
+    a token. `shared_ffn` is the width of its shared experts together. With `latent`, attention is latent, with one KV
+    head of latent and RoPE. The last `prediction_layers` layers are those for multi-token prediction. `layer_heads` are
+    the query heads of each layer, where they differ. With `gate_per_head` a gate of attention has a value for each
+    head, else one for each value of its result.
     """
 
     width: int
@@ -37,32 +63,49 @@ class CheckpointSizes:
     used_experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    latent: LatentSizes | None = None
+    prediction_layers: int = 0
+    layer_heads: tuple[int, ...] = ()
+    gate_per_head: bool = False
 
     @property
     def layer_count(self) -> int:
         """Number of layers."""
         return len(self.ffn)
 
+    def with_prediction_layers(self, count: int) -> "CheckpointSizes":
+        """The same with `count` more layers, of the sizes of the last."""
+        return replace(
+            self,
+            kv_heads=self.kv_heads + self.kv_heads[-1:] * count,
+            head_dim=self.head_dim + self.head_dim[-1:] * count,
+            ffn=self.ffn + self.ffn[-1:] * count,
+            prediction_layers=count,
+        )
+
     def layer(self, index: int) -> "CheckpointLayerSizes":
         """The sizes of a layer, by the names that the shapes of tensors have for them."""
+        heads = self.layer_heads[index] if self.layer_heads else self.heads
         key_dim, kv_width = self.head_dim[index], self.kv_heads[index] * self.head_dim[index]
-        return CheckpointLayerSizes(
+        sizes = CheckpointLayerSizes(
             width=self.width,
             vocab=self.vocab,
             ffn=self.ffn[index],
-            heads=self.heads,
+            heads=heads,
             kv_heads=self.kv_heads[index],
             key_dim=key_dim,
-            q_width=self.heads * key_dim,
+            q_width=heads * key_dim,
             k_width=kv_width,
             v_width=kv_width,
-            attention_width=self.heads * key_dim,
+            attention_width=heads * key_dim,
+            gate_width=heads if self.gate_per_head else heads * key_dim,
             per_layer_width=self.per_layer_width,
             per_layer_total=self.per_layer_width * self.layer_count,
             experts=self.experts,
             expert_ffn=self.expert_ffn,
             shared_ffn=self.shared_ffn,
         )
+        return self.latent.of_layer(sizes) if self.latent else sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +143,7 @@ def read_sizes(config: Config) -> CheckpointSizes:
         heads=heads,
         kv_heads=(kv_heads,) * layers,
         head_dim=(head_dim,) * layers,
-        ffn=tuple(config.integers("intermediate_size", layers, most=_MAX_FFN)),
+        ffn=tuple(config.integers("intermediate_size", layers, most=MAX_FFN)),
     )
 
 
@@ -114,9 +157,9 @@ def read_sizes_with_experts(config: Config) -> CheckpointSizes:
     experts, used = config.integer(counted, most=MAX_EXPERTS), config.integer(given_key(config, USED_EXPERTS))
     if used > experts:
         config.fail(f"{used} experts compute each token, and {counted} is {experts}; correct it")
-    ffn = config.integer("moe_intermediate_size", sizes.ffn[0], most=_MAX_FFN)
+    ffn = config.integer("moe_intermediate_size", sizes.ffn[0], most=MAX_FFN)
     shared = config.integer(given_key(config, _SHARED_EXPERTS), 0, least=0, most=MAX_EXPERTS) * ffn
-    shared = config.integer("shared_expert_intermediate_size", shared, least=0, most=_MAX_FFN)
+    shared = config.integer("shared_expert_intermediate_size", shared, least=0, most=MAX_FFN)
     return replace(sizes, experts=experts, used_experts=used, expert_ffn=ffn, shared_ffn=shared)
 
 

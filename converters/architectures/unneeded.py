@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
+from converters.architectures.layouts import LAYER
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import counted, printable
 
@@ -26,15 +27,22 @@ _UNNEEDED = {
     "a head that rates texts": r"^(v_head|value_head|score|reward_head)\.",
     "heads that guess several tokens": r"^((model\.)?mtp\w*|medusa_heads?)\.",
 }
+_PREDICTING = "layers that predict further tokens"
 _REASONS = {reason: re.compile(pattern) for reason, pattern in _UNNEEDED.items()}
 
 
-def without_unneeded(names: Iterable[str], folder: Path) -> list[str]:
-    """The names without those of tensors that are not needed; an EdgeLLMWarning names the others."""
+def without_unneeded(names: Iterable[str], folder: Path, layers: int, predicting: int) -> list[str]:
+    """The names without those of tensors that are not needed; an EdgeLLMWarning names the others.
+
+    Of the layers, `predicting` behind the first `layers` are those of multi-token prediction.
+    """
     kept: list[str] = []
     unneeded: dict[str, list[str]] = {}
     for name in names:
         reason = next((reason for reason, pattern in _REASONS.items() if pattern.search(name)), None)
+        layer = LAYER.search(name)
+        if layer and layers <= int(layer[1]) < layers + predicting:
+            reason = _PREDICTING
         if reason:
             unneeded.setdefault(reason, []).append(name)
         elif name != _ROPE and not name.endswith(_DERIVED):

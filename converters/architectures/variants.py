@@ -13,6 +13,7 @@ _NAMES = {
     Activation.GELU_ERF: ("gelu",),
     Activation.RELU2: ("relu2",),
     Activation.XIELU: ("xielu",),
+    Activation.CLAMPED_SWIGLU: ("silu", "swish"),
 }
 """The names of activations in config.json."""
 

@@ -32,6 +32,8 @@ def wanted_tensors(model: TextModel, family: Family) -> Iterator[tuple[str, Want
         yield each.name, WantedTensor(first.shape(each.shape), optional)
     if facts.norm_kind is NormKind.LAYER:
         yield f"{OUTPUT_NORM.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
+    if model.config.flag("lm_head_bias"):
+        yield f"{OUTPUT.gguf}.bias", WantedTensor((sizes.vocab,), False)
     required = [*facts.biases, *_biases_of_flags(model)]
     by_flag = {stem for stems in model.checkpoint_class.bias_keys.values() for stem in stems}
     possible = [stem for stem in facts.optional_biases if stem not in by_flag]
@@ -45,9 +47,12 @@ def _wanted_in_layer(
     model: TextModel, index: int, biases: Iterable[str], possible_biases: Iterable[str]
 ) -> Iterator[tuple[str, WantedTensor]]:
     sizes, tensors = model.sizes.layer(index), model.facts.tensors
-    for each in tensors.values():
-        if each.hugging_face is not None:
-            yield f"blk.{index}.{each.name}", WantedTensor(sizes.shape(each.shape), each.optional)
+    fused = {gguf for each in model.facts.fused_tensors for gguf in each.gguf}
+    predicts = index >= model.sizes.layer_count - model.sizes.prediction_layers
+    for each in (*tensors.values(), *(model.facts.prediction_tensors if predicts else ())):
+        shape = sizes.shape(each.shape)
+        if (each.hugging_face is not None or each.gguf in fused) and 0 not in shape:
+            yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional)
     for stems, optional in ((biases, False), (possible_biases, True)):
         for stem in stems:
             shape = sizes.shape(tensors[stem].shape)

@@ -10,6 +10,7 @@ from typing import Any, Self
 from converters.checkpoint import files, rows
 from converters.checkpoint.files import fail
 from converters.checkpoint.folder import INDEX, weight_files
+from converters.checkpoint.mxfp4 import MXFP4, mxfp4_parts, mxfp4_rows, with_mxfp4
 from converters.checkpoint.quantized import check_names, check_quantization
 from converters.checkpoint.scales import FP8, read_floats, read_scales, scale_names, scale_of
 from converters.checkpoint.shard import StoredTensor, read_shard
@@ -24,8 +25,9 @@ class Checkpoint:
     """A checkpoint folder, opened by `Checkpoint.open(folder)`.
 
     `config` is the content of config.json; `tensors` have their Hugging Face names as keys; `weights` are the files
-    that hold them. The scales of FP8 weights are not in `tensors`: `source` returns such weights as float32. No file
-    stays open, and no weights stay in memory.
+    that hold them. The scales of FP8 weights are not in `tensors`: `source` returns such weights as float32. Nor are
+    those of MXFP4, whose tensors of blocks have the dtype MXFP4 and the shape of the weights there. No file stays open,
+    and no weights stay in memory.
     """
 
     def __init__(
@@ -34,7 +36,8 @@ class Checkpoint:
         scales = scale_names(stored)
         self.path = path
         self.config = MappingProxyType(config)
-        self.tensors = MappingProxyType({name: tensor for name, tensor in stored.items() if name not in scales})
+        without_scales = {name: tensor for name, tensor in stored.items() if name not in scales}
+        self.tensors = MappingProxyType(with_mxfp4(without_scales))
         self.weights = sorted({tensor.file for tensor in stored.values()})
         self._stored = stored
         self._block = block
@@ -63,11 +66,13 @@ class Checkpoint:
     def source(self, name: str, as_name: str, permutation: rows.RowOrder | None = None) -> Source:
         """The tensor `name` as a source named `as_name`, whose row i is row permutation[i] of the tensor.
 
-        In a vector, numbers are permuted. FP8 becomes F32. Raises ModelFileError for a tensor that is missing, empty,
-        or of no float type, and if the permutation has another length than the tensor has rows.
+        In a vector, numbers are permuted. FP8 becomes F32, blocks of MXFP4 those of GGUF. Raises ModelFileError
+        for a tensor that is missing, empty, or of no float type, and if the permutation has another length than the
+        tensor has rows.
         """
         tensor = self._float_tensor(name)
-        found = rows.stored(tensor)
+        is_mxfp4 = tensor.dtype == MXFP4
+        found = mxfp4_rows(*mxfp4_parts(self._stored, name)) if is_mxfp4 else rows.stored(tensor)
         if tensor.dtype in FP8:
             scales = read_scales(tensor, scale_of(self._stored, tensor), self._block)
             found = rows.decoded(found, tensor.dtype, scales)
@@ -89,9 +94,9 @@ class Checkpoint:
         tensor = self.tensors.get(name)
         if tensor is None:
             fail(self.path, f"has no tensor {printable(name)}; download the whole checkpoint")
-        if tensor.dtype not in (*_FLOATS, *FP8):
+        if tensor.dtype not in (*_FLOATS, *FP8, MXFP4):
             fail(tensor.file, f"tensor {printable(name)} has the dtype {tensor.dtype}; get a checkpoint in BF16")
-        if not tensor.shape or not tensor.nbytes:
+        if not prod(tensor.shape or (0,)):
             fail(tensor.file, f"tensor {printable(name)} has no rows; download it again")
         return tensor
 

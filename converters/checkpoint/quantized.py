@@ -1,4 +1,4 @@
-"""Refusing checkpoints whose weights are quantized already, but for FP8."""
+"""Refusing checkpoints whose weights are quantized already, but for FP8 and MXFP4."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Any
 from converters.checkpoint.files import fail, without_nulls
 from edgellm.fmt import printable
 
-_WITH_FP8 = ("fp8", "fbgemm_fp8", "compressed-tensors")
+_READ = ("fp8", "fbgemm_fp8", "compressed-tensors", "mxfp4")
 # "dense" marks checkpoints in which only the KV cache is quantized.
 _FORMATS_WITH_FP8 = ("float-quantized", "naive-quantized", "dense")
-_NAMES = {"gptq": "GPTQ", "awq": "AWQ", "mxfp4": "MXFP4"}
+_NAMES = {"gptq": "GPTQ", "awq": "AWQ"}
 _ORIGINAL = "get the checkpoint that it was made from"
 
 
@@ -34,7 +34,7 @@ def _check_method(path: Path, settings: dict[str, Any]) -> None:
     in_bits = settings.get("load_in_4bit") or settings.get("load_in_8bit")
     method = str(settings.get("quant_method", "bitsandbytes" if in_bits else "a method without a name"))
     kind = str(settings.get("format", _FORMATS_WITH_FP8[0]))
-    if method in _WITH_FP8 and (method != "compressed-tensors" or kind in _FORMATS_WITH_FP8):
+    if method in _READ and (method != "compressed-tensors" or kind in _FORMATS_WITH_FP8):
         return
     name = f"{method} ({kind})" if method == "compressed-tensors" else _NAMES.get(method, method)
     fail(path, f"the weights are quantized already, by {printable(name)}; {_ORIGINAL}")

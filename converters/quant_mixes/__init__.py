@@ -7,8 +7,8 @@ unquantized.py  the tensors that no mix quantizes
 overrides.py  `--tensor-type`: types given by the user
 """
 
-from converters.quant_mixes.assign import assign_types, mix_name
+from converters.quant_mixes.assign import assign_types, file_type, mix_name
 from converters.quant_mixes.mixes import QUANT_MIXES, QuantMix
 from converters.quant_mixes.overrides import parse_override
 
-__all__ = ["QUANT_MIXES", "QuantMix", "assign_types", "mix_name", "parse_override"]
+__all__ = ["QUANT_MIXES", "QuantMix", "assign_types", "file_type", "mix_name", "parse_override"]

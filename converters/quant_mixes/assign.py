@@ -6,7 +6,7 @@ its two. Three differences: an override of some layers does not change others (i
 vectors and norms always become F32 (llama.cpp keeps F16 ones of a GGUF file); the exceptions for Falcon are left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from converters.quant_mixes.mixes import QUANT_MIXES, QuantMix
 from converters.quant_mixes.overrides import Override, deciding_overrides
@@ -15,7 +15,15 @@ from converters.quant_mixes.unquantized import is_quantized, unquantized_type
 from converters.tensors import PlannedTensor, Source
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
+from edgellm.gguf.filetypes import FILE_TYPES
+from kquants import FLOAT_FORMATS
 from kquants.ggml import NAMED_TYPES
+
+KEPT = "MXFP4"
+"""The type that matrices keep unless an override names another: models with it were trained so. In published GGUF
+files of gpt-oss, too, the mix's name is about the other tensors."""
+
+_MXFP4_MOE = next(number for number, name in FILE_TYPES.items() if name == "MXFP4_MOE")
 
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 
@@ -43,9 +51,17 @@ def assign_types(
     return [_planned(source, QUANT_MIXES[mix], model, decided.get(source.name)) for source in sources]
 
 
+def file_type(mix: str, tensors: Iterable[PlannedTensor]) -> int:
+    """The value of `general.file_type`: that of the mix, or of MXFP4_MOE where a mix of floats keeps MXFP4 matrices."""
+    keeps = QUANT_MIXES[mix].type in FLOAT_FORMATS and any(tensor.type.name == KEPT for tensor in tensors)
+    return _MXFP4_MOE if keeps else QUANT_MIXES[mix].file_type
+
+
 def _planned(source: Source, mix: QuantMix, model: ModelStructure, override: Override | None) -> PlannedTensor:
     if not is_quantized(source):
         return PlannedTensor(source, NAMED_TYPES[unquantized_type(source, mix)])
+    if source.type == KEPT and not override:
+        return PlannedTensor(source, NAMED_TYPES[KEPT], f"{KEPT} in the source, which stays")
     asked = override.type if override else model.type_by_mix(source.name, mix)
     fitted = _fitting(asked, source.columns)
     notes = []

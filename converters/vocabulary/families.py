@@ -26,12 +26,14 @@ class TokenizerFamily(NamedTuple):
 _GLM_END = "<|endoftext|>"
 _GEMMA4 = TokenizerFamily(gemma4=True)
 _GRANITE = TokenizerFamily(("refact", "dbrx"), prefix_key=True)
-_COHERE, _OLMO2 = TokenizerFamily(("command-r",)), TokenizerFamily(("dbrx",))
+_COHERE, _OLMO2, _PHI3 = TokenizerFamily(("command-r",)), TokenizerFamily(("dbrx",)), TokenizerFamily(("dbrx",))
+_ERNIE = TokenizerFamily(prefix_key=True)
 
 _FAMILIES = {
     "cohere": _COHERE,
     "cohere2": _COHERE,
-    "ernie4_5": TokenizerFamily(prefix_key=True),
+    "ernie4_5": _ERNIE,
+    "ernie4_5_moe": _ERNIE,
     "exaone4": TokenizerFamily(("exaone4",)),
     "gemma": TokenizerFamily(roles={"eot": "<end_of_turn>"}),
     "gemma2": TokenizerFamily(),
@@ -42,13 +44,17 @@ _FAMILIES = {
     "glm4": TokenizerFamily(("glm4",), {"eos": _GLM_END, "eot": "<|user|>", "unk": _GLM_END, "bos": _GLM_END}),
     "gpt_oss": TokenizerFamily(),
     "granite": _GRANITE,
+    "granitemoe": _GRANITE,
+    "granitemoeshared": _GRANITE,
     "hunyuan_v1_dense": TokenizerFamily(("hunyuan-dense",)),
+    "hunyuan_v1_moe": TokenizerFamily(("hunyuan",)),
     "llama4": TokenizerFamily(("llama4",), prefix_key=True),
     "muse_glimmer": TokenizerFamily(roles={"eot": "<|eot|>"}),
     "olmo": TokenizerFamily(("olmo",)),
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,
-    "phi3": TokenizerFamily(("dbrx",)),
+    "phi3": _PHI3,
+    "phimoe": _PHI3,
     "seed_oss": TokenizerFamily(),
     "smollm3": TokenizerFamily(("smaug-bpe",), prefix_key=True),
     "stablelm": TokenizerFamily(("stablelm2",)),

@@ -255,6 +255,11 @@ class MixtureOfExperts:
     sum_norm: Norm | None = None
     post_norm: Norm | None = None
 
+    @property
+    def stacks(self) -> tuple[StackedLinear, ...]:
+        """The projections of all experts; gate and up may be parts of one tensor."""
+        return (*([self.gate] if self.gate else []), self.up, self.down)
+
 
 @dataclass(frozen=True)
 class PerLayerInput:

@@ -65,7 +65,8 @@ class ArchitectureFacts:
     `name` is GGUF's `general.architecture`. `rope_type` is that of the GGUF file, `checkpoint_rope_type` that of
     checkpoints in Hugging Face's layout: where they differ, the converter permutes the rows of q and k.
     `block_tensors` are the weights of each layer; `edgellm.arch.layers` says what a tensor of each stem is.
-    `fused_tensors` are tensors of layers that hold some of these in some checkpoints.
+    `fused_tensors` are tensors of layers that hold some of these in some checkpoints. `prediction_tensors` are those of
+    layers for multi-token prediction beside `block_tensors`; converters keep them, and nothing reads them.
     `model_tensors` are those outside of layers, besides the embedding, the last norm and the output matrix. `biases`
     are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 
@@ -76,7 +77,7 @@ class ArchitectureFacts:
     `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says which layers have one
     for q and k. `post_norm_eps` is the epsilon of the norms
     behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
-    follows the embedding.
+    follows the embedding. `yarn_truncate` is for files without that key (`edgellm.arch.rope`).
 
     The result of shared experts is multiplied by `shared_experts_scale`.
 
@@ -94,6 +95,7 @@ class ArchitectureFacts:
     rope_type: RopeType
     block_tensors: tuple[TensorFacts, ...]
     fused_tensors: tuple[FusedTensor, ...] = ()
+    prediction_tensors: tuple[TensorFacts, ...] = ()
     model_tensors: tuple[TensorFacts, ...] = ()
     checkpoints: tuple[CheckpointClass, ...] = ()
     biases: tuple[str, ...] = ()
@@ -109,6 +111,7 @@ class ArchitectureFacts:
     weightless_qk_norm: Callable[[HyperParameters, int], bool] = never
     post_norm_eps: float | None = None
     norms_embedding: bool = False
+    yarn_truncate: bool = True
     attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
     router: Callable[[HyperParameters, int], RouterSettings | None] = no_router
     settings: Callable[[HyperParameters], ModelScales] = plain_settings

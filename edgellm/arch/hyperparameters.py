@@ -59,9 +59,19 @@ class LayerSizes:
     head_value_dim: int = 0
 
     @property
+    def twice_width(self) -> int:
+        """Values of two hidden states side by side."""
+        return 2 * self.width
+
+    @property
     def qkv_width(self) -> int:
         """Rows of the fused projection of q, k and v."""
         return self.q_width + self.k_width + self.v_width
+
+    @property
+    def kv_b_width(self) -> int:
+        """Rows of the projection of latents to keys and values of all heads."""
+        return self.heads * (self.plain_dim + self.head_value_dim)
 
     @property
     def gate_up(self) -> int:
@@ -84,7 +94,7 @@ class HyperParameters:
     All methods and properties raise ModelFileError where values are missing, absurd or contradict each other.
     """
 
-    def __init__(self, file: GGUFFile, rope_type: RopeType, norm_kind: NormKind) -> None:
+    def __init__(self, file: GGUFFile, rope_type: RopeType, norm_kind: NormKind, yarn_truncate: bool = True) -> None:
         self.file, self.norm_kind = file, norm_kind
         self.layer_count = self.size("block_count") - self.prediction_layers
         self.width = self.size("embedding_length")
@@ -94,7 +104,7 @@ class HyperParameters:
         self.kv_heads = self.sizes("attention.head_count_kv", self.heads)
         self.ffn = self.sizes("feed_forward_length")
         self.per_layer_width = self._per_layer_width()
-        self.ropes = RopeReader(file, rope_type)
+        self.ropes = RopeReader(file, rope_type, yarn_truncate)
 
     def key(self, name: str) -> str:
         """The full key of a name."""

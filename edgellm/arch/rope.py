@@ -24,14 +24,17 @@ class _Choice(NamedTuple):
     scaled: bool
     magnitude: float | None
     rope_type: RopeType
-    yarn_truncate: bool
 
 
 class RopeReader:
-    """Reads the RoPE of a file; a model may have several, with other bases. Equal choices give the same object."""
+    """Reads the RoPE of a file; a model may have several, with other bases. Equal choices give the same object.
 
-    def __init__(self, file: GGUFFile, rope_type: RopeType) -> None:
+    `yarn_truncate` is for files without that key, see `_kept_by_yarn`.
+    """
+
+    def __init__(self, file: GGUFFile, rope_type: RopeType, yarn_truncate: bool = True) -> None:
         self._file, self._rope_type, self._prefix = file, rope_type, f"{file.architecture}.rope"
+        self._yarn_truncate = yarn_truncate
         self._made: dict[_Choice, Rope] = {}
 
     @cached_property
@@ -51,7 +54,6 @@ class RopeReader:
         scaled: bool = True,
         magnitude: float | None = None,
         rope_type: RopeType | None = None,
-        yarn_truncate: bool = True,
     ) -> Rope:
         """RoPE over the first `dims` dimensions of each head, with `rope.freq_base` or another base.
 
@@ -59,10 +61,9 @@ class RopeReader:
         tensor `rope_freqs.weight`, which holds Llama 3's scaling, or by `rope_factors_short.weight` and, in longer
         contexts, `rope_factors_long.weight` (LongRoPE, arXiv 2402.13753). Linear scaling divides all frequencies by a
         factor; YaRN divides low frequencies only. `magnitude` replaces that of YaRN, `rope_type` that of the
-        architecture. `yarn_truncate` is for files without that key; see `_kept_by_yarn`. Raises ModelFileError and
-        UnsupportedModelError.
+        architecture. Raises ModelFileError and UnsupportedModelError.
         """
-        choice = _Choice(dims, base, scaled, magnitude, rope_type or self._rope_type, yarn_truncate)
+        choice = _Choice(dims, base, scaled, magnitude, rope_type or self._rope_type)
         if choice not in self._made:
             self._made[choice] = self._read(choice)
         return self._made[choice]
@@ -87,7 +88,7 @@ class RopeReader:
         old = number(file, f"{self._prefix}.scale_linear", 1.0, off=0.0)
         factor = number(file, f"{prefix}.factor", old, off=0.0) or 1.0
         if kind == "yarn":
-            kept = self._kept_by_yarn(base, choice)
+            kept = self._kept_by_yarn(base, choice.dims)
             own = self._yarn_magnitude(factor) if choice.magnitude is None else choice.magnitude
             return Rope(frequencies * (kept + (1 - kept) / factor), magnitude * own, rope_type)
         if kind == "linear":
@@ -118,7 +119,7 @@ class RopeReader:
             return usual
         return number(self._file, f"{prefix}.yarn_attn_factor", usual)
 
-    def _kept_by_yarn(self, base: float, choice: _Choice) -> Frequencies:
+    def _kept_by_yarn(self, base: float, dims: int) -> Frequencies:
         """How much of each frequency YaRN keeps, 1 … 0 (arXiv 2309.00071, section 3.2).
 
         Pairs that make more than `beta_fast` turns within the original context keep their frequency; that of pairs with
@@ -128,7 +129,7 @@ class RopeReader:
         With `yarn_truncate` the ramp begins and ends at whole pairs, the last before it and the first behind it. The
         key is edgellm's own, named like `truncate` in transformers: GGUF has none, and llama.cpp always truncates.
         """
-        prefix, dims = f"{self._prefix}.scaling", choice.dims
+        prefix = f"{self._prefix}.scaling"
         fast = number(self._file, f"{prefix}.yarn_beta_fast", 32.0)
         slow = number(self._file, f"{prefix}.yarn_beta_slow", 1.0)
 
@@ -136,7 +137,7 @@ class RopeReader:
             return dims * math.log(self.original_context / (turns * 2 * math.pi)) / (2 * math.log(base))
 
         first, last = pair(fast), pair(slow)
-        if self._file.get_bool(f"{prefix}.yarn_truncate", choice.yarn_truncate):
+        if self._file.get_bool(f"{prefix}.yarn_truncate", self._yarn_truncate):
             first, last = math.floor(first), math.ceil(last)
         # As floats: with a base close to 1 they are beyond the integers of NumPy.
         low, high = float(max(0, first)), float(min(dims - 1, last))

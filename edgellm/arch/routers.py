@@ -27,6 +27,11 @@ def keyed_router(hyper: HyperParameters, layer: int, scoring: Scoring = Scoring.
     )
 
 
+def normalized_softmax(hyper: HyperParameters, layer: int) -> RouterSettings:
+    """The router of all layers: softmax over the logits of the chosen experts, without any key."""
+    return RouterSettings(experts=hyper.experts, used=hyper.used_experts, normalized=True)
+
+
 def leading_dense_layers(hyper: HyperParameters) -> int:
     """Number of first layers with a feed-forward of one network. The other layers have experts."""
     name = "leading_dense_block_count"

@@ -10,6 +10,7 @@ from typing import Literal
 Dimension = Literal[
     "vocab",
     "width",
+    "twice_width",
     "heads",
     "kv_heads",
     "key_dim",
@@ -28,6 +29,7 @@ Dimension = Literal[
     "q_rank",
     "plain_dim",
     "head_value_dim",
+    "kv_b_width",
     "per_layer_width",
     "per_layer_total",
 ]
@@ -40,8 +42,9 @@ class TensorFacts:
     """The names of a weight and its shape, in numpy order. `meta` is its name in Meta's and Mistral's own layout.
 
     `gguf` is a stem, for a weight, or a whole name such as `exp_probs_b.bias`. `hugging_face` is None for a tensor that
-    checkpoints do not have, as the converter computes it. A name with * is that of the parts of a tensor, one for each
-    index of its first dimension. `optional`: some models of the architecture have no such tensor, or some layers.
+    checkpoints do not have, as the converter computes it, or have within a `FusedTensor` alone. A name with * is that
+    of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the architecture
+    have no such tensor, or some layers.
     """
 
     gguf: str
@@ -62,13 +65,14 @@ class FusedTensor:
 
     It holds (experts, rows, columns), or (experts, columns, rows) where it is `transposed`; biases are (experts, rows).
     The rows of the tensors `gguf`, named as in `TensorFacts`, follow each other in each matrix, equally many of each;
-    with `interleaved` they alternate.
+    with `interleaved` they alternate. Where it is not `stacked` it is one matrix (rows, columns).
     """
 
     hugging_face: str
     gguf: tuple[str, ...]
     transposed: bool = False
     interleaved: bool = False
+    stacked: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,6 +108,12 @@ EXPERT_TENSORS = (
     TensorFacts("ffn_up_exps", "mlp.experts.*.up_proj", None, ("experts", "expert_ffn", "width")),
     TensorFacts("ffn_down_exps", "mlp.experts.*.down_proj", None, ("experts", "width", "expert_ffn")),
 )
+_GATE, _UP, _DOWN = EXPERT_TENSORS
+MIXTRAL_ROUTER = TensorFacts("ffn_gate_inp", "block_sparse_moe.gate", "feed_forward.gate", ("experts", "width"))
+MIXTRAL_EXPERT_TENSORS = tuple(
+    replace(each, hugging_face=f"block_sparse_moe.experts.*.{name}", meta=f"feed_forward.experts.*.{name}")
+    for each, name in ((_GATE, "w1"), (_UP, "w3"), (_DOWN, "w2"))
+)
 SELECTION_BIAS = TensorFacts("exp_probs_b.bias", "mlp.gate.e_score_correction_bias", None, ("experts",), optional=True)
 SHARED_EXPERT_TENSORS = (
     TensorFacts("ffn_gate_shexp", "mlp.shared_expert.gate_proj", None, ("shared_ffn", "width")),
@@ -118,23 +128,34 @@ SHARED_EXPERT_GATE = TensorFacts("ffn_gate_inp_shexp", "mlp.shared_expert_gate",
 """Tensors of each layer with a mixture of experts. A * in a name of checkpoints stands for the number of an expert."""
 
 LATENT_ATTENTION_TENSORS = (
-    TensorFacts("attn_q", "self_attn.q_proj", None, ("q_width", "width"), optional=True),
-    TensorFacts("attn_q_a", "self_attn.q_a_proj", None, ("q_rank", "width"), optional=True),
-    TensorFacts("attn_q_a_norm", "self_attn.q_a_layernorm", None, ("q_rank",), optional=True),
-    TensorFacts("attn_q_b", "self_attn.q_b_proj", None, ("q_width", "q_rank"), optional=True),
+    TensorFacts("attn_q", "self_attn.q_proj", None, ("q_width", "width")),
+    TensorFacts("attn_q_a", "self_attn.q_a_proj", None, ("q_rank", "width")),
+    TensorFacts("attn_q_a_norm", "self_attn.q_a_layernorm", None, ("q_rank",)),
+    TensorFacts("attn_q_b", "self_attn.q_b_proj", None, ("q_width", "q_rank")),
     TensorFacts("attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", None, ("k_width", "width")),
     TensorFacts("attn_kv_a_norm", "self_attn.kv_a_layernorm", None, ("v_width",)),
+    TensorFacts("attn_kv_b", "self_attn.kv_b_proj", None, ("kv_b_width", "v_width")),
     TensorFacts("attn_k_b", None, None, ("heads", "v_width", "plain_dim")),
     TensorFacts("attn_v_b", None, None, ("heads", "head_value_dim", "v_width")),
     TensorFacts("attn_output", "self_attn.o_proj", None, ("width", "attention_width")),
 )
-"""Tensors of each layer: latent attention. Checkpoints have the matrices k_b and v_b in one, `self_attn.kv_b_proj`."""
+"""Tensors of each layer: latent attention. Checkpoints and old files have attn_k_b and attn_v_b as one, attn_kv_b."""
 
 FUSED_EXPERTS = (
     FusedTensor("mlp.experts.gate_up_proj", ("ffn_gate_exps", "ffn_up_exps")),
     FusedTensor("mlp.experts.down_proj", ("ffn_down_exps",)),
 )
 """The same matrices of experts as transformers 5 holds them in memory."""
+
+PREDICTION_TENSORS = (
+    TensorFacts("nextn.eh_proj.weight", "eh_proj", None, ("width", "twice_width")),
+    TensorFacts("nextn.enorm.weight", "enorm", None, ("width",)),
+    TensorFacts("nextn.hnorm.weight", "hnorm", None, ("width",)),
+    TensorFacts("nextn.shared_head_norm.weight", "shared_head.norm", None, ("width",), optional=True),
+    TensorFacts("nextn.shared_head_head.weight", "shared_head.head", None, ("vocab", "width"), optional=True),
+    TensorFacts("nextn.embed_tokens.weight", "embed_tokens", None, ("vocab", "width"), optional=True),
+)
+"""Tensors of a layer for multi-token prediction (arXiv 2412.19437), beside those of other layers."""
 
 ATTN_NORM = TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",))
 FFN_NORM = TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",))

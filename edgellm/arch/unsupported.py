@@ -17,8 +17,8 @@ def refuse_architecture(file: GGUFFile, supported: int) -> NoReturn:
     having = f" with {' and '.join(parts)}" if parts else ""
     refuse(
         file,
-        f"architecture {printable(name)}{having} is not supported; edgellm runs {supported} architectures of dense "
-        "transformers, such as llama, qwen3 and phi3; others may run with --engine llama.cpp",
+        f"architecture {printable(name)}{having} is not supported; edgellm runs {supported} architectures of "
+        "transformers, such as llama, qwen3moe and phi3; others may run with --engine llama.cpp",
     )
 
 
@@ -27,7 +27,6 @@ def _has_recurrent_layers(file: GGUFFile, name: str) -> bool:
 
 
 _UNSUPPORTED_PARTS: dict[str, Callable[[GGUFFile, str], bool]] = {
-    "a mixture of experts": lambda file, name: bool(file.hint(f"{name}.expert_count", int)),
     "recurrent layers": _has_recurrent_layers,
     "bidirectional attention": lambda file, name: file.hint(f"{name}.attention.causal", bool) is False,
 }

@@ -82,7 +82,8 @@ class Bench:
 
     def _decode(self, order: list[str], begin: OnStatus) -> list[DecodeSlice]:
         options, slices = self.result.options, list[DecodeSlice]()
-        longest = max(SLICE_STEPS, SLICE_BYTES // self.result.roofline.weight_bytes)
+        step_bytes = self.result.roofline.step_weight_bytes(options.parallel)
+        longest = max(SLICE_STEPS, int(SLICE_BYTES // step_bytes))
         reads_before = self._read_memory(begin)
         for steps, before in _slices(options.tokens, options.tokens if self._devices.on_gpu else longest):
             seconds = self._time_sides("decode", (steps, before), order, begin)

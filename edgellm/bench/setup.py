@@ -52,8 +52,8 @@ def open_bench(
 def int8_products(model: Description) -> int:
     """Products of quantized weights for a prompt token without logits.
 
-    Such a token ends where the last keys and values are stored.
+    Such a token ends where the last keys and values are stored. Of experts, those count that a token uses.
     """
-    of_all_rows = [op.arguments for op in build_program(model, "f16").ops if not op.outputs]
-    weights = [given.w for given in of_all_rows if isinstance(given, MatmulOp)]
-    return sum(weight.size for weight in weights if weight.type.name in QUANTIZED_FORMATS)
+    of_all_rows = [op for op in build_program(model, "f16").ops if not op.outputs]
+    weights = [(op.arguments.w, op.slots) for op in of_all_rows if isinstance(op.arguments, MatmulOp)]
+    return sum(weight.size * slots for weight, slots in weights if weight.type.name in QUANTIZED_FORMATS)

@@ -10,7 +10,7 @@ import numpy as np
 from edgellm.cli.shell_completion import model_names
 from edgellm.fmt import count, counted, printable, size, table
 from edgellm.gguf import GGUFFile, Tensor
-from edgellm.info import DecodeSpeed, ModelInfo, TokenizerInfo, describe
+from edgellm.info import DecodeSpeed, ExpertInfo, ModelInfo, TokenizerInfo, describe
 from edgellm.models import resolve
 from edgellm.system.machine import available_memory
 
@@ -66,7 +66,9 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "author", info.author or ""
     yield "license", info.license or ""
     yield "architecture", info.architecture
-    yield "parameters", count(info.parameters) if info.parameters else "none in this file"
+    active = f", {count(info.active_parameters)} active" if info.active_parameters != info.parameters else ""
+    yield "parameters", f"{count(info.parameters)}{active}" if info.parameters else "none in this file"
+    yield "experts", _experts(info.experts) if info.experts else ""
     more = f", and {info.prediction_layers} for multi-token prediction, not computed" if info.prediction_layers else ""
     yield "layers", f"{info.layers}{more}" if info.layers else ""
     window = f", attention window {info.window:,}" if info.window and info.window < (info.context_length or 0) else ""
@@ -81,6 +83,11 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "template", "yes" if info.chat_template else "none"
     yield "decode", _speed(info.decode, info.bytes) if info.decode else ""
     yield "engine", f"edgellm's own does not run it: {info.unsupported}" if info.unsupported and info.types else ""
+
+
+def _experts(experts: ExpertInfo) -> str:
+    shared = f", {experts.shared} shared by all tokens" if experts.shared else ""
+    return f"{experts.count:,} in a layer, {experts.used:,} used for each token{shared}"
 
 
 def _speed(decode: DecodeSpeed, nbytes: int) -> str:

@@ -100,6 +100,12 @@ def _memory(plan: "Plan") -> Iterator[str]:
         yield f"note: {note}"
 
 
+def _active_weights(plan: "Plan") -> str:
+    active, total = size(plan.roofline.weight_bytes), size(plan.total_weights)
+    experts = " or ".join(f"{used} of {count}" for count, used in plan.roofline.expert_bytes)
+    return f"active weights    {active} of {total} are read for a token, which uses {experts} experts of a layer"
+
+
 def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
     if expected := figures["decode"]:
         full = f"{expected['tps_full']:,.1f} after {counted(plan.ctx, 'token')}"
@@ -110,6 +116,8 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         yield _from_disk(plan.disk)
     elif plan.gpu:
         yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
+    if plan.roofline.expert_bytes:
+        yield _active_weights(plan)
 
 
 def _resident(plan: "Plan") -> str:

@@ -57,6 +57,7 @@ class Plan:
 
     Memory on a GPU is counted in `gpu` alone; `notes` are lines that say why not more blocks are there.
 
+    `total_weights` are the bytes of all weights, on whatever device, of which `roofline` has those that a token reads.
     `weights` are pages of the mapped file, which the system can evict and read again. `kv_cache` grows with the tokens
     in the context; it is limited to `kv_memory`, which holds `kv_tokens` tokens. `scratch` is that of all threads, with
     the logits of one token. `available` is the free memory of the machine, `resident` the bytes of the weights that are
@@ -69,6 +70,7 @@ class Plan:
     threads: int
     layers: int
     roofline: Roofline
+    total_weights: int
     weights: int
     kv_cache: int
     kv_memory: int
@@ -108,6 +110,9 @@ class Plan:
     def figures(self, speeds: Mapping[str, float]) -> dict[str, Any]:
         """The object that `edgellm plan --json` prints, given the `speeds` of this machine.
 
+        `active_weights` are the bytes of weights that a token reads, of `total_weights`: it reads no experts that it
+        does not use, and few embeddings.
+
         `bandwidth` is that of the memory in bytes per second, `arithmetic` the bytes of these weights that are
         multiplied per second if they need not be read from memory. `decode` has the tokens per second of an empty and
         of a full context. Each of the three is None if a speed that it needs is unknown.
@@ -121,6 +126,8 @@ class Plan:
             "kv_type": self.kv_type,
             "threads": self.threads,
             "memory": parts,
+            "total_weights": self.total_weights,
+            "active_weights": self.roofline.weight_bytes,
             "kv_memory": self.kv_memory,
             "kv_tokens": self.kv_tokens,
             "fits": self.fits,
@@ -160,6 +167,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         threads=threads,
         layers=len(model.layers),
         roofline=Roofline.of(model, options.kv_type),
+        total_weights=weights,
         weights=devices[0]["bytes"],
         kv_cache=_kv_cache(model, program, rows, ctx),
         kv_memory=kv_memory,

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from edgellm.arch.blocks import Linear
+from edgellm.arch.blocks import Linear, MixtureOfExperts
 from edgellm.arch.description import Description, parts_in, tensors_in
 from edgellm.perf.machine_profile import MEMORY
 from kquants.kv_layout import PAGE, layer_page_bytes
@@ -22,18 +22,20 @@ class Roofline:
 
     `weight_bytes` are read once for each decoded token, `kv_bytes` (the keys and values of one token in all layers with
     a window, by window; None sees all tokens) once for each token that these layers see. `matrix_bytes` are the bytes
-    of the multiplied weights, by their format.
+    of the multiplied weights, by their format. Of experts, both count those that one token uses. `expert_bytes` are the
+    bytes of all experts of all layers, by their number in a layer and the number of them that a token uses.
     """
 
     weight_bytes: int
     kv_bytes: Mapping[int | None, int]
     matrix_bytes: Mapping[str, int]
+    expert_bytes: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Description, kv_type: str) -> "Roofline":
         """The traffic of a model: all tensors of the layers and the output head, and one row of each embedding.
 
-        If the embedding is also the output head, all of it is read.
+        If the embedding is also the output head, all of it is read. Of experts those are read that a token uses.
         """
         per_layer = model.per_layer_embeddings
         projections = [model.streams, *([per_layer.projection, per_layer.norm] if per_layer else [])]
@@ -43,13 +45,25 @@ class Roofline:
         matrix_bytes = Counter[str]()
         for linear in parts_in([model.layers, model.output, projections], Linear):
             matrix_bytes[linear.weight.type.name] += linear.weight.nbytes
-        weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row
-        return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes)
+        for block in parts_in(model.layers, MixtureOfExperts):
+            for stack in block.stacks:
+                matrix_bytes[stack.weight.type.name] += stack.first_matrix.nbytes * block.router.used
+        experts = _expert_bytes(model)
+        unused = sum(nbytes - nbytes // count * used for (count, used), nbytes in experts.items())
+        weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row - unused
+        return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes, experts)
 
     @property
     def kv_bytes_per_token(self) -> int:
         """Bytes of the keys and values that a token reads for each token that all layers see."""
         return sum(self.kv_bytes.values())
+
+    def step_weight_bytes(self, rows: int) -> float:
+        """Bytes of weights read for a step of some rows, to be expected if each chooses its experts independently."""
+        more = 0.0
+        for (count, used), nbytes in self.expert_bytes.items():
+            more += nbytes * (distinct_experts(count, used, rows) - used) / count
+        return self.weight_bytes + more
 
     def bytes_per_token(self, depth: float) -> float:
         """Bytes read to decode one token after `depth` tokens."""
@@ -71,6 +85,20 @@ class Roofline:
             return None
         seconds = sum(nbytes / speeds[name] for name, nbytes in self.matrix_bytes.items())
         return sum(self.matrix_bytes.values()) / seconds
+
+
+def distinct_experts(count: int, used: int, rows: int) -> float:
+    """The number of different experts to be expected of some rows, each of which uses `used` of `count` at random."""
+    return count * (1 - (1 - used / count) ** rows)
+
+
+def _expert_bytes(model: Description) -> Mapping[tuple[int, int], int]:
+    """See `Roofline.expert_bytes`; with biases."""
+    found = Counter[tuple[int, int]]()
+    for block in parts_in(model.layers, MixtureOfExperts):
+        tensors = {id(tensor): tensor for tensor in tensors_in(block.stacks)}
+        found[block.router.experts, block.router.used] += sum(tensor.nbytes for tensor in tensors.values())
+    return found
 
 
 def _kv_bytes(model: Description, kv_type: str) -> Mapping[int | None, int]:

@@ -118,10 +118,10 @@ class Tokenizer:
 
 
 def _is_phi3(file: GGUFFile) -> bool:
-    """Whether a file is of Phi-3 or Phi-3.5. Later models of the architecture have another kind of tokenizer.
+    """Whether a file is of Phi-3 or Phi-3.5, with experts or without. Later models have another kind of tokenizer.
 
     GGUF has no key for white space that belongs to special tokens. llama.cpp goes by the name alone, and so misses
     "Phi 3.5 Mini Instruct".
     """
     name = (file.hint("general.name", str) or "").lower()
-    return file.hint("general.architecture", str) == "phi3" or re.search("phi-?3", name) is not None
+    return file.hint("general.architecture", str) in ("phi3", "phimoe") or re.search("phi-?3", name) is not None

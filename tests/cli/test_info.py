@@ -1,6 +1,7 @@
 """`edgellm info` describes a file, as counted by hand here, and its text is safe for a terminal."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from edgellm.cli.info import command
 from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
-from edgellm.info import SpecialToken, TypeShare, describe, kv_bytes_per_token
+from edgellm.info import ExpertInfo, SpecialToken, TypeShare, describe, kv_bytes_per_token
 from support import gguf_bytes as raw
 from support.model_file import ModelFile
 
@@ -236,6 +237,53 @@ def test_a_model_that_is_not_run_says_why(tmp_path: Path) -> None:
     experts = (*pairs("x"), raw.u32_pair("x.expert_count", 8))
     path = raw.RawGGUF(pairs=experts).write(tmp_path / "m.gguf")
     with GGUFFile.open(path) as file:
-        assert (describe(file).unsupported or "").startswith(
-            "architecture x with a mixture of experts is not supported"
-        )
+        assert (describe(file).unsupported or "").startswith("architecture x is not supported")
+
+
+EXPERT_KEYS = (
+    raw.u32_pair("x.block_count", 2),
+    raw.u32_pair("x.expert_count", 8),
+    raw.u32_pair("x.expert_used_count", 3),
+)
+
+
+def expert_tensors() -> tuple[raw.RawTensor, ...]:
+    """32 weights of others, of a shared expert and of a prediction layer, and 8 experts of 32 in two ways."""
+    names = ("blk.0.ffn_gate_inp.weight", "blk.1.ffn_up_shexp.weight", "blk.2.ffn_up_exps.weight")
+    stacks = [("blk.0.ffn_gate_up_exps.weight", (32, 1, 8)), *((f"blk.1.ffn_up.{i}.weight", (32,)) for i in range(8))]
+    shapes: list[tuple[str, tuple[int, ...]]] = [*((name, (32,)) for name in names), *stacks]
+    found, offset = [], 0
+    for name, shape in shapes:
+        n = math.prod(shape)
+        found.append(raw.f32_tensor(name, shape, offset, [1.0] * n))
+        offset += 4 * n
+    return tuple(found)
+
+
+def test_the_experts_of_a_model_and_its_active_parameters(tmp_path: Path) -> None:
+    given = {key_of(pair): pair for pair in (*pairs("x"), *EXPERT_KEYS)}
+    more = raw.u32_pair("x.nextn_predict_layers", 1), raw.u32_pair("x.block_count", 3)
+    given |= {key_of(pair): pair for pair in more}
+    path = raw.RawGGUF(pairs=tuple(given.values()), tensors=expert_tensors()).write(tmp_path / "m.gguf")
+    with GGUFFile.open(path) as file:
+        found = describe(file)
+    assert found.experts == ExpertInfo(count=8, used=3, shared=1)
+    assert found.parameters == 3 * 32 + 2 * 8 * 32
+    assert found.active_parameters == 2 * 32 + 2 * 3 * 32
+    text = rows(output(str(path)))
+    assert text["parameters"] == "608, 256 active"
+    assert text["experts"] == "8 in a layer, 3 used for each token, 1 shared by all tokens"
+    data = json.loads(output(str(path), "--json"))
+    assert (data["active_parameters"], data["experts"]) == (256, {"count": 8, "used": 3, "shared": 1})
+
+
+@pytest.mark.parametrize("used", [0, 9])
+def test_an_impossible_number_of_experts_is_none(tmp_path: Path, used: int) -> None:
+    more = raw.u32_pair("x.expert_count", 8), raw.u32_pair("x.expert_used_count", used)
+    path = raw.RawGGUF(pairs=(*pairs("x"), *more), tensors=TENSORS).write(tmp_path / "m.gguf")
+    with GGUFFile.open(path) as file:
+        found = describe(file)
+    assert found.experts is None
+    assert found.active_parameters == found.parameters == 512
+    text = rows(output(str(path)))
+    assert text["parameters"] == "512" and "experts" not in text

@@ -15,6 +15,7 @@ from edgellm import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.arch import describe
 from edgellm.cli.info import command as info
 from edgellm.cli.plan import command
+from edgellm.fmt import size
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 from edgellm.perf import bandwidth
@@ -111,6 +112,27 @@ def test_kept_speeds_predict_the_decode_speed(path: Path, monkeypatch: pytest.Mo
     parts = ["weights", "kv_cache", "activations", "scratch"]
     assert list(found["memory"]) == [*parts, "total", "available"]
     assert found["memory"]["total"] == sum(found["memory"][part] for part in parts)
+
+
+def test_active_and_total_weights(model_file: ModelFile) -> None:
+    save_profile(2, SPEEDS)
+    path = model_file(**SIZES, arch="qwen3moe", experts=8, used=2)
+    with GGUFFile.open(path) as file:
+        total = sum(tensor.nbytes for tensor in file.tensors.values())
+    active = total - 2 * (8 - 2) * 4 * 3 * 64 * 96  # layers, experts, float32, matrices
+    found = json.loads(run(path, "--json", "--threads", 2, "--ctx", 64, "--gpu-layers", 0).stdout)
+    assert (found["total_weights"], found["active_weights"]) == (total, active)
+    text = run(path, "--threads", 2, "--ctx", 64, "--gpu-layers", 0).stdout
+    expected = f"{size(active)} of {size(total)} are read for a token, which uses 2 of 8 experts of a layer"
+    assert re.search(rf"^active weights +{re.escape(expected)}$", text, re.MULTILINE)
+    with GGUFFile.open(path) as file:
+        roofline = Roofline.of(describe(file), "f16")
+    assert found["decode"]["tps"] == pytest.approx(decode_tps(roofline, 2, SPEEDS, 2))
+
+
+def test_a_model_without_experts_has_no_active_weights(path: Path) -> None:
+    save_profile(2, SPEEDS)
+    assert "active" not in run(path, "--threads", 2, "--ctx", 64, "--gpu-layers", 0).stdout
 
 
 def test_unknown_speeds_are_measured_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"rope_theta": -1.0}, "rope_theta is -1.0"),
         ({"rope_scaling": []}, "rope_scaling is [], not an object"),
         ({"rope_scaling": {"type": "linear"}}, "has no factor"),
-        ({"rope_scaling": LLAMA3 | {"high_freq_factor": 1.0}}, "high_freq_factor 1 is not above"),
+        ({"rope_scaling": LLAMA3 | {"high_freq_factor": 0.5}}, "high_freq_factor 0.5 is below"),
         ({"tie_word_embeddings": "yes"}, "tie_word_embeddings is 'yes', not true or false"),
         ({"vocab_size": 321}, "lm_head.weight has shape [320, 64], not [321, 64]"),
         ({"num_key_value_heads": 2}, "self_attn.k_proj.weight has shape [32, 64], not [64, 64]"),

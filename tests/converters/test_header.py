@@ -97,7 +97,7 @@ def test_the_pairs_of_another_file_stay_as_they_are_but_for_its_parts(tmp_path: 
 
 def test_the_file_type_is_written_in_place_or_at_the_end() -> None:
     u32 = lambda n: encode_pairs({"": MetadataValue("u32", n)})[""]  # noqa: E731
-    pairs = with_file_type({"general.file_type": b"old", "a": b"1"}, "Q4_K_M")
+    pairs = with_file_type({"general.file_type": b"old", "a": b"1"}, "Q4_K_M", [])
     assert list(pairs.items()) == [
         ("general.file_type", u32(15)),
         ("a", b"1"),

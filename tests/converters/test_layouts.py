@@ -193,4 +193,4 @@ def test_biases_of_qwen3_are_computed(tmp_path: Path) -> None:
 def test_a_long_name_is_searched_once() -> None:
     """Searching it from each of its places on would take minutes; a header has room for names of megabytes."""
     name = "vision" * (1 << 17)
-    assert without_unneeded([name], Path("model")) == [name]
+    assert without_unneeded([name], Path("model"), 2, 0) == [name]

@@ -77,6 +77,9 @@ def test_ignore_merges_that_gguf_cannot_represent_is_a_warning(tmp_path: Path) -
         ("stablelm", PUBLISHED["megrez"], "stablelm2"),
         ("llama4", PUBLISHED["gpt-4o"], "llama4"),
         ("hunyuan_v1_dense", PUBLISHED["deepseek-v3"], "hunyuan-dense"),
+        ("hunyuan_v1_moe", PUBLISHED["megrez"], "hunyuan"),
+        ("granitemoe", PUBLISHED["smollm"], "refact"),
+        ("granitemoeshared", PUBLISHED["smollm"], "refact"),
         ("cohere2", PUBLISHED["smollm"], "smollm"),
     ],
 )

@@ -163,7 +163,7 @@ def write_header(path: Path, architecture: str, keys: dict[str, Any]) -> Path:
     ("key", "value", "what"),
     [
         ("vocab_size", 320, ""),
-        ("expert_count", 8, " with a mixture of experts"),
+        ("expert_count", 8, ""),
         ("ssm.conv_kernel", 4, " with recurrent layers"),
         ("attention.causal", False, " with bidirectional attention"),
     ],

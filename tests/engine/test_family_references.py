@@ -19,7 +19,8 @@ OTHERS: list[int] = IDS[::-1]
 KINDS = [
     *("llama3", "mistral_window", "qwen3_window", "ministral3", "smollm3", "gemma2", "gemma3_1b", "gemma3n"),
     *("gemma4_e2b", "gemma4_31b", "phi3_medium", "phi4_mini", "granite", "olmo3", "cohere2", "glm4_biases"),
-    *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer"),
+    *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer", "qwen2moe", "minimax_m2"),
+    *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe"),
 ]
 # Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
 REPEATED = {
@@ -33,6 +34,8 @@ REPEATED = {
     "olmo3": ["rope.freq_base_swa", "attention.sliding_window_pattern"],
     "cohere2": ["attention.key_length", "rope.scaling.type"],
     "stablelm_12b": ["use_parallel_residual"],
+    "ernie4_5_21b": ["interleave_moe_layer_step", "expert_shared_count"],
+    "hunyuan_moe": ["expert_feed_forward_length", "expert_shared_count"],
     "muse_glimmer": ["attention.sliding_window_pattern"],
     "qwen3_vl": ["rope.dimension_sections", "n_deepstack_layers"],
 }

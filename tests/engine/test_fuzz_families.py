@@ -21,6 +21,7 @@ CASES = [
     *("mistral_window", "qwen2_window", "qwen3_window", "qwen2_vl", "qwen3_vl", "ministral3", "smollm3", "phi4_mini"),
     *("granite", "olmo3", "cohere2", "glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2"),
     *("stablelm_12b", "apertus", "muse_glimmer", "gemma", "gemma2", "gemma3_4b", "gemma3n", "gemma4_e2b", "gemma4_31b"),
+    *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "hunyuan_moe", "phimoe"),
 ]
 EXAMPLES = 80  # of each; a case takes some 10 ms
 FUZZ = settings(

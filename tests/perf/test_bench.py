@@ -14,7 +14,7 @@ from edgellm.arch.description import tensors_in
 from edgellm.bench import baseline, cold_start, machine_limits, workload
 from edgellm.bench.machine_limits import MachineLimits
 from edgellm.bench.options import BenchOptions
-from edgellm.bench.report import bench_report
+from edgellm.bench.report import bench_report, decode_peak
 from edgellm.bench.results import BenchResult, DecodeSlice, Round, SideTimes
 from edgellm.bench.setup import int8_products
 from edgellm.bench.workload import Workload, warm_up
@@ -135,6 +135,23 @@ def test_products_of_a_token_without_logits(model_file: ModelFile) -> None:
     with Model.open(model_file(**shape), threads=1) as model:
         layer = 256 * (256 + 128 + 128) + 256 * 256 + 3 * 256 * 512
         assert int8_products(describe(model.file)) == layer + 256 * (256 + 128 + 128)
+
+
+def test_products_of_the_experts_that_a_token_uses(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.bench.setup.QUANTIZED_FORMATS", ("F32",))
+    shape = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "layers": 2, "types": "F32"}
+    with GGUFFile.open(model_file(**shape, arch="qwen3moe", experts=8, used=3)) as file:
+        attention = 64 * (64 + 32 + 32)
+        assert int8_products(describe(file)) == 2 * attention + 64 * 64 + 8 * 64 + 3 * 3 * 64 * 96
+
+
+def test_the_peak_of_several_sequences_counts_the_experts_that_they_choose() -> None:
+    one = result(tokens=1)
+    dense = decode_peak(one, 1e3, 1)
+    one.roofline = Roofline(weight_bytes=80, kv_bytes={None: 1}, matrix_bytes={}, expert_bytes={(4, 1): 160})
+    # Two tokens choose 4 · (1 - (3/4)²) = 1.75 of 4 experts, 0.75 more than one token.
+    assert dense == pytest.approx(2 * 1e3 / (80 + 2))
+    assert decode_peak(one, 1e3, 1) == pytest.approx(2 * 1e3 / (80 + 0.75 * 40 + 2))
 
 
 def test_layers_that_share_keys_compute_no_prompt_tokens(

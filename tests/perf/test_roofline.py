@@ -1,5 +1,6 @@
 """What decoding a token reads and multiplies, counted by hand, and how fast it is expected to be."""
 
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from edgellm.arch import describe
 from edgellm.gguf import GGUFFile
 from edgellm.perf.machine_profile import MEMORY
-from edgellm.perf.roofline import Roofline, decode_tps
+from edgellm.perf.roofline import Roofline, decode_tps, distinct_experts
 from support.make_gguf import write_model
 from support.model_file import ModelFile
 
@@ -68,6 +69,40 @@ def test_layers_with_a_window_read_no_more_than_it(model_file: ModelFile) -> Non
     assert found.kv_bytes == {100: cell}
     reads = [found.bytes_per_token(depth) - found.weight_bytes for depth in (0, 98, 99, 100, 5000)]
     assert reads == [cell, 99 * cell, 100 * cell, 100 * cell, 100 * cell]
+
+
+EXPERTS: dict[str, Any] = {**SIZES, "arch": "qwen3moe", "experts": 8, "used": 3}
+SHARED = 2 * (LAYER - 4 * 3 * 64 * 96 + 4 * 2 * 32 + 4 * 8 * 64) + 4 * 64 + 4 * 64 * 320
+"""Bytes of weights that all tokens read: with norms of heads and the router's matrix, without experts."""
+
+
+def test_a_token_reads_the_experts_that_it_uses(model_file: ModelFile) -> None:
+    expert = 4 * 3 * 64 * 96
+    found = roofline(model_file(**EXPERTS, types="F32"))
+    assert found.expert_bytes == {(8, 3): 2 * 8 * expert}
+    assert found.weight_bytes == SHARED + 2 * 3 * expert
+    types = {"": "F32", "ffn_down_exps": "Q8_0"}
+    mixed = roofline(write_model(model_file(**EXPERTS, types="F32").parent / "mixed.gguf", **EXPERTS, types=types))
+    assert mixed.matrix_bytes["Q8_0"] == 2 * 3 * 64 * 96 * 34 // 32
+    assert mixed.matrix_bytes["F32"] == found.matrix_bytes["F32"] - 2 * 3 * 4 * 64 * 96
+    assert found.matrix_bytes["F32"] == found.weight_bytes - 4 * (64 * 5 + 2 * 2 * 32), "all but norms is multiplied"
+
+
+def test_a_step_of_many_rows_reads_nearly_all_experts(model_file: ModelFile) -> None:
+    found = roofline(model_file(**EXPERTS, types="F32"))
+    assert found.step_weight_bytes(1) == pytest.approx(found.weight_bytes)
+    assert found.step_weight_bytes(1000) == pytest.approx(SHARED + found.expert_bytes[8, 3])
+    dense = roofline(model_file(**SIZES, types="F32"))
+    assert dense.step_weight_bytes(8) == dense.weight_bytes
+
+
+@given(st.integers(1, 6), st.data())
+def test_distinct_experts(count: int, data: st.DataObject) -> None:
+    """The mean over all choices of some rows."""
+    used, rows = data.draw(st.integers(1, count)), data.draw(st.integers(1, 3))
+    choices = list(combinations(range(count), used))
+    sizes = [len(set().union(*each)) for each in product(choices, repeat=rows)]
+    assert distinct_experts(count, used, rows) == pytest.approx(sum(sizes) / len(sizes))
 
 
 @given(

@@ -40,6 +40,7 @@ EXPERTS = {
     "qwen3_moe": "qwen3moe",
     "qwen2_moe": "qwen2moe",
     "minimax_m2": "minimax-m2",
+    "gemma4_moe": "gemma4",
     "granitemoe": "granitemoe",
     "ernie4_5_moe": "ernie4_5-moe",
     "glm4_moe": "glm4moe",

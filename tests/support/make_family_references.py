@@ -22,7 +22,7 @@ from safetensors import safe_open
 
 from support.archs import DECODERS, GREEDY, ArchFixture
 from support.checkpoint_tokenizers import write_json
-from support.families import CASES, FamilyCase
+from support.families import CASES, FamilyCase, ling
 from support.families.case import VOCABULARY
 from support.families.checkpoint import DrawnTensor, write_family_checkpoint
 from support.families.references import FAMILY_REFERENCES, IDS, POSITIONS, FamilyReference, save_reference
@@ -32,15 +32,24 @@ _GAIN = 1.4
 _WANTED_SPREAD = 2.0
 # Numbers that decide how a layer works and that no checkpoint has at random.
 _FIXED = {"act_fn.beta": 0.5, "act_fn.eps": -1e-6}
+# Published checkpoints have another name for some classes than `transformers`.
+_OWN_NAMES = {"PhiMoEForCausalLM": "PhimoeForCausalLM"}
 
 
 def model_class(case: FamilyCase) -> Any:
     """The class of `transformers` that config.json names."""
-    return getattr(transformers, case.config["architectures"][0])
+    return class_named(case.config["architectures"][0])
+
+
+def class_named(name: str) -> Any:
+    """The class of `transformers` for the name of a class in config.json."""
+    return getattr(transformers, _OWN_NAMES.get(name, name))
 
 
 def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
     """The tensors of a checkpoint as `transformers` saves and first fills them."""
+    if case.config["architectures"] == [ling.CLASS]:
+        return ling.renamed(empty_tensors(replace(case, config=ling.as_glm(case.config))))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_json(folder / "config.json", case.config)
@@ -49,7 +58,7 @@ def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
         model_class(case)(config).save_pretrained(folder / "saved")
         with safe_open(folder / "saved" / "model.safetensors", "pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    return tensors | unread_keys_and_values(case, tensors)
+    return tensors | unread_keys_and_values(case, tensors) | of_prediction(case, tensors)
 
 
 def unread_keys_and_values(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -66,6 +75,21 @@ def unread_keys_and_values(case: FamilyCase, tensors: dict[str, torch.Tensor]) -
             if f"language_model.layers.{source}.self_attn." in name or name.startswith(f"model.layers.{source}.self_"):
                 added[name.replace(f".{source}.", f".{i}.")] = tensor
     return {name: tensor for name, tensor in added.items() if name not in tensors}
+
+
+def of_prediction(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The layers for multi-token prediction, as published checkpoints have them: behind the others, and like the last.
+
+    `transformers` reads none of them, and saves none.
+    """
+    layers, width = case.config.get("num_hidden_layers", 0), case.config.get("hidden_size", 0)
+    added = {}
+    for i in range(layers, layers + case.config.get("num_nextn_predict_layers", 0)):
+        last, own = f"model.layers.{layers - 1}.", f"model.layers.{i}."
+        added |= {name.replace(last, own): tensor for name, tensor in tensors.items() if name.startswith(last)}
+        added |= {f"{own}{name}.weight": torch.ones(width) for name in ("enorm", "hnorm", "shared_head.norm")}
+        added[f"{own}eh_proj.weight"] = torch.zeros(width, 2 * width)
+    return added
 
 
 def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
@@ -89,8 +113,12 @@ def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
 
 def opened(folder: Path) -> Any:
     """The model of a checkpoint in float64."""
-    name = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0]
-    model, report = getattr(transformers, name).from_pretrained(
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    name = config["architectures"][0]
+    if name == ling.CLASS:
+        with tempfile.TemporaryDirectory() as other:
+            return opened(ling.write_as_glm(folder, config, Path(other)))
+    model, report = class_named(name).from_pretrained(
         folder,
         dtype=torch.float32,
         attn_implementation="eager",
@@ -106,6 +134,8 @@ def opened(folder: Path) -> Any:
 
 def logits_of(model: Any, ids: list[int]) -> NDArray[np.float64]:
     """The logits of every position, (n, vocabulary)."""
+    if isinstance(model, transformers.Llama4ForConditionalGeneration):
+        model = model.language_model  # its own forward pass asks for an output that the text model does not have
     with torch.inference_mode():
         logits: NDArray[np.float64] = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].numpy()
     assert logits.dtype == np.float64

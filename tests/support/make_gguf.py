@@ -30,6 +30,15 @@ RECIPES: dict[str, Mapping[str, str]] = {
 }
 """The types that have kernels of their own, and the usual mix."""
 
+EXPERT_RECIPES: dict[str, Mapping[str, str]] = {
+    "F32 experts": {"": "F32"},
+    "BF16 experts": {"": "BF16"},
+    "Q8_0 experts": {"": "Q8_0"},
+    "Q4_K experts": {"": "Q4_K"} | dict.fromkeys(("attn_v", "ffn_down_exps", "token_embd"), "Q6_K"),
+    "MXFP4 experts": {"": "Q8_0"} | dict.fromkeys(("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"), "MXFP4"),
+}
+"""The same for models with experts."""
+
 
 def _random_router(rng: np.random.Generator, experts: int, width: int) -> NDArray[np.float32]:
     """Logits of a spread near 1, so that experts change from token to token."""
@@ -59,7 +68,8 @@ ROUTERS = {
 
 @dataclass(frozen=True)
 class Spec:
-    """What to write. `types` is a name in RECIPES, a mapping like its values, or one type for all matrices.
+    """What to write. `types` is a name in RECIPES or EXPERT_RECIPES, a mapping like their values, or one type for all
+    matrices.
 
     `arch` "qwen2" gives the same model with biases on q, k and v, "qwen3" with norms of each head of q and k; both
     have RoPE type NEOX instead of NORM. "qwen3moe" is qwen3 with `experts` of width `ffn`, of which `used` compute a
@@ -101,7 +111,9 @@ class Spec:
 
     def type_of(self, stem: str) -> Type:
         """The tensor type for a stem such as "attn_v"."""
-        recipe = RECIPES.get(self.types, {"": self.types}) if isinstance(self.types, str) else self.types
+        recipe = (
+            (RECIPES | EXPERT_RECIPES).get(self.types, {"": self.types}) if isinstance(self.types, str) else self.types
+        )
         return Type[recipe.get(stem, recipe[""])]
 
 

@@ -49,9 +49,12 @@ def _reach(kernel: str, given: Any) -> dict[str, int]:
             keys, values = 4 * given.key_dim, 4 * given.value_dim
             return {"q": given.heads * keys, "k": given.kv_heads * keys, "v": given.kv_heads * values}
         case records.AttentionOp():
-            sizes = {"q": 4 * given.heads * given.key_dim, "out": 4 * given.heads * given.value_dim}
+            heads = 1 if given.has_slots else given.heads
+            sizes = {"q": 4 * heads * given.key_dim, "out": 4 * heads * given.value_dim}
             partials = given.heads * partial_bytes(padded_head_dim(given.value_dim))
             return sizes | {"sinks": 4 * given.heads, "partials": partials}
+        case records.SplitHeadsOp() | records.HeadGroupsOp() | records.JoinHeadsOp():
+            return _reach_of_heads(given)
     assert isinstance(given, records.KeepOutputsOp)
     return {"x": given.x_bytes}
 
@@ -64,9 +67,28 @@ def _reach_of_routing(given: Any) -> dict[str, int]:
     return of_choices | of_experts | {"groups": records.group_list_bytes(experts)}
 
 
+def _reach_of_heads(given: Any) -> dict[str, int]:
+    """Bytes of each row, or slot, of the heads of latent attention."""
+    if isinstance(given, records.HeadGroupsOp):
+        return {"groups": records.group_list_bytes(given.heads)}
+    if isinstance(given, records.SplitHeadsOp):
+        n, head = given.plain_dim, 4 * (given.plain_dim + given.rope_dim)
+        sizes = {"q": given.heads * head, "plain": 4 * n, "queries": 4 * (given.rope_first + given.rope_dim)}
+    else:
+        n = given.heads * given.head_dim
+        sizes = {"x": 4 * given.head_dim, "h": 4 * n}
+    return sizes | {"q8": quantized_bytes(n), "super_q8": super_quantized_bytes(n)}
+
+
 def _slots(op: Op, name: str) -> int:
     """Rows of a buffer for each row of the op's own."""
     match op.arguments:
+        case records.SplitHeadsOp():
+            return 1 if name == "q" else op.slots
+        case records.JoinHeadsOp():
+            return op.arguments.heads if name == "x" else 1
+        case records.AttentionOp():
+            return op.arguments.heads if op.arguments.has_slots else 1
         case records.GatherOp():
             return op.slots if name in ("h", "q8", "super_q8") else 1
         case records.CombineOp():
@@ -77,7 +99,7 @@ def _slots(op: Op, name: str) -> int:
 def _wrong_slots(op: Op, experts: dict[Buffer, int], tensors: Mapping[str, Tensor]) -> Iterator[str]:
     """Buffers with other slots than the op, and stacks of other matrices than experts.
 
-    `experts` are those of each list of groups.
+    `experts` are the matrices of each list of groups: as many as experts, or heads.
     """
     given = op.arguments
     for name, argument in given._asdict().items():
@@ -85,6 +107,8 @@ def _wrong_slots(op: Op, experts: dict[Buffer, int], tensors: Mapping[str, Tenso
             yield f"{argument.slots} slots of {name}, of which it uses {_slots(op, name)}"
     if isinstance(given, records.GatherOp) and given.used != op.slots:
         yield f"{op.slots} slots for {given.used} experts of a row"
+    if isinstance(given, records.SplitHeadsOp) and given.heads != op.slots:
+        yield f"{op.slots} slots for {given.heads} heads of a row"
     groups = (given.groups or None) if isinstance(given, records.MatmulOp) else None
     if groups != op.units_factor or (isinstance(given, records.MatmulOp) and op.slots > 1 and not groups):
         yield "units, slots and groups that do not belong together"
@@ -98,7 +122,8 @@ def _wrong_slots(op: Op, experts: dict[Buffer, int], tensors: Mapping[str, Tenso
 
 def _page_end(given: Any, kv_type: str) -> int:
     """Where the keys and values of an op end in a page."""
-    return int(given.page_offset) + layer_page_bytes(given.kv_heads, given.key_dim, given.value_dim, kv_type)
+    values = 0 if getattr(given, "has_slots", 0) else given.value_dim  # latent attention finds them in the keys
+    return int(given.page_offset) + layer_page_bytes(given.kv_heads, given.key_dim, values, kv_type)
 
 
 def _wrong(op: Op, program: Program, kv_type: str) -> Iterator[str]:
@@ -113,7 +138,7 @@ def _wrong(op: Op, program: Program, kv_type: str) -> Iterator[str]:
         end, room = _page_end(given, kv_type), program.page_bytes[given.kv_group]  # type: ignore[union-attr]
         if end > room:
             yield f"a page up to {end}, which has {room} bytes"
-    if isinstance(given, records.RopeStoreOp) and given.rope_dim > given.key_dim:
+    if isinstance(given, records.RopeStoreOp) and given.rope_first + given.rope_dim > given.key_dim:
         yield f"{given.rope_dim} rotated values of {given.key_dim}"
 
 
@@ -126,5 +151,7 @@ def out_of_bounds(program: Program, kv_type: str, tensors: Mapping[str, Tensor])
     for i, op in enumerate(program.ops):
         if isinstance(op.arguments, records.PlanOp):
             experts[op.arguments.groups] = op.arguments.experts
+        elif isinstance(op.arguments, records.HeadGroupsOp):
+            experts[op.arguments.groups] = op.arguments.heads
         problems = (*_wrong(op, program, kv_type), *_wrong_slots(op, experts, tensors))
         yield from (f"op {i}, {op.kernel}: {problem}" for problem in problems)

@@ -28,6 +28,9 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
     records.GatherOp: ("h", "q8", "super_q8"),
     records.CombineOp: ("x",),
     records.RopeStoreOp: ("q", "k"),
+    records.SplitHeadsOp: ("plain", "q8", "super_q8", "queries"),
+    records.HeadGroupsOp: ("groups",),
+    records.JoinHeadsOp: ("h", "q8", "super_q8"),
     records.AttentionOp: ("out", "partials"),
 }
 """The arguments that an op writes; it may read all."""
@@ -99,6 +102,8 @@ def _written_whole(op: Op) -> set[object]:
         case records.MatmulOp(accumulate=0):
             return {given.y}
         case records.RouteOp() | records.PlanOp() | records.GatherOp():
+            return _written(op)
+        case records.SplitHeadsOp() | records.HeadGroupsOp() | records.JoinHeadsOp():
             return _written(op)
         case records.CombineOp(accumulate=0):
             return {given.x}

@@ -41,8 +41,8 @@ class Family:
 
     `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the architecture's keys
     after those of sizes, RoPE and norms. The rest of the metadata is as llama.cpp's converter has it: `leading` are the
-    full names of keys that it writes before all others, `order` those that it writes before others of the architecture,
-    and `omitted` gives those that it does not write.
+    full names of keys that it writes before all others, `order` those that it writes before others of the architecture
+    (one that begins with "general." is a full name), and `omitted` gives those that it does not write.
 
     `sources` turns the tensors of the checkpoint, under their GGUF names, into those of the file. `lacks` gives the
     GGUF stems of tensors that a layer may lack. `padded` are stems of matrices that may have fewer rows than the model

@@ -1,6 +1,7 @@
-"""Gemma 4 without experts: sizes by kind of layer, shared keys and values, values that are keys."""
+"""Gemma 4: sizes by kind of layer, shared keys and values, values that are keys, experts beside feed-forwards."""
 
 from collections.abc import Collection
+from typing import Any
 
 from converters.architectures.config import Config
 from converters.architectures.families.family import Family
@@ -8,12 +9,16 @@ from converters.architectures.families.gemma3 import write_caps_and_window
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.rope_factors import proportional_factors
-from converters.architectures.sizes import CheckpointSizes, layer_count, read_sizes
+from converters.architectures.sizes import MAX_FFN, CheckpointSizes, layer_count, read_sizes
 from converters.architectures.sources import computed
 from converters.architectures.windows import windowed_layers
 from converters.tensors import Source
+from edgellm.arch.architectures import gemma4
+from edgellm.arch.hyperparameters import MAX_EXPERTS
 
 _EVERY = 6
+_EXPERTS = tuple({each.gguf.split(".")[0] for each in gemma4.EXPERTS})
+"""The stems of tensors that models with experts have."""
 
 
 def _sizes(config: Config) -> CheckpointSizes:
@@ -33,7 +38,19 @@ def _sizes(config: Config) -> CheckpointSizes:
         head_dim=tuple(sizes.head_dim[0] if each else full_dim for each in windowed),
         ffn=tuple(width * (2 if wide else 1) for width, wide in zip(sizes.ffn, is_wide, strict=True)),
         per_layer_width=config.integer("hidden_size_per_layer_input", 0, least=0, most=1 << 16),
+        **_experts(config),
     )
+
+
+def _experts(config: Config) -> dict[str, Any]:
+    """The sizes of experts, by their names in CheckpointSizes."""
+    if not config.flag("enable_moe_block"):
+        return {}
+    experts, used = config.integer("num_experts", most=MAX_EXPERTS), config.integer("top_k_experts")
+    if used > experts:
+        config.fail(f"top_k_experts is {used}, and num_experts is {experts}; correct it")
+    width = config.integer("moe_intermediate_size", most=MAX_FFN)
+    return {"experts": experts, "used_experts": used, "expert_ffn": width}
 
 
 def _windowed(config: Config) -> list[bool]:
@@ -88,16 +105,19 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.flags("attention.sliding_window_pattern", windowed)
     for name in ("key_length", "value_length"):
         keys.integer(f"attention.{name}_swa", sizes.head_dim[local])
+    if sizes.experts:
+        keys.integer("expert_feed_forward_length", sizes.expert_ffn)
     keys.integer("rope.dimension_count", sizes.head_dim[full])
     keys.integer("rope.dimension_count_swa", sizes.head_dim[local])
 
 
 def _lacks(model: TextModel, layer: int) -> Collection[str]:
-    """A shared layer has no keys and values; a full layer may have keys alone."""
+    """A shared layer has no keys and values; a full layer may have keys alone; some models have no experts."""
+    experts = () if model.sizes.experts else _EXPERTS
     if layer >= model.sizes.layer_count - _shared(model.config):
-        return ("attn_k", "attn_v", "attn_k_norm")
+        return ("attn_k", "attn_v", "attn_k_norm", *experts)
     windowed = _windowed(model.config)[layer]
-    return ("attn_v",) if model.config.flag("attention_k_eq_v") and not windowed else ()
+    return ("attn_v", *experts) if model.config.flag("attention_k_eq_v") and not windowed else experts
 
 
 def _sources(model: TextModel, sources: list[Source]) -> list[Source]:

@@ -12,6 +12,7 @@ from edgellm.arch.tensor_names import (
     FUSED_EXPERTS,
     GATED_FEED_FORWARD_TENSORS,
     PRE_NORM_TENSORS,
+    PREDICTION_TENSORS,
     ROUTER,
     SHARED_EXPERTS_TENSORS,
     TensorFacts,
@@ -33,6 +34,10 @@ FACTS = ArchitectureFacts(
         *SHARED_EXPERTS_TENSORS,
     ),
     fused_tensors=FUSED_EXPERTS,
+    prediction_tensors=(
+        *PREDICTION_TENSORS,
+        TensorFacts("layer_output_norm", "final_layernorm", None, ("width",), optional=True),
+    ),
     router=keyed_router,
     checkpoints=(
         CheckpointClass(

@@ -19,6 +19,7 @@ from edgellm.arch.tensor_names import (
     EXPERT_TENSORS,
     FUSED_EXPERTS,
     GATED_FEED_FORWARD_TENSORS,
+    PREDICTION_TENSORS,
     ROUTER,
     SHARED_EXPERTS_TENSORS,
 )
@@ -55,6 +56,7 @@ FACTS = ArchitectureFacts(
         *(replace(each, optional=True) for each in SHARED_EXPERTS_TENSORS),
     ),
     fused_tensors=FUSED_EXPERTS,
+    prediction_tensors=PREDICTION_TENSORS,
     norm_kind=NormKind.LAYER,
     rms_norm_by_key=True,
     parallel=True,

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from edgellm.arch.attention_settings import rope_dims
 from edgellm.arch.blocks import RouterSettings, Scoring
-from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.latent_attention import LatentSettings
 from edgellm.arch.positions import RopeType
@@ -20,6 +20,7 @@ from edgellm.arch.refuse import refuse
 from edgellm.arch.routers import keyed_router
 from edgellm.arch.tensor_names import (
     EXPERT_TENSORS,
+    FUSED_EXPERTS,
     GATED_FEED_FORWARD_TENSORS,
     LATENT_ATTENTION_TENSORS,
     PRE_NORM_TENSORS,
@@ -89,6 +90,17 @@ def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     return settings
 
 
+_DEFAULTS = {
+    "max_position_embeddings": 2048,
+    "head_dim": 64,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+}
+"""Values of transformers that most classes share. It computes nothing from `head_dim`."""
+
 FACTS = ArchitectureFacts(
     name="deepseek2",
     rope_type=RopeType.NORM,
@@ -102,6 +114,56 @@ FACTS = ArchitectureFacts(
         *EXPERT_TENSORS,
         *SHARED_EXPERTS_TENSORS,
     ),
+    fused_tensors=FUSED_EXPERTS,
     attention=attention,
     router=router,
+    checkpoints=(
+        CheckpointClass(
+            name="DeepseekV2ForCausalLM",
+            defaults={
+                **_DEFAULTS,
+                "first_k_dense_replace": 0,
+                "n_routed_experts": 64,
+                "n_shared_experts": 2,
+                "moe_intermediate_size": 1407,
+                "routed_scaling_factor": 1.0,
+            },
+        ),
+        CheckpointClass(
+            name="DeepseekV3ForCausalLM",
+            defaults={
+                **_DEFAULTS,
+                "max_position_embeddings": 4096,
+                "first_k_dense_replace": 3,
+                "n_routed_experts": 256,
+                "n_shared_experts": 1,
+                "num_experts_per_tok": 8,
+                "moe_intermediate_size": 2048,
+                "routed_scaling_factor": 2.5,
+                "norm_topk_prob": True,
+                "n_group": 8,
+                "topk_group": 4,
+            },
+        ),
+        CheckpointClass(
+            name="Glm4MoeLiteForCausalLM",
+            defaults={
+                **_DEFAULTS,
+                "max_position_embeddings": 202752,
+                "rms_norm_eps": 1e-5,
+                "first_k_dense_replace": 1,
+                "n_routed_experts": 64,
+                "n_shared_experts": 1,
+                "num_experts_per_tok": 4,
+                "moe_intermediate_size": 1536,
+                "routed_scaling_factor": 1.8,
+                "norm_topk_prob": True,
+                "n_group": 1,
+                "topk_group": 1,
+                "q_lora_rank": 768,
+                "v_head_dim": 256,
+                "qk_nope_head_dim": 192,
+            },
+        ),
+    ),
 )

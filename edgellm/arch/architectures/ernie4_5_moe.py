@@ -10,38 +10,34 @@ from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
+from edgellm.arch.routers import leading_dense_layers, normalized_softmax
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
     EXPERT_TENSORS,
     GATED_FEED_FORWARD_TENSORS,
     PRE_NORM_TENSORS,
     ROUTER,
-    SHARED_EXPERT_TENSORS,
+    SHARED_EXPERTS_TENSORS,
     TensorFacts,
 )
 
+_STEP = "interleave_moe_layer_step"
+
 
 def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
-    """Softmax over all experts, then over the chosen alone; None in dense layers."""
-    step = "interleave_moe_layer_step"
-    if layer < hyper.integer("leading_dense_block_count", 0) or (layer + 1) % (
-        hyper.size(step) if step in hyper else 1
-    ):
-        return None
-    return RouterSettings(experts=hyper.experts, used=hyper.used_experts, normalized=True)
+    """The router of a layer with experts, None in dense layers."""
+    step = hyper.size(_STEP) if _STEP in hyper else 1
+    is_dense = layer < leading_dense_layers(hyper) or (layer + 1) % step
+    return None if is_dense else normalized_softmax(hyper, layer)
 
-
-_SHARED = tuple(
-    replace(each, hugging_face=f"mlp.shared_experts.{name}", optional=True)
-    for each, name in zip(SHARED_EXPERT_TENSORS, ("gate_proj", "up_proj", "down_proj"), strict=True)
-)
 
 FACTS = ArchitectureFacts(
     name="ernie4_5-moe",
     rope_type=RopeType.NORM,
     block_tensors=(
         *(*ATTENTION_TENSORS, *PRE_NORM_TENSORS),
-        *(*GATED_FEED_FORWARD_TENSORS, ROUTER, *EXPERT_TENSORS, *_SHARED),
+        *(*GATED_FEED_FORWARD_TENSORS, ROUTER, *EXPERT_TENSORS),
+        *(replace(each, optional=True) for each in SHARED_EXPERTS_TENSORS),
         TensorFacts("exp_probs_b.bias", "mlp.moe_statics.e_score_correction_bias", None, (1, "experts"), optional=True),
     ),
     router=router,
@@ -61,9 +57,9 @@ FACTS = ArchitectureFacts(
                 "moe_num_shared_experts": 2,
                 "moe_layer_start_index": 1,
                 "moe_layer_interval": 1,
-                "moe_layer_end_index": -1,
             },
         ),
     ),
     checkpoint_rope_type=RopeType.NORM,
+    writes_head_dim=False,
 )

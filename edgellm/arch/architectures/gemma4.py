@@ -15,6 +15,7 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.per_layer_names import PER_LAYER_INPUT_TENSORS, PER_LAYER_TENSORS
 from edgellm.arch.positions import RopeType
+from edgellm.arch.routers import normalized_softmax
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
     EXPERT_TENSORS,
@@ -77,10 +78,10 @@ def kv_layer(hyper: HyperParameters, layer: int, shared: int) -> int | None:
 
 
 def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
-    """Softmax over all experts, then over the chosen alone; None in models without experts."""
+    """The router, whose logits are scaled; None in models without experts."""
     if not hyper.experts:
         return None
-    return RouterSettings(hyper.experts, hyper.used_experts, normalized=True, logit_scale=hyper.width**-0.5)
+    return replace(normalized_softmax(hyper, layer), logit_scale=hyper.width**-0.5)
 
 
 def model_settings(hyper: HyperParameters) -> ModelScales:
@@ -92,7 +93,7 @@ def model_settings(hyper: HyperParameters) -> ModelScales:
 _Q, _K, _V, _OUTPUT = ATTENTION_TENSORS
 _GATE_EXPERTS, _UP_EXPERTS, _DOWN_EXPERTS = EXPERT_TENSORS
 
-_EXPERTS = (
+EXPERTS = (
     TensorFacts("pre_ffw_norm_2", "pre_feedforward_layernorm_2", None, ("width",)),
     TensorFacts("post_ffw_norm_1", "post_feedforward_layernorm_1", None, ("width",)),
     TensorFacts("post_ffw_norm_2", "post_feedforward_layernorm_2", None, ("width",)),
@@ -104,6 +105,7 @@ _EXPERTS = (
     replace(_DOWN_EXPERTS, hugging_face="experts.down_proj"),
     TensorFacts("ffn_down_exps.scale", "router.per_expert_scale", None, ("experts",)),
 )
+"""Tensors of each layer in models with experts."""
 
 _DEFAULTS: dict[str, object] = {
     "vocab_size": 262144,
@@ -133,7 +135,8 @@ FACTS = ArchitectureFacts(
         *GATED_FEED_FORWARD_TENSORS,
         *SANDWICH_NORMS,
         *HEAD_NORMS,
-        *(replace(each, optional=True) for each in (*PER_LAYER_INPUT_TENSORS, *_EXPERTS)),
+        *(replace(each, optional=True) for each in PER_LAYER_INPUT_TENSORS),
+        *EXPERTS,
         TensorFacts("layer_output_scale", "layer_scalar", None, (1,), optional=True),
     ),
     model_tensors=tuple(replace(each, optional=True) for each in PER_LAYER_TENSORS),

@@ -17,12 +17,24 @@ from edgellm.arch.tensor_names import (
     FUSED_EXPERTS,
     GATED_FEED_FORWARD_TENSORS,
     HEAD_NORMS,
+    PREDICTION_TENSORS,
     QKV,
     ROUTER,
     SELECTION_BIAS,
     SHARED_EXPERTS_TENSORS,
     TensorFacts,
 )
+
+_DEFAULTS: dict[str, object] = {
+    "max_position_embeddings": 131072,
+    "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-5,
+    "partial_rotary_factor": 0.5,
+    "n_routed_experts": 128,
+    "num_experts_per_tok": 8,
+    "n_shared_experts": 1,
+    "moe_intermediate_size": 1408,
+}
 
 FACTS = ArchitectureFacts(
     name="glm4moe",
@@ -39,18 +51,15 @@ FACTS = ArchitectureFacts(
         *SHARED_EXPERTS_TENSORS,
     ),
     fused_tensors=FUSED_EXPERTS,
+    prediction_tensors=PREDICTION_TENSORS,
     optional_biases=QKV,
     ffn_norm_stem="post_attention_norm",
     router=keyed_router,
     checkpoints=(
+        CheckpointClass(name="Glm4MoeForCausalLM", defaults=_DEFAULTS, bias_keys={"attention_bias": QKV}),
         CheckpointClass(
-            name="Glm4MoeForCausalLM",
-            defaults={
-                "max_position_embeddings": 131072,
-                "num_key_value_heads": 8,
-                "rms_norm_eps": 1e-5,
-                "partial_rotary_factor": 0.5,
-            },
+            name="Glm4vMoeForConditionalGeneration",
+            defaults=_DEFAULTS | {"attention_bias": True},
             bias_keys={"attention_bias": QKV},
         ),
     ),

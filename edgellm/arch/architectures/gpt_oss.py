@@ -8,28 +8,24 @@ converter writes no key for that, and llama.cpp rounds the limits. So a file wit
 computed as published; edgellm's converter writes true for the checkpoints that do round.
 """
 
-from dataclasses import replace
-
-from edgellm.arch.attention_settings import interleaved_windows, rope_dims
+from edgellm.arch.attention_settings import interleaved_windows
 from edgellm.arch.blocks import Activation, AttentionSettings, RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, ATTN_NORM, TensorFacts
+from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, ATTN_NORM, EXPERT_TENSORS, FusedTensor, TensorFacts
 
 LIMIT, ALPHA = 7.0, 1.702
 """`swiglu_limit` and `swiglu_alpha` of config.json, for which GGUF has no keys."""
 
 WINDOW_PATTERN = 2
 
-_EXPERTS = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+_GATE_UP = ("ffn_gate_exps", "ffn_up_exps")
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
-    """Windows in layers 0, 2, 4, …; YaRN does not round the limits of its ramp, unless the file says so."""
-    settings = interleaved_windows(hyper, layer, WINDOW_PATTERN)
-    rope = hyper.ropes.read(rope_dims(hyper, settings.key_dim), yarn_truncate=False)
-    return replace(settings, rope=rope)
+    """Windows in layers 0, 2, 4, …."""
+    return interleaved_windows(hyper, layer, WINDOW_PATTERN)
 
 
 def router(hyper: HyperParameters, layer: int) -> RouterSettings:
@@ -51,14 +47,21 @@ FACTS = ArchitectureFacts(
         TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
         TensorFacts("attn_sinks", "self_attn.sinks", None, ("heads",)),
         TensorFacts("ffn_gate_inp", "mlp.router", None, ("experts", "width")),
-        TensorFacts("ffn_gate_exps", None, None, ("experts", "expert_ffn", "width")),
-        TensorFacts("ffn_up_exps", None, None, ("experts", "expert_ffn", "width")),
-        TensorFacts("ffn_down_exps", "mlp.experts.down_proj", None, ("experts", "width", "expert_ffn")),
+        *EXPERT_TENSORS,
     ),
-    biases=(*ATTENTION, "ffn_gate_inp", *_EXPERTS),
+    fused_tensors=(
+        FusedTensor("mlp.experts.gate_up_proj", _GATE_UP, transposed=True, interleaved=True),
+        FusedTensor("mlp.experts.gate_up_proj_blocks", _GATE_UP, interleaved=True),
+        FusedTensor("mlp.experts.gate_up_proj_bias", ("ffn_gate_exps.bias", "ffn_up_exps.bias"), interleaved=True),
+        FusedTensor("mlp.experts.down_proj", ("ffn_down_exps",), transposed=True),
+        FusedTensor("mlp.experts.down_proj_blocks", ("ffn_down_exps",)),
+        FusedTensor("mlp.experts.down_proj_bias", ("ffn_down_exps.bias",)),
+    ),
+    biases=(*ATTENTION, "ffn_gate_inp", *_GATE_UP, "ffn_down_exps"),
     activation=Activation.CLAMPED_SWIGLU,
     activation_parameters=activation_parameters,
     ffn_norm_stem="post_attention_norm",
+    yarn_truncate=False,
     attention=attention,
     router=router,
     checkpoints=(

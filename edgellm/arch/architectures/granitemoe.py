@@ -6,10 +6,9 @@ As Granite, but the feed-forward of each layer is a mixture of experts, whose we
 from dataclasses import replace
 
 from edgellm.arch.architectures.granite import attention, settings
-from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
-from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
+from edgellm.arch.routers import normalized_softmax
 from edgellm.arch.tensor_names import (
     ATTENTION,
     ATTENTION_TENSORS,
@@ -17,13 +16,8 @@ from edgellm.arch.tensor_names import (
     PRE_NORM_TENSORS,
     ROUTER,
     SHARED_EXPERT_TENSORS,
+    FusedTensor,
 )
-
-
-def router(hyper: HyperParameters, layer: int) -> RouterSettings:
-    """Softmax over the logits of the chosen experts."""
-    return RouterSettings(experts=hyper.experts, used=hyper.used_experts, normalized=True)
-
 
 _GATE, _UP, _DOWN = EXPERT_TENSORS
 _SHARED_GATE, _SHARED_UP, _SHARED_DOWN = SHARED_EXPERT_TENSORS
@@ -50,15 +44,17 @@ FACTS = ArchitectureFacts(
         replace(_SHARED_UP, hugging_face=None, optional=True),
         replace(_SHARED_DOWN, hugging_face="shared_mlp.output_linear", optional=True),
     ),
+    fused_tensors=(
+        FusedTensor("block_sparse_moe.input_linear", ("ffn_gate_exps", "ffn_up_exps")),
+        FusedTensor("shared_mlp.input_linear", ("ffn_gate_shexp", "ffn_up_shexp"), stacked=False),
+    ),
     optional_biases=ATTENTION,
     attention=attention,
-    router=router,
+    router=normalized_softmax,
     settings=settings,
-    checkpoints=(
-        CheckpointClass(name="GraniteMoeForCausalLM", defaults=_DEFAULTS, bias_keys={"attention_bias": ATTENTION}),
-        CheckpointClass(
-            name="GraniteMoeSharedForCausalLM", defaults=_DEFAULTS, bias_keys={"attention_bias": ATTENTION}
-        ),
+    checkpoints=tuple(
+        CheckpointClass(name=name, defaults=_DEFAULTS, bias_keys={"attention_bias": ATTENTION})
+        for name in ("GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM")
     ),
     writes_head_dim=False,
     writes_vocab_size=True,

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from edgellm.arch.architectures import hunyuan_dense
-from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
-from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
+from edgellm.arch.routers import normalized_softmax
 from edgellm.arch.tensor_names import (
     ATTENTION,
     ATTENTION_TENSORS,
@@ -15,12 +14,6 @@ from edgellm.arch.tensor_names import (
     ROUTER,
     SHARED_EXPERT_TENSORS,
 )
-
-
-def router(hyper: HyperParameters, layer: int) -> RouterSettings:
-    """Softmax over all experts, then over the chosen alone."""
-    return RouterSettings(experts=hyper.experts, used=hyper.used_experts, normalized=True)
-
 
 FACTS = ArchitectureFacts(
     name="hunyuan-moe",
@@ -38,7 +31,7 @@ FACTS = ArchitectureFacts(
     ),
     optional_biases=ATTENTION,
     norm_after_rope=True,
-    router=router,
+    router=normalized_softmax,
     checkpoints=(
         CheckpointClass(
             name="HunYuanMoEV1ForCausalLM",

@@ -19,9 +19,8 @@ from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, PRE_NORM_TEN
 CHUNK = 8192
 """Tokens of a chunk, and of a step of the scale of queries: the same in all models, and no key of a file."""
 
-_TEMPERATURE = AttentionTemperature(0.1, CHUNK, offset=1)
-
-_EXPERTS_OF_MAVERICK = 128
+EXPERTS_WITHOUT_HEAD_NORMS = 128
+"""The experts of Maverick."""
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
@@ -32,7 +31,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     settings = grouped_query_attention(hyper, layer)
     if _has_rope(layer):
         return replace(settings, window=CHUNK, chunked=True)
-    return replace(settings, rope=None, temperature=_TEMPERATURE)
+    return replace(settings, rope=None, temperature=AttentionTemperature(0.1, CHUNK, offset=1))
 
 
 def _has_rope(layer: int) -> bool:
@@ -41,7 +40,7 @@ def _has_rope(layer: int) -> bool:
 
 def norms_heads(hyper: HyperParameters, layer: int) -> bool:
     """Whether the heads of q and k are normed."""
-    return _has_rope(layer) and hyper.experts != _EXPERTS_OF_MAVERICK
+    return _has_rope(layer) and hyper.experts != EXPERTS_WITHOUT_HEAD_NORMS
 
 
 def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
@@ -53,6 +52,21 @@ def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
         return None
     return RouterSettings(hyper.experts, hyper.used_experts, Scoring.SIGMOID, weighs_input=True)
 
+
+_DEFAULTS: dict[str, object] = {
+    "vocab_size": 202048,
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 500000.0,
+    "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384,
+    "num_local_experts": 16,
+    "num_experts_per_tok": 1,
+    "interleave_moe_layer_step": 1,
+}
 
 FACTS = ArchitectureFacts(
     name="llama4",
@@ -80,9 +94,9 @@ FACTS = ArchitectureFacts(
     weightless_qk_norm=norms_heads,
     attention=attention,
     router=router,
-    checkpoints=(
-        CheckpointClass(name="Llama4ForConditionalGeneration", defaults={}),
-        CheckpointClass(name="Llama4ForCausalLM", defaults={}),
+    checkpoints=tuple(
+        CheckpointClass(name=f"Llama4For{kind}", defaults=_DEFAULTS, bias_keys={"attention_bias": ATTENTION})
+        for kind in ("ConditionalGeneration", "CausalLM")
     ),
     checkpoint_rope_type=RopeType.NORM,
     writes_vocab_size=True,

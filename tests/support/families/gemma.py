@@ -178,4 +178,23 @@ GEMMA_CASES: dict[str, FamilyCase] = {
             audio_config=None,
         ),
     ),
+    "gemma4_26b": FamilyCase(
+        "gemma4",
+        "experts beside feed-forwards, values that are keys, a window below a page",
+        nested(
+            "gemma4",
+            "Gemma4ForConditionalGeneration",
+            _gemma4_text(
+                layer_types=pattern("local", "local", "full", layers=6),
+                sliding_window=24,
+                enable_moe_block=True,
+                num_experts=8,
+                top_k_experts=3,
+                moe_intermediate_size=32,
+                **_ALIKE_KV,
+            ),
+            vision_config=_GEMMA4_VISION,
+            audio_config=None,
+        ),
+    ),
 }

@@ -5,10 +5,14 @@ from typing import Any
 from support.families.case import FamilyCase, decoder, pattern
 
 
-def _longrope(n: int) -> dict[str, Any]:
+def longrope(n: int) -> dict[str, Any]:
     """Factors for `n` pairs of dimensions."""
     short, long = ([round(start + step * i, 3) for i in range(n)] for start, step in ((1.0, 0.07), (1.2, 0.9)))
     return {"type": "longrope", "short_factor": short, "long_factor": long}
+
+
+LONG_MAGNITUDES = {"short_mscale": 1.25, "long_mscale": 1.25}
+"""Factors of cosine and sine of Phi-3.5-MoE, beside those of `longrope`."""
 
 
 def _phi3(**settings: Any) -> dict[str, Any]:
@@ -40,19 +44,19 @@ PHI_CASES: dict[str, FamilyCase] = {
     "phi3_5_short": FamilyCase(
         "phi3",
         "LongRoPE within the original context",
-        _phi3(rope_scaling=_longrope(8), max_position_embeddings=2048, sliding_window=2047),
+        _phi3(rope_scaling=longrope(8), max_position_embeddings=2048, sliding_window=2047),
     ),
     "phi3_5_long": FamilyCase(
         "phi3",
         "LongRoPE beyond the original context",
-        _phi3(rope_scaling=_longrope(8), max_position_embeddings=2048, original_max_position_embeddings=128),
+        _phi3(rope_scaling=longrope(8), max_position_embeddings=2048, original_max_position_embeddings=128),
     ),
     "phi4": FamilyCase("phi3", "no scaling, another base", _phi3(rope_theta=250000.0)),
     "phi4_mini": FamilyCase(
         "phi3",
         "RoPE of three quarters of a head, LongRoPE beyond the original context, tied",
         _phi3(
-            rope_scaling=_longrope(6),
+            rope_scaling=longrope(6),
             partial_rotary_factor=0.75,
             max_position_embeddings=2048,
             original_max_position_embeddings=128,

@@ -15,13 +15,16 @@ _SIZES: dict[str, Any] = {
     "query_pre_attn_scalar": 64,
     "hidden_size_per_layer_input": 256,
     "attention_head_dim": 64,
+    "moe_intermediate_size": 256,
+    "shared_expert_intermediate_size": 256,
+    "rotary_dim": 32,
 }
 _ALWAYS = ("hidden_size", "intermediate_size", "num_attention_heads")
 # Those that llama.cpp computes as `transformers` does.
 _NAMES = [
     *("gemma", "gemma2", "gemma3_1b", "gemma4_e2b", "phi4", "ministral3", "smollm3", "granite", "olmo2", "cohere2"),
     *("glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2_15b", "stablelm_12b", "apertus"),
-    "muse_glimmer",
+    *("muse_glimmer", "qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2"),
 ]
 
 

@@ -1,0 +1,67 @@
+"""Experts in MXFP4, as gpt-oss has them: the blocks of a tensor and their scales, as the blocks of GGUF.
+
+Format: "OCP Microscaling Formats (MX)" 1.0. A checkpoint has `NAME_blocks`, uint8 [experts, rows, blocks, 16], and
+`NAME_scales`, uint8 [experts, rows, blocks]. A byte holds two of the 32 weights of a block:
+
+    byte i         weight 2 i in its low half, weight 2 i + 1 in its high half         in a checkpoint
+    byte i         weight i in its low half, weight i + 16 in its high half            in GGUF, behind the scale
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converters.checkpoint.files import fail
+from converters.checkpoint.rows import stored
+from converters.checkpoint.shard import StoredTensor
+from converters.tensors import RowReader
+from edgellm.fmt import printable
+
+MXFP4 = "MXFP4"
+_BLOCKS, _SCALES = "_blocks", "_scales"
+_WEIGHTS, _BYTES = 32, 16
+
+
+def with_mxfp4(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
+    """The tensors, with those of blocks as MXFP4 of [experts, rows, weights], and without their scales.
+
+    Raises ModelFileError for blocks without scales, or with those of other shapes.
+    """
+    found = dict(tensors)
+    for name, blocks in tensors.items():
+        if not name.endswith(_BLOCKS) or blocks.dtype != "U8":
+            continue
+        scales = found.pop(name.removesuffix(_BLOCKS) + _SCALES, None)
+        if scales is None:
+            fail(blocks.file, f"MXFP4 tensor {printable(name)} has no scales beside it; download the checkpoint again")
+        if blocks.shape != (*scales.shape, _BYTES) or scales.dtype != "U8" or len(scales.shape) != 3:
+            shapes = f"{list(blocks.shape)} and scales {scales.dtype} {list(scales.shape)}"
+            problem = f"MXFP4 tensor {printable(name)} has blocks {shapes}, which do not fit each other"
+            fail(blocks.file, f"{problem}; download the checkpoint again")
+        found[name] = replace(blocks, dtype=MXFP4, shape=(*scales.shape[:-1], _WEIGHTS * scales.shape[-1]))
+    return found
+
+
+def mxfp4_parts(tensors: Mapping[str, StoredTensor], name: str) -> tuple[StoredTensor, StoredTensor]:
+    """The blocks `name` and their scales as they are stored; see `with_mxfp4`."""
+    return tensors[name], tensors[name.removesuffix(_BLOCKS) + _SCALES]
+
+
+def mxfp4_rows(blocks: StoredTensor, scales: StoredTensor) -> RowReader:
+    """A reader of rows as blocks of GGUF: of each the scale, then 16 bytes."""
+    per_row = scales.shape[-1]
+    bytes_of, scales_of = stored(replace(blocks, shape=(1, per_row * _BYTES))), stored(scales)
+
+    def rows(first: int, last: int) -> NDArray[np.uint8]:
+        found = np.empty((last - first, per_row, 1 + _BYTES), np.uint8)
+        found[..., 0] = scales_of(first, last)
+        weights = bytes_of(first, last).reshape(last - first, per_row, _BYTES)
+        low, high = weights & 0x0F, weights >> 4
+        # Weights 0 … 15 are in bytes 0 … 7, weights 16 … 31 in bytes 8 … 15.
+        found[..., 1::2] = low[..., :8] | low[..., 8:] << 4
+        found[..., 2::2] = high[..., :8] | high[..., 8:] << 4
+        return found.reshape(last - first, -1)
+
+    return rows

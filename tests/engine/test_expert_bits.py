@@ -1,0 +1,114 @@
+"""A token's logits have the same bits with experts, whatever other rows do and whichever experts these use."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.protocol import Segment, Stopped
+from support.engine_bits import extend, forked, forward, fresh, neighbours, opened, trimmed
+from support.logits_bits import IDS, Bits, logits_bits
+from support.make_gguf import EXPERT_RECIPES
+from support.model_file import ModelFile
+
+OTHER = [1, *map(int, np.random.default_rng(3).integers(3, 320, 149))]
+
+RECIPES = list(EXPERT_RECIPES)[:2]
+ROUTERS: dict[str, dict[str, Any]] = {
+    "ties": {"router": "twins"},
+    "near ties": {"router": "near twins"},
+    "one expert of all rows": {"router": "zero", "used": 1},
+    "all experts": {"used": 8},
+    "one of many": {"experts": 40, "used": 1},
+}
+
+
+def expert_file(model_file: ModelFile, recipe: str = "F32 experts", **options: Any) -> Path:
+    sizes: dict[str, Any] = {"arch": "qwen3moe", "width": 256, "ffn": 256, "heads": 4, "kv_heads": 2, "experts": 8}
+    return model_file(types=recipe, **{**sizes, "router": "near twins", **options})
+
+
+def chosen_experts(engine: NativeEngine, rows: int, used: int) -> NDArray[np.int32]:
+    """The experts that the rows of the last batch have in the last layer."""
+    (device,) = {id(device): device for device in engine._runner.devices}.values()
+    buffers = {buffer.name: memory for buffer, memory in device._buffers.items()}
+    return buffers[f"chosen[{used}]"].view(np.int32).ravel()[: rows * used].reshape(rows, used)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_chunks_and_threads_change_no_bit(model_file: ModelFile, recipe: str) -> None:
+    path = expert_file(model_file, recipe)
+    whole = logits_bits(path, 2, None)
+    assert np.isfinite(whole.view(np.float32)).all() and len(np.unique(whole, axis=0)) == len(whole)
+    for threads, chunk in ((1, 1), (1, 7), (1, 64), (1, None), (2, 1), (2, 9), (3, 1), (3, 7), (3, 64), (3, None)):
+        assert np.array_equal(logits_bits(path, threads, chunk), whole), f"{threads} threads, chunks of {chunk}"
+
+
+@pytest.mark.parametrize("name", ROUTERS)
+def test_whichever_experts_there_are(model_file: ModelFile, name: str) -> None:
+    path = expert_file(model_file, **ROUTERS[name])
+    whole = logits_bits(path, 2, None)
+    for threads, chunk in ((1, 1), (1, 64), (3, 7)):
+        assert np.array_equal(logits_bits(path, threads, chunk), whole), f"{threads} threads, chunks of {chunk}"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_neighbours_with_the_same_and_with_other_experts_change_no_bit(model_file: ModelFile, recipe: str) -> None:
+    with opened(expert_file(model_file, recipe)) as engine:
+        whole = fresh(engine, IDS)
+        for others in (IDS, OTHER, IDS[::-1]):
+            assert np.array_equal(neighbours(engine, IDS, others), whole)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_forks_and_trims_change_no_bit(model_file: ModelFile, recipe: str) -> None:
+    with opened(expert_file(model_file, recipe), threads=3) as engine:
+        whole = fresh(engine, IDS)
+        for at in (64, 100):
+            assert np.array_equal(forked(engine, IDS, OTHER, at), whole[at:])
+        reached, logits = trimmed(engine, IDS, 70, 33)
+        assert np.array_equal(logits, whole[reached:])
+
+
+def test_what_else_is_wanted_changes_no_bit(model_file: ModelFile) -> None:
+    """The experts of the last layer compute the wanted rows alone: none, some and all."""
+    with opened(expert_file(model_file)) as engine:
+        whole = fresh(engine, IDS)
+        for wanted in ([], [0], [3, 17, 149], [149], list(range(150))):
+            sequence = engine.new_sequence()
+            found: Bits = engine.forward([Segment(sequence, IDS, wanted)]).view(np.uint32)
+            assert np.array_equal(found, whole[wanted])
+
+
+def test_a_stopped_batch_computes_the_same_again(model_file: ModelFile) -> None:
+    with opened(expert_file(model_file, layers=6)) as engine:
+        whole, sequence, stops = fresh(engine, IDS), engine.new_sequence(), 0
+        for delay in (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008):
+            stopper = threading.Timer(delay, engine.stop)
+            stopper.start()
+            try:
+                forward(engine, (sequence, IDS))
+            except Stopped:
+                stops += 1
+            stopper.join()
+            engine.clear_stop()
+            sequence.trim(0)
+            assert np.array_equal(extend(engine, sequence, IDS, 50), whole)
+            sequence.trim(0)
+        assert stops > 0
+
+
+def test_rows_of_a_batch_use_different_experts(model_file: ModelFile) -> None:
+    """What these tests are about: all experts are used, and no two rows need use the same."""
+    with opened(expert_file(model_file)) as engine:
+        fresh(engine, IDS)
+        chosen = chosen_experts(engine, len(IDS), 3)
+    assert set(chosen.ravel().tolist()) == set(range(8))
+    assert len(np.unique(chosen, axis=0)) > 10
+    with opened(expert_file(model_file, router="zero", used=1)) as engine:
+        fresh(engine, IDS)
+        assert (chosen_experts(engine, len(IDS), 1) == 0).all()
