@@ -100,13 +100,20 @@ def expert_blocks(model: Description) -> list[int]:
     return [feed_forward(i) for i, layer in layers if isinstance(layer.feed_forward, MixtureOfExperts)]
 
 
+def expert_option_note(model: Description, options: LoadOptions) -> str | None:
+    """A line about an option for experts where the model has none."""
+    if expert_blocks(model) or (not options.cpu_moe and options.n_cpu_moe is None):
+        return None
+    return f"the model has no experts: --{'cpu-moe' if options.cpu_moe else 'n-cpu-moe'} changes nothing"
+
+
 def active_bytes(model: Description, block: int) -> int:
     """Bytes of the weights of a block that a token reads: of a mixture of experts, those of the experts it uses."""
     tensors = block_tensors(model, block)
     part = None if block == head(len(model.layers)) or block % 2 == 0 else model.layers[block // 2].feed_forward
     if not isinstance(part, MixtureOfExperts):
         return sum(tensor.nbytes for tensor in tensors)
-    stacks = {id(tensor) for tensor in tensors_in([part.gate, part.up, part.down])}
+    stacks = {id(tensor) for tensor in tensors_in(part.stacks)}
     of_experts = sum(tensor.nbytes for tensor in tensors if id(tensor) in stacks)
     unused = of_experts * (part.router.experts - part.router.used) // part.router.experts
     return sum(tensor.nbytes for tensor in tensors) - unused
