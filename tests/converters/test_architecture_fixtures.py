@@ -15,7 +15,7 @@ from converters.tensors import Metadata
 from converters.vocabulary import vocabulary
 from edgellm.arch import ARCHITECTURES
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
-from support.archs import DECODERS, EXPERTS, ArchFixture
+from support.archs import ADDED_KEYS, DECODERS, DENSE, ArchFixture
 
 NAMED_BY_FAMILY = {"exaone4": ("str", "exaone4")}
 """tokenizer.ggml.pre where we name it by the family. The one tokenizer of all fixtures was named gpt-2 for them."""
@@ -38,11 +38,12 @@ def ours(metadata: Metadata) -> dict[str, tuple[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", [*DECODERS, "gpt_oss_mxfp4"])
 def test_equals_llama_cpp(shared: Path, name: str) -> None:
     fixture = ArchFixture.of(shared, name)
-    if DECODERS[name] not in (FAMILIES if name in EXPERTS else ARCHITECTURES):
-        pytest.skip(f"architecture {DECODERS[name]} is not supported")
+    architecture = DECODERS.get(name, "gpt-oss")
+    if architecture not in (FAMILIES if name not in DENSE else ARCHITECTURES):
+        pytest.skip(f"architecture {architecture} is not supported")
     if not fixture.gguf.exists():
         pytest.skip(f"needs archs/{name} in the shared data folder")
     with warnings.catch_warnings():
@@ -54,8 +55,10 @@ def test_equals_llama_cpp(shared: Path, name: str) -> None:
     reader = gguf.GGUFReader(fixture.gguf)
     wanted = theirs(reader)
     wanted["tokenizer.ggml.pre"] = NAMED_BY_FAMILY.get(name, wanted["tokenizer.ggml.pre"])
-    assert ours({**metadata, **tokenizer}) == wanted
-    assert list(metadata) == [key for key in wanted if not key.startswith("tokenizer.")], "the order"
+    made = ours({**metadata, **tokenizer})
+    assert {key: made.pop(key)[1] for key in ADDED_KEYS.get(name, {})} == ADDED_KEYS.get(name, {})
+    assert made == wanted
+    assert [key for key in metadata if key in made] == [key for key in wanted if not key.startswith("tokenizer.")]
     assert [source.name for source in sources] == [tensor.name for tensor in reader.tensors]
     for source, tensor in zip(sources, reader.tensors, strict=True):
         assert (source.type, list(source.shape)) == (tensor.tensor_type.name, tensor.shape.tolist()[::-1]), source.name

@@ -93,7 +93,6 @@ def test_contradictions(llama: Path, config: dict[str, Any], expected: str) -> N
         ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "rope scaling longrope is not supported"),
         ({"rope_parameters": {"full_attention": {"rope_theta": 1e4}}}, "differ from layer to layer"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
-        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "truncate": False}}, "truncate"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(llama: Path, config: dict[str, Any], expected: str) -> None:
@@ -101,6 +100,15 @@ def test_what_is_not_supported_is_refused_by_name(llama: Path, config: dict[str,
         described(llama, **config)
     assert expected in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("truncate", "written"), [(True, None), (False, False), (None, None)])
+def test_yarn_that_does_not_round_the_limits_of_its_ramp_has_a_key(
+    llama: Path, truncate: bool | None, written: bool | None
+) -> None:
+    scaling = {"type": "yarn", "factor": 4.0} | ({} if truncate is None else {"truncate": truncate})
+    found = described(llama, rope_scaling=scaling)[0].get("llama.rope.scaling.yarn_truncate")
+    assert (None if found is None else found.value) == written
 
 
 def test_untied_model_needs_its_output(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from support.reference import divergence
 
 
 @pytest.fixture(params=DECODERS)
-def fixture(request: pytest.FixtureRequest, shared: Path) -> ArchFixture:
+def fixture(request: pytest.FixtureRequest, shared: Path, tmp_path: Path) -> ArchFixture:
     """Each fixture whose architecture edgellm runs."""
     architecture = DECODERS[request.param]
     if architecture not in ARCHITECTURES:
         pytest.skip(f"architecture {architecture} is not supported")
-    return ArchFixture.of(shared, request.param)
+    return ArchFixture.of(shared, request.param).completed(tmp_path)
 
 
 def test_logits_are_those_of_transformers(fixture: ArchFixture) -> None:

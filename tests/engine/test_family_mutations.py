@@ -20,7 +20,7 @@ FAMILIES = [
     *("smollm3", "granite", "olmo3", "cohere2", "glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan_alpha"),
     *("seed_oss", "starcoder2", "stablelm_1_6b", "stablelm_12b", "apertus", "muse_glimmer", "qwen3_vl", "qwen2_vl"),
     *("qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2"),
-    *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "hunyuan_moe", "phimoe"),
+    *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "hunyuan_moe", "phimoe", "gpt_oss"),
 ]
 OF_EACH = 60
 MOST_MEMORY = 300e6

@@ -20,7 +20,7 @@ KINDS = [
     *("llama3", "mistral_window", "qwen3_window", "ministral3", "smollm3", "gemma2", "gemma3_1b", "gemma3n"),
     *("gemma4_e2b", "gemma4_31b", "phi3_medium", "phi4_mini", "granite", "olmo3", "cohere2", "glm4_biases"),
     *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer", "qwen2moe", "minimax_m2"),
-    *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe"),
+    *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe", "gpt_oss"),
 ]
 # Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
 REPEATED = {

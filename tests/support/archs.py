@@ -1,12 +1,15 @@
 """The fixtures in shared/archs: tiny checkpoints, llama.cpp's GGUF files of them, and logits of `transformers`."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from gguf import GGUFReader
 from numpy.typing import NDArray
+
+from support import gguf_bytes as raw
+from support.gguf_parts import GGUFParts
 
 DENSE = {
     "gemma": "gemma",
@@ -48,10 +51,17 @@ EXPERTS = {
     "deepseek_v2_lite": "deepseek2",
     "deepseek_v3": "deepseek2",
     "gpt_oss": "gpt-oss",
+    "gpt_oss_notrunc": "gpt-oss",
 }
 """The same of each fixture whose layers have experts, some or all."""
 
 DECODERS = DENSE | EXPERTS
+
+ADDED_KEYS: dict[str, dict[str, bool]] = {
+    "gpt_oss": {"gpt-oss.rope.scaling.yarn_truncate": True},
+    "gpt_oss_mxfp4": {"gpt-oss.rope.scaling.yarn_truncate": True},
+}
+"""The keys that edgellm's converter writes beside those of llama.cpp's file, which says the same of other models."""
 
 GREEDY = Path(__file__).with_name("golden") / "archs_greedy.json"
 """The 8 ids by which `transformers` continues each fixture's ids in float64, as make_family_references writes them."""
@@ -59,7 +69,7 @@ GREEDY = Path(__file__).with_name("golden") / "archs_greedy.json"
 
 @dataclass(frozen=True)
 class ArchFixture:
-    """One fixture: the folder of its checkpoint and the path of its F32 GGUF file."""
+    """One fixture: the folder of its checkpoint and the path of its GGUF file, F32 but for MXFP4 experts."""
 
     checkpoint: Path
     gguf: Path
@@ -68,7 +78,17 @@ class ArchFixture:
     def of(cls, shared: Path, name: str) -> "ArchFixture":
         """The fixture `name` below the folder `shared`."""
         folder = shared / "archs" / name
-        return cls(folder, folder / "model-f32.gguf")
+        return cls(folder, next(folder.glob("model-*.gguf"), folder / "model-f32.gguf"))
+
+    def completed(self, folder: Path) -> "ArchFixture":
+        """The fixture with a file that has ADDED_KEYS, too, in `folder` where there are any."""
+        added = ADDED_KEYS.get(self.checkpoint.name)
+        if added is None:
+            return self
+        parts, path = GGUFParts.read(self.gguf), folder / self.gguf.name
+        pairs = {key: raw.pair(key, raw.BOOL, raw.number(raw.BOOL, value)) for key, value in added.items()}
+        path.write_bytes(replace(parts, pairs=parts.pairs | pairs).build())
+        return replace(self, gguf=path)
 
     @property
     def ids(self) -> list[int]:

@@ -95,7 +95,7 @@ def _shapes(architecture: str) -> dict[str, Any]:
             shape = tuple(each if isinstance(each, int) else SIZES[each] for each in tensor.shape)
             shapes[f"blk.{layer}.{tensor.name}"] = shape
             if tensor.gguf in facts.biases:
-                shapes[f"blk.{layer}.{tensor.gguf}.bias"] = shape[:1]
+                shapes[f"blk.{layer}.{tensor.gguf}.bias"] = shape[:-1] or shape
     return shapes
 
 

@@ -8,6 +8,7 @@ references    the stored logits of `transformers`; `support.make_family_referenc
 from support.families.case import FamilyCase
 from support.families.experts import EXPERT_CASES
 from support.families.gemma import GEMMA_CASES
+from support.families.gpt_oss import GPT_OSS_CASES
 from support.families.latent import LATENT_CASES
 from support.families.llama import LLAMA_CASES
 from support.families.mixtures import MIXTURE_CASES
@@ -20,6 +21,7 @@ __all__ = ["CASES", "FamilyCase"]
 CASES: dict[str, FamilyCase] = {
     **LLAMA_CASES,
     **GEMMA_CASES,
+    **GPT_OSS_CASES,
     **PHI_CASES,
     **OTHER_CASES,
     **EXPERT_CASES,
