@@ -13,7 +13,7 @@ from edgellm.engine.build_program import build_program
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.kv_pages import most_pages
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
-from edgellm.engine.offload import OffloadRequest, device_figures, expert_option_note
+from edgellm.engine.offload import OffloadRequest, active_bytes_by_device, device_figures, expert_option_note
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.position_tables import table_bytes
 from edgellm.engine.program import Program
@@ -62,8 +62,8 @@ class Plan:
     in the context; it is limited to `kv_memory`, which holds `kv_tokens` tokens. `scratch` is that of all threads, with
     the logits of one token. `available` is the free memory of the machine, `resident` the bytes of the weights that are
     in memory now (None if the system does not tell), and `disk` the forecast for weights that exceed the free memory.
-    `devices` are as in `Stats`. `cpu_roofline` is that of the CPU's blocks where experts are among them, and other
-    blocks are on a GPU: the CPU is then what limits the speed.
+    `devices` are as in `Stats`, with `active`, the bytes of weights that a token reads there. `cpu_roofline` is that of
+    the CPU's blocks where experts are among them, and other blocks are on a GPU: the CPU then limits the speed.
     """
 
     ctx: int
@@ -163,7 +163,9 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     program = build_program(model, options.kv_type, placement, ctx=ctx)
     threads = options.threads or default_threads(file.nbytes)
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
-    devices = device_figures(model, placement, weights, gpu.name if gpu else None)
+    figures = device_figures(model, placement, weights, gpu.name if gpu else None)
+    active = active_bytes_by_device(model, placement)
+    devices = [each | {"active": nbytes} for each, nbytes in zip(figures, active, strict=False)]
     logits = program.logits.row_bytes if program.logits in program.buffers else 0
     activations = program.activation_bytes(rows) + table_bytes(model, ctx)
     scratch = threads * program.scratch_bytes + logits

@@ -72,7 +72,7 @@ def test_memory_by_part(path: Path) -> None:
         weights = sum(tensor.nbytes for tensor in file.tensors.values())
     assert plan.weights == weights
     assert plan.kv_cache == 128 * CELL  # two pages of 64 tokens
-    assert plan.devices == [{"name": "CPU", "blocks": 2 * 2 + 1, "bytes": weights}]
+    assert plan.devices == [{"name": "CPU", "blocks": 2 * 2 + 1, "bytes": weights, "active": weights}]
     assert plan.total == weights + plan.kv_cache + plan.activations + plan.scratch
     # For each of 100 rows at least x, q, k, v, what attention makes, gate and up, in float32.
     assert plan.activations >= 100 * 4 * (64 + 64 + 32 + 32 + 64 + 96 + 96)
