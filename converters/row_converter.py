@@ -78,7 +78,10 @@ def _check_finite(tensor: PlannedTensor, first: int, data: NDArray[np.uint8]) ->
 
 def _refuse(tensor: PlannedTensor, first: int, error: NotEncodableError) -> NoReturn:
     row, column = divmod(error.index, tensor.source.columns)
-    place = f"tensor {printable(tensor.source.name)}, row {first + row}, column {column}"
+    *matrices, rows, _ = (1, *tensor.source.shape)
+    matrix, row = divmod(first + row, rows)
+    within = f"matrix {matrix}, row {row}" if len(matrices) > 1 else f"row {row}"
+    place = f"tensor {printable(tensor.source.name)}, {within}, column {column}"
     if np.isfinite(error.value):
         advice = "give it another type with --tensor-type, such as BF16"
         raise ModelFileError(f"{place}: {error.value:g} is too large for {tensor.type.name}; {advice}") from None

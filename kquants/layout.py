@@ -6,12 +6,16 @@ TILE_ROWS = 16
 STRIP = 4
 """Tiles of W that prefill works on together."""
 
-MAX_BATCH_ROWS = 256
-"""The most rows of a batch, for which scratch has room: enough to read each weight once for many tokens, few enough
-to stop soon and to stay in the second-level cache (512 rows: a tenth slower)."""
+MAX_BATCH_ROWS = 2048
+"""The most rows of a batch. Attention has room in scratch for as many tiles."""
+
+MAX_EXPERT_BATCH_ROWS = 1024
+"""The most rows of a batch of a model with experts, of which each computes a few rows alone: with 8 of 128 experts, 64
+rows of these."""
 
 SLICE_ROWS = 256
-"""Rows of x, at most, that a matmul takes together: scratch has room for their sums."""
+"""Rows of x, at most, that a matmul takes together, for which scratch has room: enough to read each weight once for
+many tokens, few enough to stay in the second-level cache (512 rows: a tenth slower). More rows come slice by slice."""
 
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""

@@ -41,7 +41,7 @@ class OpHeader(NamedTuple):
     slots: Word = 1
     """The op works on this many times its rows: as many slots of each row, in buffers that have a row for each slot."""
     units_factor: Word = 0
-    """Address of an int64 that `units` is multiplied by, such as the count of a GroupList; or null."""
+    """Address of a GroupList: `units` are those of each of its groups of rows. Or null."""
 
 
 FIRST_ARGUMENT = len(OpHeader._fields)

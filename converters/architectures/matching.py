@@ -25,6 +25,12 @@ class Origin:
     fused: FusedTensor | None
     index: int
 
+    def clash(self, part: int | None) -> str | None:
+        """The tensor that holds what another one would hold as this part, or as a whole; None if there is none."""
+        if self.in_parts and part is not None:
+            return self.names.get(part)
+        return next(iter(self.names.values()))
+
 
 Origins = Mapping[str, Origin]
 """By GGUF name, in the order of the file."""
@@ -35,9 +41,12 @@ def match(model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wa
     found: dict[str, Origin] = {}
     for name in _names(model, family):
         place = layout.place(name)
-        if place is None or not all(_has_room(found.get(each), place, wanted.get(each)) for each in place.names):
+        if place is None or not all(_is_wanted(wanted.get(each), place.part) for each in place.names):
             what = f"tensor {printable(name)} has no place in this {model.facts.name} model"
             model.config.fail(f"{what}, and what it does is not known here; choose another checkpoint")
+        if other := next((found[each].clash(place.part) for each in place.names if each in found), None):
+            both = f"tensors {printable(other)} and {printable(name)} hold the same weights"
+            model.config.fail(f"{both}; get another copy of the checkpoint")
         _check_shape(model, family, name, place, wanted)
         for index, each in enumerate(place.names):
             origin = found.pop(each, Origin({}, place.part is not None, place.fused, index))
@@ -47,11 +56,9 @@ def match(model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wa
     return found
 
 
-def _has_room(origin: Origin | None, place: TensorPlace, wanted: WantedTensor | None) -> bool:
-    """Whether the model has a tensor that is not complete without what has this place."""
-    if wanted is None or (place.part is not None and place.part >= wanted.shape[0]):
-        return False
-    return origin is None or (origin.in_parts and place.part is not None and place.part not in origin.names)
+def _is_wanted(tensor: WantedTensor | None, part: int | None) -> bool:
+    """Whether the model has a tensor, with as many parts if this is one of them."""
+    return tensor is not None and (part is None or part < tensor.shape[0])
 
 
 def _check_shape(model: TextModel, family: Family, name: str, place: TensorPlace, wanted: Wanted) -> None:

@@ -1,7 +1,7 @@
 """The quantization mixes that `--type` offers, as a table.
 
 Each gives most matrices one type, and more bits to those whose error costs the most quality: output, attn_v,
-ffn_down. They are llama.cpp's (`llama-quant.cpp`, llama_tensor_get_type_impl) for models without experts.
+ffn_down. They are llama.cpp's (`llama-quant.cpp`, llama_tensor_get_type_impl).
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from edgellm.gguf.filetypes import FILE_TYPES
+from kquants import FLOAT_FORMATS
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ TypesByRole: TypeAlias = dict[str, str | LayerSplit]
 class QuantMix:
     """`type` is the type of a matrix unless `by_role` names its role, such as "attn_v" for "blk.0.attn_v.weight".
 
-    The role "attn_v" also means attn_qkv, and "output" the embeddings in a model without output.weight. `about` is a
-    line of help.
+    The role "attn_v" also means attn_qkv, "ffn_down" the matrices of experts, and "output" the embeddings in a model
+    without output.weight. `about` is a line of help.
     """
 
     name: str
@@ -53,9 +54,10 @@ class QuantMix:
         """The value of `general.file_type`."""
         return _FILE_TYPE_NUMBERS[self.name]
 
-    def type_of(self, role: str, layer: LayerPosition) -> str:
-        """The type for a matrix of this role; `layer` is used only for roles inside layers."""
-        chosen = self.by_role.get(role, self.type)
+    def type_of(self, role: str, layer: LayerPosition, experts: int) -> str:
+        """The type for a matrix of this role; `layer` and the number of `experts` are used for roles inside layers."""
+        types = self.by_role | _WITH_8_EXPERTS.get(self.name, {}) if experts == 8 else self.by_role
+        chosen = types.get(role, self.type)
         return chosen.type_in(layer) if isinstance(chosen, LayerSplit) else chosen
 
 
@@ -109,6 +111,12 @@ _MIXES = (
     QuantMix("F16", "F16", "16 bits per weight: to quantize from later"),
     QuantMix("BF16", "BF16", "16 bits per weight: what most checkpoints hold, unchanged"),
 )
+_KV_AS_Q8_0: TypesByRole = {"attn_k": "Q8_0", "attn_v": "Q8_0"}
+_WITH_8_EXPERTS: dict[str, TypesByRole] = {
+    **{mix.name: _KV_AS_Q8_0 for mix in _MIXES if mix.type not in FLOAT_FORMATS},
+    **{name: _KV_AS_Q8_0 | {"attn_output": "Q5_K"} for name in ("Q2_K", "Q3_K_M", "Q4_K_S", "Q4_K_M")},
+}
+"""Types by role in models with as many experts as Mixtral: attention is a small part of these. By name of the mix."""
 _FILE_TYPE_NUMBERS = {name: number for number, name in FILE_TYPES.items()}
 
 QUANT_MIXES: dict[str, QuantMix] = {mix.name: mix for mix in _MIXES}

@@ -13,12 +13,13 @@ _LAYER = re.compile(r"blk\.([0-9]{1,6})\.")
 _VALUES = ("attn_v", "attn_qkv", "attn_kv_b")
 """The roles that the mixes call "attn_v": matrices of values, alone or with others."""
 _EMBEDDINGS = ("token_embd.weight", "per_layer_token_embd.weight")
+_EXPERTS = re.compile(r"_(exps|shexp)$")
 _70B = ("llama", "qwen2", "deci", "olmo")
 
 
 @dataclass(frozen=True)
 class ModelStructure:
-    """Facts about a model that the rules use: layers, query heads per key-value head, tied embeddings.
+    """Facts about a model that the rules use: layers, query heads per key-value head, tied embeddings, experts.
 
     `values` numbers the matrices of values, which not all layers have. `small_attn_v` is True for models that llama.cpp
     calls 70B: their attn_v is so small that more bits cost little.
@@ -29,6 +30,7 @@ class ModelStructure:
     tied: bool
     values: Mapping[str, int]
     small_attn_v: bool
+    experts: int
 
     @classmethod
     def of(cls, sources: Iterable[Source], architecture: str) -> Self:
@@ -45,6 +47,7 @@ class ModelStructure:
             tied="output.weight" not in by_name,
             values={name: i for i, name in enumerate(sorted(values, key=lambda name: (_layer_of(name), name)))},
             small_attn_v=is_70b,
+            experts=max((s.shape[0] for name, s in by_name.items() if name.endswith("_exps.weight")), default=0),
         )
 
     def type_by_mix(self, name: str, mix: QuantMix) -> str:
@@ -53,7 +56,7 @@ class ModelStructure:
         if name == "output.weight" or (self.tied and name in _EMBEDDINGS):
             role = "output"
         place = LayerPosition(self.values.get(name, _layer_of(name)), self._count(role), self.group)
-        chosen = mix.type_of(role, place)
+        chosen = mix.type_of(role, place, self.experts)
         if role == "attn_v" and self.small_attn_v and chosen in ("Q3_K", "Q4_K"):
             return "Q5_K"
         return chosen
@@ -81,8 +84,8 @@ def _layer_of(name: str) -> int:
 
 
 def _role_of(name: str) -> str:
-    """The role of a matrix in its layer; an empty one outside the layers."""
+    """The role of a matrix in its layer, that of a dense one for those of experts; an empty one outside the layers."""
     if _layer_of(name) < 0:
         return ""
-    stem = name.removesuffix(".weight").split(".")[-1]
+    stem = _EXPERTS.sub("", name.removesuffix(".weight").split(".")[-1])
     return "attn_v" if stem in _VALUES else stem

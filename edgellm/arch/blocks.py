@@ -260,6 +260,17 @@ class MixtureOfExperts:
         """The projections of all experts; gate and up may be parts of one tensor."""
         return (*([self.gate] if self.gate else []), self.up, self.down)
 
+    @property
+    def expert_bytes(self) -> int:
+        """Bytes of the weights and biases of all experts."""
+        tensors = {id(each): each for stack in self.stacks for each in (stack.weight, stack.bias) if each}
+        return sum(tensor.nbytes for tensor in tensors.values())
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of those that a token uses."""
+        return self.expert_bytes // self.router.experts * self.router.used
+
 
 @dataclass(frozen=True)
 class PerLayerInput:

@@ -7,10 +7,13 @@ from edgellm.engine.program import Program
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from kquants.layout import MAX_BATCH_ROWS
+from kquants.layout import MAX_EXPERT_BATCH_ROWS, SLICE_ROWS
+from kquants.records import PlanOp
 
-MAX_ACTIVATION_BYTES, MIN_BATCH_ROWS = 48 << 20, 16
-"""Very wide models have smaller batches, so that activations stay below this size; but never fewer rows than this."""
+MAX_ACTIVATION_BYTES, MAX_EXPERT_ACTIVATION_BYTES, MIN_BATCH_ROWS = 48 << 20, 256 << 20, 16
+"""Very wide models have smaller batches, so that activations stay below these sizes, without experts and with them; but
+never fewer rows than MIN_BATCH_ROWS. A row takes 219 KB in a model of Qwen3-30B-A3B's shape, 156 of them for its eight
+experts."""
 
 
 @dataclass(frozen=True)
@@ -33,5 +36,8 @@ def context_length(file: GGUFFile, model: Description, ctx: int | None) -> int:
 
 
 def max_batch_rows(program: Program, ctx: int) -> int:
-    """Rows of the largest batch."""
-    return min(MAX_BATCH_ROWS, ctx, max(MIN_BATCH_ROWS, MAX_ACTIVATION_BYTES // program.row_bytes))
+    """Rows of the largest batch: more with experts, so that the weights of each are read once for many rows."""
+    most, room = SLICE_ROWS, MAX_ACTIVATION_BYTES
+    if any(isinstance(op.arguments, PlanOp) for op in program.ops):
+        most, room = MAX_EXPERT_BATCH_ROWS, MAX_EXPERT_ACTIVATION_BYTES
+    return min(most, ctx, max(MIN_BATCH_ROWS, room // program.row_bytes))

@@ -113,10 +113,7 @@ def active_bytes(model: Description, block: int) -> int:
     part = None if block == head(len(model.layers)) or block % 2 == 0 else model.layers[block // 2].feed_forward
     if not isinstance(part, MixtureOfExperts):
         return sum(tensor.nbytes for tensor in tensors)
-    stacks = {id(tensor) for tensor in tensors_in(part.stacks)}
-    of_experts = sum(tensor.nbytes for tensor in tensors if id(tensor) in stacks)
-    unused = of_experts * (part.router.experts - part.router.used) // part.router.experts
-    return sum(tensor.nbytes for tensor in tensors) - unused
+    return sum(tensor.nbytes for tensor in tensors) - part.expert_bytes + part.used_bytes
 
 
 def active_bytes_by_device(model: Description, placement: Placement) -> list[int]:

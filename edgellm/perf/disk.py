@@ -11,7 +11,7 @@ from time import perf_counter
 
 from edgellm.arch import describe
 from edgellm.arch.blocks import MixtureOfExperts
-from edgellm.arch.description import Description
+from edgellm.arch.description import Description, parts_in
 from edgellm.engine.disk import expert_stacks
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile
@@ -68,15 +68,9 @@ def bytes_from_disk(model: Description, weights: int, free: int) -> float:
     return chosen * (1 - (free - others) / experts)
 
 
-def _chosen_bytes(model: Description) -> float:
+def _chosen_bytes(model: Description) -> int:
     """Bytes of the experts that compute one token."""
-    blocks = [layer.feed_forward for layer in model.layers]
-    found = 0.0
-    for block in blocks:
-        if isinstance(block, MixtureOfExperts):
-            stacks = {id(s.weight): s.weight.nbytes for s in (block.gate, block.up, block.down) if s}
-            found += sum(stacks.values()) * block.router.used / block.router.experts
-    return found
+    return sum(block.used_bytes for block in parts_in(model.layers, MixtureOfExperts))
 
 
 def measure_bandwidth(path: Path) -> float | None:

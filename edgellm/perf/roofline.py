@@ -46,13 +46,14 @@ class Roofline:
         matrix_bytes = Counter[str]()
         for linear in parts_in([model.layers, model.output, projections], Linear):
             matrix_bytes[linear.weight.type.name] += linear.weight.nbytes
+        expert_bytes, unused = Counter[tuple[int, int]](), 0
         for block in parts_in(model.layers, MixtureOfExperts):
             for stack in block.stacks:
                 matrix_bytes[stack.weight.type.name] += stack.first_matrix.nbytes * block.router.used
-        experts = _expert_bytes(model)
-        unused = sum(nbytes - nbytes // count * used for (count, used), nbytes in experts.items())
+            expert_bytes[block.router.experts, block.router.used] += block.expert_bytes
+            unused += block.expert_bytes - block.used_bytes
         weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row - unused
-        return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes, experts)
+        return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes, expert_bytes)
 
     @classmethod
     def of_cpu(cls, model: Description, kv_type: str, placement: Placement) -> "Roofline":
@@ -108,15 +109,6 @@ class Roofline:
 def distinct_experts(count: int, used: int, rows: int) -> float:
     """The number of different experts to be expected of some rows, each of which uses `used` of `count` at random."""
     return count * (1 - (1 - used / count) ** rows)
-
-
-def _expert_bytes(model: Description) -> Mapping[tuple[int, int], int]:
-    """See `Roofline.expert_bytes`; with biases."""
-    found = Counter[tuple[int, int]]()
-    for block in parts_in(model.layers, MixtureOfExperts):
-        tensors = {id(tensor): tensor for tensor in tensors_in(block.stacks)}
-        found[block.router.experts, block.router.used] += sum(tensor.nbytes for tensor in tensors.values())
-    return found
 
 
 def _kv_bytes(model: Description, kv_type: str) -> Mapping[int | None, int]:

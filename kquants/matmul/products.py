@@ -9,14 +9,11 @@ from typing import NamedTuple
 from kquants.compiler.decorators import Vector, inline
 from kquants.layout import SLICE_ROWS, TILE_ROWS
 from kquants.matmul.sums import write_or_add
-from kquants.records import GroupList, MatmulGroup, MatmulOp
+from kquants.records import MatmulOp
 from kquants.simd import add_f32, load_f32x16, load_f32x16_part
-from kquants.threadpool.interpreter import arguments_of, record_at
+from kquants.threadpool.interpreter import arguments_of, group_of
 
 matmul_op = arguments_of(MatmulOp)
-_group_at = record_at(MatmulGroup)
-
-_LIST_BYTES, _GROUP_BYTES = 8 * len(GroupList._fields), 8 * len(MatmulGroup._fields)
 
 
 class Product(NamedTuple):
@@ -49,26 +46,24 @@ def tile_count(op: int) -> int:
 
 
 @inline
-def matrix_of(op: int, group: int) -> int:
-    """The number of the matrix that a group of rows belongs to."""
+def matmul_group(op: int, rows: int, group: int) -> tuple[int, int, int]:
+    """The matrix of a group, its first row, and the end of its rows; an op without groups has one, of all its rows."""
     groups = matmul_op(op).groups
-    return _group_at(groups + _LIST_BYTES + _GROUP_BYTES * group).matrix if groups != 0 else 0
+    return group_of(groups, group) if groups != 0 else (0, 0, rows)
 
 
 @inline
-def rows_of_group(op: int, rows: int, group: int) -> tuple[int, int]:
-    """The first row of a group, and the end of its rows; an op without groups has one of all its `rows`."""
-    groups = matmul_op(op).groups
-    if groups == 0:
-        return 0, rows
-    place = groups + _LIST_BYTES + _GROUP_BYTES * group
-    return _group_at(place).first_row, _group_at(place + _GROUP_BYTES).first_row
+def unit_address(op: int, unit: int) -> int:
+    """Where the tile of a unit of work begins."""
+    given, tiles = matmul_op(op), tile_count(op)
+    matrix, _, _ = matmul_group(op, 0, unit // tiles)
+    return given.w + matrix * given.matrix_bytes + unit % tiles * TILE_ROWS * given.row_bytes
 
 
 @inline
 def product_of(op: int, rows: int, group: int) -> Product:
     """All rows of a group; the op has `rows` rows."""
-    given, matrix, (first, end) = matmul_op(op), matrix_of(op, group), rows_of_group(op, rows, group)
+    given, (matrix, first, end) = matmul_op(op), matmul_group(op, rows, group)
     return Product(
         given.w + matrix * given.matrix_bytes,
         given.rows,

@@ -7,16 +7,9 @@ the next matmul is one of groups that are not listed yet, its share is that of t
 
 from kquants.compiler.decorators import inline
 from kquants.layout import SHARE_END, THREAD, THREADS, TILE_ROWS
-from kquants.matmul.products import Product, matmul_op, matrix_of, tile_count, tile_of
+from kquants.matmul.products import Product, matmul_op, tile_count, tile_of, unit_address
 from kquants.simd import load_i64
 from kquants.threadpool.interpreter import share_start, unit_count
-
-
-@inline
-def unit_address(op: int, unit: int) -> int:
-    """Where the tile of a unit of work begins."""
-    given, tiles = matmul_op(op), tile_count(op)
-    return given.w + matrix_of(op, unit // tiles) * given.matrix_bytes + unit % tiles * TILE_ROWS * given.row_bytes
 
 
 @inline

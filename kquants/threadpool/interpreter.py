@@ -2,8 +2,8 @@
 
 A program is a list of op records (`kquants.records`); every thread runs the same list over its share of the units of
 each op. An op has `units · factor + units_per_row · n` units, where n is its number of rows, and the factor is 1 or the
-number at `units_factor`; with no rows it has no work. In buffers, the rows of an op follow each other (but the queries
-of attention may be those of all rows of the batch).
+number of its groups of rows, those of the list at `units_factor`; with no rows it has no work. In buffers, the rows of
+an op follow each other (but the queries of attention may be those of all rows of the batch).
 
 A thread's share is a range of consecutive units, which the thread takes in chunks from a counter: what it prefetches is
 then what it reads next. When its own share is done, a thread takes chunks of the others' shares, so that fast cores do
@@ -29,8 +29,8 @@ from numba.extending import intrinsic
 
 from kquants.compiler.decorators import inline
 from kquants.layout import FEW_ROWS, PREPARED, SHARE_END, STRIP, THREAD, THREADS
-from kquants.records import FIRST_ARGUMENT, BatchRecord, OpHeader, are_floats
-from kquants.simd import at, atomic_add, atomic_load, define, load, load_i32, load_i64, store_i64
+from kquants.records import FIRST_ARGUMENT, BatchRecord, GroupList, MatmulGroup, OpHeader, are_floats
+from kquants.simd import at, atomic_add, atomic_load, define, load, load_i32, store_i64
 from kquants.threadpool.clock import is_past
 from kquants.threadpool.control_block import STOP
 
@@ -62,6 +62,15 @@ def arguments_of(kind: Any) -> Any:
 
 
 header_of, batch_of = record_at(OpHeader), record_at(BatchRecord)
+_group_list, _group = record_at(GroupList), record_at(MatmulGroup)
+_LIST_BYTES, _GROUP_BYTES = 8 * len(GroupList._fields), 8 * len(MatmulGroup._fields)
+
+
+@inline
+def group_of(groups: int, i: int) -> tuple[int, int, int]:
+    """Group i of a GroupList: its matrix, its first row, and the end of its rows."""
+    place = groups + _LIST_BYTES + i * _GROUP_BYTES
+    return _group(place).matrix, _group(place).first_row, _group(place + _GROUP_BYTES).first_row
 
 
 @inline
@@ -77,7 +86,7 @@ def unit_count(op: int, rows: int) -> int:
     header = header_of(op)
     if rows == 0:
         return 0
-    factor = load_i64(header.units_factor) if header.units_factor != 0 else 1
+    factor = _group_list(header.units_factor).count if header.units_factor != 0 else 1
     return int(header.units * factor + header.units_per_row * rows)
 
 
@@ -111,7 +120,7 @@ def share_start(units: int, me: int, threads: int) -> int:
 @inline
 def _chunk_size(left: int, share: int, rows: int) -> int:
     """Units to take at once from a share of which `left` units are left; `share` is the average size of a share."""
-    most = max(1, 1024 // rows)  # small chunks of long batches, so that a stop is seen soon
+    most = max(STRIP, 1024 // rows)  # small chunks of long batches, so that a stop is seen soon
     if rows <= FEW_ROWS:
         # The last chunks are small, so that no thread waits long for another; but not very small, as each is taken by
         # an atomic operation, for which a core first waits for all its outstanding prefetches. (Half of what is left;
@@ -121,6 +130,19 @@ def _chunk_size(left: int, share: int, rows: int) -> int:
     # of the rows.
     chunk = max(1, min(share // 4, most))
     return chunk if chunk < STRIP else chunk // STRIP * STRIP
+
+
+@inline
+def _next_chunk(op: int, rows: int, first: int, left: int, share: int) -> int:
+    """Units to take at once from unit `first` on, as `_chunk_size` has it for their group of rows, with which they end.
+
+    Groups may have few rows or many: a chunk that went on into the next ones might take much longer than others.
+    """
+    header = header_of(op)
+    if header.units_factor == 0:
+        return _chunk_size(left, share, rows)
+    _, start, end = group_of(header.units_factor, first // header.units)
+    return min(_chunk_size(left, share, max(1, end - start)), header.units - first % header.units)
 
 
 @inline
@@ -141,7 +163,7 @@ def run_op(
         counter = counters + stride * owner
         first = start + atomic_load(counter)
         while first < stop and atomic_load(control + STOP) == 0:
-            chunk = _chunk_size(stop - first, units // threads, rows)
+            chunk = _next_chunk(op, rows, first, stop - first, units // threads)
             first = start + atomic_add(counter, chunk)
             if first < stop:
                 store_i64(scratch + SHARE_END, stop)

@@ -1,9 +1,8 @@
 """The types of the tensors of every architecture that edgellm runs are those that llama.cpp's quantizer gives them."""
 
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gguf
 import numpy as np
@@ -12,14 +11,25 @@ import pytest
 from converters.gguf_source import gguf_sources
 from converters.quant_mixes import QUANT_MIXES, assign_types
 from edgellm.arch.architectures import ARCHITECTURES
+from edgellm.arch.facts import no_router
 from edgellm.gguf import GGUFFile
 from support.quantizer import Job, llama_cpp_quantize
 
 pytestmark = pytest.mark.slow
 
 LAYERS, WIDTH, FFN, ROWS = 9, 256, 512, 2
-SIZES = {"width": WIDTH, "ffn": FFN, "attention_width": WIDTH, "per_layer_width": 32, "per_layer_total": 32 * LAYERS}
+EXPERT_FFN = 320
+SIZES = {
+    "width": WIDTH,
+    "ffn": FFN,
+    "attention_width": WIDTH,
+    "per_layer_width": 32,
+    "per_layer_total": 32 * LAYERS,
+    "expert_ffn": EXPERT_FFN,
+    "shared_ffn": FFN,
+}
 """Sizes that are the columns of matrices; others are rows, on which no type depends."""
+WITH_AND_WITHOUT_EXPERTS = ("llama", "gemma4")
 MIXES = ("Q2_K", "Q3_K_M", "Q4_K_M", "Q8_0", "F16")
 
 KEYS: dict[str, Any] = {
@@ -38,6 +48,10 @@ KEYS: dict[str, Any] = {
     "attention.sliding_window": 16,
     "attention.sliding_window_pattern": [i % 4 < 3 for i in range(LAYERS)],
     "attention.shared_kv_layers": 3,
+    "attention.q_lora_rank": 64,
+    "attention.kv_lora_rank": 64,
+    "attention.key_length_mla": 32,
+    "attention.value_length_mla": 32,
     "embedding_length_per_layer_input": 32,
     "logit_scale": 0.5,
     "final_logit_softcapping": 30.0,
@@ -54,36 +68,64 @@ KEYS: dict[str, Any] = {
     "altup.num_inputs": 4,
 }
 """The keys of all files, without the prefix of the architecture; each architecture reads some of them."""
+EXPERT_KEYS: dict[str, Any] = {
+    "expert_used_count": 2,
+    "expert_feed_forward_length": EXPERT_FFN,
+    "expert_shared_feed_forward_length": FFN,
+    "expert_shared_count": 1,
+    "expert_gating_func": 2,
+    "expert_weights_scale": 1.0,
+    "leading_dense_block_count": 1,
+    "interleave_moe_layer_step": 1,
+}
+"""Those of files with experts, besides their number."""
 
 
-def tensors(architecture: str, tied: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+class Model(NamedTuple):
+    """A model of an architecture: tied or not, with so many experts."""
+
+    architecture: str
+    tied: bool
+    experts: int
+
+
+def models(architecture: str) -> list[Model]:
+    """One with an output matrix and one without; with 8 experts, for which there are rules, and more."""
+    if ARCHITECTURES[architecture].router is no_router:
+        return [Model(architecture, tied, 0) for tied in (False, True)]
+    counts = (0, 8, 16) if architecture in WITH_AND_WITHOUT_EXPERTS else (8, 16)
+    return [Model(architecture, tied, experts) for experts in counts for tied in (False, True)]
+
+
+def tensors(model: Model) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Names and shapes of a model's tensors. As in Gemma 4, every fourth layer has no matrix of values if it may."""
-    facts = ARCHITECTURES[architecture]
+    facts = ARCHITECTURES[model.architecture]
     yield "token_embd.weight", (ROWS, WIDTH)
     yield "output_norm.weight", (WIDTH,)
-    if not tied:
+    if not model.tied:
         yield "output.weight", (ROWS, WIDTH)
     for tensor in facts.model_tensors:
-        yield f"{tensor.gguf}.weight", shape_of(tensor.shape)
+        yield tensor.name, shape_of(tensor.shape, model.experts)
     for layer in range(LAYERS):
         for tensor in facts.block_tensors:
-            if not (tensor.gguf == "attn_v" and tensor.optional and layer % 4 == 3):
-                yield f"blk.{layer}.{tensor.gguf}.weight", shape_of(tensor.shape)
+            shape = shape_of(tensor.shape, model.experts)
+            if 0 not in shape and not (tensor.gguf == "attn_v" and tensor.optional and layer % 4 == 3):
+                yield f"blk.{layer}.{tensor.name}", shape
 
 
-def shape_of(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+def shape_of(sizes: tuple[Any, ...], experts: int) -> tuple[int, ...]:
     """A shape with few rows, but for the projections of q, k and v, whose rows tell how many heads there are."""
     *rows, columns = sizes
-    if len(sizes) == 3:
-        return (3, ROWS, WIDTH)
-    columns = columns if isinstance(columns, int) else SIZES.get(columns, 32)
-    heads = {"q_width": 256, "k_width": 64, "v_width": 64, "qkv_width": 384}
-    return (*(row if isinstance(row, int) else heads.get(row, ROWS) for row in rows), columns)
+    columns = columns if isinstance(columns, int) else {"experts": experts}.get(columns, SIZES.get(columns, 32))
+    known = {"q_width": 256, "k_width": 64, "v_width": 64, "qkv_width": 384, "experts": experts}
+    return (*(row if isinstance(row, int) else known.get(row, ROWS) for row in rows), columns)
 
 
-def write(path: Path, architecture: str, tied: bool) -> Path:
+def write(path: Path, model: Model) -> Path:
+    architecture = model.architecture
     writer = gguf.GGUFWriter(path, architecture)
-    for name, value in KEYS.items():
+    of_experts = EXPERT_KEYS | {"expert_count": model.experts} if model.experts else {}
+    for name, value in (KEYS | of_experts).items():
         key = f"{architecture}.{name}"
         if isinstance(value, list):
             writer.add_array(key, value)
@@ -93,8 +135,9 @@ def write(path: Path, architecture: str, tied: bool) -> Path:
             (writer.add_uint32 if isinstance(value, int) else writer.add_float32)(key, value)
     for name in ("alpha_n", "alpha_p", "beta", "eps"):
         writer.add_array(f"xielu.{name}", [0.5] * LAYERS)
-    for name, shape in tensors(architecture, tied):
-        is_plain = len(shape) == 1 or name.endswith(("norm.weight", "_coef.weight"))
+    for name, shape in tensors(model):
+        is_plain = len(shape) == 1 or shape[0] == 1
+        is_plain |= name.endswith(("norm.weight", "_coef.weight", ".ffn_gate_inp.weight"))
         writer.add_tensor(name, np.zeros(shape, np.float32 if is_plain else np.float16))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -106,12 +149,12 @@ def write(path: Path, architecture: str, tied: bool) -> Path:
 @pytest.fixture(scope="module")
 def quantized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Path, Job, str]]]:
     """For each architecture the source, the job that llama.cpp has done, and the mix."""
-    folder, jobs = tmp_path_factory.mktemp("families"), {}
-    for architecture, tied in product(ARCHITECTURES, (False, True)):
-        source = write(folder / f"{architecture}-{tied}.gguf", architecture, tied)
+    folder, jobs = tmp_path_factory.mktemp("families"), dict[str, list[tuple[Path, Job, str]]]()
+    for model in (model for architecture in ARCHITECTURES for model in models(architecture)):
+        source = write(folder / f"{model.architecture}-{model.tied}-{model.experts}.gguf", model)
         for mix in MIXES:
             job = Job(str(source), str(source.with_suffix(f".{mix}")), QUANT_MIXES[mix].file_type)
-            jobs.setdefault(architecture, []).append((source, job, mix))
+            jobs.setdefault(model.architecture, []).append((source, job, mix))
     llama_cpp_quantize([job for each in jobs.values() for _, job, _ in each])
     return jobs
 

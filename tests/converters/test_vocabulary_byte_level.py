@@ -80,6 +80,7 @@ def test_ignore_merges_that_gguf_cannot_represent_is_a_warning(tmp_path: Path) -
         ("hunyuan_v1_moe", PUBLISHED["megrez"], "hunyuan"),
         ("granitemoe", PUBLISHED["smollm"], "refact"),
         ("granitemoeshared", PUBLISHED["smollm"], "refact"),
+        ("minimax_m2", PUBLISHED["gpt-4o"], "minimax-m2"),
         ("cohere2", PUBLISHED["smollm"], "smollm"),
     ],
 )

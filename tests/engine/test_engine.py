@@ -14,7 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from numpy.typing import NDArray
 
 from edgellm import ContextOverflowError, EdgeLLMError, OptionError
+from edgellm.arch import describe
 from edgellm.engine import budget
+from edgellm.engine.build_program import build_program
+from edgellm.engine.limits import MAX_EXPERT_ACTIVATION_BYTES, max_batch_rows
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment, Stopped
@@ -24,6 +27,7 @@ from edgellm.perf.plan import make_plan
 from edgellm.system.folders import cache_folder
 from kquants import jit
 from kquants.kv_layout import PAGE
+from kquants.layout import MAX_BATCH_ROWS, MAX_EXPERT_BATCH_ROWS
 from support import ROOT
 from support.model_file import ModelFile
 
@@ -231,6 +235,19 @@ def test_wide_models_take_fewer_rows_at_once(model_file: ModelFile) -> None:
         engine = NativeEngine(file, threads=1, ctx=None, kv_type="f16", cache=cache_folder())
         assert 16 <= engine.max_rows < 128
         engine.close()
+
+
+def test_models_with_experts_take_more_rows_at_once(model_file: ModelFile) -> None:
+    rows = {}
+    for used in (2, 16):
+        options = {**TINY, "ffn": 2048, "arch": "qwen3moe", "experts": 16, "context_length": 4096}
+        with GGUFFile.open(model_file(**options, used=used)) as file:
+            program = build_program(describe(file), "f16")
+            rows[used] = max_batch_rows(program, 4096)
+            assert rows[used] * program.row_bytes <= MAX_EXPERT_ACTIVATION_BYTES
+            assert max_batch_rows(program, 100) == 100, "no more than the context"
+            del program
+    assert rows[2] == MAX_EXPERT_BATCH_ROWS > max(rows[16], MAX_BATCH_ROWS)
 
 
 @pytest.mark.parametrize(("free", "fits"), [(1 << 30, False), (64 << 30, True)])

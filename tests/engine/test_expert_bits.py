@@ -17,7 +17,7 @@ from support.model_file import ModelFile
 
 OTHER = [1, *map(int, np.random.default_rng(3).integers(3, 320, 149))]
 
-RECIPES = list(EXPERT_RECIPES)[:2]
+RECIPES = list(EXPERT_RECIPES)
 ROUTERS: dict[str, dict[str, Any]] = {
     "ties": {"router": "twins"},
     "near ties": {"router": "near twins"},
@@ -46,6 +46,20 @@ def test_chunks_and_threads_change_no_bit(model_file: ModelFile, recipe: str) ->
     assert np.isfinite(whole.view(np.float32)).all() and len(np.unique(whole, axis=0)) == len(whole)
     for threads, chunk in ((1, 1), (1, 7), (1, 64), (1, None), (2, 1), (2, 9), (3, 1), (3, 7), (3, 64), (3, None)):
         assert np.array_equal(logits_bits(path, threads, chunk), whole), f"{threads} threads, chunks of {chunk}"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_large_batches_change_no_bit(model_file: ModelFile, recipe: str) -> None:
+    """Models with experts compute more rows at once than others; one expert has most of them here."""
+    path = expert_file(model_file, recipe, context_length=1024, layers=1, router="zero", used=2)
+    ids = (IDS * 5)[:700]
+    with opened(path, ctx=1024) as engine:
+        assert engine.max_rows == 1024
+        whole = fresh(engine, ids)
+        assert np.array_equal(extend(engine, engine.new_sequence(), ids, 64), whole)
+        parts = (engine.new_sequence(), ids[:300]), (engine.new_sequence(), ids), (engine.new_sequence(), ids[:1])
+        first, second, third = forward(engine, *parts)
+    assert np.array_equal(first, whole[:300]) and np.array_equal(second, whole) and np.array_equal(third, whole[:1])
 
 
 @pytest.mark.parametrize("name", ROUTERS)

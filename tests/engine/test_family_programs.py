@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from edgellm.arch import describe
-from edgellm.arch.blocks import Linear
+from edgellm.arch.blocks import Linear, StackedLinear
 from edgellm.engine.build_program import build_program
 from edgellm.engine.outputs import OutputSettings
 from edgellm.gguf import GGUFFile, Tensor
@@ -20,7 +20,7 @@ from support.op_hazards import ops_that_mix_rows, ops_without_barrier
 
 def of_type(part: Any, kind: GGMLType) -> Any:
     """A part of a description with all its projections of another type; their data is not that of the type."""
-    if isinstance(part, Linear):
+    if isinstance(part, Linear | StackedLinear):
         return replace(part, weight=replace(part.weight, type=kind))
     if isinstance(part, tuple):
         return tuple(of_type(each, kind) for each in part)

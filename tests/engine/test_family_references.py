@@ -30,6 +30,7 @@ REPEATED = {
     "gemma3n": ["final_logit_softcapping", "altup.active_idx", "altup.num_inputs", "rope.freq_base_swa"],
     "gemma4_31b": ["attention.shared_kv_layers", "embedding_length_per_layer_input", "rope.dimension_count_swa"],
     "ministral3": ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"],
+    "gpt_oss": ["attention.value_length", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"],
     "granite_plain": ["attention.scale", "embedding_scale", "residual_scale"],
     "olmo3": ["rope.freq_base_swa", "attention.sliding_window_pattern"],
     "cohere2": ["attention.key_length", "rope.scaling.type"],

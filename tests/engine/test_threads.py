@@ -13,7 +13,7 @@ from edgellm.engine import c_functions
 from edgellm.engine import threadpool as module
 from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import SHARE_BYTES, THREAD, THREADS, matmul_scratch
-from kquants.records import MatmulOp
+from kquants.records import MatmulOp, OpHeader
 from support.kernels import addresses, batch_record, guarded, op_record
 from support.thread_chains import F32, Chain, new_pool
 
@@ -72,7 +72,7 @@ def test_each_program_has_as_many_of_the_threads_as_it_asks_for() -> None:
         all_there.wait(60)
         return 0
 
-    op = np.array([ctypes.cast(kernel, ctypes.c_void_p).value, 64] + [0] * 14, np.int64)
+    op = np.array([*OpHeader(ctypes.cast(kernel, ctypes.c_void_p).value, 64, 0, 0, 0)] + [0] * 9, np.int64)
     pool, batch = ThreadPool(4, addresses(), 1, SHARE_BYTES), batch_record(1)
     for asked in (4, 1, 2, 2, 4, 3, 1, 1, 4):
         there.clear()

@@ -9,7 +9,7 @@ from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
 from kquants import FLOAT_FORMATS
-from kquants.layout import FLOAT_ROWS, MAX_BATCH_ROWS, matmul_scratch
+from kquants.layout import FLOAT_ROWS, SLICE_ROWS, matmul_scratch
 from kquants.records import MatmulOp
 from kquants.simd import HAS_BF16_PAIRS
 from support.kernels import batch_record, guarded, op_record, padded_rows, run_op, same_bits
@@ -51,7 +51,7 @@ def test_float_matmul_of_small_integers_are_exact(name: str, rows: int, columns:
 def test_float_matmul_round_once_a_step(name: str, rows: int, columns: int) -> None:
     rng = np.random.default_rng(columns)
     w, values = float_weights(name, rng.standard_normal((rows, columns)))
-    tokens = MAX_BATCH_ROWS  # the last register tile is not whole
+    tokens = SLICE_ROWS  # the last register tile is not whole
     x = rng.standard_normal((tokens, columns)).astype(F32)
     # A lane takes columns / 16 fused steps, and four more add up the 16 lanes; each rounds by 2^-24 at most.
     steps = -(-columns // 16) + 4
@@ -62,6 +62,8 @@ def test_float_matmul_round_once_a_step(name: str, rows: int, columns: int) -> N
     assert (np.abs(many - meant @ values.T) <= bound).all()
     for fewer in (1, 2, 3, 4, 43, FLOAT_ROWS + 1, 2 * FLOAT_ROWS + 8):
         assert same_bits(float_ops(name, w, x, fewer), many[:fewer]), "depends on the number of rows"
+    more = np.vstack([x, x, x[:9]])  # three slices of them
+    assert same_bits(float_ops(name, w, more, len(more)), np.vstack([many, many, many[:9]]))
 
 
 @pytest.mark.parametrize("columns", [40, 1029])  # few, and a few more than are packed at once

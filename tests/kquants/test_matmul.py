@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kquants import BLOCK_FORMATS, QUANTIZED_FORMATS
-from kquants.layout import MAX_BATCH_ROWS
+from kquants.layout import SLICE_ROWS
 from support.documented_matmul import expression, extremes, largest_weights, some_weights
 from support.kernels import KINDS, same_bits
 from support.matmul import matmul
@@ -53,12 +53,20 @@ def test_quantized_products_are_the_expression(name: str, rows: int, columns: in
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K"])  # blocks that do not fill a group, pairs, halves
-def test_the_largest_batch(name: str) -> None:
+def test_the_largest_slice_of_a_batch(name: str) -> None:
     rng = np.random.default_rng(2)
     narrow = (32, 288) if name in BLOCK_FORMATS else (256, 512)  # the first has least scratch to spare
     for columns in (*narrow, 4096):
-        w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, MAX_BATCH_ROWS, columns)
-        check(name, w, x, (MAX_BATCH_ROWS, 131))
+        w, x = some_weights(rng, name, 70, columns), rows_for(name).random(rng, SLICE_ROWS, columns)
+        check(name, w, x, (SLICE_ROWS, 131))
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "Q6_K"])
+def test_rows_of_several_slices(name: str) -> None:
+    rng = np.random.default_rng(3)
+    for columns in (512, 4096):
+        w, x = some_weights(rng, name, 40, columns), rows_for(name).random(rng, 2 * SLICE_ROWS + 20, columns)
+        check(name, w, x, (2 * SLICE_ROWS + 20, 2 * SLICE_ROWS + 1), accumulated=(SLICE_ROWS + 9,))
 
 
 @pytest.mark.parametrize("times", [1, 8])  # 512 columns, and 4096, in parts on some CPUs

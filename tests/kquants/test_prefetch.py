@@ -29,6 +29,7 @@ from kquants.records import FIRST_ARGUMENT, NEXT_MATMUL, MatmulOp, OpHeader, rec
 from kquants.simd import define, emit_prefetch, memory, store_i64
 from kquants.tuning import PrefetchLevel, tuning
 from support.kernels import compile_kernel
+from support.matmul import group_list
 from support.model_file import ModelFile
 
 
@@ -280,6 +281,31 @@ def test_a_thread_reads_on_at_its_own_share_of_the_next_product() -> None:
     assert end == 10_000_000 + 66 * 16 * 144
     assert end + next_offset == 50_000_000 + 70 * 2 // 3 * 16 * 1152
     assert next_matmul_share(then.ctypes.data, header.ctypes.data) == (50_000_000 + 66 * 16 * 1152, 0)
+
+
+@compile_kernel
+def reading_on(op: int, group: int, scratch: int, result: int) -> None:
+    end, next_offset = read_on.read_on(op, product_of(op, 9, group), group, scratch)
+    store_i64(result, end)
+    store_i64(result + 8, next_offset)
+
+
+def test_a_thread_reads_on_at_the_matrix_of_the_next_group_and_then_at_its_share_of_the_next_product() -> None:
+    listed = group_list([(3, 1), (0, 2), (7, 6)])
+    of_groups = {"rows": 70, "groups": listed.ctypes.data, "matrix_bytes": 1_000_000}  # 5 tiles, and so 15 units
+    then = product_record(units=5, w=50_000_000, row_bytes=1152, **of_groups)
+    op = product_record(units=5, w=10_000_000, row_bytes=144, next_matmul=then.ctypes.data, **of_groups)
+    then[OpHeader._fields.index("units_factor")] = listed.ctypes.data
+    header = np.array([12, 1, 3], np.int64)  # a share that ends in the third group; the second of three threads
+    result = np.zeros(2, np.int64)
+    ends = []
+    for group in range(3):
+        reading_on(op.ctypes.data, group, header.ctypes.data, result.ctypes.data)
+        ends.append((int(result[0]), int(result.sum())))
+    first, second, third = (10_000_000 + matrix * 1_000_000 for matrix in (3, 0, 7))
+    of_next = 50_000_000  # the second of three shares begins at unit 5, the first of the second group
+    tile = 16 * 144
+    assert ends == [(first + 5 * tile, second), (second + 5 * tile, third), (third + 2 * tile, of_next)]
 
 
 def test_each_product_knows_the_next_one(model_file: ModelFile) -> None:

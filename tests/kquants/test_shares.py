@@ -8,15 +8,22 @@ import pytest
 
 from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREAD, THREADS
+from kquants.records import OpHeader
 from kquants.simd import store_i64
 from kquants.threadpool import interpreter
 from kquants.threadpool.control_block import THREAD_COUNT, THREAD_STATES, control_bytes
 from support.kernels import addresses, batch_record, call, compile_kernel
+from support.matmul import group_list
 
 
 @compile_kernel
 def chunk(left: int, share: int, rows: int, result: int) -> None:
     store_i64(result, interpreter._chunk_size(left, share, rows))
+
+
+@compile_kernel
+def grouped_chunk(op: int, rows: int, first: int, left: int, share: int, result: int) -> None:
+    store_i64(result, interpreter._next_chunk(op, rows, first, left, share))
 
 
 def chunk_of(left: int, share: int, rows: int) -> int:
@@ -40,6 +47,19 @@ def test_chunks_of_few_rows_become_small_but_not_very_small() -> None:
 )
 def test_chunks_of_many_rows_are_whole_strips(share: int, rows: int, chunk: int) -> None:
     assert [chunk_of(left, share, rows) for left in (1, share)] == [chunk, chunk]
+
+
+def test_chunks_of_groups_are_sized_by_the_rows_of_theirs_and_end_with_it() -> None:
+    listed = group_list([(3, 1), (0, 16), (7, 100), (2, 600)])
+    op = np.array([*OpHeader(0, 50, 0, 0, 0, units_factor=listed.ctypes.data)], np.int64)
+    result = ctypes.c_int64()
+
+    def chunk_at(first: int, left: int) -> int:
+        grouped_chunk(op.ctypes.data, 717, first, left, 100, ctypes.addressof(result))
+        return result.value
+
+    assert [chunk_at(first, 100 - first) for first in (0, 45, 50, 60, 90)] == [50, 5, 25, 20, 5]
+    assert [chunk_at(first, 200 - first) for first in (100, 147, 150, 198)] == [8, 3, 4, 2]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -77,7 +97,7 @@ def test_a_kernel_finds_the_share_that_its_chunk_is_of() -> None:
             others.wait(60)
         return 0
 
-    op = np.array([ctypes.cast(kernel, ctypes.c_void_p).value, 100] + [0] * 14, np.int64)
+    op = np.array([*OpHeader(ctypes.cast(kernel, ctypes.c_void_p).value, 100, 0, 0, 0)] + [0] * 9, np.int64)
     pool, batch = ThreadPool(3, addresses(), 1, SHARE_BYTES), batch_record(1)
     assert pool.run(op.ctypes.data, 1, batch.ctypes.data)
     assert sorted(unit for _, first, last, *_ in seen for unit in range(first, last)) == list(range(100))

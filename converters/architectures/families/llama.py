@@ -10,7 +10,7 @@ from converters.architectures.sizes import EXPERT_COUNTS, CheckpointSizes, read_
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    has_experts = any(key in config for key in EXPERT_COUNTS)
+    has_experts = any(key in config and config.integer(key, least=0) > 1 for key in EXPERT_COUNTS)
     return read_sizes_with_experts(config) if has_experts else read_sizes(config)
 
 

@@ -1,4 +1,7 @@
-"""Cases with rows of 256 weights and more, as k-quants need them; they differ from those of the same name in sizes."""
+"""Cases with rows of 256 weights and more, as k-quants need them; they differ from those of the same name in sizes.
+
+Every expert computes every token: else an expert chosen by a rounding error would hide all others.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -19,6 +22,7 @@ _SIZES: dict[str, Any] = {
     "shared_expert_intermediate_size": 256,
     "rotary_dim": 32,
 }
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _ALWAYS = ("hidden_size", "intermediate_size", "num_attention_heads")
 # Those that llama.cpp computes as `transformers` does.
 _NAMES = [
@@ -31,6 +35,8 @@ _NAMES = [
 def _widened(case: FamilyCase) -> FamilyCase:
     text = case.config.get("text_config", case.config)
     wide = text | {key: value for key, value in _SIZES.items() if key in _ALWAYS or text.get(key)}
+    if experts := next((text[key] for key in _EXPERTS if text.get(key)), 0):
+        wide["num_experts_per_tok"] = experts
     return replace(case, config=case.config | {"text_config": wide} if "text_config" in case.config else wide)
 
 
