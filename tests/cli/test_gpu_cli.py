@@ -230,6 +230,7 @@ def test_auto_keeps_the_experts_of_some_layers_on_the_cpu(
     whole = planned(model, memory_of(model, 4, 1))
     assert whole.placement == (CPU,) * 7, "nothing pays"
     assert "a token takes, by reckoning" in whole.notes[0]
+    assert planned(model, memory_of(model, 4)).placement == (GPU,) * 7, "all that fits goes there, as without experts"
     monkeypatch.setattr(offload_cost, "CROSSING_S", 1e-9)
     asked = OffloadRequest("auto", memory=memory_of(model, 2, 3), cpu_moe=True)
     found = plan_offload(model, SIZES, asked)
