@@ -125,16 +125,19 @@ def layer_count(config: Config) -> int:
     return config.integer("num_hidden_layers", most=_MAX_LAYERS)
 
 
-def read_sizes(config: Config) -> CheckpointSizes:
-    """The sizes that config.json gives, checked against each other. Raises ModelFileError."""
+def read_sizes(config: Config, own_head_dim: int | None = None) -> CheckpointSizes:
+    """The sizes that config.json gives, checked against each other. Raises ModelFileError.
+
+    `own_head_dim` is that of a model whose heads do not have the size that the usual keys give.
+    """
     layers = layer_count(config)
     width = config.integer("hidden_size", most=1 << 20)
     heads = config.integer("num_attention_heads", most=1 << 12)
     kv_heads = config.integer("num_key_value_heads", heads, most=1 << 12)
-    head_dim = config.integer("head_dim", width // heads, most=1024)
+    head_dim = own_head_dim or config.integer("head_dim", width // heads, most=1024)
     if heads % kv_heads:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
-    if head_dim % 2 or ("head_dim" not in config and width % heads):
+    if head_dim % 2 or (own_head_dim is None and "head_dim" not in config and width % heads):
         config.fail(f"heads of {head_dim} dimensions in a model of width {width} are impossible; correct it")
     return CheckpointSizes(
         width=width,
@@ -147,12 +150,12 @@ def read_sizes(config: Config) -> CheckpointSizes:
     )
 
 
-def read_sizes_with_experts(config: Config) -> CheckpointSizes:
+def read_sizes_with_experts(config: Config, own_head_dim: int | None = None) -> CheckpointSizes:
     """The sizes of a model with a mixture of experts, by the keys that most of them have. Raises ModelFileError.
 
     Experts without a width of their own (`moe_intermediate_size`) have that of the feed-forward.
     """
-    sizes = read_sizes(config)
+    sizes = read_sizes(config, own_head_dim)
     counted = given_key(config, EXPERT_COUNTS)
     experts, used = config.integer(counted, most=MAX_EXPERTS), config.integer(given_key(config, USED_EXPERTS))
     if used > experts:

@@ -33,12 +33,12 @@ def scale_of(tensors: Mapping[str, StoredTensor], weight: StoredTensor) -> Store
     found = next((tensors[weight.name + added] for added in _ADDED if weight.name + added in tensors), None)
     if found is None:
         fail(weight.file, f"FP8 tensor {printable(weight.name)} has no scale beside it; download the checkpoint again")
-    if found.dtype not in _DTYPES or len(weight.shape) != 2:
-        shape = "x".join(map(str, weight.shape))
-        fail(
-            weight.file,
-            f"FP8 tensor {printable(weight.name)} ({shape}) has {found.dtype} scales; get another checkpoint",
-        )
+    shape = "x".join(map(str, weight.shape))
+    what = f"FP8 tensor {printable(weight.name)} ({shape})"
+    if len(weight.shape) != 2:
+        fail(weight.file, f"{what} is no matrix, and only matrices are read in FP8; get the checkpoint in BF16")
+    if found.dtype not in _DTYPES:
+        fail(weight.file, f"{what} has {found.dtype} scales; get another checkpoint")
     return found
 
 

@@ -121,7 +121,7 @@ def _tokens(
         raise ModelFileError(f"{display_path(checkpoint)}: {text}")
     more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
     if is_byte_level(tokenizer):
-        return None, byte_level(tokenizer, more, size, rules.pre)
+        return None, byte_level(tokenizer, more, size, rules)
     if is_character_bpe(tokenizer):
         return False if rules.gemma4 else None, character_bpe(tokenizer, more, size, rules)
     made = metaspace(tokenizer, more, size)

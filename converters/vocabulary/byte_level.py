@@ -1,9 +1,8 @@
 """The vocabulary of a byte-level BPE tokenizer.json, for `tokenizer.ggml.model` = "gpt2"."""
 
-from collections.abc import Iterable
-
 from converters.tensors import MetadataValue
 from converters.vocabulary.added import AddedTokens, merges, model_tokens
+from converters.vocabulary.families import TokenizerFamily
 from converters.vocabulary.files import JsonObject
 from converters.vocabulary.post_processor import first_token
 from converters.vocabulary.pretokenizer import pre_tokenizer, steps
@@ -17,16 +16,13 @@ def is_byte_level(tokenizer: JsonObject) -> bool:
 
 
 def byte_level(
-    tokenizer: JsonObject, settings: list[JsonObject], size: int | None, preferred: Iterable[str]
+    tokenizer: JsonObject, settings: list[JsonObject], size: int | None, rules: TokenizerFamily
 ) -> dict[str, MetadataValue]:
-    """Tokens, types and merges as metadata; `settings` are the files that complete tokenizer.json.
-
-    `preferred` are names of pre-tokenizers to choose from where several have the same rules.
-    """
+    """Tokens, types and merges as metadata; `settings` are the files that complete tokenizer.json."""
     model = tokenizer.child("model") or tokenizer.fail("model", "is missing")
     if model.get("byte_fallback", bool):
         model.fail("byte_fallback", "is true, but the pre-tokenizer spells bytes already")
-    name = pre_tokenizer(tokenizer, model, first_token(tokenizer) is not None, preferred)
+    name = pre_tokenizer(tokenizer, model, first_token(tokenizer) is not None, rules.pre)
     ids = model_tokens(model)
     pairs = merges(model, ids) or model.fail("merges", "is missing or empty")
     added = AddedTokens(ids, tokenizer, size)
@@ -34,7 +30,8 @@ def byte_level(
         added.complete(document)
     tokens = {i: VocabToken(text) for text, i in ids.items()}
     for i, token in added.by_id.items():
-        tokens[i] = added_token(token.text if token.normalized else _decoded(token.text), token.special)
+        text = token.text if token.normalized else _decoded(token.text)
+        tokens[i] = added_token(text, token.special or text in rules.control)
     return {
         "tokenizer.ggml.model": MetadataValue("str", "gpt2"),
         "tokenizer.ggml.pre": MetadataValue("str", name),

@@ -14,24 +14,32 @@ class TokenizerFamily(NamedTuple):
     `pre`: names of pre-tokenizers to prefer over others with the same rules. `roles`: texts of the tokens that get a
     role, unless another token has it. `prefix_key`: `add_prefix_space` of tokenizer_config.json is written.
     `gemma4`: BPE over characters has the name "gemma4" as `tokenizer.ggml.model`, and the control tokens that
-    structure a reply are user-defined, so that readers show them.
+    structure a reply are user-defined, so that readers show them. `control`: texts of control tokens that
+    tokenizer.json does not mark as special.
     """
 
     pre: tuple[str, ...] = ()
     roles: Mapping[str, str] = {}
     prefix_key: bool = False
     gemma4: bool = False
+    control: tuple[str, ...] = ()
 
 
 _GLM_END = "<|endoftext|>"
+_GLM4_MOE = TokenizerFamily(("glm4",), {"bos": "[gMASK]", "eot": "<|user|>", "unk": _GLM_END, "eom": "<|observation|>"})
 _GEMMA4 = TokenizerFamily(gemma4=True)
 _GRANITE = TokenizerFamily(("refact", "dbrx"), prefix_key=True)
 _COHERE, _OLMO2, _PHI3 = TokenizerFamily(("command-r",)), TokenizerFamily(("dbrx",)), TokenizerFamily(("dbrx",))
 _ERNIE = TokenizerFamily(prefix_key=True)
 
 _FAMILIES = {
+    "bailing_moe": TokenizerFamily(("bailingmoe2",)),
     "cohere": _COHERE,
     "cohere2": _COHERE,
+    "cohere2_moe": TokenizerFamily(("cohere2moe",)),
+    "deepseek_v2": TokenizerFamily(),
+    "deepseek_v3": TokenizerFamily(),
+    "dots1": TokenizerFamily(),
     "ernie4_5": _ERNIE,
     "ernie4_5_moe": _ERNIE,
     "exaone4": TokenizerFamily(("exaone4",)),
@@ -42,13 +50,18 @@ _FAMILIES = {
     "gemma4": _GEMMA4,
     "gemma4_unified": _GEMMA4,
     "glm4": TokenizerFamily(("glm4",), {"eos": _GLM_END, "eot": "<|user|>", "unk": _GLM_END, "bos": _GLM_END}),
+    "glm4_moe": _GLM4_MOE,
+    "glm4_moe_lite": _GLM4_MOE,
+    "glm4v_moe": _GLM4_MOE,
     "gpt_oss": TokenizerFamily(),
     "granite": _GRANITE,
     "granitemoe": _GRANITE,
     "granitemoeshared": _GRANITE,
     "hunyuan_v1_dense": TokenizerFamily(("hunyuan-dense",)),
     "hunyuan_v1_moe": TokenizerFamily(("hunyuan",)),
+    "laguna": TokenizerFamily(("laguna",), {"eot": "</assistant>"}, control=("</assistant>",)),
     "llama4": TokenizerFamily(("llama4",), prefix_key=True),
+    "mellum": TokenizerFamily(("mellum2",)),
     "minimax_m2": TokenizerFamily(("minimax-m2",)),
     "muse_glimmer": TokenizerFamily(roles={"eot": "<|eot|>"}),
     "olmo": TokenizerFamily(("olmo",)),

@@ -1,9 +1,11 @@
 """Pages of latent attention, where the values of a cell are the first of its key (see `kquants.attention.pages`).
 
 Keys lie by value, [key_dim][PAGE], so that scores have one order. Sums of values need them by cell: a page is
-transposed to float32 [PAGE][width], 16 values of 16 cells at a time, in registers. It is read once from memory for
-scores and values, and the transposition costs little beside the sums of all heads, which share it. (A page of 512
-latents takes about as long as the sums of two heads.)
+transposed to float32 [PAGE][width], 16 values of 16 cells at a time, in registers, for all heads of a tile. The cache
+takes 47 % less memory than with values beside the keys, and attention of one row this much longer:
+
+- measured on Zen 4, one thread, 4096 cells of 512 + 64 values in memory, f16: 16 heads 8 %, 20 heads 4 %, 128 heads 1 %
+- measured there, q8_0: 16 heads 17 %
 """
 
 from collections.abc import Callable
@@ -23,16 +25,36 @@ LoadBlock = Callable[[ir.IRBuilder, Any, Any], list[Any]]
 """`(builder, keys, scales)`: 16 values of 16 cells as 16 vectors of float32, one for each value."""
 
 
+def _in_parts(*lanes: int) -> list[int]:
+    """Lanes of two vectors: these of the first part of four lanes, and the same of each other part."""
+    return [part + lane for part in range(0, 16, 4) for lane in lanes]
+
+
+_LOW, _HIGH = _in_parts(0, 16, 1, 17), _in_parts(2, 18, 3, 19)
+_LOW_PAIRS, _HIGH_PAIRS = _in_parts(0, 1, 16, 17), _in_parts(2, 3, 18, 19)
+_FIRST_PARTS, _LAST_PARTS = [*range(8), *range(16, 24)], [*range(8, 16), *range(24, 32)]
+_EVEN_PARTS, _ODD_PARTS = ([lane for lane in range(32) if lane // 4 % 2 == odd] for odd in (0, 1))
+
+
 def _transposed(b: ir.IRBuilder, rows: list[Any]) -> list[Any]:
-    """16 vectors of 16 lanes, transposed: each stage exchanges a bit of the vector's number and one of the lane's."""
-    for bit in (1, 2, 4, 8):
-        low = [lane if not lane & bit else 16 + lane - bit for lane in range(16)]
-        high = [lane + bit if not lane & bit else 16 + lane for lane in range(16)]
-        rows = [
-            shuffle(b, rows[i], rows[i + bit], low) if not i & bit else shuffle(b, rows[i - bit], rows[i], high)
-            for i in range(16)
-        ]
-    return rows
+    """16 vectors of 16 lanes, transposed: 4 by 4 within parts of four lanes, then the parts.
+
+    Each step is a shuffle that CPUs have as one instruction.
+    """
+
+    def combine(x: list[Any], y: list[Any], *patterns: list[int]) -> list[list[Any]]:
+        return [[shuffle(b, v, w, lanes) for v, w in zip(x, y, strict=True)] for lanes in patterns]
+
+    low, high = combine(rows[0::2], rows[1::2], _LOW, _HIGH)
+    quarters = combine(low[0::2], low[1::2], _LOW_PAIRS, _HIGH_PAIRS)
+    quarters += combine(high[0::2], high[1::2], _LOW_PAIRS, _HIGH_PAIRS)
+    columns: list[Any] = [None] * 16
+    for k, parts in enumerate(quarters):  # part p of vector g has lane 4 p + k of rows 4 g … 4 g + 3
+        halves = combine(parts[0::2], parts[1::2], _FIRST_PARTS, _LAST_PARTS)
+        for half, (x, y) in enumerate(halves):
+            columns[8 * half + k] = shuffle(b, x, y, _EVEN_PARTS)
+            columns[8 * half + 4 + k] = shuffle(b, x, y, _ODD_PARTS)
+    return columns
 
 
 def _block_transposer(load_block: LoadBlock) -> Any:

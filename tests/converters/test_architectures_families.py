@@ -16,6 +16,7 @@ from converters.architectures import describe
 from converters.checkpoint import Checkpoint
 from converters.tensors import Metadata, Source
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
+from support.checkpoint_numbers import fp8_values, scale_shapes, scale_to_fp8
 from support.families import CASES
 from support.families.checkpoint import write_family_checkpoint
 from support.families.references import load_reference
@@ -86,6 +87,56 @@ def with_config(folder: Path, config: dict[str, Any]) -> tuple[Metadata, list[So
             {"rope_scaling": CASES["phimoe"].config["rope_scaling"] | {"long_mscale": 1.5}},
             "short_mscale other than long_mscale is not supported",
         ),
+        ("llama4_scout", {"attention_chunk_size": 4096}, "another attention_chunk_size than that of Llama 4"),
+        ("llama4_scout", {"floor_scale": 4096}, "another floor_scale than that of Llama 4"),
+        ("llama4_scout", {"attn_scale": 0.2}, "another attn_scale than that of Llama 4"),
+        ("llama4_scout", {"use_qk_norm": False}, "another use_qk_norm than that of Llama 4"),
+        ("llama4_maverick", {"use_qk_norm": True}, "another use_qk_norm than that of Llama 4"),
+        ("llama4_scout", {"no_rope_layers": [1, 1, 1, 1]}, "another no_rope_layers than that of Llama 4"),
+        ("llama4_scout", {"layer_types": ["full_attention"] * 4}, "another layer_types than that of Llama 4"),
+        (
+            "llama4_scout",
+            {"attn_temperature_tuning": False, "max_position_embeddings": 1 << 20},
+            "another attn_temperature_tuning than that of Llama 4",
+        ),
+        ("llama4_scout", {"attn_temperature_tuning": False}, None),
+        ("llama4_scout", {"attn_temperature_tuning": 4}, None),
+        ("llama4_scout", {"no_rope_layers": [1, 1, 1, 0], "moe_layers": [0, 1, 2, 3]}, None),
+        ("llama4_maverick", {"moe_layers": [0, 2]}, "moe_layers other than interleave_moe_layer_step gives"),
+        ("dots1", {"sliding_window": 64, "max_window_layers": 1}, "layers with a window (max_window_layers)"),
+        ("dots1", {"sliding_window": 64, "max_window_layers": 3}, None),
+        ("ling2", {"norm_head": True}, "norm_head is not supported for bailingmoe2"),
+        ("ling2", {"use_qk_norm": False}, "models without use_qk_norm are not supported"),
+        ("ling2", {"num_shared_experts": 2}, "other than one shared expert as wide as the others"),
+        ("cohere2_moe", {"shared_expert_combination_strategy": "sum"}, "shared experts that are added"),
+        ("cohere2_moe", {"prefix_dense_sliding_window_pattern": 4}, "dense layers with neither a window nor RoPE"),
+        ("cohere2_moe", {"mlp_layer_types": ["sparse", "dense"] * 3}, "some dense layers, then sparse ones"),
+        ("cohere2_moe", {"expert_selection_fn": "cosine"}, "expert_selection_fn cosine is not supported"),
+        ("cohere2_moe", {"layer_types": ..., "mlp_layer_types": ...}, None),
+        ("mellum", {"mlp_layer_types": ["dense"] + ["sparse"] * 3}, "layers without experts (mlp_layer_types)"),
+        ("mellum", {"norm_topk_prob": False}, "weights of experts that do not add up to 1 (norm_topk_prob)"),
+        ("laguna_xs", {"moe_router_logit_softcapping": 30.0}, "soft caps of routers (moe_router_logit_softcapping)"),
+        ("laguna_xs", {"moe_apply_router_weight_on_input": True}, "moe_apply_router_weight_on_input is not supported"),
+        ("laguna_xs", {"gating": False}, "gating per-head is not supported for laguna"),
+        ("laguna_xs", {"gating": "per-layer"}, "gating per-layer is not supported for laguna"),
+        (
+            "laguna_xs",
+            {"gating_types": ["per_head", "per_element"] * 2},
+            "gating_types that differ from layer to layer",
+        ),
+        ("laguna_xs", {"gating_types": ["per_head"] * 4}, None),
+        ("deepseek_v3", {"attention_bias": True}, "biases of attention (attention_bias) are not supported"),
+        ("deepseek_v3", {"rope_interleave": False}, "pairs are halves of a head (rope_interleave false)"),
+        ("deepseek_v3", {"moe_layer_freq": 2}, "layers without experts among others (moe_layer_freq)"),
+        (
+            "deepseek_v3",
+            {"rope_scaling": CASES["deepseek_v3"].config["rope_scaling"] | {"mscale": 0.5}},
+            "yarn whose mscale is not mscale_all_dim is not supported",
+        ),
+        ("deepseek_v2", {"topk_method": "noaux_tc"}, "topk_method 'noaux_tc' is not supported"),
+        ("deepseek_v2", {"norm_topk_prob": True}, "weights of experts that add up to 1 (norm_topk_prob)"),
+        ("glm_4_7_flash", {"mlp_layer_types": ["dense", "sparse", "dense"]}, "dense layers behind sparse ones"),
+        ("glm_4_7_flash", {"mlp_layer_types": ["dense", "sparse", "sparse"], "first_k_dense_replace": ...}, None),
         ("gpt_oss", {"swiglu_limit": 10.0}, "swiglu_limit 10 is not supported, only 7"),
         ("gpt_oss", {"swiglu_alpha": 1.0}, "swiglu_alpha 1 is not supported, only 1.702"),
         ("gpt_oss", {"hidden_act": "gelu"}, "hidden_act gelu is not supported for gpt-oss, only silu and swish"),
@@ -151,7 +202,23 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("gpt_oss", {"num_local_experts": 9}, "has shape [8, 96, 64], not [9, 96, 64]"),
         ("gpt_oss", {"layer_types": ["full_attention"]}, "layer_types must have sliding_attention or full_attention"),
         ("phimoe", {"lm_head_bias": False}, "tensor lm_head.bias has no place"),
+        ("glm4_5", {"use_qk_norm": False}, "5 layers have a norm of q, and by use_qk_norm 0 should"),
+        ("glm4_5_air", {"use_qk_norm": True}, "0 layers have a norm of q, and by use_qk_norm 4 should"),
+        ("glm4_5_air", {"num_nextn_predict_layers": 0}, "model.layers.3.eh_proj.weight has no place in this glm4moe"),
+        ("glm4_5_air", {"num_nextn_predict_layers": 2}, "no tensor for blk.4."),
+        ("glm4_5_air", {"first_k_dense_replace": 0}, "has no tensor for blk.0.ffn_gate_inp.weight"),
+        ("glm4_5_air", {"n_shared_experts": 2}, "has shape [64, 32], not [64, 64]"),
+        ("glm4_5_air", {"num_experts_per_tok": 9}, "9 experts compute each token, and n_routed_experts is 8"),
+        ("llama4_maverick", {"intermediate_size_mlp": 64}, "has shape [64, 96], not [64, 64]"),
+        ("llama4_maverick", {"interleave_moe_layer_step": 1}, "has no tensor for blk.0.ffn_gate_inp.weight"),
+        ("laguna_xs", {"gating": "per-element"}, "g_proj.weight has shape [4, 64], not [64, 64]"),
+        ("laguna_xs", {"num_attention_heads_per_layer": [4] * 4}, "g_proj.weight has shape [6, 64], not [4, 64]"),
+        ("laguna_xs", {"num_attention_heads_per_layer": [4, 5, 6, 6]}, "has heads that cannot share 2 key-value heads"),
         ("phimoe_long", {"lm_head_bias": True}, "has no tensor for output.bias"),
+        ("deepseek_v3", {"v_head_dim": 16}, "self_attn.kv_b_proj.weight has shape [176, 64], not [160, 64]"),
+        ("deepseek_v3", {"q_lora_rank": None}, "self_attn.q_a_layernorm.weight has no place"),
+        ("deepseek_v2_lite", {"q_lora_rank": 40}, "has no tensor for blk.0.attn_q_a.weight"),
+        ("deepseek_v2", {"first_k_dense_replace": 2}, "has no tensor for blk.1.ffn_gate.weight"),
     ],
 )
 def test_contradictions(described: Described, name: str, changes: dict[str, Any], expected: str) -> None:
@@ -175,6 +242,22 @@ def test_windows_are_written_where_gguf_implies_others(described: Described) -> 
     assert metadata["gemma3.attention.sliding_window_pattern"].value == [i % 2 == 0 for i in range(7)]
     without, _ = described("gemma3_1b", sliding_window_pattern=1)
     assert not any("sliding_window" in key for key in without)
+
+
+def test_layers_for_multi_token_prediction_may_have_been_left_out(tmp_path: Path) -> None:
+    """As transformers, and tools that quantize, save such a checkpoint: config.json still counts them."""
+    folder = rewritten("glm4_5_air", tmp_path / "in", lambda name: None if ".layers.3." in name else name)
+    metadata, sources = with_config(folder, CASES["glm4_5_air"].config)
+    found = {key.removeprefix("glm4moe."): value.value for key, value in metadata.items()}
+    assert (found["block_count"], found["nextn_predict_layers"], found["leading_dense_block_count"]) == (3, 0, 1)
+    assert not any(source.name.startswith("blk.3.") for source in sources)
+
+
+def test_the_first_layers_of_cohere_have_a_pattern_of_their_own(described: Described) -> None:
+    """The pattern of the others begins behind them."""
+    metadata, _ = described("cohere2_moe", layer_types=..., mlp_layer_types=...)
+    windowed = metadata["cohere2moe.attention.sliding_window_pattern"].value
+    assert windowed == [False, True, True, True, False]
 
 
 def test_zeros_of_devstral_2_are_the_usual_yarn_without_temperature(described: Described) -> None:
@@ -289,3 +372,33 @@ def test_damaged_configurations_are_one_line(folders: Callable[[str], Path], nam
             with_config(folders(name), config)
         except EdgeLLMError as error:
             assert "\n" not in str(error)
+
+
+def test_greedy_routers_have_no_groups_whatever_config_says(described: Described) -> None:
+    for name, groups in (("deepseek_v2", (8, 3)), ("deepseek_v2_lite", (1, 1))):
+        metadata, _ = described(name)
+        found = (metadata[f"deepseek2.expert_{key}"].value for key in ("group_count", "group_used_count"))
+        assert tuple(found) == groups
+    metadata, _ = described("deepseek_v2_lite", n_group=4, topk_group=2)
+    assert metadata["deepseek2.expert_group_count"].value == metadata["deepseek2.expert_group_used_count"].value == 1
+
+
+def test_keys_and_values_of_latents_are_split_from_scaled_fp8(tmp_path: Path) -> None:
+    """The published V3 has matrices of FP8 with a scale for each block."""
+    name, heads, plain, value = "model.layers.0.self_attn.kv_b_proj.weight", 4, 24, 20
+    drawn = load_reference("deepseek_v3").tensors
+    matrix = np.random.default_rng(1).standard_normal(drawn[name].shape).astype(np.float32)
+    data, scales = scale_to_fp8(matrix, "F8_E4M3", "block")
+    stored = {key: Stored("BF16", each.shape, each.bfloat16(key)) for key, each in drawn.items() if key != name}
+    stored |= {name: Stored("F8_E4M3", matrix.shape, data)}
+    stored |= {f"{name}_scale_inv": Stored("F32", scale_shapes(matrix.shape)["block"], scales)}
+    write_safetensors(tmp_path / "model.safetensors", stored)
+    _, sources = with_config(tmp_path, CASES["deepseek_v3"].config)
+    k, v = (next(each for each in sources if each.name == f"blk.0.attn_{kind}_b.weight") for kind in "kv")
+    blocks = scales.view(np.float32).reshape(scale_shapes(matrix.shape)["block"])
+    exact = fp8_values("F8_E4M3")[data].reshape(matrix.shape) * blocks.repeat(128, 0)[: len(matrix)]
+    by_head = exact.reshape(heads, plain + value, -1)
+    for made, wanted in ((k, by_head[:, :plain].transpose(0, 2, 1)), (v, by_head[:, plain:])):
+        assert made.shape == wanted.shape and made.type == "F32"
+        rows = np.concatenate([made.rows(i, min(i + 7, made.row_count)) for i in range(0, made.row_count, 7)])
+        assert np.array_equal(rows.view(np.float32).reshape(wanted.shape), wanted)

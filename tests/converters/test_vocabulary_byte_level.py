@@ -82,6 +82,13 @@ def test_ignore_merges_that_gguf_cannot_represent_is_a_warning(tmp_path: Path) -
         ("granitemoeshared", PUBLISHED["smollm"], "refact"),
         ("minimax_m2", PUBLISHED["gpt-4o"], "minimax-m2"),
         ("cohere2", PUBLISHED["smollm"], "smollm"),
+        ("glm4_moe", PUBLISHED["llama-bpe"], "glm4"),
+        ("glm4_moe_lite", PUBLISHED["llama-bpe"], "glm4"),
+        ("deepseek_v3", PUBLISHED["deepseek-v3"], "deepseek-v3"),
+        ("mellum", PUBLISHED["smollm"], "mellum2"),
+        ("dots1", PUBLISHED["qwen2"], "qwen2"),
+        ("bailing_moe", PUBLISHED["bailingmoe"], "bailingmoe2"),
+        ("cohere2_moe", PUBLISHED["tiny_aya"], "cohere2moe"),
     ],
 )
 def test_a_family_prefers_its_own_name_of_the_same_rules(

@@ -96,6 +96,12 @@ def test_families_that_llama_cpp_knows_by_size(tmp_path: Path) -> None:
     ("kind", "texts", "roles"),
     [
         ("glm4", ["<|endoftext|>", "<|user|>"], {"eos": 257, "eot": 258, "unknown": 257, "bos": 257}),
+        (
+            "glm4_moe",
+            ["<|endoftext|>", "[gMASK]", "<|user|>", "<|observation|>"],
+            {"eos": 257, "unknown": 257, "bos": 258, "eot": 259, "eom": 260},
+        ),
+        ("laguna", ["</s>", "</assistant>"], {"eos": 257, "eot": 258}),
         ("muse_glimmer", ["<|end_of_text|>", "<|eot|>"], {"eos": 257, "eot": 258}),
         ("gemma", ["<eos>", "<end_of_turn>"], {"eos": 257, "eot": 258}),
         ("gemma2", ["<eos>", "<end_of_turn>"], {"eos": 257}),
@@ -108,6 +114,16 @@ def test_roles_that_llama_cpp_gives_to_the_tokens_of_a_family(
     named = {} if kind == "glm4" else {"eos_token": texts[0]}
     folder = Folder(tmp_path, {"model_type": kind}, tokenizer__json=tokenizer, tokenizer_config__json=named)
     assert ids_and_flags(folder.values()) == {f"{role}_token_id": i for role, i in roles.items()}
+
+
+def test_the_end_of_a_turn_in_laguna_is_a_control_token_though_not_special(tmp_path: Path) -> None:
+    """A text of the user that spells it is then no end of a turn."""
+    plain = {"special": False}
+    tokenizer = bpe(["h e"], [added(257, "</assistant>") | plain, added(258, "</think>") | plain])
+    types = Folder(tmp_path, {"model_type": "laguna"}, tokenizer__json=tokenizer).values()["token_type"]
+    assert types[257:259] == [3, 4]
+    types = Folder(tmp_path, {"model_type": "llama"}, tokenizer__json=tokenizer).values()["token_type"]
+    assert types[257:259] == [4, 4]
 
 
 def test_a_role_that_the_files_give_stays(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ FAMILIES = [
     *("seed_oss", "starcoder2", "stablelm_1_6b", "stablelm_12b", "apertus", "muse_glimmer", "qwen3_vl", "qwen2_vl"),
     *("qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2"),
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "hunyuan_moe", "phimoe", "gpt_oss"),
+    *("deepseek_v2", "glm_4_7_flash"),
+    *("glm4_5", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
 ]
 OF_EACH = 60
 MOST_MEMORY = 300e6

@@ -21,12 +21,15 @@ KINDS = [
     *("gemma4_e2b", "gemma4_31b", "phi3_medium", "phi4_mini", "granite", "olmo3", "cohere2", "glm4_biases"),
     *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer", "qwen2moe", "minimax_m2"),
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe", "gpt_oss"),
+    *("deepseek_v2_lite", "deepseek_v3"),
+    *("glm4_5", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
 ]
 # Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
 REPEATED = {
     "llama3": ["rope.freq_base", "rope.dimension_count", "attention.value_length", "vocab_size"],
     "gemma": ["attention.head_count_kv", "attention.value_length"],
     "gemma3_4b": ["rope.scaling.type", "rope.freq_base_swa"],
+    "deepseek_v2": ["attention.key_length", "attention.value_length", "expert_gating_func", "vocab_size"],
     "gemma3n": ["final_logit_softcapping", "altup.active_idx", "altup.num_inputs", "rope.freq_base_swa"],
     "gemma4_31b": ["attention.shared_kv_layers", "embedding_length_per_layer_input", "rope.dimension_count_swa"],
     "ministral3": ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"],
@@ -39,6 +42,11 @@ REPEATED = {
     "hunyuan_moe": ["expert_feed_forward_length", "expert_shared_count"],
     "muse_glimmer": ["attention.sliding_window_pattern"],
     "qwen3_vl": ["rope.dimension_sections", "n_deepstack_layers"],
+    "glm4_5_air": ["expert_group_count", "expert_gating_func", "expert_weights_scale", "expert_shared_count"],
+    "llama4_scout": ["vocab_size", "rope.dimension_count"],
+    "cohere2_moe": ["attention.value_length", "rope.scaling.type"],
+    "mellum": ["rope.freq_base_swa", "attention.sliding_window_pattern"],
+    "laguna_xs": ["expert_gating_func", "attention.value_length", "rope.dimension_count_swa"],
 }
 
 

@@ -33,6 +33,10 @@ SIZES = {
     "expert_ffn": 24,
     "expert_gate_up": 48,
     "shared_ffn": 24,
+    "q_rank": 8,
+    "plain_dim": 12,
+    "head_value_dim": 16,
+    "kv_b_width": 56,
 }
 """The dimensions of all files."""
 

@@ -26,6 +26,7 @@ from support.families import CASES, FamilyCase, ling
 from support.families.case import VOCABULARY
 from support.families.checkpoint import DrawnTensor, write_family_checkpoint
 from support.families.references import FAMILY_REFERENCES, IDS, POSITIONS, FamilyReference, save_reference
+from support.families.sparse import CHUNKED_CASES
 from support.families.wide import WIDE_CASES
 
 _GAIN = 1.4
@@ -183,7 +184,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--archs"]:
         make_greedy(Path(sys.argv[2]))
         return
-    cases = CASES | WIDE_CASES
+    cases = CASES | WIDE_CASES | CHUNKED_CASES
     for name in sys.argv[1:] or cases:
         reference = reference_of(cases[name])
         if name in WIDE_CASES:  # quantized, they have other logits: only the tensors matter

@@ -44,8 +44,8 @@ def _check_v2(config: Config) -> None:
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    sizes = read_sizes_with_experts(config)
     latent, rope = (config.integer(key, most=1 << 10) for key in ("kv_lora_rank", "qk_rope_head_dim"))
+    sizes = read_sizes_with_experts(config, latent + rope)
     heads = LatentSizes(
         plain_dim=config.integer("qk_nope_head_dim", most=1 << 10),
         rope_dim=rope,
@@ -53,16 +53,15 @@ def _sizes(config: Config) -> CheckpointSizes:
         latent_dim=latent,
         q_rank=config.integer("q_lora_rank", most=_MAX_RANK) if "q_lora_rank" in config else 0,
     )
-    each = (1,) * sizes.layer_count
-    return replace(sizes, kv_heads=each, head_dim=tuple(n * (latent + rope) for n in each), latent=heads)
+    return replace(sizes, kv_heads=(1,) * sizes.layer_count, latent=heads)
 
 
 def _leading_dense_layers(config: Config) -> int:
-    """Number of first layers without experts. GLM may list the kind of each layer."""
+    """Number of first layers without experts: of GLM one, unless it lists the kind of each layer."""
     layers = layer_count(config)
     kinds = config.names("mlp_layer_types")
     if not kinds:
-        return config.integer("first_k_dense_replace", least=0, most=layers)
+        return config.integer("first_k_dense_replace", 1, least=0, most=layers)
     count = next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
     if len(kinds) != layers or set(kinds[count:]) - {"sparse"}:
         config.refuse("mlp_layer_types with dense layers behind sparse ones are not supported")
@@ -77,7 +76,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes = model.config, model.sizes
     latent = sizes.latent
     assert latent is not None, "read by _sizes"
-    if _is_v2(config) and config.word("topk_method", "greedy") == "greedy" and "expert_group_count" in keys:
+    if _is_v2(config) and config.word("topk_method", "greedy") == "greedy" and "n_group" in config:
         keys.integer("expert_group_count", 1)
         keys.integer("expert_group_used_count", 1)
     keys.integer("expert_gating_func", SOFTMAX if _is_v2(config) else SIGMOID)

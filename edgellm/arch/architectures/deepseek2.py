@@ -92,14 +92,13 @@ def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
 
 _DEFAULTS = {
     "max_position_embeddings": 2048,
-    "head_dim": 64,
     "kv_lora_rank": 512,
     "q_lora_rank": 1536,
     "qk_nope_head_dim": 128,
     "qk_rope_head_dim": 64,
     "v_head_dim": 128,
 }
-"""Values of transformers that most classes share. It computes nothing from `head_dim`."""
+"""Values of transformers that most classes share."""
 
 FACTS = ArchitectureFacts(
     name="deepseek2",
@@ -122,6 +121,7 @@ FACTS = ArchitectureFacts(
             name="DeepseekV2ForCausalLM",
             defaults={
                 **_DEFAULTS,
+                "head_dim": 64,
                 "first_k_dense_replace": 0,
                 "n_routed_experts": 64,
                 "n_shared_experts": 2,
@@ -134,6 +134,7 @@ FACTS = ArchitectureFacts(
             defaults={
                 **_DEFAULTS,
                 "max_position_embeddings": 4096,
+                "head_dim": 64,
                 "first_k_dense_replace": 3,
                 "n_routed_experts": 256,
                 "n_shared_experts": 1,
@@ -151,7 +152,6 @@ FACTS = ArchitectureFacts(
                 **_DEFAULTS,
                 "max_position_embeddings": 202752,
                 "rms_norm_eps": 1e-5,
-                "first_k_dense_replace": 1,
                 "n_routed_experts": 64,
                 "n_shared_experts": 1,
                 "num_experts_per_tok": 4,

@@ -22,6 +22,7 @@ from edgellm.arch.blocks import (
     StackedLinear,
 )
 from edgellm.arch.description import Description
+from edgellm.arch.latent_attention import LatentAttention
 from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import head
@@ -63,6 +64,9 @@ _WORDS = {
     (Layer, "parallel"): "parallel blocks",
     (Layer, "per_layer_input"): "per-layer embeddings",
     (Attention, "kv_layer"): "attention over the keys and values of another layer",
+    (Attention, "chunked"): "attention in chunks",
+    (Attention, "gate_function"): "gates of attention by softplus",
+    (Attention, "gate_per_head"): "gates of whole heads",
     (FeedForward, "sparsity"): "sparse activations",
     (MixtureOfExperts, "sum_norm"): "a norm of the sum of experts",
     (MixtureOfExperts, "post_norm"): "a norm behind experts",
@@ -72,6 +76,9 @@ _WORDS = {
     (Layer, "altup"): "AltUp",
     (Description, "streams"): "AltUp",
 }
+
+_BLOCKS: dict[type, str] = {LatentAttention: "latent attention"}
+"""Blocks without shaders whose class says less."""
 
 
 def obstacle(model: Description, block: int, kv_type: str) -> str | None:
@@ -157,7 +164,7 @@ def _unknown(part: Any) -> Iterator[str]:
         yield from _unknown_fields(part)
         yield from _unknown([getattr(part, name) for name in sorted(KNOWN_FIELDS[type(part)])])
     elif is_dataclass(part) and not isinstance(part, Tensor):
-        yield f"{type(part).__name__} blocks"
+        yield _BLOCKS.get(type(part), f"{type(part).__name__} blocks")
 
 
 def _unknown_fields(part: Any) -> Iterator[str]:

@@ -8,13 +8,14 @@ from edgellm.errors import EdgeLLMWarning
 from support.families import CASES
 from support.families.checkpoint import write_family_checkpoint
 from support.families.references import load_reference
+from support.families.sparse import CHUNKED_CASES
 from support.families.wide import WIDE_CASES
 from support.gguf_parts import GGUFParts
 
 
 def convert_case(folder: Path, name: str, mix: str) -> Path:
     """Convert the checkpoint of a case, or of a wide one, in `folder` with a quantization mix; the file's path."""
-    case = (CASES | WIDE_CASES)[name]
+    case = (CASES | WIDE_CASES | CHUNKED_CASES)[name]
     # llama.cpp takes the folder's name for the model's, and treats some names in a way of its own.
     checkpoint = write_family_checkpoint(folder / "model", case, load_reference(name).tensors)
     path = folder / f"{name}-{mix}.gguf"

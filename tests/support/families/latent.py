@@ -116,7 +116,6 @@ LATENT_CASES: dict[str, FamilyCase] = {
             n_group=1,
             topk_group=1,
             norm_topk_prob=True,
-            num_nextn_predict_layers=1,
             partial_rotary_factor=1.0,
         ),
     ),

@@ -154,6 +154,7 @@ SPARSE_CASES: dict[str, FamilyCase] = {
             }
             | {"attention_bias": False, "n_shared_experts": 2, "n_group": 4, "topk_group": 2, "norm_topk_prob": False},
             sliding_window=None,
+            num_key_value_heads=4,
             max_window_layers=3,
         ),
     ),
@@ -265,3 +266,21 @@ SPARSE_CASES: dict[str, FamilyCase] = {
         ),
     ),
 }
+
+CHUNK = 64
+"""The tokens of a chunk in `CHUNKED_CASES`. In files of Llama 4 they are always 8192, more than a test has."""
+
+CHUNKED_CASES: dict[str, FamilyCase] = {
+    "llama4_chunks": FamilyCase(
+        "llama4",
+        "prompts of several chunks, in which queries without RoPE are scaled by position",
+        _llama4_text(
+            attention_chunk_size=CHUNK,
+            floor_scale=CHUNK,
+            interleave_moe_layer_step=2,
+            num_local_experts=4,
+            use_qk_norm=True,
+        ),
+    ),
+}
+"""Cases that edgellm converts and computes only with another `edgellm.arch.architectures.llama4.CHUNK`."""
