@@ -65,6 +65,11 @@ class Chat:
         """Whether the template reads `enable_thinking`; if so, pass True or False for it in `template_args`."""
         return "enable_thinking" in self._prompts.template.names
 
+    @property
+    def effort(self) -> bool:
+        """Whether the template reads `reasoning_effort`; if so, pass "low", "medium" or "high" in `template_args`."""
+        return "reasoning_effort" in self._prompts.template.names
+
     def send(self, text: str, **options: Unpack[ReplyArguments]) -> Completion:
         """Send a user message and wait for the whole reply; options and errors are those of `stream`."""
         options.setdefault("logprobs", self._options.get("logprobs", False))

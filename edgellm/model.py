@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from edgellm.arch import describe
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
-from edgellm.engine.offload import UploadProgress
+from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits
@@ -55,6 +55,7 @@ class Model:
         self.tokenizer = Tokenizer(file, options.tokenizer_pre)
         name = printable(str(file.path), 400)
         defaults, problems = file_defaults(file.metadata)
+        problems += [note] if model and (note := expert_option_note(model, options)) else []
         for problem in problems:
             warnings.warn(f"{name}: {problem}", EdgeLLMWarning, stacklevel=3)
         engine = open_engine(file, options, progress, uploading)

@@ -11,11 +11,13 @@ rope                  the RoPE, read from the metadata
 attention_settings    windows and other settings of attention, read from the metadata
 per_layer             embeddings of each layer, and the streams of Gemma 3n
 ollama_keys           the keys that Ollama's converter leaves out or names otherwise
+corrected_keys        those that llama.cpp's converter writes with another value than the model's
 tensors               takes tensors by name and checks them
 refuse, unsupported   errors for sound files that ask for something edgellm does not compute
 """
 
 from edgellm.arch.architectures import ARCHITECTURES
+from edgellm.arch.corrected_keys import with_corrected_keys
 from edgellm.arch.description import Description
 from edgellm.arch.ollama_keys import with_llamacpp_keys
 from edgellm.arch.transformer import describe_transformer
@@ -34,4 +36,4 @@ def describe(file: GGUFFile) -> Description:
     facts = ARCHITECTURES.get(file.architecture)
     if facts is None:
         refuse_architecture(file, len(ARCHITECTURES))
-    return describe_transformer(with_llamacpp_keys(file), facts)
+    return describe_transformer(with_corrected_keys(with_llamacpp_keys(file)), facts)

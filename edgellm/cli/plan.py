@@ -32,7 +32,8 @@ def command(model: str, as_json: bool, **given: Any) -> None:
     The speed is computed from the memory bandwidth of this machine and from its speed of multiplying weights in the
     model's formats. The first plan measures both in about five seconds, in which no other program should run (compiling
     kernels takes longer), and keeps them for this number of threads, unless another program took the CPU. `edgellm
-    bench` of at least three rounds measures them again. With layers on a GPU, no speed is predicted.
+    bench` of at least three rounds measures them again. With layers on a GPU, no speed is predicted; where experts are
+    on the CPU, the speed that the CPU's part allows is.
     """
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # these import numpy; wrong options are reported before
@@ -96,6 +97,8 @@ def _memory(plan: "Plan") -> Iterator[str]:
     if gpu:
         rows += _gpu_rows(gpu, plan.devices[1]["blocks"])
     yield from table(("memory", "size", ""), rows)
+    if gpu and gpu.choice:
+        yield f"choice of auto: {gpu.choice}"
     for note in plan.notes:
         yield f"note: {note}"
 
@@ -103,7 +106,10 @@ def _memory(plan: "Plan") -> Iterator[str]:
 def _active_weights(plan: "Plan") -> str:
     active, total = size(plan.roofline.weight_bytes), size(plan.total_weights)
     experts = " or ".join(f"{used} of {count}" for count, used in plan.roofline.expert_bytes)
-    return f"active weights    {active} of {total} are read for a token, which uses {experts} experts of a layer"
+    line = f"active weights    {active} of {total} are read for a token, which uses {experts} experts of a layer"
+    if not plan.gpu:
+        return line
+    return f"{line}; {size(plan.devices[0]['active'])} on the CPU, {size(plan.devices[1]['active'])} on the GPU"
 
 
 def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
@@ -114,6 +120,9 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         yield f"compute limit     {size(figures['arithmetic'])}/s  matmul speed while the weights are in the CPU cache"
     elif plan.disk:
         yield _from_disk(plan.disk)
+    elif limit := figures["decode_limit"]:
+        cpu = f"{size(plan.devices[0]['active'])} of weights there, at {size(figures['bandwidth'])}/s"
+        yield f"decode, expected  at most {limit:,.1f} tokens/s, which is what the CPU allows: a token reads {cpu}"
     elif plan.gpu:
         yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
     if plan.roofline.expert_bytes:

@@ -14,12 +14,13 @@ Logits = NDArray[np.float32]
 class DeviceFault(Exception):  # noqa: N818 (the engine goes on without the device)
     """A device cannot go on: it is not there, was lost, or has no memory. The message is one line that says why.
 
-    After an upload that its memory had no room for, `fewer` is the number of layers to try next.
+    After an upload that its memory had no room for, `fewer` is the number of layers to try next, and `was_split` says
+    whether the feed-forwards of some layers there were on the CPU.
     """
 
     def __init__(self, message: str, *, out_of_memory: bool = False) -> None:
         super().__init__(message)
-        self.out_of_memory, self.fewer = out_of_memory, 0
+        self.out_of_memory, self.fewer, self.was_split = out_of_memory, 0, False
 
     def with_fallback(self) -> str:
         """The message, and that the CPU computes instead: `until then` if the message ends in advice, after a `;`."""

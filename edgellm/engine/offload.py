@@ -100,6 +100,13 @@ def expert_blocks(model: Description) -> list[int]:
     return [feed_forward(i) for i, layer in layers if isinstance(layer.feed_forward, MixtureOfExperts)]
 
 
+def expert_option_note(model: Description, options: LoadOptions) -> str | None:
+    """A line about an option for experts where the model has none."""
+    if expert_blocks(model) or (not options.cpu_moe and options.n_cpu_moe is None):
+        return None
+    return f"the model has no experts: --{'cpu-moe' if options.cpu_moe else 'n-cpu-moe'} changes nothing"
+
+
 def active_bytes(model: Description, block: int) -> int:
     """Bytes of the weights of a block that a token reads: of a mixture of experts, those of the experts it uses."""
     tensors = block_tensors(model, block)
@@ -109,19 +116,23 @@ def active_bytes(model: Description, block: int) -> int:
     return sum(tensor.nbytes for tensor in tensors) - part.expert_bytes + part.used_bytes
 
 
+def active_bytes_by_device(model: Description, placement: Placement) -> list[int]:
+    """Bytes of the weights that a token reads on the CPU and on the GPU, without the row of the embedding."""
+    active = [0, 0]
+    for block, device in enumerate(placement):
+        active[device] += active_bytes(model, block)
+    return active
+
+
 def device_figures(model: Description, placement: Placement, weights: int, gpu: str | None) -> list[dict[str, Any]]:
     """Name, number of blocks and bytes of weights of the CPU, and of the GPU if its name is given.
 
     `weights` is the size of all weights of the file. An embedding that is the output head as well is on both devices.
-    `active` are the bytes of weights that a token reads, without the row of the embedding.
     """
     on_gpu = [tensor for block, on in enumerate(placement) if on == GPU for tensor in block_tensors(model, block)]
     shared = model.embedding.nbytes if any(tensor is model.embedding for tensor in on_gpu) else 0
-    gpu_bytes, active = sum(tensor.nbytes for tensor in on_gpu), [0, 0]
-    for block, device in enumerate(placement):
-        active[device] += active_bytes(model, block)
-    figures: list[dict[str, Any]] = [{"name": "CPU", "blocks": placement.count(CPU)}]
-    figures[0] |= {"bytes": weights - gpu_bytes + shared, "active": active[CPU]}
+    gpu_bytes = sum(tensor.nbytes for tensor in on_gpu)
+    figures = [{"name": "CPU", "blocks": placement.count(CPU), "bytes": weights - gpu_bytes + shared}]
     if gpu:
-        figures.append({"name": gpu, "blocks": placement.count(GPU), "bytes": gpu_bytes, "active": active[GPU]})
+        figures.append({"name": gpu, "blocks": placement.count(GPU), "bytes": gpu_bytes})
     return figures

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgellm.engine.backends import OffloadPlan, find_backend, load_backend
 from edgellm.engine.device import Device, DeviceFault
 from edgellm.engine.offload import OffloadTask, UploadProgress
-from edgellm.engine.placement import GPU, Placement, fewer_layers, on_cpu
+from edgellm.engine.placement import GPU, Placement, fewer_layers, is_split, on_cpu
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 
 if TYPE_CHECKING:
@@ -15,25 +15,33 @@ if TYPE_CHECKING:
 
 
 class GPUOpener:
-    """Opens a GPU for a model of `layers` layers. Faults become warnings, or with `strict` errors."""
+    """Opens a GPU for a model of `layers` layers. Faults become warnings, or with `strict` errors.
+
+    Experts that `auto` left on the CPU stay there when a GPU is opened again for fewer layers.
+    """
 
     def __init__(self, task: OffloadTask, layers: int) -> None:
         self._task, self._layers = task, layers
+        self._keeps_experts = False
 
     def open(self, layers: int | str, progress: UploadProgress | None = None) -> tuple[Placement, Device | None]:
         """The placement of all blocks, and the GPU if it has any: those of the last `layers`, or of fewer.
 
         Raises EdgeLLMError as `report` does.
         """
-        task = replace(self._task, request=replace(self._task.request, layers=layers))
+        request = replace(self._task.request, layers=layers)
+        if self._keeps_experts and request.leaves_experts_open:
+            request = replace(request, cpu_moe=True)
         try:
-            opened = open_gpu(task, progress or (lambda done, total: None))
+            opened = open_gpu(replace(self._task, request=request), progress or (lambda done, total: None))
         except DeviceFault as fault:
             self.report(fault, fault.fewer)
+            self._keeps_experts |= fault.was_split
             return self.open(fault.fewer, progress)
         if not opened:
             return on_cpu(self._layers), None
         device, plan = opened
+        self._keeps_experts |= is_split(plan.placement)
         for note in plan.notes:
             _warn(note)
         return plan.placement, device
@@ -83,5 +91,5 @@ def _upload(device: "DeviceProxy", plan: OffloadPlan, progress: UploadProgress) 
         device.upload(progress)
     except DeviceFault as fault:
         if fault.out_of_memory:
-            fault.fewer = fewer_layers(plan.placement)
+            fault.fewer, fault.was_split = fewer_layers(plan.placement), is_split(plan.placement)
         raise

@@ -68,6 +68,11 @@ def fewer_layers(placement: Placement) -> int:
     return len({block // 2 for block, on in enumerate(placement[:-1]) if on == GPU}) * 3 // 4
 
 
+def is_split(placement: Placement) -> bool:
+    """Whether some layers have their token mixer on a GPU, and their feed-forward on the CPU."""
+    return any(block % 2 == 0 and placement[block : block + 2] == (GPU, CPU) for block in range(len(placement) - 1))
+
+
 def layer_before(block: int) -> int | None:
     """The layer that ends before a block; None if none does."""
     return None if block % 2 or not block else block // 2 - 1

@@ -18,7 +18,7 @@ from edgellm.generate.timing import PrefillProgress, RequestTimer
 from edgellm.options import GenerationOptions
 from edgellm.sampling.sampler import Sampler
 from edgellm.text.detokenizer import excerpt
-from edgellm.text.harmony import HarmonyReader
+from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -26,7 +26,7 @@ class Generation:
     """A running generation: iterate over its tokens, `cancel()` it from any thread.
 
     `finish_reason` is None until the generation has ended. `acquire` gives it a sequence for as long as it runs.
-    `on_end` is called with the text when it has ended, unless it was cancelled before its first token. `harmony` reads
+    `on_end` is called with the text when it has ended, unless it was cancelled before its first token. `reader` reads
     the tokens of a reply in that format.
     """
 
@@ -40,14 +40,14 @@ class Generation:
         timer: RequestTimer,
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
-        harmony: HarmonyReader | None = None,
+        reader: ReplyReader | None = None,
     ) -> None:
         """Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed."""
         session.check_fits(prompt.ids)
         self.finish_reason: str | None = None
         room = math.inf if prompt.context_shift else session.engine.ctx - len(prompt.ids) + 1
         max_tokens = room if options.max_tokens is None else min(room, options.max_tokens)
-        self._output = TextAssembler(tokenizer, options, max_tokens, harmony)
+        self._output = TextAssembler(tokenizer, options, max_tokens, reader)
         self._session, self._tokenizer, self._timer, self._on_end = session, tokenizer, timer, on_end
         self._prompt = prompt
         timer.truncation = prompt.truncation

@@ -11,7 +11,7 @@ from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress, RequestTimer
 from edgellm.options import GenerationOptions
 from edgellm.perf.mbu import MBUEstimator
-from edgellm.text.harmony import HarmonyReader
+from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -45,11 +45,11 @@ class Generator:
         cache: PrefixCache,
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
-        harmony: HarmonyReader | None = None,
+        reader: ReplyReader | None = None,
     ) -> Generation:
-        """Continue a prompt, reusing the longest prefix that `cache` holds; `on_end`, `harmony` as in `Generation`.
+        """Continue a prompt, reusing the longest prefix that `cache` holds; `on_end`, `reader` as in `Generation`.
 
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
         session, tokenizer = self.session, self.tokenizer
-        return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, harmony)
+        return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader)

@@ -10,9 +10,9 @@ from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.overflow import PromptFitter, pinned
 from edgellm.generate.session import Session
 from edgellm.options import ChatOptions
-from edgellm.text.harmony import HarmonyReader
 from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts
+from edgellm.text.reply_format import ReplyReader
 from edgellm.text.template import ChatTemplate, Message
 
 TemplateArgs = Mapping[str, Any] | None
@@ -31,8 +31,8 @@ class PromptBuilder:
         """The chat template."""
         return self._prompts.template
 
-    def reader(self, begun: str) -> HarmonyReader | None:
-        """A reader of a reply that begins with `begun`, if the template writes the harmony format."""
+    def reader(self, begun: str) -> ReplyReader | None:
+        """A reader of a reply that begins with `begun`, if the template has a format of replies."""
         return self._prompts.reader(begun)
 
     def ids(self, messages: Sequence[Message], template_args: TemplateArgs) -> list[int]:

@@ -5,7 +5,7 @@ from edgellm.generate.logprobs import Logprob, SampledLogprob, sampled_logprob
 from edgellm.generate.stop_strings import StopStrings
 from edgellm.options import GenerationOptions
 from edgellm.text.detokenizer import IncrementalDetokenizer
-from edgellm.text.harmony import HarmonyReader
+from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -17,15 +17,15 @@ class TextAssembler:
         tokenizer: Tokenizer,
         options: GenerationOptions,
         max_tokens: float,
-        harmony: HarmonyReader | None = None,
+        reader: ReplyReader | None = None,
     ) -> None:
-        """`harmony` reads the tokens of a reply in that format; the stop strings are then those of its result."""
+        """`reader` reads the tokens of a reply in that format; the stop strings are then those of its result."""
         self.text = ""
         self.tokens: list[int] = []
         self.logprobs: list[SampledLogprob] | None = None if options.logprobs is False else []
         self._n_top = 0 if isinstance(options.logprobs, bool) else options.logprobs
         self._tokenizer, self._special, self._max_tokens = tokenizer, options.special, max_tokens
-        self._detokenizer, self._harmony = IncrementalDetokenizer(tokenizer, options.special), harmony
+        self._detokenizer, self._reader = IncrementalDetokenizer(tokenizer, options.special), reader
         self._stops = StopStrings(options.stop, {} if options.special else _hidden_tokens(tokenizer))
 
     @property
@@ -57,21 +57,21 @@ class TextAssembler:
 
     def _decoded(self, token: int) -> str:
         """The text that a token completes."""
-        mark = self._harmony.marks.get(token) if self._harmony else None
-        if self._harmony and mark:
-            return self._read(self._detokenizer.flush()) + self._harmony.mark(mark)
+        mark = self._reader.marks.get(token) if self._reader else None
+        if self._reader and mark:
+            return self._read(self._detokenizer.flush()) + self._reader.mark(mark)
         hidden = token in self._tokenizer.eog_ids and not self._special
         return "" if hidden else self._read(self._detokenizer.push(token))
 
     def _read(self, text: str) -> str:
-        return self._harmony.text(text) if self._harmony else text
+        return self._reader.text(text) if self._reader else text
 
     def _rest(self) -> str:
-        rest = self._stops.push(self._harmony.flush()) if self._harmony and not self._stops.found else ""
+        rest = self._stops.push(self._reader.flush()) if self._reader and not self._stops.found else ""
         return rest + self._stops.flush()
 
     def _finish_reason(self, token: int) -> str | None:
-        if token in self._tokenizer.eog_ids or (self._harmony and self._harmony.ended):
+        if token in self._tokenizer.eog_ids or (self._reader and self._reader.ended):
             return "eog"
         if self._stops.found:
             return "stop"

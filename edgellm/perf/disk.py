@@ -3,7 +3,6 @@
 import mmap
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +77,8 @@ def measure_bandwidth(path: Path) -> float | None:
 
     The reads pass by the memory where the system can do that, and take a second at most.
     """
+    from concurrent.futures import ThreadPoolExecutor  # imported only for models that are larger than the memory
+
     with suppress(OSError), _uncached(path) as descriptor:
         nbytes = os.fstat(descriptor).st_size
         count = min(_BLOCKS, nbytes // _BLOCK)

@@ -13,7 +13,7 @@ from edgellm.engine.build_program import build_program
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.kv_pages import most_pages
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
-from edgellm.engine.offload import OffloadRequest, device_figures
+from edgellm.engine.offload import OffloadRequest, active_bytes_by_device, device_figures, expert_option_note
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.position_tables import table_bytes
 from edgellm.engine.program import Program
@@ -62,7 +62,8 @@ class Plan:
     in the context; it is limited to `kv_memory`, which holds `kv_tokens` tokens. `scratch` is that of all threads, with
     the logits of one token. `available` is the free memory of the machine, `resident` the bytes of the weights that are
     in memory now (None if the system does not tell), and `disk` the forecast for weights that exceed the free memory.
-    `devices` are as in `Stats`.
+    `devices` are as in `Stats`, with `active`, the bytes of weights that a token reads there. `cpu_roofline` is that of
+    the CPU's blocks where experts are among them, and other blocks are on a GPU: the CPU then limits the speed.
     """
 
     ctx: int
@@ -82,6 +83,7 @@ class Plan:
     disk: DiskForecast | None
     devices: list[dict[str, Any]]
     gpu: GPUPlan | None = None
+    cpu_roofline: Roofline | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -103,9 +105,10 @@ class Plan:
     def profile_names(self) -> list[str]:
         """The speeds of this machine (see `edgellm.perf.machine_profile`) that the decoding speed follows from.
 
-        Empty if the disk decides, and with a GPU, whose bandwidth is unknown.
+        Empty if the disk decides, and with a GPU, whose bandwidth is unknown, unless experts are on the CPU.
         """
-        return [] if self.from_disk or self.gpu else self.roofline.profile_names
+        own = self.cpu_roofline if self.gpu else self.roofline
+        return [] if self.from_disk or own is None else own.profile_names
 
     def figures(self, speeds: Mapping[str, float]) -> dict[str, Any]:
         """The object that `edgellm plan --json` prints, given the `speeds` of this machine.
@@ -115,12 +118,16 @@ class Plan:
 
         `bandwidth` is that of the memory in bytes per second, `arithmetic` the bytes of these weights that are
         multiplied per second if they need not be read from memory. `decode` has the tokens per second of an empty and
-        of a full context. Each of the three is None if a speed that it needs is unknown.
+        of a full context. Each of the three is None if a speed that it needs is unknown. `decode_limit` has, where
+        experts are on the CPU and other blocks on a GPU, the tokens per second that the CPU's part allows.
         """
         parts = {name: getattr(self, name) for name in (*PARTS, "total", "available")}
         tps, tps_full = (
-            decode_tps(self.roofline, self.layers, speeds, self.threads, depth) for depth in (0, self.ctx - 1)
+            None if self.gpu else decode_tps(self.roofline, self.layers, speeds, self.threads, depth)
+            for depth in (0, self.ctx - 1)
         )
+        cpu = self.cpu_roofline
+        multiplied = cpu or self.roofline
         return {
             "ctx": self.ctx,
             "kv_type": self.kv_type,
@@ -137,8 +144,9 @@ class Plan:
             "notes": self.notes,
             "devices": self.devices,
             "bandwidth": speeds.get(MEMORY),
-            "arithmetic": self.roofline.matmul_bandwidth(speeds),
+            "arithmetic": multiplied.matmul_bandwidth(speeds),
             "decode": None if tps is None else {"tps": tps, "tps_full": tps_full},
+            "decode_limit": None if cpu is None else decode_tps(cpu, self.layers, speeds, self.threads),
         }
 
 
@@ -155,7 +163,9 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     program = build_program(model, options.kv_type, placement, ctx=ctx)
     threads = options.threads or default_threads(file.nbytes)
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
-    devices = device_figures(model, placement, weights, gpu.name if gpu else None)
+    figures = device_figures(model, placement, weights, gpu.name if gpu else None)
+    active = active_bytes_by_device(model, placement)
+    devices = [each | {"active": nbytes} for each, nbytes in zip(figures, active, strict=False)]
     logits = program.logits.row_bytes if program.logits in program.buffers else 0
     activations = program.activation_bytes(rows) + table_bytes(model, ctx)
     scratch = threads * program.scratch_bytes + logits
@@ -179,8 +189,15 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         disk=forecast(file, available) if devices[0]["bytes"] > available else None,
         devices=devices,
         gpu=gpu,
-        notes=notes,
+        cpu_roofline=_cpu_roofline(model, options.kv_type, placement) if gpu else None,
+        notes=notes + ([note] if (note := expert_option_note(model, options)) else []),
     )
+
+
+def _cpu_roofline(model: Description, kv_type: str, placement: Placement) -> Roofline | None:
+    """The roofline of the CPU's blocks, if experts are among them."""
+    found = Roofline.of_cpu(model, kv_type, placement)
+    return found if found.expert_bytes else None
 
 
 def _kv_cache(model: Description, program: Program, rows: int, tokens: int) -> int:

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgellm.arch.blocks import Linear, MixtureOfExperts
 from edgellm.arch.description import Description, parts_in, tensors_in
+from edgellm.engine.placement import GPU, Placement, feed_forward, mixer
 from edgellm.perf.machine_profile import MEMORY
 from kquants.kv_layout import PAGE, layer_page_bytes
 
@@ -54,6 +55,23 @@ class Roofline:
         weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row - unused
         return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes, expert_bytes)
 
+    @classmethod
+    def of_cpu(cls, model: Description, kv_type: str, placement: Placement) -> "Roofline":
+        """The traffic of the blocks that a placement puts on the CPU, and of the embedding."""
+        layers = (
+            replace(
+                layer,
+                mixer=None if placement[mixer(i)] == GPU else layer.mixer,
+                feed_forward=None if placement[feed_forward(i)] == GPU else layer.feed_forward,
+            )
+            for i, layer in enumerate(model.layers)
+        )
+        found, head = cls.of(replace(model, layers=tuple(layers)), kv_type), model.output.weight
+        if placement[-1] != GPU:
+            return found
+        matrices = Counter(found.matrix_bytes) - Counter({head.type.name: head.nbytes})
+        return replace(found, weight_bytes=found.weight_bytes - head.nbytes, matrix_bytes=matrices)
+
     @property
     def kv_bytes_per_token(self) -> int:
         """Bytes of the keys and values that a token reads for each token that all layers see."""
@@ -96,8 +114,8 @@ def distinct_experts(count: int, used: int, rows: int) -> float:
 def _kv_bytes(model: Description, kv_type: str) -> Mapping[int | None, int]:
     """Bytes of the keys and values of a token that layers read, by window; shared ones count for each layer."""
     found = Counter[int | None]()
-    for mixer in (layer.mixer for layer in model.layers if layer.mixer):
-        found[mixer.window] += layer_page_bytes(mixer.kv_heads, mixer.key_dim, mixer.stored_value_dim, kv_type) // PAGE
+    for own in (layer.mixer for layer in model.layers if layer.mixer):
+        found[own.window] += layer_page_bytes(own.kv_heads, own.key_dim, own.stored_value_dim, kv_type) // PAGE
     return found
 
 

@@ -1,8 +1,8 @@
 """Memory that a process shares with its child, so that arrays need not go through the pipe.
 
 A killed process leaves nothing behind, as the memory has no name in a file system: on Linux it is an anonymous file, on
-other POSIX systems a deleted one, whose descriptor the child inherits. On Windows it is a mapping of the page file, whose
-name ends with the last of its handles.
+other POSIX systems a deleted one, whose descriptor the child inherits. On Windows it is a mapping of the page file,
+whose name ends with the last of its handles.
 """
 
 import mmap

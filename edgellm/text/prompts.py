@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.harmony import MARKS, HarmonyReader, continuation
 from edgellm.text.rendered_prompt import RenderedPrompt
+from edgellm.text.reply_format import ReplyReader
 from edgellm.text.special_tokens import Span
 from edgellm.text.template import ChatTemplate, Message
 from edgellm.text.tokenizer import Tokenizer
@@ -50,16 +50,17 @@ class ChatPrompts:
         the template fails.
         """
         rendered = self.template.render(messages, **args)
-        for text, is_mark in continuation(begun) if self.template.is_harmony else [(begun, False)]:
+        form = self.template.reply_format
+        for text, is_mark in form.continuation(begun) if form else [(begun, False)]:
             rendered = rendered.followed_by(text, is_mark)
         return self.encode(rendered.text, self.spans(rendered))
 
-    def reader(self, begun: str) -> HarmonyReader | None:
-        """A reader of a reply that begins with `begun`, if template and vocabulary have the harmony format."""
-        controls = self.tokenizer.control_texts
-        if not self.template.is_harmony or not all(mark in controls for mark in MARKS):
+    def reader(self, begun: str) -> ReplyReader | None:
+        """A reader of a reply that begins with `begun`, if template and vocabulary have a format of replies."""
+        controls, form = self.tokenizer.control_texts, self.template.reply_format
+        if form is None or not all(mark in controls for mark in form.marks):
             return None
-        return HarmonyReader({controls[mark]: mark for mark in MARKS}, begun)
+        return form.reader({controls[mark]: mark for mark in form.marks}, begun)
 
     def spans(self, rendered: RenderedPrompt) -> list[Span]:
         """The text cut at its special tokens, with their ids. Two texts are never adjacent."""

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
 from edgellm.system.text_input import decode_utf8
-from edgellm.text.harmony import is_harmony, with_thinking
 from edgellm.text.json_values import json_value
 from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.rendering.renderer import RefusedError, renderer
+from edgellm.text.reply_format import reply_format
 from edgellm.text.utf8 import replace_surrogates
 
 T = TypeVar("T")
@@ -63,8 +63,7 @@ def named_source(name_or_source: str) -> str:
 class ChatTemplate:
     """A Jinja2 chat template. `bos` and `eos` are the values of bos_token and eos_token in it.
 
-    `is_harmony`: it writes the harmony format (`edgellm.text.harmony`); the thinking of replies is then given to it
-    apart from their answers.
+    With a `reply_format`, the thinking of replies is given to it apart from their answers.
 
     Raises EdgeLLMError, in one line, if the template is not valid.
     """
@@ -74,7 +73,7 @@ class ChatTemplate:
         self._stopped = Event()
         if len(source) > _MAX_SOURCE_LENGTH:
             raise EdgeLLMError("the chat template is too long; give another as --template NAME|FILE")
-        self._source, self.is_harmony = replace_surrogates(source), is_harmony(source)
+        self._source, self.reply_format = replace_surrogates(source), reply_format(source)
         self.names: frozenset[str] = self._ask(lambda reply: frozenset(map(str, reply["names"])))
         """The variables that the template reads, such as `messages` and `enable_thinking`."""
 
@@ -86,8 +85,8 @@ class ChatTemplate:
         """
         args = json_value({"add_generation_prompt": add_generation_prompt, **args}, "template_args")
         conversation = [_completed(message) for message in json_value(messages, "messages")]
-        if self.is_harmony:
-            conversation = [with_thinking(each) if isinstance(each, dict) else each for each in conversation]
+        if form := self.reply_format:
+            conversation = [form.with_thinking(each) if isinstance(each, dict) else each for each in conversation]
         return self._ask(RenderedPrompt.from_reply, own=self._own, args=args, messages=conversation)
 
     def stop(self) -> None:

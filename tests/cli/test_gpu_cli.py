@@ -13,21 +13,27 @@ from click.testing import CliRunner
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.arch import describe
+from edgellm.arch.description import Description
 from edgellm.bench import machine_limits, rounds, setup
+from edgellm.cli import plan as plan_module
 from edgellm.cli.bench import command as bench
 from edgellm.cli.devices import command as devices
 from edgellm.cli.plan import command as plan
+from edgellm.engine import offload_cost
+from edgellm.engine.backends import OffloadPlan
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.offload import OffloadRequest
-from edgellm.engine.placement import GPU, longest_run
+from edgellm.engine.placement import CPU, GPU, longest_run
 from edgellm.engine.webgpu import detection, memory, offload_plan
 from edgellm.engine.webgpu.adapters import Adapter
 from edgellm.engine.webgpu.detection import may_have_discrete_gpu
 from edgellm.engine.webgpu.fit import gpu_memory
 from edgellm.engine.webgpu.offload_plan import MARGIN, plan_offload
+from edgellm.fmt import size
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
+from edgellm.perf.roofline import LAYER_S, TOKEN_S
 from support.gpus import TINY, adapter
 from support.make_gguf import write_model
 from support.model_file import ModelFile
@@ -168,6 +174,77 @@ def test_the_memory_that_may_be_used_is_a_limit(model_file: ModelFile) -> None:
         Model.open(path, **(given | {"gpu_memory": 0.01})).close()
 
 
+EXPERTS: dict[str, Any] = TINY | {"arch": "qwen3moe", "ffn": 96, "experts": 8, "used": 2, "layers": 3}
+
+
+def test_the_plan_with_experts_on_the_cpu(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes of each device that a token reads, and the speed that the CPU's part allows."""
+    name, path = adapter().name, str(model_file(**EXPERTS))
+    monkeypatch.setattr(plan_module, "_speeds", lambda threads, names: dict.fromkeys(names, 1e9))
+    given = [path, "--gpu-layers", "all", "--cpu-moe", "--threads", "2"]
+    found = json.loads(CliRunner().invoke(plan, [*given, "--json"]).stdout)
+    experts, router, norm = 3 * 4 * 96 * 64, 4 * 8 * 64, 4 * 64
+    cpu, gpu = found["devices"]
+    assert (cpu["name"], cpu["blocks"], gpu["name"], gpu["blocks"]) == ("CPU", 3, name, 4)
+    assert cpu["active"] == 3 * (2 * experts + router + norm)
+    assert gpu["active"] == gpu["bytes"] == found["gpu"]["weights"]
+    assert (found["decode"], found["notes"], found["gpu"]["choice"]) == (None, [], "")
+    row, layers = 4 * 64, 3
+    seconds = 2 ** (1 / 2.5) * (cpu["active"] + row) / 1e9
+    assert found["decode_limit"] == pytest.approx(1 / (seconds + layers * LAYER_S + TOKEN_S), rel=0.01)
+    text = CliRunner().invoke(plan, given).stdout
+    assert f"decode, expected  at most {found['decode_limit']:,.1f} tokens/s, which is what the CPU allows" in text
+    assert f"; {size(cpu['active'])} on the CPU, {size(gpu['active'])} on the GPU" in text
+    assert "changes nothing" not in text
+    of_dense = CliRunner().invoke(plan, [str(model_file(**TINY)), "--gpu-layers", "1", "--n-cpu-moe", "2"]).stdout
+    assert "note: the model has no experts: --n-cpu-moe changes nothing" in of_dense
+    with pytest.warns(EdgeLLMWarning, match="the model has no experts: --cpu-moe changes nothing"):
+        Model.open(model_file(**TINY), gpu_layers=0, cpu_moe=True, threads=1).close()
+
+
+def memory_of(model: Description, layers: int, cpu_moe: int = 0) -> int:
+    """The memory of a GPU with so many layers, without the experts of the first ones."""
+    kept = {2 * i + 1 for i in range(cpu_moe)}
+    placement = longest_run([True] * (2 * len(model.layers) + 1), layers, kept=kept)
+    return sum(gpu_memory(model, placement, SIZES).values())
+
+
+@pytest.mark.usefixtures("discrete")
+def test_auto_keeps_the_experts_of_some_layers_on_the_cpu(
+    model_file: ModelFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a crossing costs little: as many as do not fit. Where it costs much: whole layers."""
+    path = model_file(**EXPERTS)
+    with GGUFFile.open(path) as file:
+        model = describe(file)
+    monkeypatch.setattr(offload_cost, "CROSSING_S", 1e-12)
+    for kept in range(4):
+        chosen = planned(model, memory_of(model, 4, kept))
+        assert [block for block, device in enumerate(chosen.placement) if device == CPU] == [1, 3, 5][:kept]
+        assert bool(chosen.choice) == (kept > 0)
+    assert "ms with 3 layers there but for the experts of the first 2" in planned(model, memory_of(model, 4, 2)).choice
+    few = planned(model, memory_of(model, 1, 3))
+    assert few.placement.count(GPU) == 1
+    assert "1 layer there but for the experts of the first 3" in few.choice
+    monkeypatch.setattr(offload_cost, "CROSSING_S", 1.0)
+    whole = planned(model, memory_of(model, 4, 1))
+    assert whole.placement == (CPU,) * 7, "nothing pays"
+    assert "a token takes, by reckoning" in whole.notes[0]
+    assert planned(model, memory_of(model, 4)).placement == (GPU,) * 7, "all that fits goes there, as without experts"
+    monkeypatch.setattr(offload_cost, "CROSSING_S", 1e-9)
+    asked = OffloadRequest("auto", memory=memory_of(model, 2, 3), cpu_moe=True)
+    found = plan_offload(model, SIZES, asked)
+    assert found
+    assert [b for b, device in enumerate(found.placement) if device == GPU] == [2, 4], "as asked, whatever it costs"
+
+
+def planned(model: Description, room: int) -> OffloadPlan:
+    """What auto does with so much memory."""
+    found = plan_offload(model, SIZES, OffloadRequest("auto", memory=room))
+    assert found
+    return found
+
+
 def test_the_list_of_devices() -> None:
     known = adapter()
     cpu, gpu, *_ = json.loads(CliRunner().invoke(devices, ["--json"]).stdout)
@@ -269,3 +346,6 @@ def test_discrete_gpus_are_found_in_sysfs(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_options() -> None:
     chosen = LoadOptions.from_kwargs(gpu_layers="all", gpu="1", gpu_memory=2.5, gpu_strict=True, cpu_ffn=True)
     assert OffloadRequest.of(chosen) == OffloadRequest("all", "1", 2_500_000_000, True, True)
+    chosen = LoadOptions.from_kwargs(gpu_layers=3, cpu_moe=True)
+    assert OffloadRequest.of(chosen) == OffloadRequest(3, cpu_moe=True)
+    assert OffloadRequest.of(LoadOptions.from_kwargs(n_cpu_moe=2)) == OffloadRequest("auto", n_cpu_moe=2)

@@ -270,7 +270,9 @@ def test_the_experts_of_a_model_and_its_active_parameters(tmp_path: Path) -> Non
     assert found.experts == ExpertInfo(count=8, used=3, shared=1)
     assert found.parameters == 3 * 32 + 2 * 8 * 32
     assert found.active_parameters == 2 * 32 + 2 * 3 * 32
+    assert (found.layers, found.prediction_layers) == (2, 1)
     text = rows(output(str(path)))
+    assert text["layers"] == "2, and 1 for multi-token prediction, not computed"
     assert text["parameters"] == "608, 256 active"
     assert text["experts"] == "8 in a layer, 3 used for each token, 1 shared by all tokens"
     data = json.loads(output(str(path), "--json"))

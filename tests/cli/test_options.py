@@ -31,6 +31,9 @@ IMPOSSIBLE_LOAD = [
     ("gpu_layers", "9" * 5000),
     ("gpu_layers", 1.5),
     ("gpu", ""),
+    ("cpu_moe", 1),
+    ("n_cpu_moe", -1),
+    ("n_cpu_moe", "all"),
     ("kv_type", "q3"),
     ("kv_type", 16),
     ("engine", "ollama"),
@@ -85,6 +88,22 @@ def test_impossible_generation_options_are_refused_by_name_in_one_line(name: str
         GenerationOptions.from_kwargs(**{name: value})
     message = str(caught.value)
     assert name in message and "\n" not in message and len(message) < 200
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"cpu_moe": True, "n_cpu_moe": 3}, "n_cpu_moe adds nothing to cpu_moe, which keeps the experts of all layers"),
+        ({"cpu_ffn": True, "cpu_moe": True}, "cpu_moe adds nothing to cpu_ffn, which keeps all feed-forward blocks"),
+        ({"cpu_ffn": True, "n_cpu_moe": 0}, "n_cpu_moe adds nothing to cpu_ffn, which keeps all feed-forward blocks"),
+    ],
+)
+def test_an_option_that_adds_nothing_to_another_is_refused(given: dict[str, object], told: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        LoadOptions.from_kwargs(**given)
+    assert str(caught.value) == f"option {told} on the CPU: give one"
+    for name, value in given.items():
+        assert getattr(LoadOptions.from_kwargs(**{name: value}), name) == value
 
 
 def test_no_options_object_has_an_impossible_value() -> None:

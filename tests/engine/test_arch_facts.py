@@ -30,6 +30,8 @@ SAME_TEXT_MODEL = {
     "Mistral3ForConditionalGeneration": "MistralForCausalLM",
 }
 """Classes that transformers does not have or whose text model has a class of its own, and those of these models."""
+NOT_IN_TRANSFORMERS = ("BailingMoeV2ForCausalLM",)
+"""Classes whose code is published with their checkpoints alone."""
 OLD_KEYS = {"norm_eps": "layer_norm_eps", "rope_pct": "partial_rotary_factor"}
 
 
@@ -82,6 +84,8 @@ def config_of(name: str) -> Mapping[str, Any]:
     """The configuration of a class of transformers with its defaults, with RoPE as older versions have it."""
     import transformers
 
+    if name in NOT_IN_TRANSFORMERS:
+        pytest.skip(f"transformers has no {name}")
     stem = SAME_TEXT_MODEL.get(name, name).removesuffix("ForCausalLM").removesuffix("ForConditionalGeneration")
     kind = next(k for k in (f"{stem}TextConfig", f"{stem}Config") if hasattr(transformers, k))
     values: dict[str, Any] = getattr(transformers, kind)().get_text_config().to_dict()
@@ -105,7 +109,7 @@ def test_defaults_are_those_of_transformers(checkpoint: CheckpointClass) -> None
         if key == "rope_parameters":
             assert value.items() <= theirs[key].items()
         elif key in ("intermediate_size",):
-            assert set(theirs[key]) == {value}
+            assert set(theirs[key] if isinstance(theirs[key], list) else [theirs[key]]) == {value}
         else:
             assert theirs.get(key, theirs.get(OLD_KEYS.get(key, ""))) == value, key
     # Where there is no default, the number of heads is that of config.json, which has it.

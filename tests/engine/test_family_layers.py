@@ -7,11 +7,21 @@ import pytest
 
 from edgellm import ModelFileError
 from edgellm.arch.architectures import ARCHITECTURES
-from edgellm.arch.blocks import Activation, NormKind
+from edgellm.arch.blocks import Activation, MixtureOfExperts, NormKind, Scoring
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import TensorFacts
 from edgellm.gguf import Tensor
-from support.family_file import XIELU, DescribeFamily, feed_forward, mixers, windows, with_rope
+from support.family_file import (
+    EXPERTS,
+    XIELU,
+    DescribeFamily,
+    feed_forward,
+    mixers,
+    routers,
+    windows,
+    with_rope,
+    without_experts,
+)
 
 
 def first_value(tensor: Tensor | None) -> float:
@@ -145,3 +155,39 @@ def test_sinks(described_family: DescribeFamily, monkeypatch: pytest.MonkeyPatch
     assert [each and each.shape for each in found] == [(2,)] * 4
     with pytest.raises(ModelFileError, match=r"blk\.0\.attn_sinks\.weight has shape \[3\]"):
         described_family("llama", {}, {"blk.0.attn_sinks.weight": (3,)})
+
+
+@pytest.mark.parametrize(
+    ("architecture", "scoring", "normalized"),
+    [
+        ("qwen3moe", Scoring.SOFTMAX, True),
+        ("qwen2moe", Scoring.SOFTMAX, False),
+        ("olmoe", Scoring.SOFTMAX, False),
+        ("llama", Scoring.SOFTMAX, True),
+        ("minimax-m2", Scoring.SIGMOID, True),
+    ],
+)
+def test_routers_of_families_with_experts_in_all_layers(
+    described_family: DescribeFamily, architecture: str, scoring: Scoring, normalized: bool
+) -> None:
+    model = described_family(architecture, EXPERTS, without_experts() if architecture == "llama" else {})
+    assert len(routers(model)) == 4
+    for router in routers(model):
+        assert router and (router.experts, router.used, router.scoring) == (4, 2, scoring)
+        assert router.normalized == normalized
+        assert (router.selection_bias is not None) == (architecture == "minimax-m2")
+
+
+def test_a_llama_without_experts_has_feed_forwards(described_family: DescribeFamily) -> None:
+    assert routers(described_family("llama")) == [None] * 4
+
+
+@pytest.mark.parametrize("shape", [(1, 32), (32,)])
+def test_the_gate_of_a_shared_expert_is_a_row_or_a_vector(
+    described_family: DescribeFamily, shape: tuple[int, ...]
+) -> None:
+    gates = {f"blk.{i}.ffn_gate_inp_shexp.weight": shape for i in range(4)}
+    for layer in described_family("qwen2moe", EXPERTS, gates).layers:
+        part = layer.feed_forward
+        assert isinstance(part, MixtureOfExperts) and part.shared and part.shared_gate
+        assert part.shared_gate.weight.shape == (1, 32)

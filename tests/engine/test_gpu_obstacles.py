@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from edgellm.arch import describe
-from edgellm.arch.blocks import Activation, Attention, FeedForward, Norm, NormKind, PerLayerInput
+from edgellm.arch.blocks import (
+    Activation,
+    Attention,
+    FeedForward,
+    MixtureOfExperts,
+    Norm,
+    NormKind,
+    PerLayerInput,
+    Scoring,
+)
 from edgellm.arch.description import Description
 from edgellm.arch.positions import AttentionTemperature
 from edgellm.engine.webgpu.obstacles import KNOWN_FIELDS, _unknown_fields, obstacle
@@ -90,6 +99,48 @@ def test_other_blocks_without_a_shader(model: Description) -> None:
         None,
     ]
     assert obstacles(both) == [*words, None]
+
+
+@pytest.fixture
+def mixture(model_file: ModelFile) -> Description:
+    """A model of two layers with experts."""
+    with GGUFFile.open(model_file(**(TINY | {"arch": "qwen3moe", "ffn": 48}))) as file:
+        return describe(file)
+
+
+def test_experts_that_the_shaders_know(mixture: Description) -> None:
+    own = mixture.layers[0].feed_forward
+    assert isinstance(own, MixtureOfExperts)
+    shared = FeedForward(norm=None, gate=None, up=own.router.logits, down=own.router.logits)
+    scores = float_tensor("b", np.zeros(8))
+    router = replace(own.router, scoring=Scoring.SIGMOID, selection_bias=scores, expert_scales=scores, groups=4)
+    router = replace(router, used_groups=2, scale=2.5, logit_scale=0.5, normalized=False)
+    experts = replace(own, router=router, shared=shared, shared_gate=own.router.logits, shared_scale=0.5)
+    clamped = replace(experts, activation=Activation.CLAMPED_SWIGLU, parameters=(7.0, 1.702))
+    for part in (own, experts, clamped, replace(experts, gate=None)):
+        assert obstacles(changed(mixture, feed_forward=part)) == [None] * 5
+
+
+OF_EXPERTS: dict[str, Callable[[MixtureOfExperts], MixtureOfExperts]] = {
+    "experts without a norm before them": lambda own: replace(own, norm=None),
+    "a norm of the sum of experts": lambda own: replace(own, sum_norm=own.norm),
+    "a norm behind experts": lambda own: replace(own, post_norm=own.norm),
+    "routers with a norm of their own": lambda own: replace(own, router=replace(own.router, norm=own.norm)),
+    "routers that weigh what experts read": lambda own: replace(own, router=replace(own.router, weighs_input=True)),
+    "routers of kind sparse mixer": lambda own: replace(own, router=replace(own.router, scoring=Scoring.SPARSE_MIXER)),
+    "1025 experts in a layer": lambda own: replace(own, router=replace(own.router, experts=1025)),
+    "the activation clamped_swiglu": lambda own: replace(own, gate=None, activation=Activation.CLAMPED_SWIGLU),
+    "weights of type Q5_1": lambda own: replace(
+        own, down=replace(own.down, weight=float_tensor("d", np.zeros((8, 64, 64)), "Q5_1"))
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OF_EXPERTS)
+def test_experts_without_a_shader(mixture: Description, what: str) -> None:
+    own = mixture.layers[0].feed_forward
+    assert isinstance(own, MixtureOfExperts)
+    assert obstacles(changed(mixture, feed_forward=OF_EXPERTS[what](own))) == [None, what, None, None, None]
 
 
 def test_a_kind_of_block_that_is_new(model: Description) -> None:

@@ -2,10 +2,17 @@
 
 from itertools import groupby
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.engine.placement import CPU, GPU, Placement, fewer_layers, longest_run, runs
+from edgellm.engine import open_gpu
+from edgellm.engine.device import DeviceFault
+from edgellm.engine.limits import BatchLimits
+from edgellm.engine.offload import OffloadRequest, OffloadTask
+from edgellm.engine.open_gpu import GPUOpener
+from edgellm.engine.placement import CPU, GPU, Placement, fewer_layers, is_split, longest_run, runs
+from edgellm.errors import EdgeLLMWarning
 
 MODELS = st.integers(1, 6).flatmap(lambda n: st.lists(st.booleans(), min_size=2 * n + 1, max_size=2 * n + 1))
 """For each block of a model whether the GPU can compute it."""
@@ -37,6 +44,38 @@ def test_a_block_without_a_shader_moves_the_run() -> None:
     assert blocks_on_gpu(longest_run(able, 7)) == [8, 9, 10, 11, 12], "of equally long runs the last one"
     able[12] = False
     assert blocks_on_gpu(longest_run(able, 7, kept=range(1, 13, 2))) == [0, 2, 4, 6, 8, 10]
+
+
+def test_experts_of_some_layers_stay_on_the_cpu() -> None:
+    """They do not end the run of the others, and each takes a way there and back."""
+    able = [True] * 7
+    placement = longest_run(able, 4, kept={1, 3})
+    assert blocks_on_gpu(placement) == [0, 2, 4, 5, 6]
+    assert [list(blocks) for device, blocks in runs(placement) if device == GPU] == [[0], [2], [4, 5, 6]]
+    assert blocks_on_gpu(longest_run(able, 2, kept={1, 3})) == [2, 4, 5], "the last two layers"
+    assert is_split(placement)
+    assert not is_split(longest_run(able, 2))
+    assert not is_split((CPU, GPU, GPU, GPU, CPU, CPU, CPU))
+
+
+@pytest.mark.parametrize("cpu_ffn", [False, True])
+def test_experts_left_out_stay_out_when_memory_is_full(monkeypatch: pytest.MonkeyPatch, cpu_ffn: bool) -> None:
+    """With whole layers in place of what did not fit, even less would."""
+    asked = list[OffloadRequest]()
+
+    def full(task: OffloadTask, progress: object) -> None:
+        asked.append(task.request)
+        if len(asked) == 1:
+            fault = DeviceFault("its memory is full", out_of_memory=True)
+            fault.fewer, fault.was_split = 2, True
+            raise fault
+
+    monkeypatch.setattr(open_gpu, "open_gpu", full)
+    request = OffloadRequest("auto", cpu_ffn=cpu_ffn)
+    opener = GPUOpener(OffloadTask("m.gguf", (), BatchLimits(64, 64, "f16"), request), 3)
+    with pytest.warns(EdgeLLMWarning, match=r"trying fewer layers \(2\)"):
+        assert opener.open("auto") == ((CPU,) * 7, None)
+    assert asked == [request, OffloadRequest(2, cpu_ffn=cpu_ffn, cpu_moe=not cpu_ffn)]
 
 
 def test_runs() -> None:

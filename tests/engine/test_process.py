@@ -4,12 +4,15 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from edgellm.errors import EdgeLLMError
 from edgellm.process import child
+from edgellm.process.shared_memory import SharedMemory
 
 MODULE = "edgellm.engine.gpu_worker"
 
@@ -57,3 +60,45 @@ threading.Thread(target=ask).start()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+SHARES = """
+import sys
+from edgellm.process.shared_memory import SharedMemory
+memory = SharedMemory.attach(sys.argv[1])
+for line in sys.stdin:
+    nbytes = int(line)
+    memory.array(nbytes)[nbytes - 2 :] += 1
+    print(nbytes, flush=True)
+"""
+
+
+def test_memory_is_shared_and_grows() -> None:
+    """What one side writes the other one reads, whichever of them asks for more first; what was there remains."""
+    memory = SharedMemory.create()
+    command = [sys.executable, "-c", SHARES, memory.argument]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, pass_fds=memory.inherited, **pipes) as process:
+        assert process.stdin
+        assert process.stdout
+        own = memory.array(100)
+        own[98:] = 7
+        for nbytes in (100, 10_000):
+            process.stdin.write(f"{nbytes}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == f"{nbytes}\n"
+        assert memory.array(100)[98:].tolist() == own[98:].tolist() == [8, 8]
+        assert memory.array(10_000)[9_997:].tolist() == [0, 1, 1]
+        process.kill()
+    memory.close()
+    memory.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into Linux's folders of shared memory")
+def test_shared_memory_has_no_name_that_a_killed_process_would_leave() -> None:
+    before = {path.name for path in Path("/dev/shm").iterdir()}
+    memory = SharedMemory.create()
+    memory.array(1 << 16)[:] = 1
+    assert {path.name for path in Path("/dev/shm").iterdir()} <= before
+    assert "(deleted)" in str(Path(f"/proc/self/fd/{memory.inherited[0]}").readlink())
+    memory.close()

@@ -87,7 +87,7 @@ def test_ties_go_to_the_lowest_index(experts: int, data: st.DataObject) -> None:
     used = data.draw(st.integers(1, experts))
     chosen, weights = route(Routing(used, normalized=True), logits)
     assert chosen[0].tolist() == sorted(range(experts), key=lambda i: (-logits[0, i], i))[:used]
-    assert (np.diff(weights[0]) <= 0).all() and abs(weights.sum() - 1) < 1e-6
+    assert (np.diff(weights[0]) <= 0).all() and abs(weights.sum() - 1) < 1e-5
 
 
 def test_logits_that_differ_in_their_last_bit_are_no_tie() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgellm.arch import describe
+from edgellm.engine.placement import CPU, GPU
 from edgellm.gguf import GGUFFile
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.roofline import Roofline, decode_tps, distinct_experts
@@ -86,6 +87,18 @@ def test_a_token_reads_the_experts_that_it_uses(model_file: ModelFile) -> None:
     assert mixed.matrix_bytes["Q8_0"] == 2 * 3 * 64 * 96 * 34 // 32
     assert mixed.matrix_bytes["F32"] == found.matrix_bytes["F32"] - 2 * 3 * 4 * 64 * 96
     assert found.matrix_bytes["F32"] == found.weight_bytes - 4 * (64 * 5 + 2 * 2 * 32), "all but norms is multiplied"
+
+
+def test_what_the_cpu_reads_where_other_blocks_are_on_a_gpu(model_file: ModelFile) -> None:
+    """Experts and their routers alone; of the embedding, which is the output head as well, a row."""
+    model, expert, router = describe(GGUFFile.open(model_file(**EXPERTS, types="F32"))), 4 * 3 * 64 * 96, 4 * 8 * 64
+    found = Roofline.of_cpu(model, "f16", (GPU, CPU, GPU, CPU, GPU))
+    assert found.expert_bytes == Roofline.of(model, "f16").expert_bytes
+    assert (dict(found.kv_bytes), found.matrix_bytes) == ({}, {"F32": 2 * (3 * expert + router)})
+    norms = 2 * 4 * 64
+    assert found.weight_bytes == 2 * (3 * expert + router) + norms + 4 * 64
+    assert Roofline.of_cpu(model, "f16", (CPU,) * 5) == Roofline.of(model, "f16")
+    assert Roofline.of_cpu(model, "f16", (GPU, GPU, CPU, GPU, CPU)).expert_bytes == {}
 
 
 def test_a_step_of_many_rows_reads_nearly_all_experts(model_file: ModelFile) -> None:

@@ -84,6 +84,7 @@ class FakeModel:
     ctx: int = 4096
     threads: int = 2
     thinking: bool = True
+    effort: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
     replies: list[list[str]] = field(default_factory=list)
     hold: int | None = None

@@ -72,14 +72,16 @@ def write_family(
 ) -> Path:
     """A file of `LAYERS` layers with the tensors of the architecture's facts, biases that are optional left out.
 
-    `keys` are added or replace those of KEYS; None leaves one out. Keys that begin with "/" have no prefix. `tensors`
-    are shapes, or values of a vector, of more tensors or in place of some; None leaves one out. The weights count up
-    from 0 in each tensor.
+    Those of experts are left out where `keys` count none and the architecture also has other feed-forwards. `keys` are
+    added or replace those of KEYS; None leaves one out. Keys that begin with "/" have no prefix. `tensors` are shapes,
+    or values of a vector, of more tensors or in place of some; None leaves one out. The weights count up from 0 in each
+    tensor.
     """
     writer = gguf.GGUFWriter(path, architecture)
     for key, value in (KEYS | dict(keys or {})).items():
         add_key(writer, key[1:] if key.startswith("/") else f"{architecture}.{key}", value)
-    for name, shape in (_shapes(architecture) | dict(tensors or {})).items():
+    shapes = _shapes(architecture, with_experts="expert_count" in (keys or {}))
+    for name, shape in (shapes | dict(tensors or {})).items():
         if isinstance(shape, list):
             writer.add_tensor(name, np.array(shape, np.float32))
         elif shape is not None:
@@ -91,11 +93,14 @@ def write_family(
     return path
 
 
-def _shapes(architecture: str) -> dict[str, Any]:
+def _shapes(architecture: str, with_experts: bool) -> dict[str, Any]:
     facts = ARCHITECTURES[architecture]
+    is_kept = with_experts or "ffn_up" not in facts.tensors
     shapes: dict[str, Any] = {"token_embd.weight": (SIZES["vocab"], SIZES["width"]), "output_norm.weight": (32,)}
     for layer in range(LAYERS):
         for tensor in facts.block_tensors:
+            if not is_kept and "experts" in tensor.shape:
+                continue
             shape = tuple(each if isinstance(each, int) else SIZES[each] for each in tensor.shape)
             shapes[f"blk.{layer}.{tensor.name}"] = shape
             if tensor.gguf in facts.biases:

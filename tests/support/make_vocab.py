@@ -2,7 +2,7 @@
 
 "llama" is SentencePiece-style (3 special tokens, 256 bytes, letters, then words), "gpt2" byte-level BPE with
 the pre-tokenizer gpt-2 (<|end|>, 256 bytes, merges, then tokens no text can reach). "harmony" is the same with the
-control tokens of gpt-oss, before those that no text can reach.
+control tokens of gpt-oss, before those that no text can reach, "thought channel" with those of Gemma 4.
 """
 
 from collections.abc import Iterator
@@ -11,12 +11,13 @@ import gguf
 
 PIECES = ["th", "he", "in", "er", "an", "nd", "on", "the", "and", "st", "ing", "ti", "me", "time", "was"]
 HARMONY = ("<|return|>", "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>")
+THOUGHT_CHANNEL = ("<turn|>", "<|turn>", "<|channel>", "<channel|>", "<|think|>")
 MERGES = ["Ġ t", "h e", "Ġt he", "i n", "r e", "o n", "Ġ a", "e r", "Ġa n", "Ġan d", "Ġ s", "in g"]
 
 
 def write_vocabulary(writer: gguf.GGUFWriter, kind: str, size: int) -> None:
     """Write the vocabulary `kind` with `size` tokens, at least 320."""
-    {"llama": _llama, "gpt2": _gpt2, "harmony": _harmony}[kind](writer, size)
+    {"llama": _llama, "gpt2": _gpt2, "harmony": _harmony, "thought channel": _thought_channel}[kind](writer, size)
 
 
 def _llama(writer: gguf.GGUFWriter, size: int) -> None:
@@ -35,6 +36,10 @@ def _llama(writer: gguf.GGUFWriter, size: int) -> None:
 
 def _harmony(writer: gguf.GGUFWriter, size: int) -> None:
     _gpt2(writer, size, HARMONY)
+
+
+def _thought_channel(writer: gguf.GGUFWriter, size: int) -> None:
+    _gpt2(writer, size, THOUGHT_CHANNEL)
 
 
 def _gpt2(writer: gguf.GGUFWriter, size: int, controls: tuple[str, ...] = ()) -> None:

@@ -6,6 +6,7 @@ from threading import Event as Flag
 import pytest
 
 from edgellm.errors import EdgeLLMError, OptionError
+from support.chat_fakes import FakeModel
 from support.headless_chat import MakeFrontend
 from tui.core.events import ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.store import SavedChat
@@ -56,6 +57,20 @@ def test_thinking_is_switched_where_the_template_can(make_frontend: MakeFrontend
     frontend.say("hello")
     assert frontend.backend.model.options == [{"template_args": {"enable_thinking": False}}]
     assert frontend.controller.model.switch_thinking() is True
+
+
+def test_the_effort_is_set_where_the_template_takes_one(make_frontend: MakeFrontend) -> None:
+    frontend = make_frontend(FakeModel(effort=True))
+    with pytest.raises(EdgeLLMError, match="takes no effort"):
+        frontend.controller.model.set_effort("high")
+    frontend.open()
+    with pytest.raises(EdgeLLMError, match="there is no effort much; choose low, medium, high"):
+        frontend.controller.model.set_effort("much")
+    frontend.controller.model.set_effort("high")
+    frontend.say("hello")
+    frontend.controller.model.set_effort(None)
+    frontend.say("hello")
+    assert frontend.backend.model.options == [{"template_args": {"reasoning_effort": "high"}}, {}]
 
 
 def test_a_model_that_fails_is_a_notice(make_frontend: MakeFrontend) -> None:

@@ -193,6 +193,27 @@ def test_the_system_prompt_may_have_lines(tmp_path: Path) -> None:
     run(test())
 
 
+def test_the_effort_is_chosen_where_the_template_takes_one(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path, FakeModel(thinking=False, effort=True), SIZE) as chat:
+            await opened(chat)
+            await with_focus(chat, "effort")
+            await chat.press("left")
+            assert chat.app.controller.settings.effort == "high"
+            await chat.press("ctrl+r")
+            assert chat.app.controller.settings.effort is None
+            await chat.press("left", "escape")
+            assert chat.app.controller.settings.for_replies() == {"template_args": {"reasoning_effort": "high"}}
+
+    async def without() -> None:
+        async with chatting(tmp_path, size=SIZE) as chat:
+            await opened(chat)
+            assert "effort" not in chat.shown()
+
+    run(test())
+    run(without())
+
+
 def test_thinking_is_switched_where_the_template_can(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path, size=SIZE) as chat:

@@ -47,7 +47,11 @@ def _reopening(frontend: Frontend, loads: bool) -> str:
     return "; the model is reloaded" if loads and frontend.controller.model.name else ""
 
 
-def _think(frontend: Frontend, _: str) -> None:
+def _think(frontend: Frontend, effort: str) -> None:
+    if effort:
+        frontend.controller.model.set_effort(effort)
+        frontend.say(f"the model thinks with {effort} effort")
+        return
     thinks = frontend.controller.model.switch_thinking()
     frontend.say("the model thinks before it replies" if thinks else "the model replies without thinking")
 
@@ -59,5 +63,5 @@ COMMANDS = (
     SlashCommand("system", "[TEXT|none]", "show or set the system prompt of this chat", _system),
     SlashCommand("set", "[NAME [VALUE|default]]", f"settings of the model: {_SOME}, ...", _set),
     SlashCommand("reset", "", "set all settings of this model to their defaults", _reset),
-    SlashCommand("think", "", "switch the model's thinking before a reply on or off", _think),
+    SlashCommand("think", "[EFFORT]", "switch thinking before a reply on or off, or set its effort", _think),
 )

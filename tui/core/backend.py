@@ -60,8 +60,9 @@ class ReplyStream(Protocol):
 class OpenModel(Protocol):
     """A model that is ready to reply.
 
-    `ctx` is its context in tokens. `thinking` is true if its template can switch thinking on and off. `defaults` are
-    the generation options for which its file brings values. `path` opens it again from any folder.
+    `ctx` is its context in tokens. `thinking` is true if its template can switch thinking on and off, `effort` if it
+    takes an effort of thinking. `defaults` are the generation options for which its file brings values. `path` opens it
+    again from any folder.
     """
 
     name: str
@@ -69,6 +70,7 @@ class OpenModel(Protocol):
     ctx: int
     threads: int
     thinking: bool
+    effort: bool
     defaults: Mapping[str, Any]
 
     @property

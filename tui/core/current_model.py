@@ -4,9 +4,10 @@ import os
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
 from tui.core.display_names import display_name
 from tui.core.events import Emit, ModelFailed, ModelOpened, Notice, SettingsChanged
-from tui.core.model_settings import ModelSettings
+from tui.core.model_settings import EFFORTS, ModelSettings
 from tui.core.setting_values import value_text
 from tui.core.settings import setting
 from tui.core.store import Store
@@ -83,6 +84,15 @@ class CurrentModel:
         if not self.opened or not self.opened.thinking:
             raise EdgeLLMError("this model's template has no switch for thinking")
         self.settings.think(thinking)
+        self._emit(SettingsChanged())
+
+    def set_effort(self, effort: str | None) -> None:
+        """Set the effort of thinking, one of EFFORTS; None leaves it to the chat template. Raises EdgeLLMError."""
+        if not self.opened or not self.opened.effort:
+            raise EdgeLLMError("this model's template takes no effort of thinking")
+        if effort not in (None, *EFFORTS):
+            raise EdgeLLMError(f"there is no effort {printable(effort)}; choose {', '.join(EFFORTS)}")
+        self.settings.set_effort(effort)
         self._emit(SettingsChanged())
 
     def switch_thinking(self) -> bool:

@@ -26,7 +26,8 @@ class EdgeModel:
         self.ctx = model.ctx
         self.threads = model.engine.threads
         self._chat: Chat = model.chat(template=template)
-        self.thinking, self.defaults = self._chat.thinking, model.sampling_defaults
+        self.thinking, self.effort = self._chat.thinking, self._chat.effort
+        self.defaults = model.sampling_defaults
 
     @property
     def devices(self) -> list[dict[str, Any]]:

@@ -18,8 +18,9 @@ class ModelOpened(Event):
     """A model is open.
 
     `name` is its name in lists, `ctx` its context in tokens. `thinking` is true if its chat template can switch
-    thinking on and off. `defaults` are the generation options for which its file brings values. `requested` is the
-    path or name by which it was opened; `path` opens the same model from any folder.
+    thinking on and off, `effort` if it takes an effort of thinking. `defaults` are the generation options
+    for which its file brings values. `requested` is the path or name by which it was opened; `path` opens the same
+    model from any folder.
     """
 
     name: str
@@ -28,6 +29,7 @@ class ModelOpened(Event):
     defaults: Mapping[str, Any] = field(default_factory=dict)
     requested: str = ""
     path: str = ""
+    effort: bool = False
 
 
 @dataclass(frozen=True, slots=True)

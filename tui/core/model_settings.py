@@ -8,7 +8,9 @@ from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.settings import LOAD_GROUPS, Group, Setting
 from tui.core.store import Store
 
-_THINKING = "thinking"
+_THINKING, _EFFORT = "thinking", "reasoning_effort"
+EFFORTS = ("low", "medium", "high")
+"""How long a model may think, where its chat template takes an effort."""
 _OF_ONE_MODEL = ("template", "tokenizer_pre")
 """Options of the command line that hold for the first model alone."""
 
@@ -47,10 +49,16 @@ class ModelSettings:
         thinking = {**self._stored, **self._unsaved}.get(_THINKING)
         return thinking if isinstance(thinking, bool) else None
 
+    @property
+    def effort(self) -> str | None:
+        """One of EFFORTS; None leaves it to the chat template."""
+        effort = {**self._stored, **self._unsaved}.get(_EFFORT)
+        return effort if effort in EFFORTS else None
+
     def _options(self) -> dict[str, Any]:
         """All options that differ from the defaults, also those that are no settings."""
         every = {**self._stored, **self._run, **self._unsaved}
-        return {name: value for name, value in every.items() if value is not None and name != _THINKING}
+        return {name: value for name, value in every.items() if value is not None and name not in (_THINKING, _EFFORT)}
 
     def recall(self, model: str) -> None:
         """Read the settings stored for a model, and make it the model in use."""
@@ -70,6 +78,10 @@ class ModelSettings:
     def think(self, thinking: bool | None) -> None:
         """Switch thinking on or off; None leaves it to the chat template."""
         self._change({_THINKING: thinking})
+
+    def set_effort(self, effort: str | None) -> None:
+        """Set the effort of thinking, one of EFFORTS; None leaves it to the chat template."""
+        self._change({_EFFORT: effort})
 
     def reset(self) -> None:
         """Set all settings to their defaults."""
@@ -151,11 +163,16 @@ class ModelSettings:
     def for_replies(self) -> dict[str, Any]:
         """The options of `edgellm.chat.Chat.reply` that differ from the defaults."""
         options = all_settings.chosen(self._options(), Group.GENERATION, Group.CHAT)
-        args = dict(self._template_args) | ({} if self.thinking is None else {"enable_thinking": self.thinking})
+        chosen = {"enable_thinking": self.thinking, _EFFORT: self.effort}
+        args = dict(self._template_args) | {name: value for name, value in chosen.items() if value is not None}
         return {**options, "template_args": args} if args else options
 
 
 def _valid(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The stored settings that this version can use."""
     found = all_settings.valid(stored)
-    return {**found, _THINKING: stored[_THINKING]} if isinstance(stored.get(_THINKING), bool) else found
+    if isinstance(stored.get(_THINKING), bool):
+        found[_THINKING] = stored[_THINKING]
+    if stored.get(_EFFORT) in EFFORTS:
+        found[_EFFORT] = stored[_EFFORT]
+    return found

@@ -13,6 +13,7 @@ from tui.binding import bind
 from tui.core.controller import ChatController
 from tui.core.display_names import display_name
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
+from tui.core.model_settings import EFFORTS
 from tui.core.setting_values import value_text
 from tui.core.settings import SETTINGS, Setting
 from tui.views.setting_row import SettingRow
@@ -20,6 +21,7 @@ from tui.views.view import View
 
 _SYSTEM = "Instructions to the model at the beginning of this chat; empty: none. Tab leaves the text"
 _THINKING = "Whether the model thinks before it replies"
+_EFFORT = "How long the model may think before it replies"
 _AUTOMATIC = "automatic"
 
 
@@ -42,6 +44,7 @@ class SettingsScreen(View):
         self._controller, self._loaded = controller, controller.settings.for_loading()
         self._system = TextArea(controller.conversation.chat.system or "", tab_behavior="focus", compact=True)
         self._thinking = SettingRow("thinking", _THINKING, choices=("on", "off"))
+        self._effort = SettingRow("effort", _EFFORT, choices=EFFORTS)
         self._rows = {SettingRow(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
 
     def contents(self) -> ComposeResult:
@@ -51,6 +54,7 @@ class SettingsScreen(View):
                 yield Label("system prompt", classes="name")
                 yield self._system
             yield self._thinking
+            yield self._effort
             yield from self._rows
         yield Static(classes="about", markup=False)
 
@@ -68,6 +72,8 @@ class SettingsScreen(View):
         self.query_one("#frame").border_title = escape(f"Settings of {display_name(model.name or 'no model', 40)}")
         self._thinking.display = bool(model.opened and model.opened.thinking)
         self._thinking.show({True: "on", False: "off", None: ""}[settings.thinking], _AUTOMATIC, "by the template")
+        self._effort.display = bool(model.opened and model.opened.effort)
+        self._effort.show(settings.effort or "", _AUTOMATIC, "by the template")
         for row, setting in self._rows.items():
             row.show(value_text(settings.values.get(setting.name)), *self._default(setting))
 
@@ -109,7 +115,7 @@ class SettingsScreen(View):
 
     def action_reset_all(self) -> None:
         """Reset all settings of the model; the system prompt belongs to the chat, and stays."""
-        for row in (self._thinking, *self._rows):
+        for row in (self._thinking, self._effort, *self._rows):
             row.text = ""
         self.attempt(self._controller.model.reset)
         self._loaded = {}
@@ -126,6 +132,8 @@ class SettingsScreen(View):
     def _take(self, row: SettingRow) -> None:
         if row is self._thinking:
             self.attempt(lambda: self._controller.model.think({"on": True, "off": False}.get(row.text)))
+        elif row is self._effort:
+            self.attempt(lambda: self._controller.model.set_effort(row.text or None))
         elif not row.wrong and row.text != value_text(self._controller.settings.values.get(self._rows[row].name)):
             self.attempt(lambda: self._controller.model.set_without_reopen(self._rows[row].name, row.text))
 

@@ -71,6 +71,7 @@ FACTS = ArchitectureFacts(
                 "max_position_embeddings": 8192,
                 "head_dim": 128,
                 "layer_norm_eps": 1e-5,
+                "rms_norm_eps": None,
                 "logit_scale": 0.0625,
                 "sliding_window": 4096,
                 "num_experts": 8,

@@ -59,7 +59,7 @@ FACTS = ArchitectureFacts(
         CheckpointClass(name="Glm4MoeForCausalLM", defaults=_DEFAULTS, bias_keys={"attention_bias": QKV}),
         CheckpointClass(
             name="Glm4vMoeForConditionalGeneration",
-            defaults=_DEFAULTS | {"attention_bias": True},
+            defaults=_DEFAULTS | {"max_position_embeddings": 65536, "attention_bias": True},
             bias_keys={"attention_bias": QKV},
         ),
     ),

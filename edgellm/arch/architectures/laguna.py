@@ -72,6 +72,7 @@ FACTS = ArchitectureFacts(
                 "num_attention_heads": 48,
                 "num_key_value_heads": 8,
                 "head_dim": 128,
+                "rope_theta": 500000.0,
                 "num_experts": 256,
                 "num_experts_per_tok": 8,
                 "moe_intermediate_size": 512,

@@ -52,6 +52,7 @@ FACTS = ArchitectureFacts(
                 "max_position_embeddings": 131072,
                 "num_key_value_heads": 4,
                 "head_dim": 128,
+                "rope_theta": 500000.0,
                 "sliding_window": 1024,
                 "norm_topk_prob": True,
             },

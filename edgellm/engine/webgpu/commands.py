@@ -44,7 +44,7 @@ class Commands(NamedTuple):
 
 
 class EncodedAhead(NamedTuple):
-    """Commands that were encoded ahead for `key`; `kept` keeps the objects alive whose ids are in the key."""
+    """Commands that were encoded ahead for `key`; `kept` keeps the objects alive whose ids are keys."""
 
     key: tuple[object, ...]
     kept: object

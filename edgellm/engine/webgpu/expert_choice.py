@@ -33,15 +33,17 @@ class ExpertChoice:
         """The candidate that fits into `room` bytes with the least reckoned time of a token, and a line that says why.
 
         Candidates are as many whole layers as fit, all layers with as many experts as fit, and as many layers as fit
-        without experts.
+        without experts. If everything fits, it is chosen.
         """
-        whole = [(n, 0) for n in range(self._asked, 0, -1)]
+        if self._first_fitting([(self._asked, 0)], room):
+            return (self._asked, 0), ""
+        whole = [(n, 0) for n in range(self._asked - 1, 0, -1)]
         split = [(self._asked, first) for first in range(1, self._layers + 1)]
         without = [(n, self._layers) for n in range(self._asked - 1, 0, -1)]
         fitting = (self._first_fitting(each, room) for each in (whole, split, without))
         times = {each: decode_seconds(self._model, self._place(*each)) for each in (*filter(None, fitting), ON_CPU)}
         chosen = min(times, key=lambda each: times[each])
-        return chosen, "" if chosen == whole[0] else self._why(chosen, times)
+        return chosen, self._why(chosen, times)
 
     def _first_fitting(self, candidates: Sequence[Candidate], room: int) -> Candidate | None:
         for each in candidates:

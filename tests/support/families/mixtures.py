@@ -6,7 +6,7 @@ from support.families.case import FamilyCase, decoder
 from support.families.phi import LONG_MAGNITUDES, longrope
 
 _GRANITE = {
-    "embedding_multiplier": 6.0,
+    "embedding_multiplier": 0.5,
     "residual_multiplier": 0.35,
     "attention_multiplier": 0.15,
     "logits_scaling": 4.0,

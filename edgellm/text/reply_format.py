@@ -1,0 +1,59 @@
+"""How the replies of a model tell thinking from answers, by its chat template."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from edgellm.text import harmony, thought_channel
+
+
+class ReplyReader(Protocol):
+    """Turns a reply into text with <think> … </think>, as it comes."""
+
+    @property
+    def marks(self) -> Mapping[int, str]:
+        """The tokens of the format, by their ids."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the reply has its answer, and ends without a token for it."""
+
+    def text(self, text: str) -> str:
+        """Read text between marks. Returns what becomes certain of the reply."""
+
+    def mark(self, mark: str) -> str:
+        """Read a mark; see `text`."""
+
+    def flush(self) -> str:
+        """The rest of a reply that was cut off."""
+
+
+@dataclass(frozen=True)
+class ReplyFormat:
+    """A format. `marks` are the texts of its control tokens.
+
+    `with_thinking` gives a message with its thinking apart, as templates of the format read it. `continuation` is what
+    follows the prompt of a reply that begins with a text: texts, and whether each is of the format. `reader` makes a
+    reader from marks by their ids and the text of the reply so far.
+    """
+
+    marks: tuple[str, ...]
+    with_thinking: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    continuation: Callable[[str], list[tuple[str, bool]]]
+    reader: Callable[[Mapping[int, str], str], ReplyReader]
+
+
+HARMONY = ReplyFormat(harmony.MARKS, harmony.with_thinking, harmony.continuation, harmony.HarmonyReader)
+THOUGHT_CHANNEL = ReplyFormat(
+    thought_channel.CHANNEL_MARKS,
+    thought_channel.with_reasoning,
+    thought_channel.channel_continuation,
+    thought_channel.ThoughtChannelReader,
+)
+
+
+def reply_format(source: str) -> ReplyFormat | None:
+    """The format that a chat template writes; None for plain text, which may have <think> … </think> itself."""
+    if harmony.is_harmony(source):
+        return HARMONY
+    return THOUGHT_CHANNEL if thought_channel.has_thought_channel(source) else None
