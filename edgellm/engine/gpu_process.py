@@ -48,7 +48,7 @@ class HiddenMemory:
         return self.floats(rows, self._width)
 
     def fits(self, logits: Logits) -> bool:
-        """Whether logits find room in the place of the hidden states, which nobody needs any more."""
+        """Whether logits fit in the memory of the hidden states, which the output head was the last to read."""
         return logits.nbytes <= self._bytes.nbytes
 
     def floats(self, rows: int, columns: int) -> NDArray[np.float32]:

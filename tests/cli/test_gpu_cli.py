@@ -203,7 +203,7 @@ def test_the_plan_with_experts_on_the_cpu(model_file: ModelFile, monkeypatch: py
 
 
 def memory_of(model: Description, layers: int, cpu_moe: int = 0) -> int:
-    """The memory of a GPU with so many layers, without the experts of the first ones."""
+    """Bytes of GPU memory of the last `layers` layers, without the experts of the first `cpu_moe` layers."""
     kept = {2 * i + 1 for i in range(cpu_moe)}
     placement = longest_run([True] * (2 * len(model.layers) + 1), layers, kept=kept)
     return sum(gpu_memory(model, placement, SIZES).values())

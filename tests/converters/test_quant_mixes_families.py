@@ -82,7 +82,7 @@ EXPERT_KEYS: dict[str, Any] = {
 
 
 class Model(NamedTuple):
-    """A model of an architecture: tied or not, with so many experts."""
+    """A model of an architecture: whether embedding and output are tied, and its number of experts, 0 for none."""
 
     architecture: str
     tied: bool

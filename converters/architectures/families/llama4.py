@@ -11,7 +11,7 @@ from converters.architectures.sizes import CheckpointSizes, layer_count, read_si
 from edgellm.arch.architectures import llama4
 
 _ROPE_LAYERS = 4
-"""The last of so many layers has no RoPE."""
+"""Layers of a group, of which the last has no RoPE."""
 
 
 def _check(config: Config) -> None:

@@ -173,7 +173,7 @@ class MatmulLowering:
 
 
 def tiles_of_a_workgroup(tiles: int) -> int:
-    """Tiles of matrix × vector that a workgroup computes, if there are so many."""
+    """How many of `tiles` tiles of matrix × vector each workgroup computes: 1 to _MAX_TILES."""
     return max(1, min(_MAX_TILES, tiles // _BUSY_WORKGROUPS))
 
 
