@@ -210,12 +210,25 @@ def test_gemma4_needs_all_tensors_of_experts(described: Described, name: str) ->
 
 
 @pytest.mark.parametrize(
+    ("architecture", "message"),
+    [
+        ("granitemoe", "expert_used_count is 2 of 0 experts"),
+        ("ernie4_5-moe", "has no experts at key"),
+        ("hunyuan-moe", "expert_used_count is 2 of 0 experts"),
+    ],
+)
+def test_no_experts(described_family: DescribeFamily, architecture: str, message: str) -> None:
+    tensors = without_experts() if architecture == "ernie4_5-moe" else {}
+    with pytest.raises(ModelFileError, match=message):
+        described_family(architecture, EXPERTS | SHARED | {"logit_scale": 1.0, "expert_count": 0}, tensors)
+
+
+@pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({"expert_used_count": 5}, "expert_used_count is 5 of 4 experts"),
         ({"expert_used_count": 0}, "expert_used_count is 0 of 4 experts"),
         ({"expert_count": 5}, r"ffn_gate_exps\.weight has shape \[4, 24, 32\]"),
-        ({"expert_count": 0}, "expert_used_count is 2 of 0 experts|has no experts at key"),
         ({"expert_feed_forward_length": 25}, r"ffn_gate_exps\.weight has shape \[4, 24, 32\]"),
         ({"expert_shared_feed_forward_length": 25}, r"ffn_gate_shexp\.weight has shape \[24, 32\]"),
     ],

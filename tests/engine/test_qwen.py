@@ -114,8 +114,10 @@ def write_with(path: Path, arch: str, keys: Mapping[str, Any], monkeypatch: pyte
     return write_model(path / "m.gguf", **TINY, arch=arch)
 
 
-@pytest.mark.parametrize("arch", ["qwen2", "qwen3"])
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize(
+    ("arch", "case"),
+    [("llama", "not causal"), *((arch, case) for arch in ("qwen2", "qwen3") for case in REFUSED)],
+)
 def test_relatives_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str, case: str) -> None:
     keys, words = REFUSED[case]
     with pytest.raises(UnsupportedModelError, match=words):
