@@ -1,6 +1,6 @@
 """Models that are larger than the memory: their experts are read from the disk as they are chosen."""
 
-from edgellm.arch.blocks import MixtureOfExperts, StackedLinear
+from edgellm.arch.blocks import MixtureOfExperts
 from edgellm.arch.description import Description, parts_in
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.page_cache import read_pages_alone
@@ -9,8 +9,8 @@ from edgellm.system.machine import available_memory
 
 def expert_stacks(model: Description) -> list[Tensor]:
     """The weights of all experts, each tensor once; an expert is an equal part of each."""
-    blocks = [layer.feed_forward for layer in model.layers if isinstance(layer.feed_forward, MixtureOfExperts)]
-    return list({id(stack.weight): stack.weight for stack in parts_in(blocks, StackedLinear)}.values())
+    stacks = (stack for block in parts_in(model.layers, MixtureOfExperts) for stack in block.stacks)
+    return list(dict.fromkeys(stack.weight for stack in stacks))
 
 
 def prepare_for_disk(file: GGUFFile, model: Description) -> bool:

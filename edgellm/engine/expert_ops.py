@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edgellm.arch.blocks import MixtureOfExperts, Router, Scoring, StackedLinear
 from edgellm.engine.activations import MatmulInput, float_buffer
-from edgellm.engine.op_writer import OpWriter
+from edgellm.engine.op_writer import OpWriter, pieces
 from edgellm.engine.program import Buffer
 from edgellm.gguf.page_cache import advise_function
 from kquants import records
@@ -101,8 +101,7 @@ class ExpertOps:
         """Have the weights of the chosen experts read from the disk, where they are not all in memory."""
         if not self._reads_ahead:
             return
-        stacks = [stack.weight for stack in (block.gate, block.up, block.down) if stack]
-        for i, stack in enumerate(dict.fromkeys(stacks)):
+        for i, stack in enumerate(dict.fromkeys(stack.weight for stack in block.stacks)):
             arguments = records.ReadAheadOp(advise_function(), b.groups, stack, stack.nbytes // stack.shape[0])
             self._ops.add("read_ahead", arguments, units=1, barrier=i == 0, units_factor=b.groups)
 
@@ -121,7 +120,7 @@ class ExpertOps:
             super_q8=super_q8,
         )
         self._ops.need_scratch(4 * PIECE)
-        self._ops.add("gather", arguments, per_row=-(-b.x.width // PIECE), slots=block.router.used)
+        self._ops.add("gather", arguments, per_row=pieces(b.x.width), slots=block.router.used)
 
     def combine(self, block: MixtureOfExperts, x: Buffer, accumulate: bool, scale: float, b: ExpertBuffers) -> None:
         """x = scale · the weighted sum of the results of each row's slots, or x += it with `accumulate`."""
@@ -137,4 +136,4 @@ class ExpertOps:
             accumulate=int(accumulate),
             scale=scale,
         )
-        self._ops.add("combine", arguments, per_row=-(-b.x.width // PIECE))
+        self._ops.add("combine", arguments, per_row=pieces(b.x.width))

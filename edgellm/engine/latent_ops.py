@@ -12,7 +12,7 @@ from edgellm.arch.latent_attention import LatentAttention
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.attention_ops import KVPlace, attend, rope_words
 from edgellm.engine.norm_ops import NormOps
-from edgellm.engine.op_writer import OpWriter
+from edgellm.engine.op_writer import OpWriter, pieces
 from edgellm.engine.program import Buffer
 from kquants import records
 from kquants.kv_layout import padded_head_dim, partial_bytes
@@ -146,4 +146,4 @@ class LatentOps:
             super_q8=super_q8,
         )
         self._ops.need_scratch(4 * PIECE)
-        self._ops.add("join_heads", arguments, per_row=-(-mixer.attention_width // PIECE))
+        self._ops.add("join_heads", arguments, per_row=pieces(mixer.attention_width))

@@ -24,7 +24,8 @@ def matmul_kernel(name: str) -> str:
     return f"matmul_{name.lower()}"
 
 
-def _pieces(n: int) -> int:
+def pieces(n: int) -> int:
+    """Units of work of a row of `n` values in the ops that split rows."""
     return -(-n // PIECE)
 
 
@@ -83,14 +84,14 @@ class OpWriter:
             scale_x=scale_x,
             scale_y=scale_y,
         )
-        self.add("add_scaled", arguments, per_row=_pieces(width))
+        self.add("add_scaled", arguments, per_row=pieces(width))
 
     def quantize(self, x: MatmulInput, projections: Sequence[Linear | StackedLinear], slots: int = 1) -> None:
         """Quantize x, which has `slots` rows for each row, in the ways that the projections read, if any."""
         q8, super_q8 = x.quantized_targets(projections)
         if q8 or super_q8:
             arguments = records.QuantizeOp(x=x.f32, x_bytes=x.f32.row_bytes, n=x.width, q8=q8, super_q8=super_q8)
-            self.add("quantize", arguments, per_row=_pieces(x.width), slots=slots)
+            self.add("quantize", arguments, per_row=pieces(x.width), slots=slots)
 
     def activate(
         self,
@@ -123,7 +124,7 @@ class OpWriter:
             parameter_2=p2,
             parameter_3=p3,
         )
-        self.add(_ACTIVATION_KERNELS[activation], arguments, per_row=_pieces(gate.width), slots=slots)
+        self.add(_ACTIVATION_KERNELS[activation], arguments, per_row=pieces(gate.width), slots=slots)
 
     def top_activations(self, x: MatmulInput, deviations: float) -> None:
         """x = max(x - m, 0), with m the given number of standard deviations above the mean of a row."""
@@ -133,22 +134,22 @@ class OpWriter:
     def sigmoid_gate(self, x: Buffer, gate: Buffer, width: int) -> None:
         """x = x · sigmoid(gate)."""
         arguments = records.SigmoidGateOp(x=x, x_bytes=x.row_bytes, gate=gate, gate_bytes=gate.row_bytes, n=width)
-        self.add("sigmoid_gate", arguments, per_row=_pieces(width))
+        self.add("sigmoid_gate", arguments, per_row=pieces(width))
 
     def softplus_gate(self, x: Buffer, gate: Buffer, width: int, group: int) -> None:
         """x = x · softplus(gate), each value of gate for `group` values of x."""
         arguments = records.SoftplusGateOp(x, x.row_bytes, gate, gate.row_bytes, width, group)
-        self.add("softplus_gate", arguments, per_row=_pieces(width) if group == 1 else width // group)
+        self.add("softplus_gate", arguments, per_row=pieces(width) if group == 1 else width // group)
 
     def scale_by_sigmoid(self, x: Buffer, gate: Buffer, width: int) -> None:
         """x = x · sigmoid(gate), with one value of gate for each row."""
         arguments = records.SigmoidGateOp(x, x.row_bytes, gate, gate.row_bytes, width)
-        self.add("scale_by_sigmoid", arguments, per_row=_pieces(width))
+        self.add("scale_by_sigmoid", arguments, per_row=pieces(width))
 
     def soft_cap(self, y: Buffer, width: int, cap: float) -> None:
         """y = cap · tanh(y / cap)."""
         arguments = records.SoftCapOp(y=y, y_bytes=y.row_bytes, n=width, cap=cap)
-        self.add("soft_cap", arguments, per_row=_pieces(width))
+        self.add("soft_cap", arguments, per_row=pieces(width))
 
     def linear(self, x: MatmulInput, *projections: tuple[Linear, Buffer], accumulate: bool = False) -> None:
         """Each y = W x + b, or with `accumulate` y += W x + b: first all matmuls, then the biases."""
@@ -158,7 +159,7 @@ class OpWriter:
         for i, (bias, y) in enumerate(biases):
             (n,) = bias.shape
             arguments = records.AddBiasOp(y=y, y_bytes=y.row_bytes, bias=bias, n=n)
-            self.add("add_bias", arguments, per_row=-(-n // PIECE), barrier=i == 0)
+            self.add("add_bias", arguments, per_row=pieces(n), barrier=i == 0)
 
     def matmul(self, w: Tensor, x: MatmulInput, y: Buffer, accumulate: bool = False, barrier: bool = True) -> None:
         """y = W x, or with `accumulate` y += W x."""

@@ -11,7 +11,6 @@ from time import perf_counter
 from edgellm.arch import describe
 from edgellm.arch.blocks import MixtureOfExperts
 from edgellm.arch.description import Description, parts_in
-from edgellm.engine.disk import expert_stacks
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile
 
@@ -60,16 +59,12 @@ def bytes_from_disk(model: Description, weights: int, free: int) -> float:
     equally often. Weights that are read in the same order for each token, and do not fit, are evicted before they are
     read again: all come from the disk.
     """
-    experts = sum(stack.nbytes for stack in expert_stacks(model))
-    chosen, others = _chosen_bytes(model), weights - experts
+    mixtures = list(parts_in(model.layers, MixtureOfExperts))
+    experts, chosen = sum(each.expert_bytes for each in mixtures), sum(each.used_bytes for each in mixtures)
+    others = weights - experts
     if others >= free:
         return others + chosen
     return chosen * (1 - (free - others) / experts)
-
-
-def _chosen_bytes(model: Description) -> int:
-    """Bytes of the experts that compute one token."""
-    return sum(block.used_bytes for block in parts_in(model.layers, MixtureOfExperts))
 
 
 def measure_bandwidth(path: Path) -> float | None:
