@@ -11,6 +11,7 @@ pretokenizers    the named pre-tokenizers, with the regular expressions of `word
 vocabulary       token texts, types and special ids of a file, checked
 detokenizer      incremental detokenizing: token ids in, whole characters out
 template         chat templates: messages in, text out; rendering runs in a child process (`rendering`)
+reply_format     how replies tell thinking from answers: `harmony`, `thought_channel`, or <think> … </think> (`thought`)
 rendered_prompt  a rendered prompt, with the origin of each character
 prompts          chat template and tokenizer together: messages in, token ids out
 inspection       a prompt in detail, for people

@@ -10,7 +10,8 @@ of all other channels in <think> … </think>. A call of a tool is among these, 
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+
+from edgellm.text.thought import CLOSING, OPENING, Thought
 
 START, CHANNEL, CONSTRAIN, MESSAGE = "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"
 END, CALL, RETURN = "<|end|>", "<|call|>", "<|return|>"
@@ -18,39 +19,15 @@ MARKS = (START, CHANNEL, CONSTRAIN, MESSAGE, END, CALL, RETURN)
 """The texts of the control tokens of the format."""
 
 _ASSISTANT, _FINAL = "assistant", "final"
-_OPENING, _CLOSING = "<think>\n", "\n</think>\n\n"
 _BETWEEN = "\n\n"
-_SPLIT = re.compile(r"\s*<think>\n?(?P<thought>.*?)(?:\n?</think>\n{0,2}(?P<answer>.*))?", re.DOTALL)
 _RECIPIENT = re.compile(r"\bto=(\S+)")
 _MAX_HEADER = 256
 """Characters of the longest header; a longer text before <|message|> is what the model says."""
 
 
-class Thought(NamedTuple):
-    """A reply in two parts. `thought` is None without thinking, `answer` while the model still thinks."""
-
-    thought: str | None
-    answer: str | None
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """Split the text of a reply."""
-        found = _SPLIT.fullmatch(text)
-        return cls(found["thought"], found["answer"]) if found else cls(None, text)
-
-
 def is_harmony(source: str) -> bool:
     """Whether a chat template writes the format."""
     return START + _ASSISTANT + CHANNEL in source and MESSAGE in source
-
-
-def with_thinking(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message for a template of the format, which reads the thinking of a reply as `thinking` beside `content`."""
-    content = message.get("content")
-    if message.get("role") != _ASSISTANT or not isinstance(content, str) or "thinking" in message:
-        return message
-    thought, answer = Thought.of(content)
-    return message if thought is None else {**message, "thinking": thought, "content": answer or ""}
 
 
 def continuation(begun: str) -> list[tuple[str, bool]]:
@@ -117,7 +94,7 @@ class HarmonyReader:
         if mark == END:
             self.ended = self._answers
             return said
-        closing = _CLOSING.rstrip() if self._thinks else ""
+        closing = CLOSING.rstrip() if self._thinks else ""
         self._thinks = False
         return said + closing
 
@@ -146,11 +123,11 @@ class HarmonyReader:
         return self._open_thought() + (f"{name}: " if name else "")
 
     def _open_answer(self) -> str:
-        opening = _CLOSING if self._thinks else _BETWEEN if self._answers else ""
+        opening = CLOSING if self._thinks else _BETWEEN if self._answers else ""
         self._header, self._thinks, self._answers = None, False, True
         return opening
 
     def _open_thought(self) -> str:
-        opening = _BETWEEN if self._thinks or self._answers else _OPENING
+        opening = _BETWEEN if self._thinks or self._answers else OPENING
         self._header, self._thinks = None, not self._answers
         return opening

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from edgellm.text import harmony, thought_channel
 
@@ -32,21 +32,21 @@ class ReplyReader(Protocol):
 class ReplyFormat:
     """A format. `marks` are the texts of its control tokens.
 
-    `with_thinking` gives a message with its thinking apart, as templates of the format read it. `continuation` is what
-    follows the prompt of a reply that begins with a text: texts, and whether each is of the format. `reader` makes a
-    reader from marks by their ids and the text of the reply so far.
+    Templates of the format read the thinking of a message in its field `thinking_field`. `continuation` is what follows
+    the prompt of a reply that begins with a text: texts, and whether each is of the format. `reader` makes a reader
+    from marks by their ids and the text of the reply so far.
     """
 
     marks: tuple[str, ...]
-    with_thinking: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    thinking_field: str
     continuation: Callable[[str], list[tuple[str, bool]]]
     reader: Callable[[Mapping[int, str], str], ReplyReader]
 
 
-HARMONY = ReplyFormat(harmony.MARKS, harmony.with_thinking, harmony.continuation, harmony.HarmonyReader)
+HARMONY = ReplyFormat(harmony.MARKS, "thinking", harmony.continuation, harmony.HarmonyReader)
 THOUGHT_CHANNEL = ReplyFormat(
     thought_channel.CHANNEL_MARKS,
-    thought_channel.with_reasoning,
+    "reasoning_content",
     thought_channel.channel_continuation,
     thought_channel.ThoughtChannelReader,
 )

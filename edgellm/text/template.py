@@ -12,6 +12,7 @@ from edgellm.text.json_values import json_value
 from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.rendering.renderer import RefusedError, renderer
 from edgellm.text.reply_format import reply_format
+from edgellm.text.thought import with_thinking
 from edgellm.text.utf8 import replace_surrogates
 
 T = TypeVar("T")
@@ -86,7 +87,9 @@ class ChatTemplate:
         args = json_value({"add_generation_prompt": add_generation_prompt, **args}, "template_args")
         conversation = [_completed(message) for message in json_value(messages, "messages")]
         if form := self.reply_format:
-            conversation = [form.with_thinking(each) if isinstance(each, dict) else each for each in conversation]
+            conversation = [
+                with_thinking(each, form.thinking_field) if isinstance(each, dict) else each for each in conversation
+            ]
         return self._ask(RenderedPrompt.from_reply, own=self._own, args=args, messages=conversation)
 
     def stop(self) -> None:

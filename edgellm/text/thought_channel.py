@@ -8,16 +8,14 @@ may write an empty channel, of which nothing remains.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-from edgellm.text.harmony import Thought
+from edgellm.text.thought import CLOSING, OPENING, Thought
 
 OPEN, CLOSE = "<|channel>", "<channel|>"
 CHANNEL_MARKS = (OPEN, CLOSE)
 """The texts of the tokens around a channel."""
 
 _NAME = "thought\n"
-_OPENING, _CLOSING = "<think>\n", "\n</think>\n\n"
 _MAX_NAME = 64
 """Characters of the longest name of a channel; a longer line is what the model thinks."""
 
@@ -25,15 +23,6 @@ _MAX_NAME = 64
 def has_thought_channel(source: str) -> bool:
     """Whether a chat template knows the channel."""
     return OPEN in source and CLOSE in source
-
-
-def with_reasoning(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message for a template that reads the thinking of a reply as `reasoning_content` beside `content`."""
-    content = message.get("content")
-    if message.get("role") != "assistant" or not isinstance(content, str) or "reasoning_content" in message:
-        return message
-    thought, answer = Thought.of(content)
-    return message if thought is None else {**message, "reasoning_content": thought, "content": answer or ""}
 
 
 def channel_continuation(begun: str) -> list[tuple[str, bool]]:
@@ -79,7 +68,7 @@ class ThoughtChannelReader:
         if mark == OPEN:
             self._name = self._name if self._thinks or self._name is not None else ""
             return ""
-        closing = _CLOSING if self._thinks and self._has_thought and not self._answers else ""
+        closing = CLOSING if self._thinks and self._has_thought and not self._answers else ""
         self._name, self._thinks, self._line_ends = None, False, ""
         return closing
 
@@ -95,4 +84,4 @@ class ThoughtChannelReader:
         if not said or self._has_thought:
             return said
         self._has_thought = True
-        return said if self._answers else _OPENING + said.lstrip("\n")
+        return said if self._answers else OPENING + said.lstrip("\n")

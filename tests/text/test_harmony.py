@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from edgellm.text.harmony import MARKS, HarmonyReader, Thought, continuation, is_harmony, with_thinking
+from edgellm.text.harmony import MARKS, HarmonyReader, continuation, is_harmony
+from edgellm.text.thought import Thought, with_thinking
 
 _IDS = dict(enumerate(MARKS))
 _AT_MARKS = re.compile(f"({'|'.join(map(re.escape, MARKS))})")
@@ -131,9 +132,9 @@ def test_thoughts_are_split_from_answers(text: str, thought: str | None, answer:
 
 def test_templates_get_thoughts_apart_from_answers() -> None:
     reply = {"role": "assistant", "content": "<think>\nA\n</think>\n\nB"}
-    assert with_thinking(reply) == {"role": "assistant", "thinking": "A", "content": "B"}
+    assert with_thinking(reply, "thinking") == {"role": "assistant", "thinking": "A", "content": "B"}
     for message in ({"role": "user", "content": "<think>A</think>B"}, {**reply, "thinking": ""}, {"role": "assistant"}):
-        assert with_thinking(message) == message
+        assert with_thinking(message, "thinking") == message
 
 
 def test_templates_of_the_format_are_known() -> None:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgellm.text.reply_format import HARMONY, THOUGHT_CHANNEL, reply_format
+from edgellm.text.thought import with_thinking
 from edgellm.text.thought_channel import (
     CHANNEL_MARKS,
     ThoughtChannelReader,
     channel_continuation,
-    with_reasoning,
 )
 
 _IDS = dict(enumerate(CHANNEL_MARKS))
@@ -94,9 +94,9 @@ def test_a_reply_without_thinking_goes_on() -> None:
 
 def test_templates_get_thoughts_apart_from_answers() -> None:
     reply = {"role": "assistant", "content": "<think>\nA\n</think>\n\nB"}
-    assert with_reasoning(reply) == {"role": "assistant", "reasoning_content": "A", "content": "B"}
+    assert with_thinking(reply, "reasoning_content") == {"role": "assistant", "reasoning_content": "A", "content": "B"}
     for message in ({**reply, "role": "user"}, {**reply, "reasoning_content": "C"}, {"role": "assistant"}):
-        assert with_reasoning(message) == message
+        assert with_thinking(message, "reasoning_content") == message
 
 
 def test_the_template_tells_the_format() -> None:
