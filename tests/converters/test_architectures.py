@@ -83,8 +83,8 @@ def test_contradictions(llama: Path, config: dict[str, Any], expected: str) -> N
     ("config", "expected"),
     [
         (
-            {"architectures": ["MixtralForCausalLM"]},
-            "MixtralForCausalLM cannot be converted; choose a model of ",
+            {"architectures": ["JambaForCausalLM"]},
+            "JambaForCausalLM cannot be converted; choose a model of ",
         ),
         ({"architectures": ["\x1b[31m\n"]}, r"\x1b[31m\n cannot be converted"),
         ({"architectures": ...}, "an unnamed architecture cannot be converted"),

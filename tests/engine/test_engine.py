@@ -27,7 +27,7 @@ from edgellm.perf.plan import make_plan
 from edgellm.system.folders import cache_folder
 from kquants import jit
 from kquants.kv_layout import PAGE
-from kquants.layout import MAX_BATCH_ROWS, MAX_EXPERT_BATCH_ROWS
+from kquants.layout import MAX_EXPERT_BATCH_ROWS, SLICE_ROWS
 from support import ROOT
 from support.model_file import ModelFile
 
@@ -247,7 +247,7 @@ def test_models_with_experts_take_more_rows_at_once(model_file: ModelFile) -> No
             assert rows[used] * program.row_bytes <= MAX_EXPERT_ACTIVATION_BYTES
             assert max_batch_rows(program, 100) == 100, "no more than the context"
             del program
-    assert rows[2] == MAX_EXPERT_BATCH_ROWS > max(rows[16], MAX_BATCH_ROWS)
+    assert rows[2] == MAX_EXPERT_BATCH_ROWS > max(rows[16], SLICE_ROWS)
 
 
 @pytest.mark.parametrize(("free", "fits"), [(1 << 30, False), (64 << 30, True)])

@@ -83,7 +83,7 @@ def test_tensors_that_cannot_be(described: Described, arch: str, name: str, shap
 @pytest.mark.parametrize(
     ("arch", "keys", "words"),
     [
-        ("gemma4", {"expert_count": 8}, "gemma4 with a mixture of experts"),
+        ("gemma3", {"expert_count": 8}, "gemma3 with a mixture of experts"),
         ("gemma3", {"attention.causal": 0}, "attention.causal"),
         ("gemma3n", {"altup.num_inputs": 2}, "stream 0 of 2 is active; only the first of 4"),
         ("gemma3n", {"altup.active_idx": 1}, "stream 1 of 4 is active; only the first of 4"),

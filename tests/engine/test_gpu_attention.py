@@ -148,7 +148,7 @@ class Layer1:
         model: Any = SimpleNamespace(width=32, vocab=32, layers=[Layer(settings, None)])
         self.tables = model.position_tables = [each for each in (settings.temperature, settings.rope) if each]
         model.kv_groups = (settings.window,)
-        blocks, limits = OffloadedBlocks(model, {0: settings}, {}, False), BatchLimits(128, 512, "f32")
+        blocks, limits = OffloadedBlocks(model, {0: settings}, {}, {}, False), BatchLimits(128, 512, "f32")
         self.scratch = Scratch(gpu, blocks, limits)
         self.kv, self.kinds = GPUKVPages(gpu, blocks, limits), blocks.row_kinds
         self.lowering = AttentionLowering(gpu, blocks, self.scratch, RowOps(gpu, 32, self.scratch), "f32")

@@ -15,7 +15,7 @@ import pytest
 from edgellm.engine import threadpool as module
 from edgellm.engine.threadpool import ThreadPool
 from kquants.layout import SHARE_BYTES
-from kquants.records import OP_WORDS, MatmulOp
+from kquants.records import FIRST_ARGUMENT, OP_WORDS, MatmulOp, OpHeader
 from support import with_support
 from support.kernels import addresses, batch_record, op_record
 from support.thread_chains import F32, OPS, Chain, new_pool
@@ -36,7 +36,7 @@ def test_who_learns_late_of_a_stop_does_not_go_on(monkeypatch: pytest.MonkeyPatc
 
     @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 5)
     def kernel(spare: int, error: int, op: int, batch: int, first: int, last: int, scratch: int) -> int:
-        name = ctypes.cast(op, ctypes.POINTER(ctypes.c_int64))[6]
+        name = ctypes.cast(op, ctypes.POINTER(ctypes.c_int64))[FIRST_ARGUMENT]
         done.append(name)
         if name == 1:
             both.wait(60)
@@ -47,7 +47,8 @@ def test_who_learns_late_of_a_stop_does_not_go_on(monkeypatch: pytest.MonkeyPatc
         return 0
 
     def op(name: int) -> list[int]:
-        words = [ctypes.cast(kernel, ctypes.c_void_p).value or 0, 2, 0, 0, 1, 0, name]
+        address = ctypes.cast(kernel, ctypes.c_void_p).value or 0
+        words = [*OpHeader(address, units=2, units_per_row=0, outputs=0, barrier=1), name]
         return words + [0] * (OP_WORDS - len(words))
 
     monkeypatch.setattr(module, "yield_and_futex", lambda: (ctypes.cast(give_way, ctypes.c_void_p).value, 0, 0))

@@ -200,7 +200,7 @@ def test_a_repository_without_a_tokenizer_is_refused_before_any_weight(made: Pat
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        (b'{"architectures": ["MixtralForCausalLM"]}', "MixtralForCausalLM cannot be converted; choose a model of"),
+        (b'{"architectures": ["JambaForCausalLM"]}', "JambaForCausalLM cannot be converted; choose a model of"),
         (b'{"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "awq"}}', "already, by AWQ"),
         (b"[]", "config.json: must hold a JSON object"),
         (b"{", "config.json: is no valid JSON"),

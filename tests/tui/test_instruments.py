@@ -261,6 +261,7 @@ def test_the_panel_by_hand() -> None:
         "dropped": "–",
         "threads": "2",
         "gpu": "12 of 28",
+        "weights": "–",
         "process": "1.21 GB",
         "free": "5.23 GB",
     }

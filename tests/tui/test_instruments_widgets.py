@@ -96,7 +96,7 @@ def test_the_panel_on_a_high_screen() -> None:
         app.show(DECODE)
         await pilot.pause()
         panel = [line[1:-1].rstrip() for line in drawn(app.query_one(Panel))]
-        assert panel[:32] == [
+        assert panel[:33] == [
             "qwen3-1.7b",
             "▼ writing",
             "",
@@ -126,6 +126,7 @@ def test_the_panel_on_a_high_screen() -> None:
             "Machine",
             "threads                        2",
             "blocks on the GPU       12 of 28",
+            "model in memory                –",
             "memory used              1.21 GB",
             "memory free              5.23 GB",
             "",
@@ -140,7 +141,7 @@ def test_a_short_screen_leaves_out_the_space_first(height: int, lines_between: i
         app.show(DECODE)
         await pilot.pause()
         panel = app.query_one(Panel)
-        assert panel.virtual_size.height == max(27 + lines_between, height - 1)
+        assert panel.virtual_size.height == max(28 + lines_between, height - 1)
         panel.scroll_end(animate=False)
         await pilot.pause()
         assert any("memory free" in line for line in drawn(panel))

@@ -49,6 +49,9 @@ def plan(available: int, ctx: int = 8192, kv_cache: int = 400) -> Plan:
         "devices": [],
         "kv_memory": 0,
         "kv_tokens": 0,
+        "total_weights": 550,
+        "resident": None,
+        "disk": None,
     }
     return Plan(ctx=ctx, weights=550, kv_cache=kv_cache, activations=30, scratch=20, available=available, **rest)
 
