@@ -117,10 +117,12 @@ def test_a_process_of_ours_stays_with_the_one_that_started_it() -> None:
 import os
 from edgellm.engine.gpu_process import packed
 from edgellm.process import child
+from edgellm.process.shared_memory import SharedMemory
 class ChildProcess(child.ChildProcess):
     def ended_error(self, how):
         return RuntimeError(f"it {how}")
-ours = ChildProcess("edgellm.engine.gpu_worker")
+memory = SharedMemory.create()
+ours = ChildProcess("edgellm.engine.gpu_worker", memory.argument, inherited=memory.inherited)
 print(ours.call(0, packed(("ensure_pages", (3,))))[0], flush=True)
 told, over = os.pipe(), os.pipe()
 if not os.fork():
