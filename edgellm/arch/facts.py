@@ -10,6 +10,7 @@ from edgellm.arch.blocks import Activation, AttentionSettings, NormKind, RouterS
 from edgellm.arch.description import ModelScales
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
+from edgellm.arch.recurrent import RecurrentSettings
 from edgellm.arch.tensor_names import FusedTensor, Size, TensorFacts
 
 
@@ -48,6 +49,11 @@ def no_parameters(hyper: HyperParameters, layer: int) -> tuple[float, ...]:
     return ()
 
 
+def no_recurrence(hyper: HyperParameters, layer: int) -> RecurrentSettings | None:
+    """The settings of a layer without a recurrent mixer."""
+    return None
+
+
 def no_router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     """The router of a layer without a mixture of experts."""
     return None
@@ -81,9 +87,10 @@ class ArchitectureFacts:
 
     The result of shared experts is multiplied by `shared_experts_scale`.
 
-    `attention` gives the settings of a layer's attention, `router` those of the choice of its experts, `settings` those
-    of the model, `activation_parameters` those of a layer's activation, `sparsity` that of its feed-forward; they read
-    the metadata, and refuse variants that edgellm does not compute.
+    `attention` gives the settings of a layer's attention, `recurrent` those of its recurrent mixer, each None for
+    layers without; `router` those of the choice of its experts, `settings` those of the model, `activation_parameters`
+    those of a layer's activation, `sparsity` that of its feed-forward; they read the metadata, and refuse variants that
+    edgellm does not compute.
 
     The last fields say what llama.cpp does. Its converter writes `attention.key_length` only where config.json has
     `head_dim`, or always with `writes_head_dim`; with `writes_vocab_size` it also writes `vocab_size` and
@@ -112,8 +119,9 @@ class ArchitectureFacts:
     post_norm_eps: float | None = None
     norms_embedding: bool = False
     yarn_truncate: bool = True
-    attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
+    attention: Callable[[HyperParameters, int], AttentionSettings | None] = grouped_query_attention
     router: Callable[[HyperParameters, int], RouterSettings | None] = no_router
+    recurrent: Callable[[HyperParameters, int], RecurrentSettings | None] = no_recurrence
     settings: Callable[[HyperParameters], ModelScales] = plain_settings
     sparsity: Callable[[HyperParameters, int], float | None] = dense
     activation_parameters: Callable[[HyperParameters, int], tuple[float, ...]] = no_parameters
@@ -121,6 +129,11 @@ class ArchitectureFacts:
     writes_head_dim: bool = True
     writes_vocab_size: bool = False
     optional_biases_in_llamacpp: bool = True
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether layers may have a recurrent mixer."""
+        return self.recurrent is not no_recurrence
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorFacts]:
