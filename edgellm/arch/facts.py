@@ -11,7 +11,7 @@ from edgellm.arch.description import ModelScales
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import RecurrentSettings
-from edgellm.arch.tensor_names import FusedTensor, Size, TensorFacts
+from edgellm.arch.tensor_names import OUTPUT_NORM, FusedTensor, Size, TensorFacts
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ class ArchitectureFacts:
     are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 
     `norm_kind` and `activation` are those of all norms and feed-forwards; with `rms_norm_by_key`, files that have the
-    epsilon of RMSNorm have RMS norms. With `parallel`, mixer and feed-forward read
-    the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
-    which is the norm behind the mixer in the others. With `norm_after_rope`, the norms of q and k follow RoPE. With
-    `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says which layers have one
-    for q and k. `post_norm_eps` is the epsilon of the norms
-    behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
-    follows the embedding. `yarn_truncate` is for files without that key (`edgellm.arch.rope`).
+    epsilon of RMSNorm have RMS norms. With `parallel`, mixer and feed-forward read the same x. `ffn_norm_stem` is the
+    norm before the feed-forward: some architectures call it `post_attention_norm`, which is the norm behind the mixer
+    in the others. `output_norm_stem` is the norm before the output matrix. With `norm_after_rope`, the norms of q and k
+    follow RoPE. With `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says
+    which layers have one for q and k. `post_norm_eps` is the epsilon of the norms behind mixer and feed-forward, where
+    it is not that of the others. With `norms_embedding`, a norm without a weight follows the embedding. `yarn_truncate`
+    is for files without that key (`edgellm.arch.rope`).
 
     The result of shared experts is multiplied by `shared_experts_scale`.
 
@@ -113,6 +113,7 @@ class ArchitectureFacts:
     shared_experts_scale: float = 1.0
     parallel: bool = False
     ffn_norm_stem: str = "ffn_norm"
+    output_norm_stem: str = OUTPUT_NORM.gguf
     norm_after_rope: bool = False
     weightless_v_norm: bool = False
     weightless_qk_norm: Callable[[HyperParameters, int], bool] = never
