@@ -63,4 +63,4 @@ class ExpertChoice:
             return "everything on the CPU"
         if not first:
             return f"{counted(min(n, self._layers), 'whole layer')} on the GPU"
-        return f"{counted(min(n, self._layers), 'layer')} there but for the experts of the first {first}"
+        return f"{counted(min(n, self._layers), 'layer')} on the GPU but for the experts of the first {first}"
