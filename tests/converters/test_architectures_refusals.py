@@ -136,7 +136,7 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("phi3_5_long", {"max_position_embeddings": "x"}, "max_position_embeddings is 'x'"),
         ("glm4", {"partial_rotary_factor": 1.5}, "partial_rotary_factor is 1.5"),
         ("gemma4_31b", {"enable_moe_block": True}, "has no num_experts"),
-        ("gemma4_26b", {"top_k_experts": 9}, "top_k_experts is 9, and num_experts is 8"),
+        ("gemma4_26b", {"top_k_experts": 9}, "9 experts compute each token, and num_experts is 8"),
         ("gemma4_26b", {"enable_moe_block": False}, "has no place in this gemma4 model"),
         ("granitemoe", {"num_experts_per_tok": 9}, "9 experts compute each token, and num_local_experts is 8"),
         ("granitemoe", {"intermediate_size": 31}, "input_linear.weight has shape [8, 64, 64], not [8, 62, 64]"),
