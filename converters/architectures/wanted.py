@@ -13,10 +13,14 @@ from edgellm.fmt import printable
 
 
 class WantedTensor(NamedTuple):
-    """A tensor of the GGUF file: its shape in numpy order, and whether the checkpoint may lack it."""
+    """A tensor of the GGUF file: its shape in numpy order, and whether the checkpoint may lack it.
+
+    With `in_all_layers` it may lack it only if no other layer that wants such a tensor has it.
+    """
 
     shape: tuple[int, ...]
     optional: bool
+    in_all_layers: bool = False
 
 
 Wanted = Mapping[str, WantedTensor]
@@ -40,7 +44,8 @@ def wanted_tensors(model: TextModel, family: Family) -> Iterator[tuple[str, Want
     for i in range(sizes.layer_count):
         lacks = family.lacks(model, i)
         for name, tensor in _wanted_in_layer(model, i, required, possible):
-            yield name, tensor._replace(optional=tensor.optional or name.split(".")[2] in lacks)
+            may_lack = name.split(".")[2] in lacks
+            yield name, WantedTensor(tensor.shape, tensor.optional or may_lack, tensor.optional and not may_lack)
 
 
 def _wanted_in_layer(
