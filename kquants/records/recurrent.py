@@ -72,8 +72,8 @@ class DeltaInputsOp(NamedTuple):
 class DeltaRuleOp(NamedTuple):
     """The gated delta rule (arXiv 2412.06464) in each head, row by row, with a state S of [key_dim, value_dim].
 
-    S = decay · S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q. The state of head h is stored in columns of 16 values:
-    float32[heads, value_dim / 16, key_dim, 16].
+    S = decay · S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q. The state is stored in blocks of 32 columns, the last of
+    a head padded: float32[heads, ceil(value_dim / 32), key_dim, 32].
     """
 
     qkv: Word
@@ -113,7 +113,7 @@ class MambaOp(NamedTuple):
     """The scan of Mamba-2 (arXiv 2405.21060) in each head, row by row, with a state S of [state_dim, head_dim].
 
     S = decay · S + B (dt · x)ᵀ; y = Sᵀ C + d · x. Head h reads B and C of group h div (heads / groups). The state is
-    stored in columns of 16 values: float32[heads, head_dim / 16, state_dim, 16].
+    stored in blocks of 32 columns, the last of a head padded: float32[heads, ceil(head_dim / 32), state_dim, 32].
     """
 
     xbc: Word
