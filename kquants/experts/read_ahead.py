@@ -13,7 +13,8 @@ from kquants.threadpool.interpreter import arguments_of, record_at
 _given, _group_of = arguments_of(ReadAheadOp), record_at(MatmulGroup)
 
 _PAGE = 4096
-"""Addresses are rounded down to multiples of it; of larger pages the system refuses some, and reads them when used."""
+"""Addresses are rounded down to multiples of it. Where pages are larger, the system refuses addresses within one, and
+reads those weights when they are used."""
 
 _WILL_NEED = 3
 """MADV_WILLNEED of Linux and macOS: start to read, and do not wait."""
