@@ -62,7 +62,9 @@ class ReadAheadOp(NamedTuple):
     """Start to read the matrices of all groups from the disk; see `kquants.experts.read_ahead`."""
 
     madvise: Word
-    """Address of the system's function."""
+    """Address of the system's function madvise(2)."""
+    page_bytes: Word
+    """Bytes of a page of memory, a power of two."""
     groups: Word
     """A GroupList."""
     w: Word

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgellm.engine import native_engine
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment, Stopped
+from edgellm.gguf.page_cache import advise_function
 from support.engine_bits import extend, forked, forward, fresh, neighbours, opened, trimmed
 from support.logits_bits import IDS, Bits, logits_bits
 from support.make_gguf import EXPERT_RECIPES
@@ -114,6 +116,16 @@ def test_a_stopped_batch_computes_the_same_again(model_file: ModelFile) -> None:
             assert np.array_equal(extend(engine, sequence, IDS, 50), whole)
             sequence.trim(0)
         assert stops > 0
+
+
+def test_experts_that_are_read_ahead_change_no_bit(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = expert_file(model_file)
+    whole = logits_bits(path, 2, None)
+    monkeypatch.setattr(native_engine, "prepare_for_disk", lambda file, model: True)
+    with opened(path, threads=3) as engine:
+        (device,) = {id(device): device for device in engine._runner.devices}.values()
+        assert advise_function() == 0 or any("read_ahead" in name for name in device._kernels)
+        assert np.array_equal(extend(engine, engine.new_sequence(), IDS, 7), whole)
 
 
 def test_rows_of_a_batch_use_different_experts(model_file: ModelFile) -> None:
