@@ -1,4 +1,4 @@
-"""The plan of a batch: the slots of all rows, sorted by expert, and the groups that experts have of them."""
+"""The plan of a batch: its choices sorted by expert, and the group of slots that each expert has."""
 
 import numba as nb
 

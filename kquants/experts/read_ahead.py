@@ -1,4 +1,4 @@
-"""Asks the system to read the weights of the chosen experts from the disk, before they are multiplied."""
+"""Asks the system to read the weights of the chosen experts from the disk, before matmuls need them."""
 
 from typing import Any
 

@@ -1,8 +1,10 @@
-"""Where a thread reads on: what comes behind a matrix, and behind the thread's share of an op.
+"""What a thread prefetches at the end of a group's matrix, and at the end of its share of an op.
 
-A thread at the end of its share prefetches its share of the next matmul's weights: they come while it waits for others,
-and while it works on the ops between. At the end of a matrix of a stack it prefetches the next group's matrix. Where
-the next matmul is one of groups that are not listed yet, its share is that of the groups of the list before.
+At the end of its share, a thread prefetches its share of the next matmul's weights: they arrive while it waits for
+others, and while it works on the ops between. At the end of a group's matrix it prefetches the next group's matrix.
+
+The groups of the next matmul may not be known yet. Its list then holds those of the layer before, or of the batch
+before, or nothing: what is prefetched is of little use, and lies within the stack.
 """
 
 from kquants.compiler.decorators import inline
