@@ -9,6 +9,7 @@ from edgellm.gguf import Tensor
 
 if TYPE_CHECKING:
     from edgellm.arch.latent_attention import LatentAttention
+    from edgellm.arch.recurrent import Recurrent
 
 
 class NormKind(Enum):
@@ -98,7 +99,8 @@ class AttentionSettings:
     window - 1 tokens before it; with `chunked` only those of them that are in the same chunk: chunk i is positions
     i · window … (i + 1) · window - 1. `rope` is None for layers without positions. With `kv_layer` the layer reads the
     keys and values of that earlier layer, and has none of its own. A layer's gate has a value for each of attention's
-    result, or with `gate_per_head` one for each head.
+    result, or with `gate_per_head` one for each head. With `gate_in_q`, the projection of q has rows of both: for each
+    head `key_dim` of q, then as many of the gate.
     """
 
     heads: int
@@ -114,6 +116,7 @@ class AttentionSettings:
     kv_layer: int | None = None
     gate_function: GateFunction = GateFunction.SIGMOID
     gate_per_head: bool = False
+    gate_in_q: bool = False
 
     @property
     def q_width(self) -> int:
@@ -169,6 +172,11 @@ class Attention(AttentionSettings):
     sinks: Tensor | None = None
     gate: Linear | None = None
     post_norm: Norm | None = None
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether a gate multiplies the result of the heads."""
+        return self.gate is not None or self.gate_in_q
 
 
 @dataclass(frozen=True)
@@ -311,9 +319,11 @@ class AltUp:
 class Layer:
     """x += s · post_norm(mixer(norm(x))), then x += s · post_norm(feed_forward(norm(x))), each if there is one.
 
-    Norms belong to the mixer and the feed-forward, each of which may have none before or behind it; s is the model's
-    `residual_scale`. With `parallel` the feed-forward has no norm of its own: it reads what the mixer's norm gives, and
-    both results are added to x. Then comes `per_layer_input`, and the whole x is multiplied by `output_scale`.
+    `mixer` is attention. `recurrent` is a mixer in its place; where a layer has both, they read the same norm(x), which
+    is that of attention, and x gets both results. Norms belong to the mixer and the feed-forward, each of which may
+    have none before or behind it; s is the model's `residual_scale`. With `parallel` the feed-forward has no norm of
+    its own: it reads what the mixer's norm gives, and both results are added to x. Then comes `per_layer_input`, and
+    the whole x is multiplied by `output_scale`.
 
     With `laurel`, (x + laurel(h)) / √2 takes the place of x before the feed-forward. With `altup`, x is its prediction
     before all of this, and the result is corrected before `per_layer_input`.
@@ -326,3 +336,4 @@ class Layer:
     output_scale: float = 1.0
     laurel: Laurel | None = None
     altup: AltUp | None = None
+    recurrent: "Recurrent | None" = None

@@ -86,10 +86,15 @@ class Description(ModelScales):
         return tuple(dict.fromkeys(mixer.window for mixer in mixers))
 
     @cached_property
-    def last_kv_layer(self) -> int:
-        """The last layer with keys and values of its own; without any, the first."""
-        own = (i for i, layer in enumerate(self.layers) if layer.mixer and layer.mixer.kv_layer is None)
-        return max(own, default=0)
+    def last_state_layer(self) -> int:
+        """The last layer with keys and values of its own, or with a recurrent state; without any, the first."""
+        has_state = (layer.recurrent or (layer.mixer and layer.mixer.kv_layer is None) for layer in self.layers)
+        return max((i for i, has in enumerate(has_state) if has), default=0)
+
+    @cached_property
+    def is_recurrent(self) -> bool:
+        """Whether any layer has a recurrent state."""
+        return any(layer.recurrent for layer in self.layers)
 
 
 def parts_in(part: object, kind: type[P]) -> Iterator[P]:

@@ -10,7 +10,8 @@ from edgellm.arch.blocks import Activation, AttentionSettings, NormKind, RouterS
 from edgellm.arch.description import ModelScales
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import FusedTensor, Size, TensorFacts
+from edgellm.arch.recurrent import RecurrentSettings
+from edgellm.arch.tensor_names import OUTPUT_NORM, FusedTensor, Size, TensorFacts
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ def no_parameters(hyper: HyperParameters, layer: int) -> tuple[float, ...]:
     return ()
 
 
+def no_recurrence(hyper: HyperParameters, layer: int) -> RecurrentSettings | None:
+    """The settings of a layer without a recurrent mixer."""
+    return None
+
+
 def no_router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     """The router of a layer without a mixture of experts."""
     return None
@@ -71,19 +77,20 @@ class ArchitectureFacts:
     are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 
     `norm_kind` and `activation` are those of all norms and feed-forwards; with `rms_norm_by_key`, files that have the
-    epsilon of RMSNorm have RMS norms. With `parallel`, mixer and feed-forward read
-    the same x. `ffn_norm_stem` is the norm before the feed-forward: some architectures call it `post_attention_norm`,
-    which is the norm behind the mixer in the others. With `norm_after_rope`, the norms of q and k follow RoPE. With
-    `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says which layers have one
-    for q and k. `post_norm_eps` is the epsilon of the norms
-    behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a weight
-    follows the embedding. `yarn_truncate` is for files without that key (`edgellm.arch.rope`).
+    epsilon of RMSNorm have RMS norms. With `parallel`, mixer and feed-forward read the same x. `ffn_norm_stem` is the
+    norm before the feed-forward: some architectures call it `post_attention_norm`, which is the norm behind the mixer
+    in the others. `output_norm_stem` is the norm before the output matrix. With `norm_after_rope`, the norms of q and k
+    follow RoPE. With `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says
+    which layers have one for q and k. `post_norm_eps` is the epsilon of the norms behind mixer and feed-forward, where
+    it is not that of the others. With `norms_embedding`, a norm without a weight follows the embedding. `yarn_truncate`
+    is for files without that key (`edgellm.arch.rope`).
 
     The result of shared experts is multiplied by `shared_experts_scale`.
 
-    `attention` gives the settings of a layer's attention, `router` those of the choice of its experts, `settings` those
-    of the model, `activation_parameters` those of a layer's activation, `sparsity` that of its feed-forward; they read
-    the metadata, and refuse variants that edgellm does not compute.
+    `attention` gives the settings of a layer's attention, `recurrent` those of its recurrent mixer, each None for
+    layers without; `router` those of the choice of its experts, `settings` those of the model, `activation_parameters`
+    those of a layer's activation, `sparsity` that of its feed-forward; they read the metadata, and refuse variants that
+    edgellm does not compute.
 
     The last fields say what llama.cpp does. Its converter writes `attention.key_length` only where config.json has
     `head_dim`, or always with `writes_head_dim`; with `writes_vocab_size` it also writes `vocab_size` and
@@ -106,14 +113,16 @@ class ArchitectureFacts:
     shared_experts_scale: float = 1.0
     parallel: bool = False
     ffn_norm_stem: str = "ffn_norm"
+    output_norm_stem: str = OUTPUT_NORM.gguf
     norm_after_rope: bool = False
     weightless_v_norm: bool = False
     weightless_qk_norm: Callable[[HyperParameters, int], bool] = never
     post_norm_eps: float | None = None
     norms_embedding: bool = False
     yarn_truncate: bool = True
-    attention: Callable[[HyperParameters, int], AttentionSettings] = grouped_query_attention
+    attention: Callable[[HyperParameters, int], AttentionSettings | None] = grouped_query_attention
     router: Callable[[HyperParameters, int], RouterSettings | None] = no_router
+    recurrent: Callable[[HyperParameters, int], RecurrentSettings | None] = no_recurrence
     settings: Callable[[HyperParameters], ModelScales] = plain_settings
     sparsity: Callable[[HyperParameters, int], float | None] = dense
     activation_parameters: Callable[[HyperParameters, int], tuple[float, ...]] = no_parameters
@@ -121,6 +130,11 @@ class ArchitectureFacts:
     writes_head_dim: bool = True
     writes_vocab_size: bool = False
     optional_biases_in_llamacpp: bool = True
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether layers may have a recurrent mixer."""
+        return self.recurrent is not no_recurrence
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorFacts]:

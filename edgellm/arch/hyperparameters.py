@@ -15,6 +15,11 @@ from edgellm.gguf import GGUFFile
 
 MAX_EXPERTS = 4096
 
+MAX_HEAD_DIM = 1024
+
+MAX_TAPS = 16
+"""The largest convolution over time: four times that of any published model."""
+
 _LIMITS = {
     "embedding_length": 1 << 20,
     "feed_forward_length": 1 << 20,
@@ -25,9 +30,13 @@ _LIMITS = {
     "expert_count": MAX_EXPERTS,
     "expert_feed_forward_length": 1 << 20,
     "expert_shared_feed_forward_length": 1 << 20,
+    "ssm.state_size": MAX_HEAD_DIM,
+    "ssm.inner_size": 1 << 20,
+    "ssm.time_step_rank": 1 << 12,
+    "ssm.group_count": 1 << 12,
+    "ssm.conv_kernel": MAX_TAPS,
+    "shortconv.l_cache": MAX_TAPS,
 }
-
-MAX_HEAD_DIM = 1024
 
 _MOST_IMAGE_TOKENS = 64
 
@@ -42,14 +51,14 @@ class LayerSizes:
     width: int
     vocab: int
     ffn: int
-    heads: int
-    kv_heads: int
-    key_dim: int
-    q_width: int
-    k_width: int
-    v_width: int
-    attention_width: int
     per_layer_width: int
+    heads: int = 0
+    kv_heads: int = 0
+    key_dim: int = 0
+    q_width: int = 0
+    k_width: int = 0
+    v_width: int = 0
+    attention_width: int = 0
     gate_width: int = 0
     experts: int = 0
     expert_ffn: int = 0
@@ -57,6 +66,37 @@ class LayerSizes:
     q_rank: int = 0
     plain_dim: int = 0
     head_value_dim: int = 0
+    taps: int = 0
+    conv_width: int = 0
+    recurrent_heads: int = 0
+    recurrent_head_dim: int = 0
+    recurrent_width: int = 0
+    recurrent_groups: int = 0
+
+    @property
+    def q_and_gate_width(self) -> int:
+        """Rows of the fused projection of q and its gate."""
+        return 2 * self.q_width
+
+    @property
+    def twice_recurrent_heads(self) -> int:
+        """Rows of the fused projection of two values for each head of a recurrent mixer."""
+        return 2 * self.recurrent_heads
+
+    @property
+    def recurrent_group_width(self) -> int:
+        """Values of each group of the result of a recurrent mixer."""
+        return self.recurrent_width // max(1, self.recurrent_groups)
+
+    @property
+    def mamba_in_width(self) -> int:
+        """Rows of the fused projection of Mamba-2: z, then x, B and C, then the step of each head."""
+        return self.recurrent_width + self.conv_width + self.recurrent_heads
+
+    @property
+    def three_widths(self) -> int:
+        """Values of three hidden states side by side."""
+        return 3 * self.width
 
     @property
     def twice_width(self) -> int:
@@ -94,15 +134,23 @@ class HyperParameters:
     All methods and properties raise ModelFileError where values are missing, absurd or contradict each other.
     """
 
-    def __init__(self, file: GGUFFile, rope_type: RopeType, norm_kind: NormKind, yarn_truncate: bool = True) -> None:
+    def __init__(
+        self,
+        file: GGUFFile,
+        rope_type: RopeType,
+        norm_kind: NormKind,
+        yarn_truncate: bool = True,
+        is_hybrid: bool = False,
+    ) -> None:
         self.file, self.norm_kind = file, norm_kind
+        least = 0 if is_hybrid else 1
         self.layer_count = self.size("block_count") - self.prediction_layers
         self.width = self.size("embedding_length")
         self.vocab = self._vocabulary()
         self.context_length = self.size("context_length")
-        self.heads = self.sizes("attention.head_count")
-        self.kv_heads = self.sizes("attention.head_count_kv", self.heads)
-        self.ffn = self.sizes("feed_forward_length")
+        self.heads = self.sizes("attention.head_count", least=least)
+        self.kv_heads = self.sizes("attention.head_count_kv", self.heads, least)
+        self.ffn = self.sizes("feed_forward_length", least=least)
         self.per_layer_width = self._per_layer_width()
         self.ropes = RopeReader(file, rope_type, yarn_truncate)
 
@@ -139,15 +187,15 @@ class HyperParameters:
         """The number at a key, from 1 to its limit."""
         return self._checked(name, self.file.get_int(self.key(name)))
 
-    def sizes(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """The numbers of all layers, each from 1 to the key's limit."""
-        return tuple(self._checked(name, value) for value in self.per_layer(name, default))
+    def sizes(self, name: str, default: Sequence[int] | None = None, least: int = 1) -> tuple[int, ...]:
+        """The numbers of all layers, each from `least` to the key's limit."""
+        return tuple(self._checked(name, value, least) for value in self.per_layer(name, default))
 
-    def _checked(self, name: str, value: int) -> int:
+    def _checked(self, name: str, value: int, least: int = 1) -> int:
         most = _LIMITS.get(name, _LIMITS["attention.head_count"])
-        if not 0 < value <= most:
+        if not least <= value <= most:
             key = self.key(name)
-            self.file.fail(f"key {key} is {value}, outside 1 … {most}; get another conversion of the model")
+            self.file.fail(f"key {key} is {value}, outside {least} … {most}; get another conversion of the model")
         return value
 
     def head_dim(self, name: str, default: int) -> int:
@@ -217,8 +265,12 @@ class HyperParameters:
         """End the context after `tokens` tokens, the most that edgellm computes exactly."""
         self.context_length = min(self.context_length, tokens)
 
+    def has_heads(self, layer: int) -> bool:
+        """Whether a layer has attention heads; those of hybrid models may have none."""
+        return self.heads[layer] > 0 and self.kv_heads[layer] > 0
+
     def check_heads(self, layer: int, key_dim: int, value_dim: int) -> None:
-        """Check that the heads of a layer are possible."""
+        """Check that the heads of a layer are possible. There are some; see `has_heads`."""
         heads, kv_heads = self.heads[layer], self.kv_heads[layer]
         if heads % kv_heads:
             self.file.fail(f"{heads} attention heads cannot share {kv_heads} KV heads; get another conversion")

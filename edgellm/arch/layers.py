@@ -19,6 +19,7 @@ from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
 from edgellm.arch.latent_attention import LatentAttention, LatentSettings
+from edgellm.arch.recurrent import RecurrentSettings, recurrent_sizes
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import Tensor
 
@@ -32,43 +33,57 @@ class LayerReader:
     facts: ArchitectureFacts
     index: int
 
-    def layer(self, mixer: Attention | LatentAttention, feed_forward: FeedForward | MixtureOfExperts) -> Layer:
+    def layer(
+        self, mixer: Attention | LatentAttention | None, feed_forward: FeedForward | MixtureOfExperts | None
+    ) -> Layer:
         """The layer of a mixer and a feed-forward."""
-        lacks_norm = feed_forward.norm is None and self.facts.ffn_norm_stem in self.facts.tensors
+        has_norm = self.facts.ffn_norm_stem in self.facts.tensors
+        lacks_norm = feed_forward is not None and feed_forward.norm is None and has_norm
         return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
 
     @cached_property
-    def settings(self) -> AttentionSettings:
-        """The settings of the layer's attention; a window as long as the context is none."""
+    def attention_settings(self) -> AttentionSettings | None:
+        """The settings of the layer's attention; a window as long as the context is none. None: it has no attention."""
         settings = self.facts.attention(self.hyper, self.index)
-        if settings.window and settings.window >= self.hyper.context_length:
+        if settings and settings.window and settings.window >= self.hyper.context_length:
             return replace(settings, window=None, chunked=False)
         return settings
+
+    @property
+    def settings(self) -> AttentionSettings:
+        """The settings of attention of a layer that has it."""
+        assert self.attention_settings, f"layer {self.index} has no attention"
+        return self.attention_settings
+
+    @cached_property
+    def recurrent_settings(self) -> RecurrentSettings | None:
+        """The settings of the layer's recurrent mixer; None: it has none."""
+        return self.facts.recurrent(self.hyper, self.index)
 
     @cached_property
     def sizes(self) -> LayerSizes:
         """The sizes that shapes of tensors name."""
-        latent = self.settings if isinstance(self.settings, LatentSettings) else None
         return LayerSizes(
             width=self.hyper.width,
             vocab=self.hyper.vocab,
             ffn=self.hyper.ffn[self.index],
-            heads=self.settings.heads,
-            kv_heads=self.settings.kv_heads,
-            key_dim=self.settings.key_dim,
-            q_width=self.settings.q_width,
-            k_width=self.settings.k_width,
-            v_width=self.settings.v_width,
-            attention_width=self.settings.attention_width,
-            gate_width=self.settings.gate_width,
             per_layer_width=self.hyper.per_layer_width,
             experts=self.hyper.experts,
             expert_ffn=self.hyper.expert_ffn(self.index),
             shared_ffn=self.hyper.shared_ffn(self.index),
-            q_rank=latent.q_rank if latent else 0,
-            plain_dim=latent.plain_dim if latent else 0,
-            head_value_dim=latent.head_value_dim if latent else 0,
+            **self._attention_sizes(),
+            **recurrent_sizes(self.recurrent_settings),
         )
+
+    def _attention_sizes(self) -> dict[str, int]:
+        """The sizes of the layer's attention, if it has any."""
+        settings = self.attention_settings
+        if settings is None:
+            return {}
+        names = ["heads", "kv_heads", "key_dim", "q_width", "k_width", "v_width", "attention_width", "gate_width"]
+        if isinstance(settings, LatentSettings):
+            names += ["q_rank", "plain_dim", "head_value_dim"]
+        return {name: getattr(settings, name) for name in names}
 
     def attention(self) -> Attention:
         """The mixer of the layer."""
@@ -86,7 +101,7 @@ class LayerReader:
             v_norm=Norm(None, None, self.hyper.eps) if self.facts.weightless_v_norm and k else None,
             norm_after_rope=self.facts.norm_after_rope,
             sinks=self.sinks(),
-            gate=self.linear("attn_gate"),
+            gate=None if self.settings.gate_in_q else self.linear("attn_gate"),
             post_norm=None if self.facts.ffn_norm_stem == _POST_NORM else self.post_norm(_POST_NORM),
         )
 

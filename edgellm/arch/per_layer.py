@@ -13,12 +13,22 @@ from math import isfinite
 
 import numpy as np
 
-from edgellm.arch.blocks import AltUp, Laurel, Layer, Linear, Norm, PerLayerInput
+from edgellm.arch.blocks import (
+    AltUp,
+    Attention,
+    FeedForward,
+    Laurel,
+    Layer,
+    Linear,
+    MixtureOfExperts,
+    Norm,
+    PerLayerInput,
+)
 from edgellm.arch.description import PerLayerEmbeddings, Streams
 from edgellm.arch.experts import ExpertReader
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
-from edgellm.arch.latent_attention import LatentSettings
+from edgellm.arch.latent_attention import LatentAttention, LatentSettings
 from edgellm.arch.latent_reader import read_latent_attention
 from edgellm.arch.layers import LayerReader
 from edgellm.arch.per_layer_names import (
@@ -29,6 +39,7 @@ from edgellm.arch.per_layer_names import (
     STREAM_UNEMBEDDINGS,
     STREAMS,
 )
+from edgellm.arch.recurrent_reader import read_recurrent
 from edgellm.arch.tensors import Tensors
 
 
@@ -63,16 +74,28 @@ def streams(tensors: Tensors, hyper: HyperParameters, facts: ArchitectureFacts) 
 
 def read_layer(reader: LayerReader) -> Layer:
     """A layer with all its parts. Raises ModelFileError and UnsupportedModelError."""
-    router = reader.facts.router(reader.hyper, reader.index)
-    mixer = read_latent_attention(reader) if isinstance(reader.settings, LatentSettings) else reader.attention()
-    feed_forward = ExpertReader(reader, router).mixture() if router else reader.feed_forward()
     return replace(
-        reader.layer(mixer, feed_forward),
+        reader.layer(_attention(reader), _feed_forward(reader)),
+        recurrent=read_recurrent(reader),
         per_layer_input=_per_layer_input(reader),
         output_scale=_output_scale(reader),
         laurel=_laurel(reader),
         altup=_altup(reader),
     )
+
+
+def _attention(reader: LayerReader) -> Attention | LatentAttention | None:
+    if reader.attention_settings is None:
+        return None
+    is_latent = isinstance(reader.attention_settings, LatentSettings)
+    return read_latent_attention(reader) if is_latent else reader.attention()
+
+
+def _feed_forward(reader: LayerReader) -> FeedForward | MixtureOfExperts | None:
+    router = reader.facts.router(reader.hyper, reader.index)
+    if router:
+        return ExpertReader(reader, router).mixture()
+    return reader.feed_forward() if reader.sizes.ffn else None
 
 
 def _per_layer_input(reader: LayerReader) -> PerLayerInput | None:

@@ -32,6 +32,17 @@ Dimension = Literal[
     "kv_b_width",
     "per_layer_width",
     "per_layer_total",
+    "q_and_gate_width",
+    "taps",
+    "conv_width",
+    "recurrent_heads",
+    "twice_recurrent_heads",
+    "recurrent_head_dim",
+    "recurrent_width",
+    "recurrent_groups",
+    "recurrent_group_width",
+    "mamba_in_width",
+    "three_widths",
 ]
 Size = Dimension | int
 """A size of a model or of a layer, or the same number in all models; see `edgellm.arch.hyperparameters.LayerSizes`."""
@@ -52,11 +63,13 @@ class TensorFacts:
     meta: str | None
     shape: tuple[Size, ...]
     optional: bool = False
+    is_parameter: bool = False
+    """Both names are whole, without `.weight`: the tensor is a parameter of a module itself."""
 
     @property
     def name(self) -> str:
         """The whole name in GGUF, without that of the layer."""
-        return self.gguf if "." in self.gguf else f"{self.gguf}.weight"
+        return self.gguf if "." in self.gguf or self.is_parameter else f"{self.gguf}.weight"
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,10 @@ ATTENTION_TENSORS = (
     TensorFacts("attn_k", "self_attn.k_proj", "attention.wk", ("k_width", "width")),
     TensorFacts("attn_v", "self_attn.v_proj", "attention.wv", ("v_width", "width")),
     TensorFacts("attn_output", "self_attn.o_proj", "attention.wo", ("width", "attention_width")),
+)
+GATED_ATTENTION_TENSORS = (
+    TensorFacts("attn_q", "self_attn.q_proj", None, ("q_and_gate_width", "width")),
+    *ATTENTION_TENSORS[1:],
 )
 GATED_FEED_FORWARD_TENSORS = (
     TensorFacts("ffn_gate", "mlp.gate_proj", "feed_forward.w1", ("ffn", "width")),
@@ -156,6 +173,38 @@ PREDICTION_TENSORS = (
     TensorFacts("nextn.embed_tokens.weight", "embed_tokens", None, ("vocab", "width"), optional=True),
 )
 """Tensors of a layer for multi-token prediction (arXiv 2412.19437), beside those of other layers."""
+
+DELTA_NET_TENSORS = (
+    TensorFacts("attn_qkv", "linear_attn.in_proj_qkv", None, ("conv_width", "width")),
+    TensorFacts("attn_gate", "linear_attn.in_proj_z", None, ("recurrent_width", "width")),
+    TensorFacts("ssm_alpha", "linear_attn.in_proj_a", None, ("recurrent_heads", "width")),
+    TensorFacts("ssm_beta", "linear_attn.in_proj_b", None, ("recurrent_heads", "width")),
+    TensorFacts("ssm_conv1d", "linear_attn.conv1d", None, ("conv_width", "taps")),
+    TensorFacts("ssm_a", "linear_attn.A_log", None, ("recurrent_heads",), is_parameter=True),
+    TensorFacts("ssm_dt.bias", "linear_attn.dt_bias", None, ("recurrent_heads",), is_parameter=True),
+    TensorFacts("ssm_norm", "linear_attn.norm", None, ("recurrent_head_dim",)),
+    TensorFacts("ssm_out", "linear_attn.out_proj", None, ("width", "recurrent_width")),
+)
+"""Tensors of each layer: gated DeltaNet."""
+
+MAMBA_TENSORS = (
+    TensorFacts("ssm_in", "mamba.in_proj", None, ("mamba_in_width", "width")),
+    TensorFacts("ssm_conv1d", "mamba.conv1d", None, ("conv_width", "taps")),
+    TensorFacts("ssm_conv1d.bias", "mamba.conv1d.bias", None, ("conv_width",), optional=True),
+    TensorFacts("ssm_a", "mamba.A_log", None, ("recurrent_heads", 1), is_parameter=True),
+    TensorFacts("ssm_d", "mamba.D", None, ("recurrent_heads", 1), is_parameter=True),
+    TensorFacts("ssm_dt.bias", "mamba.dt_bias", None, ("recurrent_heads",), is_parameter=True),
+    TensorFacts("ssm_norm", "mamba.norm", None, ("recurrent_groups", "recurrent_group_width"), optional=True),
+    TensorFacts("ssm_out", "mamba.out_proj", None, ("width", "recurrent_width")),
+)
+"""Tensors of each layer: Mamba-2."""
+
+SHORT_CONV_TENSORS = (
+    TensorFacts("shortconv.in_proj.weight", "conv.in_proj", None, ("three_widths", "width")),
+    TensorFacts("shortconv.conv.weight", "conv.conv", None, ("width", "taps")),
+    TensorFacts("shortconv.out_proj.weight", "conv.out_proj", None, ("width", "width")),
+)
+"""Tensors of each layer: the short convolution of LFM2."""
 
 ATTN_NORM = TensorFacts("attn_norm", "input_layernorm", "attention_norm", ("width",))
 FFN_NORM = TensorFacts("ffn_norm", "post_attention_layernorm", "ffn_norm", ("width",))

@@ -6,7 +6,7 @@ from typing import Any
 from edgellm.arch.blocks import Attention, AttentionSettings, GateFunction
 from edgellm.arch.description import Description
 from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
-from edgellm.engine.activations import AttentionBuffers, MatmulInput
+from edgellm.engine.activations import AttentionBuffers, MatmulInput, float_buffer
 from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
@@ -103,13 +103,29 @@ class AttentionOps:
 
     def project(self, mixer: Attention, h: MatmulInput, b: AttentionBuffers) -> None:
         """q, k, v and the gate from h, with norms of heads before RoPE."""
-        targets = [(mixer.q, b.q), (mixer.k, b.k), (mixer.v, b.v), (mixer.gate, b.gate)]
+        q = float_buffer("q_and_gate", 2 * mixer.q_width) if mixer.gate_in_q else b.q
+        targets = [(mixer.q, q), (mixer.k, b.k), (mixer.v, b.v), (mixer.gate, b.gate)]
         self._ops.linear(h, *[(linear, buffer) for linear, buffer in targets if linear])
+        if mixer.gate_in_q:
+            self._split_gate(mixer, q, b)
         if mixer.v_norm and mixer.k:
             source = b.v if mixer.v else b.k
             self._norms.norm_heads(source, mixer.v_norm, mixer.kv_heads, mixer.value_dim, b.v)
         if not mixer.norm_after_rope:
             self._norm_heads(mixer, b)
+
+    def _split_gate(self, mixer: Attention, both: Buffer, b: AttentionBuffers) -> None:
+        arguments = records.SplitGateOp(
+            x=both,
+            x_bytes=both.row_bytes,
+            heads=mixer.heads,
+            head_dim=mixer.key_dim,
+            q=b.q,
+            q_bytes=b.q.row_bytes,
+            gate=b.gate,
+            gate_bytes=b.gate.row_bytes,
+        )
+        self._ops.add("split_gate", arguments, per_row=mixer.heads)
 
     def _norm_heads(self, mixer: Attention, b: AttentionBuffers) -> None:
         if mixer.q_norm:
@@ -153,9 +169,9 @@ class AttentionOps:
         """
         out = b.result.f32
         attend(self._ops, self._kv_type, mixer, place, b.q, out, b.partials, q_outputs, mixer.sinks)
-        if mixer.gate and mixer.gate_function is GateFunction.SIGMOID:
+        if mixer.has_gate and mixer.gate_function is GateFunction.SIGMOID:
             self._ops.sigmoid_gate(out, b.gate, mixer.attention_width)
-        elif mixer.gate:
+        elif mixer.has_gate:
             group = mixer.attention_width // mixer.gate_width
             self._ops.softplus_gate(out, b.gate, mixer.attention_width, group)
         self._ops.quantize(b.result, [mixer.output])

@@ -33,8 +33,10 @@ class Batch:
 
     The sequences must have room for their new tokens. `lengths`: rows of each segment. `tables`: for each KV group and
     each segment the page ids of its sequence (the sequence's own list). For each row, `tokens` has its token, `cells`
-    the cell of its sequence that it writes, `positions` its position, and the row sees the cells `first` …
-    `visible` - 1. `wanted`: rows whose logits are wanted; row i of the logits is that of wanted row i.
+    the cell of its sequence that it writes, `positions` its position, and the row sees the cells `first` … `visible` -
+    1. `states` has for each segment the state page that it begins with, and `kept_states` for each row the one that
+    gets its state, -1 for none; both are empty without recurrent layers. `wanted`: rows whose logits are wanted; row i
+    of the logits is that of wanted row i.
     """
 
     def __init__(self, segments: Ids[Segment[PagedSequence]], position_tables: PositionTables) -> None:
@@ -48,6 +50,9 @@ class Batch:
         self.starts = list(accumulate(self.lengths, initial=0))
         self.wanted = [start + i for s, start in zip(segments, self.starts, strict=False) for i in s.wanted]
         self.rows, self.outputs = len(self.tokens), len(self.wanted)
+        recurrent = [s for s in segments if s.sequence.states.pool is not None]
+        self.states = [s.sequence.states.before(len(s.sequence)) for s in recurrent]
+        self.kept_states = [page for s in recurrent for page in s.sequence.states.kept(len(s.sequence), len(s.tokens))]
         self._embeddings = _own_embeddings(segments)
         self._position_tables = position_tables.up_to(max(self.visible))
 
@@ -63,7 +68,7 @@ class Batch:
         return state
 
     def record(self, pages: int) -> BatchMemory:
-        """The record; `pages` is the address of int64[KV groups], see BatchRecord.
+        """The record; `pages` is the address of int64[KV groups + 1], see BatchRecord.
 
         The arrays are those of Python, not of NumPy, whose code would be read from memory for each token, since the
         weights of a token leave nothing else in the caches: 0.1 ms more a token.
@@ -71,11 +76,13 @@ class Batch:
         rows, n = self.rows, 4 * self.rows
         ids = [page for tables in self.tables for table in tables for page in table]
         by_row = self.tokens + self.positions + self.cells + self.first + self.visible
-        numbers = array("i", by_row + self.wanted + self.starts + ids)
+        numbers = array("i", by_row + self.wanted + self.starts + self.states + self.kept_states + ids)
         tokens = numbers.buffer_info()[0]
         wanted = tokens + 5 * n
         starts = wanted + 4 * self.outputs
-        addresses = self._page_tables(starts + 4 * len(self.starts))
+        states = starts + 4 * len(self.starts)
+        kept_states = states + 4 * len(self.states)
+        addresses = self._page_tables(kept_states + 4 * len(self.kept_states))
         table_count = len(addresses)
         addresses.extend(0 if each is None else each.ctypes.data for each in self._embeddings)
         page_tables = addresses.buffer_info()[0]
@@ -94,6 +101,8 @@ class Batch:
             position_tables=self._position_tables.address,
             page_tables=page_tables,
             pages=pages,
+            states=states,
+            kept_states=kept_states,
         )
         return BatchMemory(array("q", record), addresses, numbers)
 

@@ -3,6 +3,7 @@
 from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, MixtureOfExperts, Norm
 from edgellm.arch.description import Description
 from edgellm.arch.latent_attention import LatentAttention
+from edgellm.arch.recurrent import Recurrent
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
 from edgellm.engine.expert_ops import ExpertBuffers, ExpertOps
@@ -13,6 +14,7 @@ from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.engine.per_layer_ops import PerLayerOps
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.engine.program import Buffer, Program
+from edgellm.engine.recurrent_ops import RecurrentOps, StateLayout, inputs_of
 from kquants.kv_layout import max_partials
 
 
@@ -53,19 +55,21 @@ class _ProgramBuilder:
         self._expert_ops = ExpertOps(self._ops, read_ahead)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
         self._latent_ops = LatentOps(model, kv_type, self._ops)
+        self._recurrent_ops, self._states = RecurrentOps(self._ops), StateLayout(len(model.kv_groups))
         self._per_layer = PerLayerOps(model, b, self._ops)
         self._block = 0
 
     def build(self) -> Program:
         self._embed()
         for i, layer in enumerate(self._model.layers):
-            if self._begin(mixer(i)) and layer.mixer:
-                self._mixer(layer, layer.mixer, self._kv.place(i, layer.mixer))
+            if self._begin(mixer(i)):
+                self._mixer(layer, i)
             if self._begin(feed_forward(i)):
                 self._feed_forward(layer, i)
         if self._begin(head(len(self._model.layers))):
             self._output_head()
         self._program.starts.append(len(self._program.ops))
+        self._program.state_bytes = self._states.page_bytes
         return self._program
 
     def _begin(self, block: int) -> bool:
@@ -84,19 +88,27 @@ class _ProgramBuilder:
     def _keep_outputs(self, *buffers: Buffer) -> None:
         """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
-        The buffers are `buffers` and those that one layer hands to the next. Once the last layer with keys and values
-        of its own has stored them, nothing else of the other tokens of a prompt is needed.
+        The buffers are `buffers` and those that one layer hands to the next. Once the last layer with a state of its
+        own has stored it, nothing else of the other tokens of a prompt is needed.
         """
-        last, needed = self._model.last_kv_layer, max(self._outputs.taps, default=-1)
+        last, needed = self._model.last_state_layer, max(self._outputs.taps, default=-1)
         first = mixer(last) if needed < last else mixer(needed + 1)
         if not self._ops.outputs and self._block >= first and set(self._placement[self._block :]) == {CPU}:
             self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
 
-    def _mixer(self, layer: Layer, block: Attention | LatentAttention, place: KVPlace) -> None:
+    def _mixer(self, layer: Layer, index: int) -> None:
+        block = layer.mixer
         if isinstance(block, LatentAttention):
-            self._latent_attention(block, place)
-        else:
-            self._attention(layer, block, place)
+            self._latent_attention(block, self._kv.place(index, block))
+        elif block:
+            self._attention(layer, block, self._kv.place(index, block))
+        elif layer.recurrent:
+            self._recurrent(layer.recurrent, self._input(layer.recurrent.norm, inputs_of(layer.recurrent)))
+
+    def _recurrent(self, block: Recurrent, h: MatmulInput) -> None:
+        """x += the result of a recurrent mixer that reads h."""
+        result = self._recurrent_ops.compute(block, h, self._states.place(block))
+        self._add_to_x(result, block.output, None)
 
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
         ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
@@ -105,10 +117,15 @@ class _ProgramBuilder:
         projections = [linear for linear in (block.q, block.k, block.v, block.gate, beside) if linear]
         if layer.parallel and layer.feed_forward:
             projections += self._read_first(layer.feed_forward)
+        if layer.recurrent:
+            projections += inputs_of(layer.recurrent)
         q_outputs = self._ops.outputs
         self._per_layer.before_layer(layer)
-        ops.project(block, self._input(block.norm, projections, keep), own)
-        kept = [own.gate] if block.gate else []
+        h = self._input(block.norm, projections, keep)
+        if layer.recurrent:
+            self._recurrent(layer.recurrent, h)
+        ops.project(block, h, own)
+        kept = [own.gate] if block.has_gate else []
         if layer.laurel:
             kept += self._per_layer.beside_attention(layer.laurel)
         ops.store(block, place, own)

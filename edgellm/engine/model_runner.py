@@ -51,6 +51,7 @@ class ModelRunner:
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._runs = runs(placement, outputs.taps)
         self.pools = [PagePool(self.devices, group, window) for group, window in enumerate(model.kv_groups)]
+        self.state_pool = PagePool([self.cpu], len(model.kv_groups)) if model.is_recurrent else None
         self._position_tables = PositionTables(model, ctx)
 
     def run(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
@@ -60,7 +61,7 @@ class ModelRunner:
         exception the sequences hold what they held before.
         """
         for segment in segments:
-            segment.sequence.reserve(len(segment.tokens))
+            segment.sequence.reserve(segment)
         batch = Batch(segments, self._position_tables)
         hidden = self.cpu.hidden(batch.rows, self._model.width)
         logits: Logits | None = None
@@ -73,7 +74,7 @@ class ModelRunner:
                 taps[tapped] = hidden.copy()
         self._check()
         for segment in segments:
-            segment.sequence.append(segment.tokens, segment.embeddings)
+            segment.sequence.append(segment)
         last = self.cpu.last_hidden(batch.outputs, self._model.width) if self._outputs.hidden else None
         return Outputs(logits, last, taps)
 

@@ -106,7 +106,7 @@ class NativeEngine:
 
     def new_sequence(self) -> PagedSequence:
         """An empty sequence."""
-        return PagedSequence(self._runner.pools)
+        return PagedSequence(self._runner.pools, self._runner.state_pool)
 
     def forward(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab]. See `compute`."""

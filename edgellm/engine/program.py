@@ -60,9 +60,9 @@ class Op:
 class Program:
     """The ops of the CPU's blocks of a model, the buffers they use, and the scratch (bytes) that a thread needs.
 
-    A KV page of group g has `page_bytes[g]` for all their layers. `x` is the hidden state, `hidden` that behind the
-    last norm. The ops of block b begin at `starts[b]` and end at `starts[b + 1]`; those before the first block look up
-    embeddings.
+    A KV page of group g has `page_bytes[g]` for all their layers, a state page of recurrent layers `state_bytes`. `x`
+    is the hidden state, `hidden` that behind the last norm. The ops of block b begin at `starts[b]` and end at
+    `starts[b + 1]`; those before the first block look up embeddings.
     """
 
     x: Buffer
@@ -72,6 +72,7 @@ class Program:
     ops: list[Op] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     scratch_bytes: int = 0
+    state_bytes: int = 0
 
     @property
     def buffers(self) -> list[Buffer]:

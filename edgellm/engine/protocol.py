@@ -73,13 +73,17 @@ S_co = TypeVar("S_co", bound=Sequence, covariant=True)
 class Segment(Generic[S_co]):
     """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted.
 
-    `embeddings`: float32 [width] by index, in place of the embedding of the token there.
+    `embeddings`: float32 [width] by index, in place of the embedding of the token there. The sequence keeps what it
+    needs to go back to behind the tokens of indices `marks`, as `Sequence.mark` does, and for now to before each of the
+    last `drafts` tokens.
     """
 
     sequence: S_co
     tokens: Ids[int]
     wanted: Ids[int] = ()
     embeddings: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+    marks: Ids[int] = ()
+    drafts: int = 0
 
 
 class Engine(Protocol):

@@ -118,7 +118,7 @@ class Session:
 
         def timed() -> tuple[Logits, float]:
             began = perf_counter()
-            logits = self._compute(Segment(sequence, tokens, range(len(tokens))), cancel)
+            logits = self._compute(Segment(sequence, tokens, range(len(tokens)), drafts=len(tokens) - 1), cancel)
             return logits, perf_counter() - began
 
         return self._exclusively(timed, cancel)

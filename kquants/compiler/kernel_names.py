@@ -23,6 +23,11 @@ KERNELS_BY_MODULE: dict[str, list[str]] = {
     "kquants.attention.latent_heads": ["split_heads", "head_groups", "join_heads"],
     "kquants.attention.pages": _each("rope_store", of=(*PAGE_SIZES,)),
     **{f"kquants.experts.{name}": [name] for name in ("route", "plan", "read_ahead", "gather", "combine")},
+    **{
+        f"kquants.recurrent.{name}": [name]
+        for name in ("conv", "delta_inputs", "delta_rule", "gated_norm", "split_gate")
+    },
+    "kquants.recurrent.mamba": ["mamba_inputs", "mamba"],
     "kquants.microbenchmark": ["read_sum", "int8_peak"],
     "kquants.encoders.floats": _each("encode", of=FLOAT_FORMATS),
     **{f"kquants.encoders.{name}": [f"encode_{name}"] for name in _ENCODED},

@@ -18,7 +18,8 @@ the same cells; each group has page tables and pages of its own.
 
     header           a word, and the words that all ops have
     batch            the record of a batch
-    rows, norms, activations, streams, matmul, experts, attention, latent, microbenchmark
+    rows, norms, activations, streams, matmul, experts, attention, latent, recurrent,
+    microbenchmark
                      the arguments of kernels
     arguments        all of them together, and the record of an op
 """
@@ -33,5 +34,6 @@ from kquants.records.latent import *  # noqa: F403
 from kquants.records.matmul import *  # noqa: F403
 from kquants.records.microbenchmark import *  # noqa: F403
 from kquants.records.norms import *  # noqa: F403
+from kquants.records.recurrent import *  # noqa: F403
 from kquants.records.rows import *  # noqa: F403
 from kquants.records.streams import *  # noqa: F403

@@ -11,6 +11,15 @@ from kquants.records.latent import HeadGroupsOp, JoinHeadsOp, SplitHeadsOp
 from kquants.records.matmul import MatmulOp
 from kquants.records.microbenchmark import Int8PeakOp, ReadSumOp
 from kquants.records.norms import AddNormOp, HeadNormOp, NormOp
+from kquants.records.recurrent import (
+    ConvOp,
+    DeltaInputsOp,
+    DeltaRuleOp,
+    GatedNormOp,
+    MambaInputsOp,
+    MambaOp,
+    SplitGateOp,
+)
 from kquants.records.rows import AddBiasOp, AddScaledOp, EmbedOp, KeepOutputsOp, QuantizeOp
 from kquants.records.streams import CorrectStreamsOp, MatchMagnitudeOp, PredictStreamsOp
 
@@ -42,6 +51,13 @@ Arguments = (
     | HeadGroupsOp
     | JoinHeadsOp
     | AttentionOp
+    | ConvOp
+    | DeltaInputsOp
+    | DeltaRuleOp
+    | MambaInputsOp
+    | MambaOp
+    | GatedNormOp
+    | SplitGateOp
     | ReadSumOp
     | Int8PeakOp
 )

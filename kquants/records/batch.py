@@ -36,4 +36,10 @@ class BatchRecord(NamedTuple):
     """int64[KV groups, rows], address of the page table (int32 page ids) of the row's sequence. Pages that no row will
     see any more have no id, but -1."""
     pages: Word = 0
-    """int64[KV groups], address of the array int64[pages] with the address of each KV page, by page id."""
+    """int64[KV groups + 1], address of the array int64[pages] with the address of each KV page, by page id; last the
+    state pages of recurrent layers."""
+    states: Word = 0
+    """int32[segments], the state page that each segment begins with; -1: with zeros, as nothing was computed yet."""
+    kept_states: Word = 0
+    """int32[rows], the state page that gets the states behind a row; -1: they are not kept. Those behind the last row
+    of a segment always are."""

@@ -160,7 +160,7 @@ def test_layers_that_share_keys_compute_no_prompt_tokens(
     monkeypatch.setattr("edgellm.bench.setup.QUANTIZED_FORMATS", ("F32",))
     with GGUFFile.open(family_file("gemma4_e2b")) as file:
         model = describe(file)
-        last = model.last_kv_layer
+        last = model.last_state_layer
         assert model.per_layer_embeddings and last < len(model.layers) - 1
         mixer = model.layers[last].mixer
         assert mixer

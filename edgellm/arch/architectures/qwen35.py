@@ -1,0 +1,55 @@
+"""Qwen3.5 and its successors, dense: three layers of gated DeltaNet for each of gated attention.
+
+The gate of attention comes with q. RoPE turns a quarter of each head, in the sections of M-RoPE, which for text are the
+same as NEOX. The heads of values are ordered so that head h has the key head h mod `ssm.group_count`.
+"""
+
+from dataclasses import replace
+
+from edgellm.arch.attention_settings import grouped_query_attention
+from edgellm.arch.blocks import AttentionSettings
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.positions import RopeType
+from edgellm.arch.recurrent import DeltaNetSettings
+from edgellm.arch.recurrent_settings import delta_net_settings, is_listed_recurrent
+from edgellm.arch.tensor_names import (
+    ATTN_NORM,
+    DELTA_NET_TENSORS,
+    GATED_ATTENTION_TENSORS,
+    GATED_FEED_FORWARD_TENSORS,
+    HEAD_NORMS,
+    PREDICTION_TENSORS,
+    TensorFacts,
+)
+
+
+def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:
+    """Attention with a gate beside each head of q; None for recurrent layers."""
+    if is_listed_recurrent(hyper, layer):
+        return None
+    return replace(grouped_query_attention(hyper, layer), gate_in_q=True)
+
+
+def recurrent(hyper: HyperParameters, layer: int) -> DeltaNetSettings | None:
+    """Gated DeltaNet, whose key heads repeat in order; None for layers with attention."""
+    return delta_net_settings(hyper, grouped=False) if is_listed_recurrent(hyper, layer) else None
+
+
+FACTS = ArchitectureFacts(
+    name="qwen35",
+    rope_type=RopeType.NEOX,
+    block_tensors=(
+        *GATED_ATTENTION_TENSORS,
+        *HEAD_NORMS,
+        *DELTA_NET_TENSORS,
+        *GATED_FEED_FORWARD_TENSORS,
+        ATTN_NORM,
+        TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+    ),
+    prediction_tensors=PREDICTION_TENSORS,
+    ffn_norm_stem="post_attention_norm",
+    attention=attention,
+    recurrent=recurrent,
+    checkpoints=(CheckpointClass(name="Qwen3_5ForCausalLM"),),
+)

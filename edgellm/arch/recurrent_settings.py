@@ -1,0 +1,66 @@
+"""The settings of recurrent mixers, from the metadata. Some architectures have functions of their own for this."""
+
+from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSettings
+
+_COLUMNS = 16
+"""Kernels compute this many columns of a head's state together."""
+
+
+def is_listed_recurrent(hyper: HyperParameters, layer: int) -> bool:
+    """Whether a layer is recurrent by `attention.recurrent_layers`, or else all are but the last of each group.
+
+    A group has `full_attention_interval` layers, by default 4.
+    """
+    if "attention.recurrent_layers" in hyper:
+        return bool(hyper.per_layer("attention.recurrent_layers")[layer])
+    interval = hyper.integer("full_attention_interval", 4)
+    if interval < 1:
+        key = hyper.key("full_attention_interval")
+        hyper.file.fail(f"key {key} is {interval}, below 1; get another conversion of the model")
+    return (layer + 1) % interval != 0
+
+
+def delta_net_settings(hyper: HyperParameters, grouped: bool) -> DeltaNetSettings:
+    """The sizes of a gated DeltaNet: `ssm.state_size` is that of a key, `ssm.inner_size` the values of all heads."""
+    heads, key_heads = hyper.size("ssm.time_step_rank"), hyper.size("ssm.group_count")
+    value_dim = _per_head(hyper, heads)
+    if heads % key_heads:
+        hyper.file.fail(f"{heads} heads of values cannot share {key_heads} heads of keys; get another conversion")
+    return DeltaNetSettings(
+        heads=heads,
+        key_heads=key_heads,
+        key_dim=hyper.size("ssm.state_size"),
+        value_dim=value_dim,
+        grouped=grouped,
+        taps=hyper.size("ssm.conv_kernel"),
+    )
+
+
+def mamba_settings(hyper: HyperParameters) -> MambaSettings:
+    """The sizes of a Mamba-2 layer: `ssm.inner_size` are the values of all heads."""
+    heads, groups = hyper.size("ssm.time_step_rank"), hyper.size("ssm.group_count")
+    head_dim = _per_head(hyper, heads)
+    if heads % groups:
+        hyper.file.fail(f"{heads} heads cannot share {groups} groups of B and C; get another conversion of the model")
+    return MambaSettings(
+        heads=heads,
+        head_dim=head_dim,
+        groups=groups,
+        state_dim=hyper.size("ssm.state_size"),
+        taps=hyper.size("ssm.conv_kernel"),
+    )
+
+
+def short_conv_settings(hyper: HyperParameters) -> ShortConvSettings:
+    """The sizes of a short convolution."""
+    return ShortConvSettings(hyper.width, hyper.size("shortconv.l_cache"))
+
+
+def _per_head(hyper: HyperParameters, heads: int) -> int:
+    """Values of each head of `ssm.inner_size`: a multiple of 16."""
+    inner = hyper.size("ssm.inner_size")
+    if inner % (heads * _COLUMNS):
+        problem = f"key {hyper.key('ssm.inner_size')} is {inner}, not {heads} heads of a multiple of {_COLUMNS} values"
+        hyper.file.fail(f"{problem}; get another conversion of the model")
+    return inner // heads

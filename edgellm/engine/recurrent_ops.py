@@ -1,0 +1,222 @@
+"""The ops of recurrent layers."""
+
+from dataclasses import dataclass
+
+from edgellm.arch.blocks import Linear
+from edgellm.arch.recurrent import Convolution, GatedDeltaNet, Mamba2, Recurrent, ShortConv
+from edgellm.engine.activations import MatmulInput, float_buffer
+from edgellm.engine.op_writer import OpWriter
+from edgellm.engine.program import Buffer
+from edgellm.gguf import Tensor
+from kquants import records
+
+
+@dataclass(frozen=True)
+class StatePlace:
+    """Where the state of a layer lies: `offset` bytes into the state pages, which are group `group` of all pages."""
+
+    group: int
+    offset: int
+
+
+class StateLayout:
+    """The places of the layers' states in the state pages, of which each has `page_bytes` bytes."""
+
+    def __init__(self, group: int) -> None:
+        self._group, self.page_bytes = group, 0
+
+    def place(self, mixer: Recurrent) -> StatePlace:
+        """The place of a layer's state, behind those of earlier layers."""
+        place = StatePlace(self._group, self.page_bytes)
+        self.page_bytes += mixer.state_bytes
+        return place
+
+
+class RecurrentOps:
+    """Appends the ops of recurrent layers to a program."""
+
+    def __init__(self, ops: OpWriter) -> None:
+        self._ops = ops
+
+    def compute(self, mixer: Recurrent, h: MatmulInput, place: StatePlace) -> MatmulInput:
+        """What the layer's output matrix reads; h is in the forms that `inputs_of` the mixer read."""
+        match mixer:
+            case GatedDeltaNet():
+                return self._delta_net(mixer, h, place)
+            case Mamba2():
+                return self._mamba(mixer, h, place)
+            case ShortConv():
+                return self._short_conv(mixer, h, place)
+
+    def _delta_net(self, mixer: GatedDeltaNet, h: MatmulInput, place: StatePlace) -> MatmulInput:
+        raw, qkv = float_buffer("conv_input", mixer.qkv_width), float_buffer("qkv", mixer.qkv_width)
+        z, gates = float_buffer("z", mixer.value_width), float_buffer("gates", 2 * mixer.heads)
+        alpha, beta = float_buffer("alpha", mixer.heads), float_buffer("beta", mixer.heads)
+        y, result = float_buffer("y", mixer.value_width), MatmulInput.named("recurrent", mixer.value_width)
+        per_key_head = mixer.heads // mixer.key_heads
+        if mixer.beta_alpha:
+            both = float_buffer("beta_alpha", 2 * mixer.heads)
+            self._ops.linear(h, (mixer.qkv, raw), (mixer.z, z), (mixer.beta_alpha, both))
+            gate_places = (both, 4 * per_key_head, both, 0, per_key_head, 2 * per_key_head)
+        else:
+            assert mixer.alpha and mixer.beta
+            self._ops.linear(h, (mixer.qkv, raw), (mixer.z, z), (mixer.alpha, alpha), (mixer.beta, beta))
+            gate_places = (alpha, 0, beta, 0, mixer.heads, mixer.heads)
+        self._conv(mixer.conv, raw, qkv, place)
+        self._delta_inputs(mixer, qkv, gate_places, gates)
+        self._delta_rule(mixer, qkv, gates, y, StatePlace(place.group, place.offset + mixer.conv.state_bytes))
+        self._gated_norm(mixer, y, z, result)
+        return result
+
+    def _delta_inputs(
+        self, mixer: GatedDeltaNet, qkv: Buffer, gate_places: tuple[Buffer, int, Buffer, int, int, int], gates: Buffer
+    ) -> None:
+        alpha, alpha_offset, beta, beta_offset, group, group_stride = gate_places
+        arguments = records.DeltaInputsOp(
+            qkv=qkv,
+            qkv_bytes=qkv.row_bytes,
+            key_heads=mixer.key_heads,
+            key_dim=mixer.key_dim,
+            eps=mixer.output_norm.eps,
+            alpha=alpha,
+            alpha_bytes=alpha.row_bytes,
+            alpha_offset=alpha_offset,
+            beta=beta,
+            beta_bytes=beta.row_bytes,
+            beta_offset=beta_offset,
+            group=group,
+            group_stride=group_stride,
+            a=mixer.a,
+            dt_bias=mixer.dt_bias,
+            heads=mixer.heads,
+            gates=gates,
+            gates_bytes=gates.row_bytes,
+        )
+        self._ops.add("delta_inputs", arguments, per_row=1)
+
+    def _delta_rule(self, mixer: GatedDeltaNet, qkv: Buffer, gates: Buffer, y: Buffer, place: StatePlace) -> None:
+        arguments = records.DeltaRuleOp(
+            qkv=qkv,
+            qkv_bytes=qkv.row_bytes,
+            key_heads=mixer.key_heads,
+            heads=mixer.heads,
+            key_dim=mixer.key_dim,
+            value_dim=mixer.value_dim,
+            grouped=int(mixer.grouped),
+            gates=gates,
+            gates_bytes=gates.row_bytes,
+            y=y,
+            y_bytes=y.row_bytes,
+            state_group=place.group,
+            state_offset=place.offset,
+        )
+        self._ops.need_scratch(64 * mixer.key_dim)
+        self._ops.add("delta_rule", arguments, units=mixer.value_width // 16)
+
+    def _mamba(self, mixer: Mamba2, h: MatmulInput, place: StatePlace) -> MatmulInput:
+        raw, xbc = float_buffer("conv_input", mixer.conv_width), float_buffer("xbc", mixer.conv_width)
+        z, gates = float_buffer("z", mixer.inner_width), float_buffer("gates", 2 * mixer.heads)
+        dt, y = float_buffer("dt", mixer.heads), float_buffer("y", mixer.inner_width)
+        result = MatmulInput.named("recurrent", mixer.inner_width)
+        self._ops.linear(h, (mixer.xbc, raw), (mixer.z, z), (mixer.dt, dt))
+        self._conv(mixer.conv, raw, xbc, place)
+        inputs = records.MambaInputsOp(dt, dt.row_bytes, mixer.dt_bias, mixer.a, mixer.heads, gates, gates.row_bytes)
+        self._ops.add("mamba_inputs", inputs, per_row=1, barrier=False)
+        self._scan(mixer, xbc, gates, y, StatePlace(place.group, place.offset + mixer.conv.state_bytes))
+        self._gated_norm(mixer, y, z, result)
+        return result
+
+    def _scan(self, mixer: Mamba2, xbc: Buffer, gates: Buffer, y: Buffer, place: StatePlace) -> None:
+        arguments = records.MambaOp(
+            xbc=xbc,
+            xbc_bytes=xbc.row_bytes,
+            heads=mixer.heads,
+            head_dim=mixer.head_dim,
+            groups=mixer.groups,
+            state_dim=mixer.state_dim,
+            gates=gates,
+            gates_bytes=gates.row_bytes,
+            d=mixer.d,
+            y=y,
+            y_bytes=y.row_bytes,
+            state_group=place.group,
+            state_offset=place.offset,
+        )
+        self._ops.need_scratch(64 * mixer.state_dim)
+        self._ops.add("mamba", arguments, units=mixer.inner_width // 16)
+
+    def _short_conv(self, mixer: ShortConv, h: MatmulInput, place: StatePlace) -> MatmulInput:
+        b, c, x = (float_buffer(f"short_conv_{name}", mixer.conv.channels) for name in "bcx")
+        result = MatmulInput.named("recurrent", mixer.conv.channels)
+        self._ops.linear(h, (mixer.b, b), (mixer.c, c), (mixer.x, x))
+        self._conv(mixer.conv, x, result.f32, place, silu=False, factor=b, gate=c)
+        self._ops.quantize(result, [mixer.output])
+        return result
+
+    def _conv(
+        self,
+        conv: Convolution,
+        x: Buffer,
+        y: Buffer,
+        place: StatePlace,
+        *,
+        silu: bool = True,
+        factor: Buffer | None = None,
+        gate: Buffer | None = None,
+    ) -> None:
+        """y = gate · f(conv(factor · x)); see `kquants.records.ConvOp`."""
+        arguments = records.ConvOp(
+            x=x,
+            x_bytes=x.row_bytes,
+            channels=conv.channels,
+            taps=conv.taps,
+            weight=conv.weight,
+            bias=conv.bias,
+            silu=int(silu),
+            factor=factor,
+            gate=gate,
+            y=y,
+            y_bytes=y.row_bytes,
+            state_group=place.group,
+            state_offset=place.offset,
+        )
+        self._ops.need_scratch(2 * 64 * conv.taps)
+        self._ops.add("conv", arguments, units=-(-conv.channels // 16))
+
+    def _gated_norm(self, mixer: GatedDeltaNet | Mamba2, y: Buffer, z: Buffer, result: MatmulInput) -> None:
+        """result = norm(y) · silu(z), or norm(y · silu(z)), in the forms that the output matrix reads."""
+        h, q8, super_q8 = result.targets([mixer.output])
+        norm, gate_first = mixer.output_norm, isinstance(mixer, Mamba2)
+        weight: Tensor | None = norm.weight if norm else None
+        groups = mixer.heads if isinstance(mixer, GatedDeltaNet) else mixer.groups
+        group_dim = result.width // groups
+        arguments = records.GatedNormOp(
+            x=y,
+            x_bytes=y.row_bytes,
+            z=z,
+            z_bytes=z.row_bytes,
+            weight=weight,
+            weight_stride=group_dim if weight and len(weight.shape) == 2 else 0,
+            groups=groups,
+            group_dim=group_dim,
+            eps=norm.eps if norm else 0.0,
+            gate_first=int(gate_first),
+            h=h,
+            h_bytes=result.f32.row_bytes,
+            q8=q8,
+            super_q8=super_q8,
+        )
+        self._ops.need_scratch(result.f32.row_bytes)
+        self._ops.add("gated_norm", arguments, per_row=1)
+
+
+def inputs_of(mixer: Recurrent) -> list[Linear]:
+    """The projections that read what the layer's norm gives."""
+    match mixer:
+        case GatedDeltaNet():
+            given = (mixer.qkv, mixer.z, mixer.alpha, mixer.beta, mixer.beta_alpha)
+        case Mamba2():
+            given = (mixer.xbc, mixer.z, mixer.dt, None, None)
+        case ShortConv():
+            given = (mixer.b, mixer.c, mixer.x, None, None)
+    return [linear for linear in given if linear]

@@ -1,0 +1,170 @@
+"""Arguments of recurrent layers: convolutions over time, and scans of a state from token to token.
+
+A state page holds the states of all recurrent layers of one sequence after one token; the part of a layer begins at
+`state_offset`. Pages are not rewritten: an op reads the page of each segment (`BatchRecord.states`), and writes the
+states behind the rows that keep theirs (`BatchRecord.kept_states`).
+"""
+
+from typing import NamedTuple
+
+from kquants.records.header import Word
+
+
+class ConvOp(NamedTuple):
+    """y = gate · f(bias + Σ_i weight[:, i] · (factor · x) of i - (taps - 1) rows later): a causal convolution.
+
+    Each channel has a convolution of its own over the rows of a sequence. Factor and gate may be null, 1 then; they are
+    as x in rows of `x_bytes`. The state are the last taps - 1 rows of factor · x: float32[taps - 1, channels], the
+    oldest first.
+    """
+
+    x: Word
+    x_bytes: Word
+    channels: Word
+    taps: Word
+    weight: Word
+    """float32[channels, taps]."""
+    bias: Word
+    """float32[channels], or null."""
+    silu: Word
+    """1: f is SiLU; 0: f(x) = x."""
+    factor: Word
+    gate: Word
+    y: Word
+    y_bytes: Word
+    state_group: Word
+    """The index of the state pages in `BatchRecord.pages`."""
+    state_offset: Word
+
+
+class DeltaInputsOp(NamedTuple):
+    """What the gated delta rule reads: q and k, normed in place, and the gates of each head.
+
+    q = q / sqrt(Σ q² + eps) / sqrt(key_dim), k = k / sqrt(Σ k² + eps). Gates of head h: decay = exp(a · softplus(alpha
+    + dt_bias)) at [h], beta = sigmoid(beta) at [heads + h]. The alpha and beta of head h are the values h div group ·
+    group_stride + h mod group behind the byte offsets of their rows.
+    """
+
+    qkv: Word
+    """Rows [q: key_heads · key_dim | k: as many | v]."""
+    qkv_bytes: Word
+    key_heads: Word
+    key_dim: Word
+    eps: float
+    alpha: Word
+    alpha_bytes: Word
+    alpha_offset: Word
+    beta: Word
+    beta_bytes: Word
+    beta_offset: Word
+    group: Word
+    group_stride: Word
+    a: Word
+    """float32[heads]: negative."""
+    dt_bias: Word
+    """float32[heads]."""
+    heads: Word
+    gates: Word
+    """Rows float32[2 · heads]."""
+    gates_bytes: Word
+
+
+class DeltaRuleOp(NamedTuple):
+    """The gated delta rule (arXiv 2412.06464) in each head, row by row, with a state S of [key_dim, value_dim].
+
+    S = decay · S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q. The state of head h is stored in columns of 16 values:
+    float32[heads, value_dim / 16, key_dim, 16].
+    """
+
+    qkv: Word
+    """Rows [q: key_heads · key_dim | k: as many | v: heads · value_dim], q and k normed."""
+    qkv_bytes: Word
+    key_heads: Word
+    heads: Word
+    key_dim: Word
+    value_dim: Word
+    grouped: Word
+    """1: head h reads the key head h div (heads / key_heads); 0: h mod key_heads."""
+    gates: Word
+    """Rows [decay: heads | beta: heads]."""
+    gates_bytes: Word
+    y: Word
+    y_bytes: Word
+    state_group: Word
+    state_offset: Word
+
+
+class MambaInputsOp(NamedTuple):
+    """The gates of a Mamba-2 layer: with dt = softplus(dt + dt_bias), decay = exp(dt · a) at [h], dt at [heads + h]."""
+
+    dt: Word
+    dt_bytes: Word
+    dt_bias: Word
+    """float32[heads]."""
+    a: Word
+    """float32[heads]: negative."""
+    heads: Word
+    gates: Word
+    """Rows float32[2 · heads]."""
+    gates_bytes: Word
+
+
+class MambaOp(NamedTuple):
+    """The scan of Mamba-2 (arXiv 2405.21060) in each head, row by row, with a state S of [state_dim, head_dim].
+
+    S = decay · S + B (dt · x)ᵀ; y = Sᵀ C + d · x. Head h reads B and C of group h div (heads / groups). The state is
+    stored in columns of 16 values: float32[heads, head_dim / 16, state_dim, 16].
+    """
+
+    xbc: Word
+    """Rows [x: heads · head_dim | B: groups · state_dim | C: as many]."""
+    xbc_bytes: Word
+    heads: Word
+    head_dim: Word
+    groups: Word
+    state_dim: Word
+    gates: Word
+    """Rows [decay: heads | dt: heads]."""
+    gates_bytes: Word
+    d: Word
+    """float32[heads]."""
+    y: Word
+    y_bytes: Word
+    state_group: Word
+    state_offset: Word
+
+
+class GatedNormOp(NamedTuple):
+    """h = norm(x) · weight · silu(z), or with `gate_first` norm(x · silu(z)) · weight; RMSNorm of each group of values.
+
+    Written to each of h, q8 and super_q8 that is not null.
+    """
+
+    x: Word
+    x_bytes: Word
+    z: Word
+    z_bytes: Word
+    weight: Word
+    """float32[group_dim], or float32[groups, group_dim] with `weight_stride` group_dim; or null: without a norm."""
+    weight_stride: Word
+    groups: Word
+    group_dim: Word
+    eps: float
+    gate_first: Word
+    h: Word
+    h_bytes: Word
+    q8: Word
+    super_q8: Word
+
+
+class SplitGateOp(NamedTuple):
+    """Rows of heads [q: head_dim | gate: head_dim] to rows of q and rows of gate."""
+
+    x: Word
+    x_bytes: Word
+    heads: Word
+    head_dim: Word
+    q: Word
+    q_bytes: Word
+    gate: Word
+    gate_bytes: Word

@@ -1,0 +1,52 @@
+"""The norm of each group of values of a recurrent layer's result, and its gate."""
+
+import numba as nb
+
+from kquants.activations.exponential import times_sigmoid
+from kquants.activations.moments import mean_square
+from kquants.activations.row_quantizer import quantize_values
+from kquants.compiler.decorators import Vector, inline, kernel
+from kquants.records import GatedNormOp
+from kquants.simd import keep_f32, load_f32x16_part, mul_f32, splat_f32, square_root, store_f32x16_part
+from kquants.threadpool.interpreter import arguments_of, row_count
+
+_norm_of = arguments_of(GatedNormOp)
+
+
+@inline
+def _gated(x: Vector, z: int, n: int) -> Vector:
+    """x · silu(z)."""
+    v = load_f32x16_part(z, n)
+    return mul_f32(x, times_sigmoid(v, v))
+
+
+@inline
+def _norm_group(h: int, x: int, z: int, weight: int, n: int, eps: float, gate_first: int) -> None:
+    for k in range(0, n, 16):
+        v = load_f32x16_part(x + 4 * k, n - k)
+        if gate_first:
+            v = _gated(v, z + 4 * k, n - k)
+        store_f32x16_part(h + 4 * k, v, n - k)
+    scale = splat_f32(nb.float32(1) / square_root(mean_square(h, n) + eps))
+    for k in range(0, n, 16):
+        v = load_f32x16_part(h + 4 * k, n - k)
+        if weight != 0:
+            v = mul_f32(mul_f32(v, scale), load_f32x16_part(weight + 4 * k, n - k))
+        if not gate_first:
+            v = _gated(v, z + 4 * k, n - k)
+        store_f32x16_part(h + 4 * k, keep_f32(v, n - k, nb.float32(0)), n - k)
+
+
+@kernel("gated_norm")
+def gated_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
+    """Arguments: GatedNormOp; a row a unit. Where h is null, it passes through scratch: a row of float32."""
+    given, rows = _norm_of(op), row_count(op, batch)
+    n, width = given.group_dim, given.groups * given.group_dim
+    for t in range(first, last):
+        h = given.h + t * given.h_bytes if given.h != 0 else scratch
+        for group in range(given.groups):
+            at = 4 * group * n
+            weight = given.weight + 4 * group * given.weight_stride if given.weight != 0 else 0
+            x, z = given.x + t * given.x_bytes + at, given.z + t * given.z_bytes + at
+            _norm_group(h + at, x, z, weight, n, given.eps, given.gate_first)
+        quantize_values(h, 0, width, width, t, rows, given.q8, given.super_q8)

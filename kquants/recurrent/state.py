@@ -1,0 +1,29 @@
+"""The state pages of the segments of a batch; see `kquants.records.recurrent`."""
+
+from kquants.compiler.decorators import inline
+from kquants.simd import load_i32, load_i64
+from kquants.threadpool.interpreter import batch_of
+
+
+@inline
+def _page(batch: int, group: int, page: int, offset: int) -> int:
+    return load_i64(load_i64(batch_of(batch).pages + 8 * group) + 8 * page) + offset if page >= 0 else 0
+
+
+@inline
+def state_before(batch: int, group: int, segment: int, offset: int) -> int:
+    """The address of a layer's state before the first row of a segment; 0 for zeros."""
+    return int(_page(batch, group, load_i32(batch_of(batch).states + 4 * segment), offset))
+
+
+@inline
+def kept_state(batch: int, group: int, row: int, offset: int) -> int:
+    """The address that a layer's state behind a row goes to; 0 if it is not kept."""
+    return int(_page(batch, group, load_i32(batch_of(batch).kept_states + 4 * row), offset))
+
+
+@inline
+def segment_rows(batch: int, segment: int) -> tuple[int, int]:
+    """The first row of a segment, and the end of its rows."""
+    place = batch_of(batch).segment_rows + 4 * segment
+    return load_i32(place), load_i32(place + 4)
