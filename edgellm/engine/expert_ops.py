@@ -24,7 +24,12 @@ _SCORING = {
 
 @dataclass(frozen=True)
 class ExpertBuffers:
-    """The activations of a mixture of experts; those named by slot have `used` rows for each row of the batch."""
+    """The activations of a mixture of experts.
+
+    For each row of the batch: `logits` of the router, `chosen` experts, their `weights`, and the `slots` of these
+    choices. For each slot, of which a row has `used`: the choice that it belongs to (`choices`), what its expert reads
+    (`x`), and `gate`, `up` and `result` of the expert. `groups` lists the slots of each expert. See `kquants.records`.
+    """
 
     logits: Buffer
     chosen: Buffer

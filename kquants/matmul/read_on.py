@@ -1,10 +1,9 @@
-"""What a thread prefetches at the end of a group's matrix, and at the end of its share of an op.
+"""Which weights a thread prefetches when it reaches the end of a matrix, or of its share of an op.
 
-At the end of its share, a thread prefetches its share of the next matmul's weights: they arrive while it waits for
-others, and while it works on the ops between. At the end of a group's matrix it prefetches the next group's matrix.
-
-The groups of the next matmul may not be known yet. Its list then holds those of the layer before, or of the batch
-before, or nothing: what is prefetched is of little use, and lies within the stack.
+A thread at the end of its share prefetches its share of the next matmul's weights: they come while it waits for others,
+and while it works on the ops between. At the end of a matrix of a stack it prefetches the next group's matrix. The next
+matmul may multiply groups that are not listed yet. The list then still has the groups of an earlier op, and the thread
+prefetches its share of those.
 """
 
 from kquants.compiler.decorators import inline

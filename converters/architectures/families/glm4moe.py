@@ -33,7 +33,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 
 def _check_head_norms(model: TextModel, sources: list[Source]) -> list[Source]:
-    """The tensors. Raises ModelFileError if heads are normed where config.json says that they are not, or reversely."""
+    """The tensors. Raises ModelFileError if config.json and the tensors disagree on whether heads are normed."""
     has_norms = {source.name for source in sources if ".attn_q_norm." in source.name}
     wanted = model.sizes.layer_count if model.config.flag("use_qk_norm") else 0
     if len(has_norms) != wanted:

@@ -33,7 +33,7 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
 
 
 def router(hyper: HyperParameters, layer: int) -> RouterSettings:
-    """Softmax over all experts, then over the chosen alone."""
+    """Softmax over all experts; the weights of the chosen add up to 1."""
     return RouterSettings(hyper.experts, hyper.used_experts, normalized=True)
 
 

@@ -20,7 +20,7 @@ from edgellm.arch.tensor_names import (
 
 
 def router(hyper: HyperParameters, layer: int) -> RouterSettings:
-    """Softmax over all experts, then over the chosen alone."""
+    """Softmax over all experts; the weights of the chosen add up to 1."""
     return RouterSettings(experts=hyper.experts, used=hyper.used_experts, normalized=True)
 
 
