@@ -190,7 +190,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         devices=devices,
         gpu=gpu,
         cpu_roofline=_cpu_roofline(model, options.kv_type, placement) if gpu else None,
-        notes=notes + ([note] if (note := expert_option_note(model, options)) else []),
+        notes=notes + ([note] if (note := expert_option_note(model, options, placement)) else []),
     )
 
 

@@ -197,6 +197,11 @@ def test_the_plan_with_experts_on_the_cpu(model_file: ModelFile, monkeypatch: py
     assert f"decode, expected  at most {found['decode_limit']:,.1f} tokens/s, which is what the CPU allows" in text
     assert f"; {size(cpu['active'])} on the CPU, {size(gpu['active'])} on the GPU" in text
     assert "changes nothing" not in text
+    unused = {"--gpu-layers 0 --cpu-moe": "cpu-moe", "--gpu-layers 1 --n-cpu-moe 2": "n-cpu-moe"}
+    for words, option in unused.items():
+        said = CliRunner().invoke(plan, [path, *words.split()]).stdout
+        assert f"note: none of the layers with these experts is on the GPU: --{option} changes nothing" in said
+    assert "changes nothing" not in CliRunner().invoke(plan, [path, "--gpu-layers", "2", "--n-cpu-moe", "2"]).stdout
     of_dense = CliRunner().invoke(plan, [str(model_file(**TINY)), "--gpu-layers", "1", "--n-cpu-moe", "2"]).stdout
     assert "note: the model has no experts: --n-cpu-moe changes nothing" in of_dense
     with pytest.warns(EdgeLLMWarning, match="the model has no experts: --cpu-moe changes nothing"):
