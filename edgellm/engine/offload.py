@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.arch.blocks import MixtureOfExperts
 from edgellm.arch.description import Description, tensors_in
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.placement import CPU, GPU, Placement, feed_forward, head
 from edgellm.fmt import counted
