@@ -7,16 +7,20 @@ from typing import NamedTuple
 from converters.architectures.families.family import Family
 from converters.architectures.model import TextModel
 from edgellm.arch.blocks import NormKind
-from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 
 
 class WantedTensor(NamedTuple):
-    """A tensor of the GGUF file: its shape in numpy order, and whether the checkpoint may lack it."""
+    """A tensor of the GGUF file: its shape in numpy order, whether the checkpoint may lack it, and its shape there.
+
+    `checkpoint_shape` is None where the shapes are the same.
+    """
 
     shape: tuple[int, ...]
     optional: bool
+    checkpoint_shape: tuple[int, ...] | None = None
 
 
 Wanted = Mapping[str, WantedTensor]
@@ -27,11 +31,11 @@ def wanted_tensors(model: TextModel, family: Family) -> Iterator[tuple[str, Want
     facts, sizes = model.facts, model.sizes
     first = sizes.layer(0)
     tied = model.config.flag("tie_word_embeddings")
-    for each in (EMBEDDING, OUTPUT_NORM, OUTPUT, *facts.model_tensors):
+    for each in (EMBEDDING, facts.output_norm, OUTPUT, *facts.model_tensors):
         optional = tied if each is OUTPUT else each.optional
         yield each.name, WantedTensor(first.shape(each.shape), optional)
     if facts.norm_kind is NormKind.LAYER:
-        yield f"{OUTPUT_NORM.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
+        yield f"{facts.output_norm.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
     if model.config.flag("lm_head_bias"):
         yield f"{OUTPUT.gguf}.bias", WantedTensor((sizes.vocab,), False)
     required = [*facts.biases, *_biases_of_flags(model)]
@@ -52,7 +56,8 @@ def _wanted_in_layer(
     for each in (*tensors.values(), *(model.facts.prediction_tensors if predicts else ())):
         shape = sizes.shape(each.shape)
         if (each.hugging_face is not None or each.gguf in fused) and 0 not in shape:
-            yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional)
+            stored = sizes.shape(each.checkpoint_shape) if each.checkpoint_shape else None
+            yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional, stored)
     for stems, optional in ((biases, False), (possible_biases, True)):
         for stem in stems:
             shape = sizes.shape(tensors[stem].shape)
