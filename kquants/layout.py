@@ -51,6 +51,9 @@ zeros behind the last row of W."""
 STATE_COLUMNS = 32
 """Columns of a recurrent layer's state that a unit of its scan works on. Their values in a row lie side by side."""
 
+MAX_TAPS = 4
+"""The most taps of a convolution over time; the least are two."""
+
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
 

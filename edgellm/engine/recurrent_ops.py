@@ -179,7 +179,6 @@ class RecurrentOps:
             state_group=place.group,
             state_offset=place.offset,
         )
-        self._ops.need_scratch(2 * 64 * conv.taps)
         self._ops.add("conv", arguments, units=-(-conv.channels // 16))
 
     def _gated_norm(self, mixer: GatedDeltaNet | Mamba2, y: Buffer, z: Buffer, result: MatmulInput) -> None:
