@@ -59,12 +59,10 @@ def short_conv_settings(hyper: HyperParameters) -> ShortConvSettings:
 
 
 def _taps(hyper: HyperParameters, key: str) -> int:
-    """The taps of a convolution over time."""
+    """The taps of a convolution over time, as many as kernels compute with."""
     taps = hyper.size(key)
     if not 2 <= taps <= MAX_TAPS:
-        hyper.file.fail(
-            f"key {hyper.key(key)} is {taps}, not 2 to {MAX_TAPS} taps; update edgellm or get another model"
-        )
+        hyper.file.fail(f"key {hyper.key(key)} is {taps}, outside 2 … {MAX_TAPS}; get another conversion of the model")
     return taps
 
 

@@ -13,9 +13,9 @@ from kquants.records.header import Word
 class ConvOp(NamedTuple):
     """y = gate · f(bias + Σ_i weight[:, i] · (factor · x) of i - (taps - 1) rows later): a causal convolution.
 
-    Each channel has a convolution of its own over the rows of a sequence, of 2 to 4 taps. Factor and gate may be null, 1 then; they are
-    as x in rows of `x_bytes`. The state are the last taps - 1 rows of factor · x: float32[taps - 1, channels], the
-    oldest first.
+    Each channel has a convolution of its own over the rows of a sequence, of 2 to 4 taps. Factor and gate may be null,
+    1 then; they are as x in rows of `x_bytes`. The state are the last taps - 1 rows of factor · x, padded to a multiple
+    of 16 channels: float32[taps - 1, channels], the oldest first.
     """
 
     x: Word
