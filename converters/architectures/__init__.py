@@ -17,10 +17,10 @@ from converters.architectures.config import Config
 from converters.architectures.families import family_of
 from converters.architectures.metadata import metadata_of
 from converters.architectures.model import TextModel
-from converters.architectures.prediction import prediction_layers
+from converters.architectures.prediction import prediction_layers, separate_prediction_layers
 from converters.architectures.rope import read_rope
 from converters.architectures.tensors import read_tensors
-from converters.architectures.variants import check_experts, check_variant
+from converters.architectures.variants import check_variant
 from converters.tensors import Metadata, Source
 from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
@@ -45,7 +45,8 @@ def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
     family = family_of(facts.name)
     sizes = family.sizes(config)
     if facts.prediction_tensors:
-        sizes = sizes.with_prediction_layers(prediction_layers(checkpoint, config))
+        count = separate_prediction_layers if family.separate_prediction else prediction_layers
+        sizes = sizes.with_prediction_layers(count(checkpoint, config))
     rope = read_rope(config, checkpoint_class, family.rope_kinds)
     if rope.rotary_fraction != 1.0 and not family.partial_rotary:
         config.refuse("heads that are rotated in part (partial_rotary_factor) are not supported for this architecture")
@@ -61,7 +62,6 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
     """
     names = config.names("architectures")
     if not names or names[0] not in _CLASSES:
-        check_experts(config)
         what = printable(names[0]) if names else "an unnamed architecture"
         config.refuse(f"{what} cannot be converted; choose a model of {', '.join(sorted(ARCHITECTURES))}")
     facts, checkpoint_class = _CLASSES[names[0]]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from converters.architectures.families.family import Family
 from converters.architectures.layouts import CheckpointLayout, TensorPlace
 from converters.architectures.model import TextModel
+from converters.architectures.prediction import is_apart, numbered
 from converters.architectures.unneeded import without_unneeded
 from converters.architectures.wanted import Wanted, WantedTensor
 from edgellm.arch.tensor_names import OUTPUT, FusedTensor
@@ -39,8 +40,10 @@ Origins = Mapping[str, Origin]
 def match(model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wanted) -> Origins:
     """The origin of each tensor of the file, all of the wanted shapes. Raises ModelFileError."""
     found: dict[str, Origin] = {}
+    first_predicting = model.sizes.layer_count - model.sizes.prediction_layers
     for name in _names(model, family):
-        place = layout.place(name)
+        apart = family.separate_prediction and is_apart(name)
+        place = layout.place(f"{layout.prefix}{numbered(name, first_predicting)}" if apart else name)
         if place is None or not all(_is_wanted(wanted.get(each), place.part) for each in place.names):
             what = f"tensor {printable(name)} has no place in this {model.facts.name} model"
             model.config.fail(f"{what}, and what it does is not known here; choose another checkpoint")
@@ -53,6 +56,7 @@ def match(model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wa
             origin.names[place.part or 0] = name
             found[each] = origin  # at the place of its last part
     _check_whole(model, found, wanted)
+    _check_layers(model, found, wanted)
     return found
 
 
@@ -71,9 +75,10 @@ def _check_shape(model: TextModel, family: Family, name: str, place: TensorPlace
 
 def _asked(place: TensorPlace, wanted: Wanted) -> tuple[int, ...]:
     """The shape that a tensor of the checkpoint must have."""
-    shape = wanted[place.names[0]].shape
+    tensor = wanted[place.names[0]]
+    shape = tensor.shape
     if place.fused is None:
-        return shape if place.part is None else shape[1:]
+        return (tensor.checkpoint_shape or shape) if place.part is None else shape[1:]
     if not place.fused.stacked:
         return (shape[0] * len(place.names), *shape[1:])
     experts, rows, *columns = shape
@@ -95,13 +100,28 @@ def _check_whole(model: TextModel, found: Origins, wanted: Wanted) -> None:
             model.config.fail(f"{problem}; get another copy of it")
 
 
+def _check_layers(model: TextModel, found: Origins, wanted: Wanted) -> None:
+    """Refuse a checkpoint in which some layers have an optional tensor, such as a bias, and others lack it."""
+    layers: dict[str, list[str]] = {}
+    for name in (name for name, tensor in wanted.items() if tensor.in_all_layers):
+        layers.setdefault(name.split(".", 2)[2], []).append(name)
+    for names in layers.values():
+        lacking = [name for name in names if name not in found]
+        if lacking and len(lacking) < len(names):
+            problem = f"the checkpoint has no tensor for {lacking[0]} of GGUF, which other layers have"
+            model.config.fail(f"{problem}; get another copy of it")
+
+
 def _names(model: TextModel, family: Family) -> Iterator[str]:
     """The tensors of the checkpoint that the file needs, by file and name."""
     tensors = model.checkpoint.tensors
     in_order = sorted(tensors, key=lambda name: (tensors[name].file.name, name))
     drops_output = family.drops_tied_output and model.config.flag("tie_word_embeddings")
     predicting = model.config.integer("num_nextn_predict_layers", 0, least=0)
-    for name in without_unneeded(in_order, model.checkpoint.path, model.sizes.layer_count, predicting):
+    apart = {name for name in in_order if family.separate_prediction and is_apart(name)}
+    others = [name for name in in_order if name not in apart]
+    needed = apart.union(without_unneeded(others, model.checkpoint.path, model.sizes.layer_count, predicting))
+    for name in filter(needed.__contains__, in_order):
         is_output = drops_output and name.endswith(f"{OUTPUT.hugging_face}.weight")
         if not is_output and not name.endswith(family.parameters):
             yield name

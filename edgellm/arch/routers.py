@@ -1,14 +1,14 @@
 """The settings of routers, from the metadata. Some architectures have functions of their own for this."""
 
-from edgellm.arch.blocks import RouterSettings, Scoring
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.refuse import refuse
 
 _SCORING = {1: Scoring.SOFTMAX, 2: Scoring.SIGMOID}
 
 
 def keyed_router(hyper: HyperParameters, layer: int, scoring: Scoring = Scoring.SIGMOID) -> RouterSettings | None:
-    """The router that the keys of DeepSeek-V3 (arXiv 2412.19437) and of its many kin describe.
+    """The router that the keys of DeepSeek-V3 (arXiv 2412.19437), and of the models after it, describe.
 
     The first `leading_dense_block_count` layers have none. Keys that a file lacks mean `scoring`, weights that are not
     normalized, no scale, and no groups. Raises ModelFileError and UnsupportedModelError.
@@ -33,7 +33,7 @@ def normalized_softmax(hyper: HyperParameters, layer: int) -> RouterSettings:
 
 
 def leading_dense_layers(hyper: HyperParameters) -> int:
-    """Number of first layers with a feed-forward of one network. The other layers have experts."""
+    """Number of first layers with a dense feed-forward. The other layers have experts."""
     name = "leading_dense_block_count"
     count = hyper.integer(name, 0)
     if not 0 <= count <= hyper.layer_count:

@@ -11,7 +11,7 @@ from edgellm.arch.layers import LayerReader
 from edgellm.arch.per_layer import per_layer_embeddings, read_layer, streams
 from edgellm.arch.refuse import refuse
 from edgellm.arch.rope import FACTOR_TENSORS
-from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import GGUFFile
 
@@ -42,7 +42,7 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
         streams=streams(tensors, hyper, facts),
         embedding_norm=Norm(None, None, hyper.eps, hyper.norm_kind) if facts.norms_embedding else None,
         layers=layers,
-        output_norm=_output_norm(tensors, hyper),
+        output_norm=_output_norm(tensors, hyper, facts.output_norm_stem),
         output=_output(tensors, hyper) or Linear(embedding),
     )
     unused_layers = range(hyper.layer_count, hyper.layer_count + hyper.prediction_layers)
@@ -68,8 +68,8 @@ def _check_shared_heads(file: GGUFFile, layers: tuple[Layer, ...]) -> None:
             file.fail(f"has layer {i} read {which}, whose heads are others; get another conversion of the model")
 
 
-def _output_norm(tensors: Tensors, hyper: HyperParameters) -> Norm:
-    name, bias = f"{OUTPUT_NORM.gguf}.weight", f"{OUTPUT_NORM.gguf}.bias"
+def _output_norm(tensors: Tensors, hyper: HyperParameters, stem: str) -> Norm:
+    name, bias = f"{stem}.weight", f"{stem}.bias"
     weight = tensors.floats(name, (hyper.width,))
     has_bias = hyper.norm_kind is NormKind.LAYER and bias in tensors
     return Norm(weight, tensors.floats(bias, (hyper.width,)) if has_bias else None, hyper.eps, hyper.norm_kind)

@@ -130,7 +130,7 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
 
 
 def _resident(plan: "Plan") -> str:
-    return "" if plan.resident is None else f", {size(plan.resident)} of it in memory now"
+    return "" if plan.resident is None else f", of which {size(plan.resident)} are in memory now"
 
 
 def _from_disk(disk: "DiskForecast") -> str:

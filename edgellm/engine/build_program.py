@@ -1,8 +1,9 @@
 """From a description and a placement to the program of the CPU's blocks."""
 
-from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, MixtureOfExperts, Norm
+from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm
 from edgellm.arch.description import Description
 from edgellm.arch.latent_attention import LatentAttention
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.arch.recurrent import Recurrent
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
@@ -98,15 +99,15 @@ class _ProgramBuilder:
 
     def _mixer(self, layer: Layer, index: int) -> None:
         block = layer.mixer
-        if layer.recurrent:
-            self._recurrent(layer.recurrent)
         if isinstance(block, LatentAttention):
             self._latent_attention(block, self._kv.place(index, block))
         elif block:
             self._attention(layer, block, self._kv.place(index, block))
+        elif layer.recurrent:
+            self._recurrent(layer.recurrent, self._input(layer.recurrent.norm, inputs_of(layer.recurrent)))
 
-    def _recurrent(self, block: Recurrent) -> None:
-        h = self._input(block.norm, inputs_of(block))
+    def _recurrent(self, block: Recurrent, h: MatmulInput) -> None:
+        """x += the result of a recurrent mixer that reads h."""
         result = self._recurrent_ops.compute(block, h, self._states.place(block))
         self._add_to_x(result, block.output, None)
 
@@ -117,9 +118,14 @@ class _ProgramBuilder:
         projections = [linear for linear in (block.q, block.k, block.v, block.gate, beside) if linear]
         if layer.parallel and layer.feed_forward:
             projections += self._read_first(layer.feed_forward)
+        if layer.recurrent:
+            projections += inputs_of(layer.recurrent)
         q_outputs = self._ops.outputs
         self._per_layer.before_layer(layer)
-        ops.project(block, self._input(block.norm, projections, keep), own)
+        h = self._input(block.norm, projections, keep)
+        if layer.recurrent:
+            self._recurrent(layer.recurrent, h)
+        ops.project(block, h, own)
         kept = [own.gate] if block.has_gate else []
         if layer.laurel:
             kept += self._per_layer.beside_attention(layer.laurel)

@@ -21,10 +21,12 @@ from kquants.layout import PIECE
 
 @dataclass(frozen=True)
 class LatentBuffers:
-    """The activations of a layer of latent attention; those named by slot have a row for each head of a row.
+    """The activations of a layer of latent attention.
 
-    `plain` are the plain values of q by slot, `queries` the queries of latents and RoPE by slot, `latents` the sums of
-    latents by slot, `values` the results by slot, and `result` the results of all heads of a row.
+    For each row of the batch: `q_a` is the low-rank projection of q, `q` the query heads as projected, `key` the latent
+    with the values of RoPE, `result` the results of all heads, and `partials` holds partial softmaxes. For each slot,
+    which is a head of a row: `plain` are the values of q without RoPE, `queries` what latents are compared with,
+    `latents` the weighted sum of latents, and `values` the head's result. `groups` lists the slots of each head.
     """
 
     q_a: MatmulInput

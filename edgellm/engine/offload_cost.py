@@ -1,4 +1,4 @@
-"""What decoding takes with a placement, reckoned before anything runs: which of several placements is faster.
+"""The time that decoding a token takes with a placement, reckoned before anything runs, to compare placements.
 
 The speeds are those of a laptop or desktop PC with a discrete GPU. They need not be right for a machine: they decide
 only whether attention on the GPU pays where the experts of its layer stay on the CPU.
@@ -19,7 +19,7 @@ CROSSING_S = 400e-6
 
 
 def decode_seconds(model: Description, placement: Placement) -> float:
-    """Seconds of a token at the start of a text: the active weights of all blocks, and each way to the GPU and back."""
+    """Seconds that a token takes at the start of a text: to read the active weights, and to go to the GPU and back."""
     seconds = CROSSING_S * sum(device == GPU for device, _ in runs(placement))
     for block, device in enumerate(placement):
         seconds += active_bytes(model, block) / (GPU_BANDWIDTH if device == GPU else CPU_BANDWIDTH)

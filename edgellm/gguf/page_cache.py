@@ -31,7 +31,7 @@ def resident_bytes(tensors: Iterable[Tensor]) -> int | None:
 def read_pages_alone(tensors: Iterable[Tensor]) -> None:
     """Have a page of these tensors read alone when it is used, not with megabytes of its neighbours.
 
-    Who reads much of them tells the system before, as `kquants.experts.read_ahead` does.
+    Code that reads many pages asks the system for them first, as `kquants.experts.read_ahead` does.
     """
     if sys.platform != "linux":
         return

@@ -2,7 +2,7 @@
 
 A killed process leaves nothing behind, as the memory has no name in a file system: on Linux it is an anonymous file, on
 other POSIX systems a deleted one, whose descriptor the child inherits. On Windows it is a mapping of the page file,
-whose name ends with the last of its handles.
+whose name is gone when its last handle is closed.
 """
 
 import mmap

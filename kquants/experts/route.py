@@ -13,7 +13,7 @@ from kquants.threadpool.interpreter import arguments_of
 _route_of = arguments_of(RouteOp)
 
 _LEAST_SUM = nb.float32(1e-20)
-"""Added to the sum that weights are divided by, as in the models' own code: sigmoids may all be as good as 0."""
+"""Added to the sum that weights are divided by, as in the models' own code: sigmoids may all round to 0."""
 
 
 @inline
@@ -35,8 +35,8 @@ def _weigh(given: RouteOp, scores: int, chosen: int, weights: int) -> None:
 def route(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Arguments: RouteOp; a row a unit. Scratch: `kquants.layout.route_scratch`.
 
-    Without biases and groups the largest logits are chosen: their order is that of the scores, of which more are equal
-    in float32.
+    Without biases and groups the choice is by logits. Scores have the same order, but distinct logits may have equal
+    scores in float32.
     """
     given = _route_of(op)
     n, used = given.experts, given.used

@@ -1,7 +1,8 @@
 """The scores of SparseMixer (arXiv 2409.12136), as the models that it trained compute them.
 
-The score of an expert is its share in a softmax over the experts that were not chosen before it, without those whose
-logit is far below its own: by more than 0.02 of the larger of its logit and their own absolute value.
+The score of an expert is its share in a softmax over the experts that were not chosen before it. This softmax leaves
+out an expert whose logit is below that of the chosen one by more than 0.02 times the larger of two numbers: the logit
+of the chosen expert, and the absolute value of its own.
 """
 
 import math

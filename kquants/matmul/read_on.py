@@ -1,8 +1,9 @@
-"""Where a thread reads on: what comes behind a matrix, and behind the thread's share of an op.
+"""Which weights a thread prefetches when it reaches the end of a matrix, or of its share of an op.
 
 A thread at the end of its share prefetches its share of the next matmul's weights: they come while it waits for others,
-and while it works on the ops between. At the end of a matrix of a stack it prefetches the next group's matrix. Where
-the next matmul is one of groups that are not listed yet, its share is that of the groups of the list before.
+and while it works on the ops between. At the end of a matrix of a stack it prefetches the next group's matrix. The next
+matmul may multiply groups that are not listed yet. The list then still has the groups of an earlier op, and the thread
+prefetches its share of those.
 """
 
 from kquants.compiler.decorators import inline

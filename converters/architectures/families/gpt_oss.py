@@ -1,4 +1,4 @@
-"""gpt-oss: windows in every second layer, experts in all. MXFP4 experts stay so, and come first in the file."""
+"""gpt-oss: windows in every second layer, experts in all. MXFP4 experts keep their blocks, and come first."""
 
 from converters.architectures.config import Config
 from converters.architectures.experts import write_expert_widths

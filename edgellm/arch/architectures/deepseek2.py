@@ -3,18 +3,19 @@
 V2 chooses experts by softmax, among the groups whose best expert has the largest score; V3 and GLM by sigmoid, with a
 bias for the choice alone, among the groups with the largest sum of two. The first layers have a dense feed-forward.
 
-YaRN multiplies scores by m², with m = 1 + 0.1 · mscale_all_dim · ln(factor), and leaves cosine and sine as they are:
-`mscale` is the same in all models, and GGUF has no key for it.
+YaRN multiplies scores by m², with m = 1 + 0.1 · mscale_all_dim · ln(factor). Cosine and sine would be
+multiplied by the quotient of m with `mscale` and m with `mscale_all_dim`. It is 1, as the two are equal in all
+published models; GGUF has no key for `mscale`.
 """
 
 import math
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import rope_dims
-from edgellm.arch.blocks import RouterSettings, Scoring
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.latent_attention import LatentSettings
+from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.positions import RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.arch.routers import keyed_router

@@ -1,7 +1,7 @@
-"""What `auto` does with a model with experts that does not fit: whole layers on the CPU, or the experts of some.
+"""Where `auto` puts the layers and the experts of a model that does not fit on the GPU.
 
-Experts take most of a model's memory, and few of them are read for a token. On the CPU they cost least, but the hidden
-state crosses for each layer whose experts are there. The reckoned time of a token decides.
+Experts take most of a model's memory, and a token reads few of them. So the CPU slows them least, but the hidden state
+goes there and back for each such layer. The placement with the least reckoned time of a token is chosen.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +61,7 @@ class ExpertChoice:
         n, first = candidate
         if not n:
             return "everything on the CPU"
+        head = " and the output head" if n > self._layers else ""
         if not first:
-            return f"{counted(min(n, self._layers), 'whole layer')} on the GPU"
-        return f"{counted(min(n, self._layers), 'layer')} there but for the experts of the first {first}"
+            return f"{counted(min(n, self._layers), 'whole layer')}{head} on the GPU"
+        return f"{counted(min(n, self._layers), 'layer')}{head} on the GPU but for the experts of the first {first}"

@@ -1,0 +1,59 @@
+"""Qwen3.5 and its successors with experts: Qwen3.6 35B-A3B.
+
+As `qwen35`, but the feed-forward of each layer is a mixture of experts, whose weights add up to 1, with a shared expert
+behind a gate of its own.
+"""
+
+from edgellm.arch.architectures.qwen35 import DELTA_NET_DEFAULTS, attention, recurrent
+from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
+from edgellm.arch.positions import RopeType
+from edgellm.arch.routers import normalized_softmax
+from edgellm.arch.tensor_names import (
+    ATTN_NORM,
+    DELTA_NET_TENSORS,
+    EXPERT_TENSORS,
+    FUSED_EXPERTS,
+    GATED_ATTENTION_TENSORS,
+    HEAD_NORMS,
+    PREDICTION_TENSORS,
+    ROUTER,
+    SHARED_EXPERT_GATE,
+    SHARED_EXPERT_TENSORS,
+    TensorFacts,
+)
+
+_DEFAULTS = {
+    **DELTA_NET_DEFAULTS,
+    "num_key_value_heads": 2,
+    "intermediate_size": 0,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "num_experts_per_tok": 8,
+    "num_experts": 256,
+}
+
+FACTS = ArchitectureFacts(
+    name="qwen35moe",
+    rope_type=RopeType.NEOX,
+    block_tensors=(
+        *GATED_ATTENTION_TENSORS,
+        *HEAD_NORMS,
+        *DELTA_NET_TENSORS,
+        ATTN_NORM,
+        TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+        ROUTER,
+        *EXPERT_TENSORS,
+        *SHARED_EXPERT_TENSORS,
+        SHARED_EXPERT_GATE,
+    ),
+    fused_tensors=FUSED_EXPERTS,
+    prediction_tensors=PREDICTION_TENSORS,
+    ffn_norm_stem="post_attention_norm",
+    attention=attention,
+    recurrent=recurrent,
+    router=normalized_softmax,
+    checkpoints=tuple(
+        CheckpointClass(name=name, defaults=_DEFAULTS)
+        for name in ("Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration")
+    ),
+)
