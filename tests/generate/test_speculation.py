@@ -20,10 +20,10 @@ from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
 from kquants.kv_layout import PAGE
+from support.generation import RECURRENT, TINY
 from support.model_file import ModelFile
 from support.stateless import Sequence
 
-TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 NO_END = {2: -float("inf")}
 
 
@@ -40,9 +40,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Always)
 
 
-@pytest.fixture(scope="module")
-def path(model_file: ModelFile) -> Path:
-    return model_file(**TINY)
+@pytest.fixture(scope="module", params=[TINY, RECURRENT], ids=["attention", "recurrent"])
+def path(model_file: ModelFile, request: pytest.FixtureRequest) -> Path:
+    return model_file(**request.param)
 
 
 @pytest.fixture(scope="module")
