@@ -62,8 +62,8 @@ class SpeculativeDecoder:
 
     def _step(self, token: int) -> Logits:
         if self._lost:
-            self._session.prefill(self._sequence, self._sequence.tokens + self._lost, self._cancel)
-            self._lost = []
+            accepted, self._lost = self._sequence.tokens + self._lost, []
+            self._session.prefill(self._sequence, accepted, self._cancel)
         drafts = self._draft()
         try:
             logits, seconds = self._session.decode(self._sequence, [token, *drafts], self._cancel)
