@@ -1,6 +1,6 @@
 """Tiny models of the families: configurations, random weights, and what `transformers` computes of them.
 
-case          what a case holds; gemma, llama, phi, experts, latent, mixtures, sparse and others are the table
+case          what a case holds; gemma, llama, phi, experts, latent, mixtures, sparse, hybrids and others are the table
 checkpoint    the weights, drawn from their names, and the files of a checkpoint
 references    the stored logits of `transformers`; `support.make_family_references` writes them
 """
@@ -9,6 +9,7 @@ from support.families.case import FamilyCase
 from support.families.experts import EXPERT_CASES
 from support.families.gemma import GEMMA_CASES
 from support.families.gpt_oss import GPT_OSS_CASES
+from support.families.hybrids import HYBRID_CASES
 from support.families.latent import LATENT_CASES
 from support.families.llama import LLAMA_CASES
 from support.families.mixtures import MIXTURE_CASES
@@ -28,4 +29,5 @@ CASES: dict[str, FamilyCase] = {
     **LATENT_CASES,
     **MIXTURE_CASES,
     **SPARSE_CASES,
+    **HYBRID_CASES,
 }
