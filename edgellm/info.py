@@ -142,6 +142,9 @@ def describe(file: GGUFFile) -> ModelInfo:
     )
 
 
+_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
+"""A tensor of a block, with its number: a name in a damaged file may have thousands of digits."""
+
 _OF_EXPERTS = re.compile(r"\bffn_(gate|up|down|gate_up)(_exps|\.\d+)\b")
 """Tensors of all experts of a layer, or, in early files, of each one."""
 
@@ -159,8 +162,8 @@ def _active_parameters(file: GGUFFile) -> int:
     experts, layers = _experts(file), _layers(file)
     total = 0
     for name, tensor in file.tensors.items():
-        number = name.split(".")[1] if name.startswith("blk.") else ""
-        if layers is not None and number.isdecimal() and int(number) >= layers:
+        block = _BLOCK.match(name)
+        if layers is not None and block and int(block[1]) >= layers:
             continue
         of_experts = experts if _OF_EXPERTS.search(name) else None
         total += tensor.size * of_experts.used // of_experts.count if of_experts else tensor.size

@@ -28,7 +28,7 @@ MERGE_UNITS = 64
 """Units of the kernel `attention_merge`."""
 
 
-WORK_LIST, WORK_TILES, WORK_TILE_BYTES = 64, 2048, 48
+WORK_LIST, WORK_TILES, WORK_TILE_BYTES = 64, 1024, 48
 """Where a thread's scratch has the list of an op's work, for how many tiles there is room, and the bytes of a tile."""
 
 WORK_LIST_END = WORK_LIST + 64 + WORK_TILES * WORK_TILE_BYTES

@@ -6,16 +6,14 @@ TILE_ROWS = 16
 STRIP = 4
 """Tiles of W that prefill works on together."""
 
-MAX_BATCH_ROWS = 2048
-"""The most rows of a batch. Attention has room in scratch for as many tiles."""
+SLICE_ROWS = 256
+"""The most rows of x that a matmul takes together, and for which scratch has room: enough to read each weight once for
+many tokens, few enough to stay in the second-level cache (512 rows: a tenth slower). More rows are multiplied slice by
+slice. Batches of models without experts have no more rows."""
 
 MAX_EXPERT_BATCH_ROWS = 1024
-"""The most rows of a batch of a model with experts, of which each computes a few rows alone: with 8 of 128 experts, 64
-rows of these."""
-
-SLICE_ROWS = 256
-"""Rows of x, at most, that a matmul takes together, for which scratch has room: enough to read each weight once for
-many tokens, few enough to stay in the second-level cache (512 rows: a tenth slower). More rows come slice by slice."""
+"""The most rows of a batch of a model with experts, and so of any batch. An expert computes the rows that chose it: on
+average 64 of 1024, if each row uses 8 of 128 experts."""
 
 FEW_ROWS = 16
 """Rows of a batch beyond which the tiles of a strip, and so those of a chunk of work, share each visit of the rows."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from converters.architectures.config import Config
 from converters.architectures.keys import ArchitectureKeys
-from converters.architectures.sizes import EXPERT_COUNTS, USED_EXPERTS
+from converters.architectures.sizes import EXPERT_COUNTS, USED_EXPERTS, layer_count
 from converters.tensors import Source
 from edgellm.arch.tensor_names import FEED_FORWARD
 from edgellm.fmt import printable
@@ -54,6 +54,30 @@ def write_expert_widths(keys: ArchitectureKeys, model: "TextModel") -> None:
     keys.integer("expert_feed_forward_length", model.sizes.expert_ffn)
     if model.sizes.shared_ffn:
         keys.integer("expert_shared_feed_forward_length", model.sizes.shared_ffn)
+
+
+def dense_layers(config: Config, otherwise: int) -> int:
+    """Number of first layers without experts, by `mlp_layer_types`, or by `first_k_dense_replace`, or `otherwise`.
+
+    Raises UnsupportedModelError where other layers are dense.
+    """
+    layers, kinds = layer_count(config), config.names("mlp_layer_types")
+    if not kinds:
+        return min(layers, config.integer("first_k_dense_replace", otherwise, least=0))
+    dense = next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
+    if len(kinds) < layers or {*kinds[dense:layers]} - {"sparse"}:
+        config.refuse("mlp_layer_types other than some dense layers, then sparse ones, are not supported")
+    return min(layers, dense)
+
+
+def has_experts(model: "TextModel", layer: int) -> bool:
+    """Whether a layer has experts: all behind the dense ones, of which there is one unless config.json says more."""
+    return layer >= dense_layers(model.config, otherwise=1)
+
+
+def write_leading_dense(keys: ArchitectureKeys, model: "TextModel") -> None:
+    """Add the number of first layers without experts."""
+    keys.integer("leading_dense_block_count", dense_layers(model.config, otherwise=1))
 
 
 def lacks_of(has_experts: Callable[["TextModel", int], bool]) -> Callable[["TextModel", int], Collection[str]]:

@@ -56,6 +56,7 @@ def match(model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wa
             origin.names[place.part or 0] = name
             found[each] = origin  # at the place of its last part
     _check_whole(model, found, wanted)
+    _check_layers(model, found, wanted)
     return found
 
 
@@ -74,9 +75,10 @@ def _check_shape(model: TextModel, family: Family, name: str, place: TensorPlace
 
 def _asked(place: TensorPlace, wanted: Wanted) -> tuple[int, ...]:
     """The shape that a tensor of the checkpoint must have."""
-    shape, _, stored = wanted[place.names[0]]
+    tensor = wanted[place.names[0]]
+    shape = tensor.shape
     if place.fused is None:
-        return (stored or shape) if place.part is None else shape[1:]
+        return (tensor.checkpoint_shape or shape) if place.part is None else shape[1:]
     if not place.fused.stacked:
         return (shape[0] * len(place.names), *shape[1:])
     experts, rows, *columns = shape
@@ -95,6 +97,18 @@ def _check_whole(model: TextModel, found: Origins, wanted: Wanted) -> None:
         if found[name].in_parts and len(names) < count:
             lacking = next(i for i in range(count) if i not in names)
             problem = f"the checkpoint has {len(names)} of {count} parts of {name}, and lacks number {lacking}"
+            model.config.fail(f"{problem}; get another copy of it")
+
+
+def _check_layers(model: TextModel, found: Origins, wanted: Wanted) -> None:
+    """Refuse a checkpoint in which some layers have an optional tensor, such as a bias, and others lack it."""
+    layers: dict[str, list[str]] = {}
+    for name in (name for name, tensor in wanted.items() if tensor.in_all_layers):
+        layers.setdefault(name.split(".", 2)[2], []).append(name)
+    for names in layers.values():
+        lacking = [name for name in names if name not in found]
+        if lacking and len(lacking) < len(names):
+            problem = f"the checkpoint has no tensor for {lacking[0]} of GGUF, which other layers have"
             model.config.fail(f"{problem}; get another copy of it")
 
 

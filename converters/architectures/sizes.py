@@ -171,12 +171,17 @@ def read_sizes_with_experts(
     sizes = read_sizes(config, own_head_dim, has_feed_forwards=has_feed_forwards)
     counted = given_key(config, EXPERT_COUNTS)
     experts, used = config.integer(counted, most=MAX_EXPERTS), config.integer(given_key(config, USED_EXPERTS))
-    if used > experts:
-        config.fail(f"{used} experts compute each token, and {counted} is {experts}; correct it")
+    check_used_experts(config, used, experts, counted)
     ffn = config.integer("moe_intermediate_size", sizes.ffn[0], most=MAX_FFN)
     shared = config.integer(given_key(config, _SHARED_EXPERTS), 0, least=0, most=MAX_EXPERTS) * ffn
     shared = config.integer("shared_expert_intermediate_size", shared, least=0, most=MAX_FFN)
     return replace(sizes, experts=experts, used_experts=used, expert_ffn=ffn, shared_ffn=shared)
+
+
+def check_used_experts(config: Config, used: int, experts: int, counted: str) -> None:
+    """Raise ModelFileError if `used` experts of a token are more than all, which the key `counted` counts."""
+    if used > experts:
+        config.fail(f"{used} experts compute each token, and {counted} is {experts}; correct it")
 
 
 def given_key(config: Config, keys: Sequence[str]) -> str:

@@ -69,7 +69,9 @@ def stacked(name: str, parts: Sequence[Source]) -> Source:
     shape, kind, each = parts[0].shape, parts[0].type, prod(parts[0].shape[:-1])
     for part in parts:
         if part.type != kind:
-            raise UnsupportedModelError(f"tensor {printable(name)}: its parts are {kind} and {part.type}")
+            raise UnsupportedModelError(
+                f"tensor {printable(name)}: its parts are {kind} and {part.type}; get a checkpoint of one type"
+            )
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
         found = []

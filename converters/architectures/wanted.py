@@ -13,14 +13,16 @@ from edgellm.fmt import printable
 
 
 class WantedTensor(NamedTuple):
-    """A tensor of the GGUF file: its shape in numpy order, whether the checkpoint may lack it, and its shape there.
+    """A tensor of the GGUF file: its shape in numpy order, and whether the checkpoint may lack it.
 
-    `checkpoint_shape` is None where the shapes are the same.
+    `checkpoint_shape` is its shape in the checkpoint, None where it is the same. With `in_all_layers` the checkpoint
+    may lack it only if no other layer that wants such a tensor has it.
     """
 
     shape: tuple[int, ...]
     optional: bool
     checkpoint_shape: tuple[int, ...] | None = None
+    in_all_layers: bool = False
 
 
 Wanted = Mapping[str, WantedTensor]
@@ -44,7 +46,9 @@ def wanted_tensors(model: TextModel, family: Family) -> Iterator[tuple[str, Want
     for i in range(sizes.layer_count):
         lacks = family.lacks(model, i)
         for name, tensor in _wanted_in_layer(model, i, required, possible):
-            yield name, tensor._replace(optional=tensor.optional or name.split(".")[2] in lacks)
+            may_lack = name.split(".")[2] in lacks
+            everywhere = tensor.optional and not may_lack
+            yield name, tensor._replace(optional=tensor.optional or may_lack, in_all_layers=everywhere)
 
 
 def _wanted_in_layer(

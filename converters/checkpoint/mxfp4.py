@@ -22,6 +22,8 @@ from edgellm.fmt import printable
 MXFP4 = "MXFP4"
 _BLOCKS, _SCALES = "_blocks", "_scales"
 _WEIGHTS, _BYTES = 32, 16
+_NAN = 0xFF
+"""The scale of a block that stands for no number (E8M0)."""
 
 
 def with_mxfp4(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
@@ -50,13 +52,17 @@ def mxfp4_parts(tensors: Mapping[str, StoredTensor], name: str) -> tuple[StoredT
 
 
 def mxfp4_rows(blocks: StoredTensor, scales: StoredTensor) -> RowReader:
-    """A reader of rows as blocks of GGUF: of each the scale, then 16 bytes."""
+    """A reader of rows as blocks of GGUF: of each the scale, then 16 bytes.
+
+    The reader raises ModelFileError for a scale that is NaN.
+    """
     per_row = scales.shape[-1]
     bytes_of, scales_of = stored(replace(blocks, shape=(1, per_row * _BYTES))), stored(scales)
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
         found = np.empty((last - first, per_row, 1 + _BYTES), np.uint8)
         found[..., 0] = scales_of(first, last)
+        _check_scales(scales, first, found[..., 0])
         weights = bytes_of(first, last).reshape(last - first, per_row, _BYTES)
         low, high = weights & 0x0F, weights >> 4
         # Weights 0 … 15 are in bytes 0 … 7, weights 16 … 31 in bytes 8 … 15.
@@ -65,3 +71,14 @@ def mxfp4_rows(blocks: StoredTensor, scales: StoredTensor) -> RowReader:
         return found.reshape(last - first, -1)
 
     return rows
+
+
+def _check_scales(scales: StoredTensor, first: int, read: NDArray[np.uint8]) -> None:
+    """Raise ModelFileError if one is NaN of those `read`, uint8 [rows, blocks], from row `first` on."""
+    is_nan = read == _NAN
+    if not is_nan.any():
+        return
+    row, block = divmod(int(is_nan.argmax()), read.shape[1])
+    matrix, row = divmod(first + row, scales.shape[1])
+    where = f"tensor {printable(scales.name)}, matrix {matrix}, row {row}, block {block}"
+    fail(scales.file, f"{where}: holds nan instead of a number; get a whole copy of the model")

@@ -4,9 +4,11 @@ A row has `used` slots, one for each of its experts. Slots of the same expert li
 its weights together: what is read of the weights depends on the number of different experts of a batch.
 """
 
+import mmap
 from dataclasses import dataclass
 
-from edgellm.arch.blocks import MixtureOfExperts, Router, Scoring, StackedLinear
+from edgellm.arch.blocks import StackedLinear
+from edgellm.arch.mixture import MixtureOfExperts, Router, Scoring
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.op_writer import OpWriter, pieces
 from edgellm.engine.program import Buffer
@@ -64,7 +66,7 @@ class ExpertOps:
     """Appends the ops of mixtures of experts to a program."""
 
     def __init__(self, ops: OpWriter, read_ahead: bool) -> None:
-        self._ops, self._reads_ahead = ops, read_ahead
+        self._ops, self._advise = ops, advise_function() if read_ahead else 0
 
     def choose(self, router: Router, h: MatmulInput, b: ExpertBuffers) -> None:
         """The experts of each row by the router's logits of h, and the slots of all rows."""
@@ -103,11 +105,16 @@ class ExpertOps:
         self._ops.grouped_matmul(block.down, b.gate, b.result, b.groups, used)
 
     def read_ahead(self, block: MixtureOfExperts, b: ExpertBuffers) -> None:
-        """Have the weights of the chosen experts read from the disk, where they are not all in memory."""
-        if not self._reads_ahead:
+        """Have the weights of the chosen experts read from the disk, where they are not all in memory.
+
+        Systems without madvise read them when they are used.
+        """
+        if not self._advise:
             return
         for i, stack in enumerate(dict.fromkeys(stack.weight for stack in block.stacks)):
-            arguments = records.ReadAheadOp(advise_function(), b.groups, stack, stack.nbytes // stack.shape[0])
+            arguments = records.ReadAheadOp(
+                self._advise, mmap.PAGESIZE, b.groups, stack, stack.nbytes // stack.shape[0]
+            )
             self._ops.add("read_ahead", arguments, units=1, barrier=i == 0, units_factor=b.groups)
 
     def _gather(self, block: MixtureOfExperts, first: list[StackedLinear], h: Buffer, b: ExpertBuffers) -> None:

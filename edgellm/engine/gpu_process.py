@@ -38,10 +38,16 @@ def unpacked(payload: bytes) -> Any:
 
 
 class HiddenMemory:
-    """The hidden states of up to `rows` rows in shared memory; both processes lay it out alike."""
+    """The hidden states of up to `rows` rows in shared memory; both processes lay it out alike.
+
+    Raises MemoryError if the system gives no memory for it.
+    """
 
     def __init__(self, memory: SharedMemory, rows: int, width: int) -> None:
-        self._bytes, self._width = memory.array(4 * rows * width), width
+        try:
+            self._bytes, self._width = memory.array(4 * rows * width), width
+        except OSError as error:
+            raise MemoryError(error.strerror) from None
 
     def hidden(self, rows: int) -> NDArray[np.float32]:
         """The hidden states of the first rows, float32 [rows, width]."""
@@ -72,7 +78,7 @@ class DeviceProxy:
     """A `Device` whose blocks are on a GPU of a child process, after `plan_offload` and `upload`."""
 
     def __init__(self, to_fault: ToFault) -> None:
-        self.stats = DeviceStats()
+        self.stats, self._to_fault = DeviceStats(), to_fault
         try:
             self._memory = SharedMemory.create()
         except OSError as error:
@@ -104,7 +110,10 @@ class DeviceProxy:
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`. A batch is sent once, with its first blocks; hidden states and logits are in shared memory."""
         unsent, self._sent = None if self._sent is batch else batch, None
-        shared = HiddenMemory(self._memory, self._rows, hidden.shape[1])
+        try:
+            shared = HiddenMemory(self._memory, self._rows, hidden.shape[1])
+        except MemoryError as error:
+            raise self._to_fault(self.name, f"no memory to share with its process ({error})") from None
         shared.hidden(batch.rows)[:] = hidden
         reply: Logits | tuple[int, int] | None = self._call("run", blocks, unsent, hidden.shape[1])
         self._sent = batch

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 
+from edgellm.arch import describe
 from edgellm.engine import protocol
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import OffloadRequest, UploadProgress
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, UnsupportedModelError
 from edgellm.fmt import printable, size
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
-from edgellm.perf.disk import forecast
+from edgellm.perf.disk import DiskForecast, forecast
+from edgellm.perf.roofline import Roofline
 from edgellm.system.folders import cache_folder
 from edgellm.system.machine import available_memory, default_threads, usable_cpus
 from kquants.jit import Progress
@@ -30,18 +32,26 @@ def check_engine(options: LoadOptions) -> None:
 def speed_warnings(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
     """A line for each choice that makes the model slower than it could be on this machine."""
     free = available_memory()
-    if file.nbytes > free:
+    if file.nbytes > free and (disk := _disk_forecast(file, options, free)):
         has = f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory are free"
-        yield f"{has}: {_at_disk_speed(file, free)}; choose a smaller quantization"
+        yield f"{has}: {_at_disk_speed(disk)}; choose a smaller quantization"
     if options.threads and options.threads > (cpus := usable_cpus()):
         have, best = "1 CPU" if cpus == 1 else f"{cpus:g} CPUs", default_threads(file.nbytes)
         yield f"{options.threads} threads share {have} here, and wait for each other: choose {best}"
 
 
-def _at_disk_speed(file: GGUFFile, free: int) -> str:
-    """What to expect of a file that is larger than the free memory."""
-    disk = forecast(file, free)
-    if disk is None or disk.tps is None:
+def _disk_forecast(file: GGUFFile, options: LoadOptions, free: int) -> DiskForecast | None:
+    """What the CPU would read from the disk; llama.cpp may compute a model that is not supported, and reads all."""
+    try:
+        roofline = Roofline.of(describe(file), options.kv_type)
+    except UnsupportedModelError:
+        roofline = Roofline(file.nbytes, {}, {})
+    return forecast(file.path, roofline, free)
+
+
+def _at_disk_speed(disk: DiskForecast) -> str:
+    """What to expect of a model that is larger than the free memory."""
+    if disk.tps is None:
         return "it will run at the speed of the disk"
     return f"{size(round(disk.bytes_per_token))} of each token come from the disk, about {disk.tps:,.1f} tokens/s"
 

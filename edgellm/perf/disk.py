@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from edgellm.arch import describe
-from edgellm.arch.blocks import MixtureOfExperts
-from edgellm.arch.description import Description, parts_in
-from edgellm.errors import UnsupportedModelError
-from edgellm.gguf import GGUFFile
+from edgellm.perf.roofline import Roofline
 
 _BLOCK = 2 << 20
 """Bytes of one read, about those of a matrix of an expert; a multiple of the blocks of all disks."""
@@ -40,28 +36,24 @@ class DiskForecast:
         return self.bandwidth / self.bytes_per_token if self.bandwidth else None
 
 
-def forecast(file: GGUFFile, free: int) -> DiskForecast | None:
-    """The forecast for a model with `free` bytes of memory; None if all its weights fit."""
-    weights = sum(tensor.nbytes for tensor in file.tensors.values())
-    if weights <= free:
-        return None
-    try:
-        nbytes = bytes_from_disk(describe(file), weights, free)
-    except UnsupportedModelError:  # llama.cpp may compute it, and reads all of it
-        nbytes = weights
-    return DiskForecast(nbytes, measure_bandwidth(file.path))
+def forecast(path: Path, roofline: Roofline, free: int) -> DiskForecast | None:
+    """The forecast for the model of a file with `free` bytes of memory; None if all weights that it reads fit."""
+    nbytes = bytes_from_disk(roofline, free)
+    return DiskForecast(nbytes, measure_bandwidth(path)) if nbytes else None
 
 
-def bytes_from_disk(model: Description, weights: int, free: int) -> float:
-    """Bytes that a token reads from the disk, of `weights` bytes in all, with `free` bytes of memory.
+def bytes_from_disk(roofline: Roofline, free: int) -> float:
+    """Bytes that a token reads from the disk with `free` bytes of memory; 0 if all weights that it may read fit.
 
     Weights that all tokens use stay in memory if they fit, beside as many experts as fit; tokens choose all experts
     equally often. Weights that are read in the same order for each token, and do not fit, are evicted before they are
     read again: all come from the disk.
     """
-    mixtures = list(parts_in(model.layers, MixtureOfExperts))
-    experts, chosen = sum(each.expert_bytes for each in mixtures), sum(each.used_bytes for each in mixtures)
-    others = weights - experts
+    experts = sum(roofline.expert_bytes.values())
+    chosen = sum(nbytes * used / count for (count, used), nbytes in roofline.expert_bytes.items())
+    others = roofline.weight_bytes - chosen
+    if others + experts <= free:
+        return 0.0
     if others >= free:
         return others + chosen
     return chosen * (1 - (free - others) / experts)

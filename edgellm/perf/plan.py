@@ -98,8 +98,8 @@ class Plan:
 
     @property
     def from_disk(self) -> bool:
-        """Whether the weights alone exceed the free memory: every token then reads the disk."""
-        return self.weights > self.available
+        """Whether the weights that the CPU reads exceed the free memory: every token then reads the disk."""
+        return self.disk is not None
 
     @property
     def profile_names(self) -> list[str]:
@@ -165,6 +165,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
     figures = device_figures(model, placement, weights, gpu.name if gpu else None)
     active = active_bytes_by_device(model, placement)
+    cpu = Roofline.of_cpu(model, options.kv_type, placement)
     devices = [each | {"active": nbytes} for each, nbytes in zip(figures, active, strict=False)]
     logits = program.logits.row_bytes if program.logits in program.buffers else 0
     activations = program.activation_bytes(rows) + table_bytes(model, ctx)
@@ -186,18 +187,12 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         scratch=scratch,
         available=(available := available_memory()),
         resident=resident_bytes(file.tensors.values()),
-        disk=forecast(file, available) if devices[0]["bytes"] > available else None,
+        disk=forecast(file.path, cpu, available),
         devices=devices,
         gpu=gpu,
-        cpu_roofline=_cpu_roofline(model, options.kv_type, placement) if gpu else None,
-        notes=notes + ([note] if (note := expert_option_note(model, options)) else []),
+        cpu_roofline=cpu if gpu and cpu.expert_bytes else None,
+        notes=notes + ([note] if (note := expert_option_note(model, options, placement)) else []),
     )
-
-
-def _cpu_roofline(model: Description, kv_type: str, placement: Placement) -> Roofline | None:
-    """The roofline of the CPU's blocks, if experts are among them."""
-    found = Roofline.of_cpu(model, kv_type, placement)
-    return found if found.expert_bytes else None
 
 
 def _kv_cache(model: Description, program: Program, rows: int, tokens: int) -> int:

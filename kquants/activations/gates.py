@@ -1,11 +1,14 @@
 """Gates of attention's output and of shared experts, and the soft cap of logits."""
 
+import numba as nb
+
 from kquants.activations.exponential import softplus, tanh, times_sigmoid
 from kquants.compiler.decorators import kernel
 from kquants.layout import PIECE
 from kquants.records import SigmoidGateOp, SoftCapOp, SoftplusGateOp
 from kquants.simd import (
     div_f32,
+    keep_f32,
     load_f32,
     load_f32x16,
     load_f32x16_part,
@@ -44,7 +47,8 @@ def scale_by_sigmoid(op: int, batch: int, first: int, last: int, scratch: int) -
         t, start = unit // pieces, unit % pieces * PIECE
         x, z = given.x + t * given.x_bytes, splat_f32(load_f32(given.gate + t * given.gate_bytes))
         for k in range(start, min(start + PIECE, n), 16):
-            store_f32x16(x + 4 * k, times_sigmoid(load_f32x16(x + 4 * k), z))
+            v = times_sigmoid(load_f32x16(x + 4 * k), z)
+            store_f32x16(x + 4 * k, keep_f32(v, n - k, nb.float32(0)))
 
 
 @kernel("softplus_gate")

@@ -8,12 +8,11 @@ from kquants.attention.pages import position_entry
 from kquants.attention.rope import rotate
 from kquants.compiler.decorators import inline, kernel
 from kquants.layout import PIECE
-from kquants.records import GroupList, HeadGroupsOp, JoinHeadsOp, MatmulGroup, SplitHeadsOp
-from kquants.simd import copy, load_f32x16_part, store_f32x16, store_i64
-from kquants.threadpool.interpreter import arguments_of, batch_row, row_count
+from kquants.records import HeadGroupsOp, JoinHeadsOp, SplitHeadsOp
+from kquants.simd import copy, load_f32x16_part, store_f32x16
+from kquants.threadpool.interpreter import arguments_of, batch_row, end_groups, row_count, write_group
 
 _split_of, _join_of, _groups_of = arguments_of(SplitHeadsOp), arguments_of(JoinHeadsOp), arguments_of(HeadGroupsOp)
-_LIST_BYTES, _GROUP_BYTES = 8 * len(GroupList._fields), 8 * len(MatmulGroup._fields)
 
 
 @inline
@@ -45,11 +44,9 @@ def split_heads(op: int, batch: int, first: int, last: int, scratch: int) -> Non
 def head_groups(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Arguments: HeadGroupsOp; one unit."""
     given, rows = _groups_of(op), row_count(op, batch)
-    store_i64(given.groups, given.heads)
-    for h in range(given.heads + 1):
-        group = given.groups + _LIST_BYTES + _GROUP_BYTES * h
-        store_i64(group, h)
-        store_i64(group + 8, h * rows)
+    for h in range(given.heads):
+        write_group(given.groups, h, h, h * rows)
+    end_groups(given.groups, given.heads, given.heads * rows)
 
 
 @inline

@@ -8,11 +8,11 @@ from numba import types
 from kquants.attention.query_tile import end_cell, first_cell
 from kquants.compiler.decorators import inline
 from kquants.kv_layout import KV_BLOCK, KV_BLOCK_PAGES, PAGE, WORK_LIST, WORK_TILE_BYTES, WORK_TILES
-from kquants.layout import MAX_BATCH_ROWS, MAX_EXPERT_BATCH_ROWS
+from kquants.layout import MAX_EXPERT_BATCH_ROWS, SLICE_ROWS
 from kquants.simd import at, define, load_i32, pointer
 from kquants.threadpool.interpreter import batch_of, batch_row, record_at, row_count
 
-assert max(MAX_BATCH_ROWS, MAX_EXPERT_BATCH_ROWS) <= WORK_TILES, "the list has no room for a tile of each row"
+assert max(SLICE_ROWS, MAX_EXPERT_BATCH_ROWS) <= WORK_TILES, "the list has no room for a tile of each row"
 _TILES = WORK_LIST + 64
 
 

@@ -22,10 +22,10 @@ threads end at about the same time, also where some are slower.
 
 With one thread, tiles are as large as they can be, and there is no split-KV. All ways give the same bits.
 
-Memory: the list takes up to 48 bytes for each row of the batch, for which a thread's scratch has 96 KB. A partial
-result takes 4 · padded value_dim + 64 bytes for each head; `max_partials` of `kquants.kv_layout` says how many there is
-room for: 256, or as many as a row has in the longest context. That is 4.5 MB for 32 heads of 128 values, and 9 MB with
-a context of 131,072 cells.
+Memory: a tile takes 48 bytes of the list, and each row of the batch may be a tile: a thread's scratch has 48 KB for
+this list. A partial result takes 4 · padded value_dim + 64 bytes for each head; `max_partials` of `kquants.kv_layout`
+says how many there is room for: 256, or as many as a row has in the longest context. That is 4.5 MB for 32 heads of 128
+values, and 9 MB with a context of 131,072 cells.
 """
 
 from typing import NamedTuple

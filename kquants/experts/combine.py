@@ -1,4 +1,4 @@
-"""The weighted sum of the results of each row's slots."""
+"""Adds up the results of the slots of each row, times their weights."""
 
 import numba as nb
 

@@ -1,4 +1,4 @@
-"""What each slot reads: the row of x that it belongs to, as float32 or quantized as the experts' formats need."""
+"""Copies the row of x to each of its slots, as float32, or quantized as the formats of the experts require."""
 
 import numba as nb
 

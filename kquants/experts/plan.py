@@ -1,21 +1,13 @@
-"""The plan of a batch: the slots of all rows, sorted by expert, and the groups that experts have of them."""
+"""The plan of a batch: its choices sorted by expert, and the group of slots that each expert has."""
 
 import numba as nb
 
 from kquants.compiler.decorators import inline, kernel
-from kquants.records import GroupList, MatmulGroup, PlanOp
-from kquants.simd import load_i32, store_i32, store_i64
-from kquants.threadpool.interpreter import arguments_of, row_count
+from kquants.records import PlanOp
+from kquants.simd import load_i32, store_i32
+from kquants.threadpool.interpreter import arguments_of, end_groups, row_count, write_group
 
 _plan_of = arguments_of(PlanOp)
-_GROUPS = 8 * len(GroupList._fields)
-_GROUP_BYTES = 8 * len(MatmulGroup._fields)
-
-
-@inline
-def _store_group(groups: int, place: int, matrix: int, first_row: int) -> None:
-    store_i64(groups + _GROUPS + place * _GROUP_BYTES, matrix)
-    store_i64(groups + _GROUPS + place * _GROUP_BYTES + 8, first_row)
 
 
 @inline
@@ -36,11 +28,10 @@ def _write_groups(groups: int, experts: int, counts: int) -> None:
         count = load_i32(counts + 4 * expert)
         store_i32(counts + 4 * expert, nb.int32(slot))
         if count > 0:
-            _store_group(groups, group, expert, slot)
+            write_group(groups, group, expert, slot)
             group += 1
             slot += count
-    _store_group(groups, group, 0, slot)
-    store_i64(groups, group)
+    end_groups(groups, group, slot)
 
 
 @kernel("plan")

@@ -1,4 +1,4 @@
-"""Asks the system to read the weights of the chosen experts from the disk, before they are multiplied."""
+"""Asks the system to read the weights of the chosen experts from the disk, before matmuls need them."""
 
 from typing import Any
 
@@ -6,15 +6,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kquants.compiler.decorators import inline, kernel
-from kquants.records import MatmulGroup, ReadAheadOp
-from kquants.threadpool.interpreter import arguments_of, record_at
+from kquants.compiler.decorators import kernel
+from kquants.records import ReadAheadOp
+from kquants.threadpool.interpreter import arguments_of, group_of
 
-_given, _group_of = arguments_of(ReadAheadOp), record_at(MatmulGroup)
-
-_PAGE = 4096
-"""Addresses are rounded down to multiples of it. Where pages are larger, the system refuses addresses within one, and
-reads those weights when they are used."""
+_read_ahead_of = arguments_of(ReadAheadOp)
 
 _WILL_NEED = 3
 """MADV_WILLNEED of Linux and macOS: start to read, and do not wait."""
@@ -32,18 +28,12 @@ def _call_madvise(context: Any, function: Any, address: Any, nbytes: Any, advice
     return types.none(*[types.int64] * 4), generate
 
 
-@inline
-def _matrix_address(op: int, group: int) -> int:
-    """Where the matrix of a group begins."""
-    given = _given(op)
-    return given.w + _group_of(given.groups + 8 + 16 * group).matrix * given.matrix_bytes
-
-
 @kernel("read_ahead")
 def read_ahead(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: ReadAheadOp; a unit is a group."""
-    given = _given(op)
+    """Arguments: ReadAheadOp; a group a unit. Ranges begin at a page, as madvise requires."""
+    given = _read_ahead_of(op)
     for group in range(first, last):
-        address = _matrix_address(op, group)
-        start = address & -_PAGE
+        matrix, _, _ = group_of(given.groups, group)
+        address = given.w + matrix * given.matrix_bytes
+        start = address & -given.page_bytes
         _call_madvise(given.madvise, start, address + given.matrix_bytes - start, _WILL_NEED)

@@ -1,6 +1,6 @@
 """The choice of the largest keys, float32: of experts, or of groups of experts.
 
-Whatever the keys are, also NaN, the chosen are distinct and below the number of keys.
+The chosen indices are distinct and below the number of keys, whatever the keys are, NaN and infinities included.
 """
 
 import math
@@ -25,15 +25,18 @@ _INFINITY, _MINUS_INFINITY = nb.float32(math.inf), nb.float32(-math.inf)
 
 
 @inline
-def choose(keys: int, first: int, last: int, most: int, chosen: int) -> None:
-    """Write the `most` largest of the keys first … last - 1 to `chosen`, int32, largest first; ties go by index."""
+def choose(keys: int, first: int, last: int, count: int, chosen: int) -> None:
+    """Write the indices of the `count` largest of the keys first … last - 1 to `chosen`, int32, largest first.
+
+    Of equal keys the one of the lower index comes first. There are at least `count` keys.
+    """
     for i in range(first, last):
-        key, place = load_f32(keys + 4 * i), min(i - first, most)
+        key, place = load_f32(keys + 4 * i), min(i - first, count)
         while place > 0 and key > load_f32(keys + 4 * load_i32(chosen + 4 * (place - 1))):
-            if place < most:
+            if place < count:
                 store_i32(chosen + 4 * place, load_i32(chosen + 4 * (place - 1)))
             place -= 1
-        if place < most:
+        if place < count:
             store_i32(chosen + 4 * place, nb.int32(i))
 
 
@@ -50,9 +53,10 @@ def write_keys(scores: int, bias: int, n: int, keys: int) -> None:
 
 @inline
 def keep_groups(keys: int, n: int, groups: int, used_groups: int, group_scores: int, scratch: int) -> None:
-    """Make the keys of all groups but the best -inf. A group's score is the sum of its `group_scores` largest keys.
+    """Set the keys of all groups but the `used_groups` best to -inf.
 
-    Scratch: float32[groups], then int32 for the largest keys of a group, or for the best groups.
+    The score of a group is the sum of its `group_scores` largest keys. Scratch: float32[groups], then int32 for the
+    largest keys of a group, or for the best groups.
     """
     size, chosen = n // groups, scratch + 4 * groups
     for group in range(groups):

@@ -24,5 +24,5 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a block of a tile holds, item by item: u = value + SIGNED_OFFSET."""
     d, q = tile.half(0), tile.packed(2)
     for half in range(2):
-        yield HalfBlock(0, half, q.bits(4 * half, 4).lookup(CODES))
+        yield HalfBlock(0, half, q.lookup(CODES, 4 * half))
     yield UnitScales(0, d)

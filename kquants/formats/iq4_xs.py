@@ -25,7 +25,7 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
     for j in range(8):
         q = tile.packed(8 + 16 * j)
         for half in range(2):
-            yield HalfBlock(j, half, q.bits(4 * half, 4).lookup(CODES))
+            yield HalfBlock(j, half, q.lookup(CODES, 4 * half))
         if j % 2:
             four, two = low >> 4 * (j - 1) & 255, high >> 2 * (j - 1) & 15
             bits = four & 15 | (four & 240) << 12 | (two & 3) << 4 | (two & 12) << 18

@@ -24,5 +24,5 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a block of a tile holds, item by item: u = 2q + 12."""
     e, q = tile.word(0), tile.packed(1)
     for half in range(2):
-        yield HalfBlock(0, half, q.bits(4 * half, 4).lookup(_CODES))
+        yield HalfBlock(0, half, q.lookup(_CODES, 4 * half))
     yield UnitScales(0, e.half_power())

@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.simd import F32, I8_64, I32, half_to_float, look_up, move_bits, shuffle, spread_bits
+from kquants.simd import F32, I8_64, I32, half_to_float, look_up_nibble, move_bits, shuffle, spread_bits
 
 Value = Any
 """A value of the compiler."""
@@ -123,9 +123,9 @@ class PackedBytes:
         """Bits first … first + count - 1 of each byte, moved to bit `to`."""
         return PackedBytes(self.b, [move_bits(self.b, v, first, count, to) for v in self.vectors])
 
-    def lookup(self, table: tuple[int, ...]) -> "PackedBytes":
-        """What a table of 16 has for each byte, 0 … 15."""
-        return PackedBytes(self.b, [look_up(self.b, table, v) for v in self.vectors])
+    def lookup(self, table: tuple[int, ...], first: int) -> "PackedBytes":
+        """What a table of 16 has for bits first … first + 3 of each byte; `first` is 0 or 4."""
+        return PackedBytes(self.b, [look_up_nibble(self.b, table, v, first) for v in self.vectors])
 
     def word(self, k: int) -> Words:
         """Bytes 4k … 4k + 3."""

@@ -9,12 +9,20 @@ SCORES_SOFTMAX, SCORES_SIGMOID, SCORES_SPARSE_MIXER = 0, 1, 2
 
 
 class RouteOp(NamedTuple):
-    """For each row the `used` experts of the largest scores, best first, and their weights. Ties go by index.
+    """Choose `used` experts for each row, best first, and compute their weights.
 
     Scores are softmax or sigmoid of the logits, or those of SparseMixer (`kquants.experts.sparse_mixer`), which chooses
-    by logits and has neither biases nor groups. The choice is by score + `selection_bias`, among the experts of the
-    `used_groups` of `groups` equal groups of experts whose `group_scores` largest biased scores have the largest sum.
-    Weights are the scores of the chosen, divided by their sum with `normalized`, times `scale`, times `expert_scales`.
+    by logits and has neither biases nor groups. The key of an expert is its score + `selection_bias`. The experts with
+    the largest keys are chosen; of equal keys the one of the lower index comes first.
+
+    With `used_groups` < `groups`, experts 0 … experts / groups - 1 are the first group, and so on. The score of a group
+    is the sum of its `group_scores` largest keys, and only experts of the `used_groups` best groups are chosen.
+
+    A weight is the score of the chosen expert, divided by the sum of those of the row (+ 1e-20) with `normalized`,
+    times `scale`, times `expert_scales`.
+
+    Who writes the record checks that `groups` divides `experts`, that a group has at least `group_scores` experts, and
+    that the used groups have at least `used`: the kernel does not.
     """
 
     logits: Word
@@ -43,7 +51,7 @@ class RouteOp(NamedTuple):
 class PlanOp(NamedTuple):
     """Sort the choices of all rows by expert, and then by row: a slot is the place of a choice in that order.
 
-    Choice c = row · used + j is the j-th expert of a row. One unit of work; the op's rows are those of the batch.
+    Choice c = row · used + j is the j-th expert of a row. One unit of work sorts those of all rows of the op.
     """
 
     chosen: Word
@@ -59,10 +67,12 @@ class PlanOp(NamedTuple):
 
 
 class ReadAheadOp(NamedTuple):
-    """Start to read the matrices of all groups from the disk; see `kquants.experts.read_ahead`."""
+    """Have the system read the matrices of all groups from the disk, and do not wait for it. A unit is a group."""
 
     madvise: Word
-    """Address of the system's function."""
+    """Address of the system's function madvise(2)."""
+    page_bytes: Word
+    """Bytes of a page of memory, a power of two."""
     groups: Word
     """A GroupList."""
     w: Word

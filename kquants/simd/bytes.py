@@ -65,6 +65,18 @@ def look_up(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
     return joined(b, [call(b, name, values.type, values, v) for v in split(b, index, index.type.count // size)])
 
 
+def look_up_nibble(b: ir.IRBuilder, table: tuple[int, ...], v: Any, first: int) -> Any:
+    """Bits first … first + 3 of each of 64 or 32 bytes, looked up in a table of 16 int8; `first` is 0 or 4."""
+    if v.type.count < 64 or not cpu.has("avx512vbmi"):
+        return look_up(b, table, move_bits(b, v, first, 4, 0))
+    # Six bits of an index count, in a table of 64: four times the table, whatever the upper two are. (Measured on Zen 4
+    # with AVX-512, weights in the caches: decode of MXFP4, IQ4_NL and IQ4_XS 4 % faster than with these bits masked.)
+    words = b.bitcast(v, I32.vector)
+    index = b.bitcast(b.lshr(words, ir.Constant(words.type, [first] * 16)), v.type)
+    values = ir.Constant(v.type, [value % 256 for value in table] * 4)
+    return call(b, "llvm.x86.avx512.permvar.qi.512", v.type, values, index)
+
+
 def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
     """The look-up by selects over the bits of the index: LLVM would make 16 single look-ups."""
     found = [ir.Constant(index.type, [value % 256] * index.type.count) for value in table]

@@ -64,6 +64,7 @@ def arguments_of(kind: Any) -> Any:
 header_of, batch_of = record_at(OpHeader), record_at(BatchRecord)
 _group_list, _group = record_at(GroupList), record_at(MatmulGroup)
 _LIST_BYTES, _GROUP_BYTES = 8 * len(GroupList._fields), 8 * len(MatmulGroup._fields)
+assert GroupList._fields == ("count",) and MatmulGroup._fields == ("matrix", "first_row"), "they are written otherwise"
 
 
 @inline
@@ -71,6 +72,21 @@ def group_of(groups: int, i: int) -> tuple[int, int, int]:
     """Group i of a GroupList: its matrix, its first row, and the end of its rows."""
     place = groups + _LIST_BYTES + i * _GROUP_BYTES
     return _group(place).matrix, _group(place).first_row, _group(place + _GROUP_BYTES).first_row
+
+
+@inline
+def write_group(groups: int, i: int, matrix: int, first_row: int) -> None:
+    """Write group i of a GroupList."""
+    place = groups + _LIST_BYTES + i * _GROUP_BYTES
+    store_i64(place, matrix)
+    store_i64(place + 8, first_row)
+
+
+@inline
+def end_groups(groups: int, count: int, rows: int) -> None:
+    """Write what a GroupList has beside its groups: their number, and behind the last one the end of the rows."""
+    write_group(groups, count, 0, rows)
+    store_i64(groups, count)
 
 
 @inline

@@ -15,6 +15,7 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.info import ExpertInfo, SpecialToken, TypeShare, describe, kv_bytes_per_token
 from support import gguf_bytes as raw
+from support.family_file import EXPERTS, write_family
 from support.model_file import ModelFile
 
 Q8_0 = 8
@@ -289,3 +290,11 @@ def test_an_impossible_number_of_experts_is_none(tmp_path: Path, used: int) -> N
     assert found.active_parameters == found.parameters == 512
     text = rows(output(str(path)))
     assert text["parameters"] == "512" and "experts" not in text
+
+
+def test_a_block_with_a_number_of_thousands_of_digits(tmp_path: Path) -> None:
+    path = write_family(tmp_path / "m.gguf", "qwen3moe", EXPERTS, {f"blk.{'1' * 5000}.attn_q.weight": (7, 32)})
+    with GGUFFile.open(path) as file:
+        info = describe(file)
+    experts = 4 * 4 * 3 * 24 * 32  # layers, experts, matrices; two of four experts are used
+    assert info.active_parameters == info.parameters - experts // 2

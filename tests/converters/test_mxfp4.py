@@ -121,12 +121,20 @@ def test_a_file_with_them_is_quantized_without_a_loss_in_them(folder: Path, tmp_
     assert (tmp_path / "out.gguf").read_bytes() == (tmp_path / "direct.gguf").read_bytes()
 
 
+def nan_scale(*place: int) -> Bytes:
+    """Scales of 1 but for one, which is NaN (OCP Microscaling Formats 1.0, 5.4.1)."""
+    scales = np.full((8, 64, 3), 127, np.uint8)
+    scales[place] = 255
+    return scales.ravel()
+
+
 _WRONG: list[tuple[dict[str, Any], str]] = [
     ({"down_scales": None}, "has no scales beside it"),
     ({"down_blocks": None}, "has no place in this gpt-oss model"),
     ({"down_scales": Stored("U8", (8, 64, 2), np.zeros(1, np.uint8))}, r"scales U8 \[8, 64, 2\], which do not fit"),
     ({"down_scales": Stored("F32", (8, 64, 3), np.zeros(4, np.uint8))}, r"scales F32 \[8, 64, 3\], which do not fit"),
     ({"down_blocks": Stored("U8", (8, 64, 3, 8), np.zeros(1, np.uint8))}, r"blocks \[8, 64, 3, 8\] and scales"),
+    ({"down_scales": Stored("U8", (8, 64, 3), nan_scale(3, 5, 2))}, "matrix 3, row 5, block 2: holds nan instead"),
     (
         {
             "down_blocks": Stored("U8", (8, 32, 3, 16), np.zeros(1, np.uint8)),

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgellm.engine import native_engine
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment, Stopped
+from edgellm.gguf import GGUFFile
+from edgellm.gguf.page_cache import advise_function
 from support.engine_bits import extend, forked, forward, fresh, neighbours, opened, trimmed
 from support.logits_bits import IDS, Bits, logits_bits
-from support.make_gguf import EXPERT_RECIPES
+from support.make_gguf import EXPERT_RECIPES, write_model
 from support.model_file import ModelFile
 
 OTHER = [1, *map(int, np.random.default_rng(3).integers(3, 320, 149))]
 
+SIZES: dict[str, Any] = {"arch": "qwen3moe", "width": 256, "ffn": 256, "heads": 4, "kv_heads": 2, "experts": 8}
 RECIPES = list(EXPERT_RECIPES)
 ROUTERS: dict[str, dict[str, Any]] = {
     "ties": {"router": "twins"},
@@ -28,8 +32,7 @@ ROUTERS: dict[str, dict[str, Any]] = {
 
 
 def expert_file(model_file: ModelFile, recipe: str = "F32 experts", **options: Any) -> Path:
-    sizes: dict[str, Any] = {"arch": "qwen3moe", "width": 256, "ffn": 256, "heads": 4, "kv_heads": 2, "experts": 8}
-    return model_file(types=recipe, **{**sizes, "router": "near twins", **options})
+    return model_file(types=recipe, **{**SIZES, "router": "near twins", **options})
 
 
 def chosen_experts(engine: NativeEngine, rows: int, used: int) -> NDArray[np.int32]:
@@ -78,6 +81,33 @@ def test_neighbours_with_the_same_and_with_other_experts_change_no_bit(model_fil
             assert np.array_equal(neighbours(engine, IDS, others), whole)
 
 
+NAN_TOKEN = next(token for token in range(3, 320) if token not in IDS)
+
+
+def file_with_nan(path: Path, recipe: str) -> Path:
+    """A model whose embedding of NAN_TOKEN begins with NaN."""
+    write_model(path, **SIZES, types={**EXPERT_RECIPES[recipe], "token_embd": "F32"}, tied=False)
+    with GGUFFile.open(path) as file:
+        embeddings = file.tensors["token_embd.weight"]
+        at = embeddings.offset + 4 * NAN_TOKEN * embeddings.shape[1]
+        del embeddings
+    data = bytearray(path.read_bytes())
+    data[at : at + 4] = np.float32(np.nan).tobytes()
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_neighbours_that_are_nan_change_no_bit(recipe: str, tmp_path: Path) -> None:
+    """The router has the first experts for such a row, whose slots lie among those of other rows, and hold NaN."""
+    with opened(file_with_nan(tmp_path / "nan.gguf", recipe), threads=3) as engine:
+        whole = fresh(engine, IDS)
+        assert np.isfinite(whole.view(np.float32)).all()
+        assert np.isnan(fresh(engine, [NAN_TOKEN] * 9).view(np.float32)).all()
+        assert np.array_equal(neighbours(engine, IDS, [NAN_TOKEN] * 150), whole)
+        assert np.array_equal(fresh(engine, IDS), whole), "a later batch"
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_forks_and_trims_change_no_bit(model_file: ModelFile, recipe: str) -> None:
     with opened(expert_file(model_file, recipe), threads=3) as engine:
@@ -114,6 +144,16 @@ def test_a_stopped_batch_computes_the_same_again(model_file: ModelFile) -> None:
             assert np.array_equal(extend(engine, sequence, IDS, 50), whole)
             sequence.trim(0)
         assert stops > 0
+
+
+def test_experts_that_are_read_ahead_change_no_bit(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = expert_file(model_file)
+    whole = logits_bits(path, 2, None)
+    monkeypatch.setattr(native_engine, "prepare_for_disk", lambda file, model: True)
+    with opened(path, threads=3) as engine:
+        (device,) = {id(device): device for device in engine._runner.devices}.values()
+        assert advise_function() == 0 or any("read_ahead" in name for name in device._kernels)
+        assert np.array_equal(extend(engine, engine.new_sequence(), IDS, 7), whole)
 
 
 def test_rows_of_a_batch_use_different_experts(model_file: ModelFile) -> None:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from edgellm.arch import describe
-from edgellm.arch.blocks import Activation, FeedForward, Linear, MixtureOfExperts, Norm, StackedLinear
+from edgellm.arch.blocks import Activation, FeedForward, Linear, Norm, StackedLinear
 from edgellm.arch.description import Description
+from edgellm.arch.mixture import MixtureOfExperts
+from edgellm.engine import expert_ops
 from edgellm.engine.build_program import build_program
 from edgellm.engine.outputs import OutputSettings
 from edgellm.engine.program import Op
@@ -112,19 +114,25 @@ def test_programs_are_in_order_and_in_bounds(model_file: ModelFile, kind: str, t
             tensors |= tensors_of(layer.feed_forward)
         for taps in [(), (0,), (1,)]:
             outputs = OutputSettings(hidden=True, taps=frozenset(taps))
-            program = build_program(model, "f16", outputs=outputs)
+            program = build_program(model, "f16", outputs=outputs, read_ahead=True)
             assert list(ops_without_barrier(program)) == list(ops_that_mix_rows(program)) == [], f"taps {taps}"
             assert list(out_of_bounds(program, "f16", tensors)) == []
         del model, read, layer, program, tensors
+
+
+def is_grouped_matmul(op: Op) -> bool:
+    return op.kernel.startswith("matmul_") and op.units_factor is not None
 
 
 DAMAGE: list[tuple[Callable[[Op], bool], Callable[[Op], Op], str]] = [
     (lambda op: op.kernel == "gather", lambda op: replace(op, slots=2), "3 slots of q8, of which it uses 2"),
     (lambda op: op.kernel == "combine", lambda op: argument(op, used=4), "16 bytes of weights, which has 12"),
     (lambda op: op.kernel == "route", lambda op: argument(op, experts=17), "68 bytes of logits, which has"),
-    (lambda op: bool(op.units_factor), lambda op: argument(op, matrix_bytes=64), "512 bytes of blk.0.ffn_gate_exps"),
-    (lambda op: bool(op.units_factor), lambda op: replace(op, units_factor=None), "do not belong together"),
-    (lambda op: bool(op.units_factor), lambda op: replace(op, slots=1), "3 slots of x, of which it uses 1"),
+    (is_grouped_matmul, lambda op: argument(op, matrix_bytes=64), "512 bytes of blk.0.ffn_gate_exps"),
+    (is_grouped_matmul, lambda op: replace(op, units_factor=None), "do not belong together"),
+    (is_grouped_matmul, lambda op: replace(op, slots=1), "3 slots of x, of"),
+    (lambda op: op.kernel == "read_ahead", lambda op: argument(op, matrix_bytes=64), "512 bytes of blk.0.ffn_gate"),
+    (lambda op: op.kernel == "read_ahead", lambda op: replace(op, units_factor=None), "do not belong together"),
 ]
 """Ops, how they are damaged, and what is found."""
 
@@ -137,7 +145,7 @@ def argument(op: Op, **changes: Any) -> Op:
 def test_these_checks_find_what_reaches_out_of_bounds(model_file: ModelFile, case: int) -> None:
     is_it, damage, problem = DAMAGE[case]
     with described(model_file(types="Q8_0", **FILE)) as (model, tensors):
-        program = build_program(model, "f16")
+        program = build_program(model, "f16", read_ahead=True)
         i = next(i for i, op in enumerate(program.ops) if is_it(op))
         program.ops[i] = damage(program.ops[i])
         found = list(out_of_bounds(program, "f16", tensors))
@@ -145,11 +153,21 @@ def test_these_checks_find_what_reaches_out_of_bounds(model_file: ModelFile, cas
     assert any(problem in each for each in found), found
 
 
-@pytest.mark.parametrize("kernel", ["route", "plan", "gather", "combine"])
+@pytest.mark.parametrize("kernel", ["route", "plan", "read_ahead", "gather", "combine"])
 def test_each_op_of_experts_needs_its_barrier(model_file: ModelFile, kernel: str) -> None:
     with described(model_file(types="Q8_0", **FILE)) as (model, tensors):
-        program = build_program(model, "f16")
+        program = build_program(model, "f16", read_ahead=kernel == "read_ahead")
         i = next(i for i, op in enumerate(program.ops) if op.kernel == kernel)
         program.ops[i] = replace(program.ops[i], barrier=False)
         assert f"op {i}, {kernel}" in list(ops_without_barrier(program))
         del model, tensors, program
+
+
+def test_experts_are_not_read_ahead_where_the_system_has_no_madvise(
+    model_file: ModelFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows has none: the kernel would call address 0."""
+    monkeypatch.setattr(expert_ops, "advise_function", lambda: 0)
+    with described(model_file(types="Q8_0", **FILE)) as (model, tensors):
+        assert "read_ahead" not in build_program(model, "f16", read_ahead=True).kernels
+        del model, tensors

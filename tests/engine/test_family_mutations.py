@@ -22,7 +22,7 @@ FAMILIES = [
     *("qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2"),
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "hunyuan_moe", "phimoe", "gpt_oss"),
     *("deepseek_v2", "glm_4_7_flash"),
-    *("glm4_5", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
+    *("glm4_5", "dots1", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
 ]
 OF_EACH = 60
 MOST_MEMORY = 300e6

@@ -22,7 +22,8 @@ CASES = [
     *("granite", "olmo3", "cohere2", "glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2"),
     *("stablelm_12b", "apertus", "muse_glimmer", "gemma", "gemma2", "gemma3_4b", "gemma3n", "gemma4_e2b", "gemma4_31b"),
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "hunyuan_moe", "phimoe"),
-    *("qwen3moe_window", "qwen2moe", "olmoe", "mixtral", "minimax_m2"),
+    *("qwen3moe_window", "qwen2moe", "olmoe", "mixtral", "minimax_m2", "gpt_oss", "deepseek_v2", "deepseek_v3"),
+    *("glm4_5", "dots1", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
 ]
 EXAMPLES = 80  # of each; a case takes some 10 ms
 FUZZ = settings(

@@ -1,5 +1,6 @@
 """The process that has the GPU: it may end, hang or be stopped at any time, and the reply goes on all the same."""
 
+import errno
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.engine.device import DeviceFault
-from edgellm.engine.gpu_process import CALL, RAISED, DeviceProxy, packed, unpacked
+from edgellm.engine.gpu_process import CALL, RAISED, DeviceProxy, HiddenMemory, packed, unpacked
 from edgellm.engine.gpu_worker import GPUWorker
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
@@ -260,6 +261,22 @@ def test_no_memory_in_its_process_is_a_fault_of_the_gpu(monkeypatch: pytest.Monk
     monkeypatch.setattr(server, "_ensure_pages", full)
     code, payload = server.answer(CALL, packed(("ensure_pages", (0, 3))), lambda progress: None)
     assert (code, type(unpacked(payload))) == (RAISED, DeviceFault)
+
+
+def test_no_memory_to_share_is_a_fault_of_the_gpu(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On our side of it; on the other one MemoryError becomes a fault, too."""
+    wanted = alone(path)
+
+    def full(self: SharedMemory, nbytes: int) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(SharedMemory, "array", full)
+    line = r"no memory to share .*\(Cannot allocate memory\): the CPU computes"
+    with Model.open(path, threads=1, gpu_layers="all") as model, pytest.warns(EdgeLLMWarning, match=line):
+        assert model.generate(PROMPT, **SETTING).tokens == wanted
+    with pytest.raises(MemoryError, match="Cannot allocate memory"):
+        HiddenMemory(SharedMemory.create(), 1, 8)
+    assert workers() == []
 
 
 def test_it_ends_with_its_parent(path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from edgellm.arch.architectures import llama4
 from support.engine_bits import extend, forked, neighbours, opened, trimmed
 from support.families.files import write_family_file
+from support.families.llama4 import CHUNK
 from support.families.references import IDS, POSITIONS, load_reference
-from support.families.sparse import CHUNK
 from support.reference import divergence
 
 OTHERS: list[int] = IDS[::-1]

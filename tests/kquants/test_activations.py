@@ -215,6 +215,21 @@ def test_a_row_is_scaled_by_the_sigmoid_of_one_value(n: int) -> None:
     assert (np.abs(found - exact) <= 5 * EPSILON * np.abs(exact)).all()
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kernel", ["scale_by_sigmoid", "softplus_gate", "sigmoid_gate"])
+def test_a_gate_that_is_no_number_leaves_other_rows_and_the_padding_as_they_are(kernel: str, bad: float) -> None:
+    n = 40
+    x, gate = np.ones((3, n), F32), np.zeros((3, n), F32)
+    gate[1] = bad
+    to, by = ActivationRows(x), ActivationRows(gate)
+    words = (to.array, to.nbytes, by.array, by.nbytes, n)
+    given = SoftplusGateOp(*words, 1) if kernel == "softplus_gate" else SigmoidGateOp(*words)
+    run_op(op_record(kernel, given), batch_record(3), 3 * pieces(n))
+    to.check()
+    assert same_bits(to.values[0], to.values[2]) and np.isfinite(to.values[0]).all()
+    assert not np.isnan(bad) or np.isnan(to.values[1]).all()
+
+
 @pytest.mark.parametrize("n", [1, 320, 1000])
 @pytest.mark.parametrize("cap", [5.0, 30.0])
 def test_logits_are_capped(n: int, cap: float) -> None:

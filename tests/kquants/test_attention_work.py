@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kquants.kv_layout import KV_BLOCK, PAGE, padded_head_dim
-from kquants.layout import MAX_BATCH_ROWS, THREADS
+from kquants.layout import MAX_EXPERT_BATCH_ROWS, THREADS
 from support.attention import AttentionOptions, AttentionRun
 from support.kernels import GUARD, Array, call_address, guarded
 from support.kv_pages import F32, Pages, Rows, Shape
@@ -149,7 +149,7 @@ def test_smaller_tiles_have_room_for_their_partial_results() -> None:
 
 
 def test_the_largest_batch_may_have_a_sequence_for_each_row() -> None:
-    UnitCosts(WorkBatch(1, 1, [(2, 1)] * MAX_BATCH_ROWS), 2).check_once()
+    UnitCosts(WorkBatch(1, 1, [(2, 1)] * MAX_EXPERT_BATCH_ROWS), 2).check_once()
 
 
 @st.composite

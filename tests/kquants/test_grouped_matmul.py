@@ -3,6 +3,7 @@
 import pytest
 
 from kquants import FLOAT_FORMATS, QUANTIZED_FORMATS
+from kquants.layout import SLICE_ROWS
 from support.grouped import GROUPS, check_groups
 from support.kernels import KINDS
 
@@ -21,3 +22,8 @@ def test_groups_of_rows_have_the_bits_of_their_matrices_alone(name: str, columns
 @pytest.mark.parametrize("name", ["Q8_0", "Q6_K", "MXFP4"])
 def test_a_group_of_few_rows_is_the_same_when_many_rows_were_multiplied_in_between(name: str, many: int) -> None:
     check_groups(name, 4096, ((3, 2), (2, many)), (1,))
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "BF16"])
+def test_slices_of_a_group_begin_at_its_first_row(name: str) -> None:
+    check_groups(name, 512, ((1, 3), (2, SLICE_ROWS + 9), (0, 1), (1, 2 * SLICE_ROWS + 20)), (2,))

@@ -52,6 +52,10 @@ def vpshufb(table: Array, index: Array) -> Array:
     return np.where(index & 128, 0, table[lanes + index % 16])
 
 
+def vpermb(table: Array, index: Array) -> Array:
+    return table[index % 64]
+
+
 def tbl(table: Array, index: Array) -> Array:
     return np.where(index > 15, 0, table[index % 16])
 
@@ -93,6 +97,7 @@ ORACLES: dict[str, Callable[..., Array]] = {
     "pmaddubs": vpmaddubsw,
     "pmaddw": vpmaddwd,
     "pshuf": vpshufb,
+    "permvar": vpermb,
     "pmultishift": vpmultishiftqb,
     "vgf2p8affineqb": vgf2p8affineqb,
     "dpbf16ps": dpbf16ps,

@@ -38,7 +38,13 @@ def with_keys_alone(pages: Pages) -> Pages:
 
 
 def latent_attention(
-    shape: Shape, rows: Rows, q: Array, options: AttentionOptions, outputs: int | None = None, threads: int = 2
+    shape: Shape,
+    rows: Rows,
+    q: Array,
+    options: AttentionOptions,
+    outputs: int | None = None,
+    threads: int = 2,
+    q_outputs: bool = False,
 ) -> Array:
     """The result [row, head, value_dim] for queries [row, head, key_dim], both of which go by slot."""
     n, heads = len(q) if outputs is None else outputs, shape.heads
@@ -64,6 +70,7 @@ def latent_attention(
         sinks=0,
         partials=parts,
         max_partials=room,
+        q_outputs=int(q_outputs),
         has_slots=1,
     )
     wanted, units = outputs is not None, ATTENTION_UNITS + ATTENTION_UNITS_PER_ROW * n
@@ -95,6 +102,8 @@ def test_it_is_attention_whose_values_are_the_first_of_the_keys(
     wanted = sorted({0, len(visible) - 1, len(visible) // 2})
     rows = Rows(keys_alone, tables, visible, outputs=wanted)
     assert same_bits(latent_attention(shape, rows, q, options, len(wanted)), expected[wanted])
+    found = latent_attention(shape, rows, q[wanted], options, len(wanted), q_outputs=True)
+    assert same_bits(found, expected[wanted]), "queries of the wanted rows alone"
 
 
 def test_this_check_finds_values_that_are_not_those_of_the_keys() -> None:

@@ -80,7 +80,8 @@ def test_each_head_has_a_group_of_all_rows(outputs: int) -> None:
     op = op_record("head_groups", HeadGroupsOp(groups, heads), units=1, outputs=outputs > 0)
     run_op(op, batch_record(ROWS, outputs), 1)
     assert groups[0] == heads
-    assert groups[1:-1].reshape(-1, 2).tolist() == [[h, h * n] for h in range(heads + 1)]
+    assert groups[1:-3].reshape(-1, 2).tolist() == [[h, h * n] for h in range(heads)]
+    assert groups[-2] == heads * n, "the end of the rows"
     assert groups[-1] == guarded((1,), np.int64)[0], "wrote past the list"
 
 

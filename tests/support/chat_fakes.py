@@ -96,6 +96,7 @@ class FakeModel:
     closed: bool = False
     inspection: Any = None
     path: str = "fake"
+    weights_in_memory: tuple[int | None, int] = (600_000_000, 800_000_000)
 
     @property
     def devices(self) -> list[dict[str, Any]]:
@@ -117,10 +118,6 @@ class FakeModel:
 
     def count(self, messages: Messages, options: Mapping[str, Any]) -> int:
         return sum(len(message["content"].split()) for message in messages)
-
-    @property
-    def weights_in_memory(self) -> tuple[int | None, int]:
-        return 600_000_000, 800_000_000
 
     def count_text(self, text: str) -> int:
         return len(text.split())

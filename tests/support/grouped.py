@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants import FLOAT_FORMATS
+from kquants.layout import SLICE_ROWS
 from support.documented_matmul import some_weights
 from support.kernels import padded_rows, same_bits
 from support.matmul import beyond, grouped_matmul, matmul
@@ -59,13 +60,18 @@ def some_given(name: str, columns: int, groups: Groups) -> Given:
 
 
 def check_groups(name: str, columns: int, groups: Groups, chunks: Iterable[int], kernel: str | None = None) -> None:
-    """Compare with the products of each matrix alone, without and with biases; the kernel is that of `name`."""
+    """Compare with products of each matrix alone, without and with biases; the kernel is that of `name`.
+
+    The products alone have no more than a slice of rows.
+    """
     kernel = kernel or name
     given, alone, biases, t = some_given(name, columns, groups), list[Array](), list[Array](), 0
     for matrix, rows in groups:
+        for first in range(t, t + rows, SLICE_ROWS):
+            count = min(SLICE_ROWS, t + rows - first)
+            x, x_bytes = given.x_of(first, first + count)
+            alone.append(matmul(kernel, given.stack[matrix, :ROWS], columns, x, x_bytes, count, None))
         if rows:
-            x, x_bytes = given.x_of(t, t + rows)
-            alone.append(matmul(kernel, given.stack[matrix, :ROWS], columns, x, x_bytes, rows, None))
             biases.append(given.bias[matrix : matrix + 1, :ROWS].repeat(rows, 0))
         t += rows
     wanted, (x, x_bytes) = np.vstack(alone), given.x_of(0, t)

@@ -67,6 +67,17 @@ def _vpshufb(b: ir.IRBuilder, table: Value, index: Value) -> Value:
     return joined(b, [call(b, "llvm.x86.avx2.pshuf.b", _B256, *half) for half in halves])
 
 
+def _vpermb(b: ir.IRBuilder, table: Value, index: Value) -> Value:
+    """The low six bits of the index count: the upper two of them choose one of four tables of 16."""
+    low, upper = (b.and_(index, ir.Constant(_B512, [bits] * 64)) for bits in (15, 48))
+    made = ir.Constant(_B512, None)
+    for first in range(0, 64, 16):
+        sixteen = shuffle(b, table, table, [*range(first, first + 16)] * 4)
+        is_here = b.icmp_unsigned("==", upper, ir.Constant(_B512, [first] * 64))
+        made = b.select(is_here, _vpshufb(b, sixteen, low), made)
+    return made
+
+
 def _tbl(b: ir.IRBuilder, table: Value, index: Value) -> Value:
     """Where the index is beyond the table there is 0, as pshufb has it where the highest bit is set."""
     beyond = b.icmp_unsigned(">", index, ir.Constant(_B128, [15] * 16))
@@ -139,6 +150,7 @@ INSTRUCTIONS: dict[str, tuple[Callable[..., Value], ir.Type, list[ir.Type]]] = {
     "x86.avx512.pmaddubs.w.512": (_vpmaddubsw, _S512, [_B512] * 2),
     "x86.avx512.pmaddw.d.512": (_vpmaddwd, _I512, [_S512] * 2),
     "x86.avx512.pshuf.b.512": (_vpshufb, _B512, [_B512] * 2),
+    "x86.avx512.permvar.qi.512": (_vpermb, _B512, [_B512] * 2),
     "x86.avx512.pmultishift.qb.512": (_vpmultishiftqb, _B512, [_B512] * 2),
     "x86.avx512bf16.dpbf16ps.512": (_vdpbf16ps, F32.vector, [F32.vector, BF16_PAIRS, BF16_PAIRS]),
     "x86.avx512bf16.cvtne2ps2bf16.512": (_vcvtne2ps2bf16, BF16_PAIRS, [F32.vector, F32.vector]),

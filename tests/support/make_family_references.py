@@ -27,8 +27,8 @@ from support.checkpoint_tokenizers import write_json
 from support.families import CASES, FamilyCase, ling
 from support.families.case import VOCABULARY
 from support.families.checkpoint import DrawnTensor, write_family_checkpoint
+from support.families.llama4 import CHUNKED_CASES
 from support.families.references import FAMILY_REFERENCES, IDS, POSITIONS, FamilyReference, save_reference
-from support.families.sparse import CHUNKED_CASES
 from support.families.wide import WIDE_CASES
 
 _GAIN = 1.4

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants.layout import PADDING_ROWS, TILE_ROWS, matmul_scratch
-from kquants.records import MatmulGroup, MatmulOp
+from kquants.records import MatmulGroup, MatmulOp, OpHeader, record_of_op
 from support.kernels import GUARD, batch_record, fenced, guarded, op_record, run_op, same_bits
 
 Array = NDArray[Any]
@@ -103,3 +103,11 @@ def grouped_matmul(
     run_op(op, batch_record(count), tiles * len(groups), matmul_scratch(columns, name), chunk, order=_in_turns)
     assert same_bits(y[:, rows:].copy(), untouched), "wrote beside the output"
     return y[:, :rows].copy()
+
+
+def product_record(units: int = 0, **arguments: int) -> NDArray[np.int64]:
+    """An op without a kernel, whose other arguments are 0."""
+    given = MatmulOp(**{**dict.fromkeys(MatmulOp._fields, 0), **arguments})
+    return np.array(
+        record_of_op(OpHeader(kernel=0, units=units, units_per_row=0, outputs=0, barrier=0), given), np.int64
+    )

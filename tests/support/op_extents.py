@@ -43,6 +43,8 @@ def _reach(kernel: str, given: Any) -> dict[str, int]:
             return dict.fromkeys(("x", "x_1", "x_2", "x_3", "predicted", "scaled"), n) | sizes
         case records.MatmulOp():
             return {"w": given.rows * given.row_bytes, "y": 4 * given.rows, "bias": 4 * given.rows}
+        case records.ReadAheadOp():
+            return {"w": given.matrix_bytes}
         case records.RouteOp() | records.PlanOp() | records.GatherOp() | records.CombineOp():
             return _reach_of_routing(given) | {"x": n, "y": n, "h": n} | quantized
         case records.RopeStoreOp():
@@ -109,11 +111,13 @@ def _wrong_slots(op: Op, experts: dict[Buffer, int], tensors: Mapping[str, Tenso
         yield f"{op.slots} slots for {given.used} experts of a row"
     if isinstance(given, records.SplitHeadsOp) and given.heads != op.slots:
         yield f"{op.slots} slots for {given.heads} heads of a row"
-    groups = (given.groups or None) if isinstance(given, records.MatmulOp) else None
+    of_stack = isinstance(given, records.MatmulOp | records.ReadAheadOp)
+    groups = (given.groups or None) if of_stack else None
     if groups != op.units_factor or (isinstance(given, records.MatmulOp) and op.slots > 1 and not groups):
         yield "units, slots and groups that do not belong together"
-    if isinstance(given, records.MatmulOp) and given.groups:
-        for first, stride in ((given.w, given.matrix_bytes), (given.bias, given.bias_bytes)):
+    if of_stack and given.groups:
+        biases = [(given.bias, given.bias_bytes)] if isinstance(given, records.MatmulOp) else []
+        for first, stride in ((given.w, given.matrix_bytes), *biases):
             stack = tensors[first.name.split("[")[0]] if first else None
             end = experts[given.groups] * stride
             if stack and end != stack.nbytes:

@@ -25,6 +25,7 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
     records.MatmulOp: ("y",),
     records.RouteOp: ("chosen", "weights"),
     records.PlanOp: ("groups", "choices", "slots"),
+    records.ReadAheadOp: (),
     records.GatherOp: ("h", "q8", "super_q8"),
     records.CombineOp: ("x",),
     records.RopeStoreOp: ("q", "k"),

@@ -187,6 +187,20 @@ def test_blocks_on_the_gpu_are_those_of_now(harness: WorkerHarness, monkeypatch:
     assert (harness.worker.activity().gpu_blocks, harness.worker.activity().blocks) == (0, 33)
 
 
+def test_the_part_in_memory_is_that_at_the_end_of_the_last_reply(harness: WorkerHarness) -> None:
+    """Also where all of the model was in memory before: other programs may push it out."""
+    harness.worker.open("fake", no_options)
+    for message, resident in enumerate((3, 8, 2)):
+        harness.backend.model.weights_in_memory = resident, 8
+        harness.worker.reply(ReplyRequest(message, ASKED))
+        assert harness.worker.done().wait(20)
+        activity = harness.worker.activity()
+        assert (activity.resident, activity.weights) == (resident, 8)
+    harness.worker.open("missing", no_options)
+    assert harness.worker.done().wait(20)
+    assert harness.worker.activity().resident is None
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

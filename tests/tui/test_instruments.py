@@ -269,6 +269,15 @@ def test_the_panel_by_hand() -> None:
     assert shown["gauge"] == BarValue(2176 / 4096, level(0.5))
 
 
+@pytest.mark.parametrize(
+    ("resident", "expected"),
+    [(None, "–"), (0, "0 bytes of 18.6 GB"), (4_200_000_000, "4.2 GB of 18.6 GB"), (18_600_000_000, "all of 18.6 GB")],
+)
+def test_the_part_of_the_model_in_memory(resident: int | None, expected: str) -> None:
+    shown = metric_values(replace(DECODE, resident=resident, weights=18_600_000_000), MEMORY)
+    assert shown["weights"] == TextValue(expected)
+
+
 def test_the_panel_while_the_prompt_is_read() -> None:
     shown = metric_values(PREFILL, MEMORY)
     assert shown["progress"] == BarValue(0.75, "$text-accent")  # 1,024 reused and 512 read, of 2,048

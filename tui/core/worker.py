@@ -149,9 +149,8 @@ class Worker:
         self._measure_weights()
 
     def _measure_weights(self) -> None:
-        """Find how much of the model is in memory; once all of it is, it is not asked again for the same model."""
-        resident, weights = self._weights_in_memory
-        if (model := self._loader.model) and (resident != weights or not weights):
+        """Find how much of the model is in memory. Other programs may push parts of it out after any reply."""
+        if model := self._loader.model:
             self._weights_in_memory = model.weights_in_memory
 
     def _answer(self, question: Callable[[OpenModel], Event]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from converters.architectures.config import Config
-from converters.architectures.experts import lacks_of
+from converters.architectures.experts import dense_layers, lacks_of
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
@@ -16,32 +16,18 @@ _EVERY = 4
 _PREFIX_PATTERN = "prefix_dense_sliding_window_pattern"
 
 
-def dense_layers(config: Config, otherwise: int = 0) -> int:
-    """Number of first layers without experts, by `mlp_layer_types`, or by `first_k_dense_replace`.
-
-    Raises UnsupportedModelError where other layers are dense.
-    """
-    layers, kinds = layer_count(config), config.names("mlp_layer_types")
-    if not kinds:
-        return min(layers, config.integer("first_k_dense_replace", otherwise, least=0))
-    dense = next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
-    if len(kinds) < layers or {*kinds[dense:layers]} > {"sparse"} or "dense" in kinds[dense:layers]:
-        config.refuse("mlp_layer_types other than some dense layers, then sparse ones, are not supported")
-    return min(layers, dense)
-
-
 def _windowed(config: Config) -> list[bool]:
     """Whether each layer is windowed; the pattern begins behind the dense layers, which have one of their own."""
     if config.names("layer_types"):
         return windowed_layers(config, _EVERY)
-    dense, layers = dense_layers(config), layer_count(config)
+    dense, layers = dense_layers(config, otherwise=0), layer_count(config)
     of_prefix, of_others = config.integer(_PREFIX_PATTERN, 1), config.integer("sliding_window_pattern", _EVERY)
     others = [(i + 1) % of_others != 0 for i in range(layers - dense)]
     return [*((i + 1) % of_prefix != 0 for i in range(dense)), *others]
 
 
 def _check(config: Config) -> None:
-    dense = dense_layers(config)
+    dense = dense_layers(config, otherwise=0)
     if config.integer(_PREFIX_PATTERN, 1) != 1 and not all(_windowed(config)[:dense]):
         config.refuse(f"dense layers with neither a window nor RoPE ({_PREFIX_PATTERN}) are not supported")
     strategy = config.word("shared_expert_combination_strategy", "average")
@@ -65,7 +51,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.flags("attention.sliding_window_pattern", _windowed(config))
     keys.integer("vocab_size", sizes.vocab)
     keys.integer("expert_feed_forward_length", sizes.expert_ffn)
-    keys.integer("leading_dense_block_count", dense_layers(config))
+    keys.integer("leading_dense_block_count", dense_layers(config, otherwise=0))
     keys.flag("expert_weights_norm", config.flag("norm_topk_prob", default=True))
     if sizes.shared_ffn:
         keys.integer("expert_shared_count", config.integer("num_shared_experts"))
@@ -78,7 +64,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 
 def _has_experts(model: TextModel, layer: int) -> bool:
-    return layer >= dense_layers(model.config)
+    return layer >= dense_layers(model.config, otherwise=0)
 
 
 def _omitted(model: TextModel) -> Collection[str]:

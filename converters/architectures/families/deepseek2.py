@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.architectures.config import Config
-from converters.architectures.experts import SIGMOID, SOFTMAX, lacks_of
+from converters.architectures.experts import SIGMOID, SOFTMAX, has_experts, lacks_of, write_leading_dense
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
-from converters.architectures.sizes import CheckpointSizes, LatentSizes, layer_count, read_sizes_with_experts
+from converters.architectures.sizes import CheckpointSizes, LatentSizes, read_sizes_with_experts
 from converters.architectures.sources import WIDTHS, stacked
 from converters.tensors import Source
+from edgellm.fmt import printable
 
 _V2 = "DeepseekV2ForCausalLM"
 _MAX_RANK = 1 << 16
@@ -38,7 +39,7 @@ def _is_v2(config: Config) -> bool:
 def _check_v2(config: Config) -> None:
     method = config.word("topk_method", "greedy")
     if method not in ("greedy", "group_limited_greedy"):
-        config.refuse(f"topk_method {method!r} is not supported for {_V2}, only greedy and group_limited_greedy are")
+        config.refuse(f"topk_method {printable(method)} is not supported, only greedy and group_limited_greedy")
     if config.flag("norm_topk_prob"):
         config.refuse(f"weights of experts that add up to 1 (norm_topk_prob) are not supported for {_V2}")
 
@@ -56,22 +57,6 @@ def _sizes(config: Config) -> CheckpointSizes:
     return replace(sizes, kv_heads=(1,) * sizes.layer_count, latent=heads)
 
 
-def _leading_dense_layers(config: Config) -> int:
-    """Number of first layers without experts: of GLM one, unless it lists the kind of each layer."""
-    layers = layer_count(config)
-    kinds = config.names("mlp_layer_types")
-    if not kinds:
-        return config.integer("first_k_dense_replace", 1, least=0, most=layers)
-    count = next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
-    if len(kinds) != layers or set(kinds[count:]) - {"sparse"}:
-        config.refuse("mlp_layer_types with dense layers behind sparse ones are not supported")
-    return count
-
-
-def _has_experts(model: TextModel, layer: int) -> bool:
-    return layer >= _leading_dense_layers(model.config)
-
-
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes = model.config, model.sizes
     latent = sizes.latent
@@ -81,7 +66,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
         keys.integer("expert_group_used_count", 1)
     keys.integer("expert_gating_func", SOFTMAX if _is_v2(config) else SIGMOID)
     keys.integer("attention.value_length", latent.latent_dim)
-    keys.integer("leading_dense_block_count", _leading_dense_layers(config))
+    write_leading_dense(keys, model)
     keys.integer("vocab_size", sizes.vocab)
     if latent.q_rank:
         keys.integer("attention.q_lora_rank", latent.q_rank)
@@ -115,7 +100,7 @@ def _omitted(model: TextModel) -> Collection[str]:
 def _lacks(model: TextModel, layer: int) -> Collection[str]:
     low_rank = ("attn_q_a", "attn_q_a_norm", "attn_q_b")
     q = ("attn_q",) if model.sizes.latent and model.sizes.latent.q_rank else low_rank
-    return {*q, *lacks_of(_has_experts)(model, layer)}
+    return {*q, *lacks_of(has_experts)(model, layer)}
 
 
 def _sources(model: TextModel, sources: list[Source]) -> list[Source]:

@@ -1,9 +1,8 @@
 """dots.llm1: the first layers are dense."""
 
 from converters.architectures.config import Config
-from converters.architectures.experts import SIGMOID, lacks_of
+from converters.architectures.experts import SIGMOID, has_experts, lacks_of, write_leading_dense
 from converters.architectures.families.family import Family
-from converters.architectures.families.glm4moe import has_experts, write_leading_dense
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.sizes import layer_count, read_sizes_with_experts

@@ -9,7 +9,7 @@ from converters.architectures.families.gemma3 import write_caps_and_window
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.rope_factors import proportional_factors
-from converters.architectures.sizes import MAX_FFN, CheckpointSizes, layer_count, read_sizes
+from converters.architectures.sizes import MAX_FFN, CheckpointSizes, check_used_experts, layer_count, read_sizes
 from converters.architectures.sources import computed
 from converters.architectures.windows import windowed_layers
 from converters.tensors import Source
@@ -47,8 +47,7 @@ def _experts(config: Config) -> dict[str, Any]:
     if not config.flag("enable_moe_block"):
         return {}
     experts, used = config.integer("num_experts", most=MAX_EXPERTS), config.integer("top_k_experts")
-    if used > experts:
-        config.fail(f"top_k_experts is {used}, and num_experts is {experts}; correct it")
+    check_used_experts(config, used, experts, "num_experts")
     width = config.integer("moe_intermediate_size", most=MAX_FFN)
     return {"experts": experts, "used_experts": used, "expert_ffn": width}
 

@@ -6,7 +6,7 @@ from converters.architectures.config import Config
 from converters.architectures.families import hunyuan_dense
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
-from converters.architectures.sizes import MAX_FFN, CheckpointSizes, layer_count, read_sizes
+from converters.architectures.sizes import MAX_FFN, CheckpointSizes, check_used_experts, layer_count, read_sizes
 from edgellm.arch.hyperparameters import MAX_EXPERTS
 
 
@@ -23,8 +23,7 @@ def _check(config: Config) -> None:
 def _sizes(config: Config) -> CheckpointSizes:
     sizes = read_sizes(config)
     experts, used = _same(config, "num_experts", MAX_EXPERTS), _same(config, "moe_topk", MAX_EXPERTS)
-    if used > experts:
-        config.fail(f"{used} experts compute each token, and num_experts is {experts}; correct it")
+    check_used_experts(config, used, experts, "num_experts")
     width = sizes.ffn[0]
     expert_ffn = _same(config, "moe_intermediate_size", MAX_FFN) if "moe_intermediate_size" in config else width
     shared = width * _shared(config)

@@ -4,8 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from converters.architectures.config import Config
-from converters.architectures.experts import SIGMOID, lacks_of
-from converters.architectures.families.cohere2moe import dense_layers
+from converters.architectures.experts import SIGMOID, dense_layers, has_experts, lacks_of, write_leading_dense
 from converters.architectures.families.family import Family
 from converters.architectures.families.mellum import has_windows
 from converters.architectures.keys import ArchitectureKeys
@@ -25,13 +24,16 @@ def _check(config: Config) -> None:
             config.refuse(f"{key} is not supported for laguna")
     if config.number("moe_router_logit_softcapping", 0.0):
         config.refuse("soft caps of routers (moe_router_logit_softcapping) are not supported: GGUF has no key for them")
-    dense_layers(config)
+    dense_layers(config, otherwise=1)
 
 
 def _gate_per_head(config: Config) -> bool:
     """Whether gates have a value for each head. Raises UnsupportedModelError where layers differ."""
-    given = config.word("gating", "per-head") if config.is_text("gating") else "per-head"
-    if given not in _GATES or (not config.is_text("gating") and not config.flag("gating", default=True)):
+    is_named = config.is_text("gating")
+    if not is_named and not config.flag("gating", default=True):
+        config.refuse("attention without a gate (gating false) is not supported for laguna")
+    given = config.word("gating", "per-head") if is_named else "per-head"
+    if given not in _GATES:
         config.refuse(f"gating {printable(given)} is not supported for laguna, only per-head and per-element")
     kinds = {_GATES.get(name) for name in config.names("gating_types")}
     if kinds - {_GATES[given]}:
@@ -61,15 +63,11 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.flag("expert_weights_norm", True)
     keys.number("expert_weights_scale", config.number("moe_routed_scaling_factor", 1.0, least=1e-9))
     keys.integer("expert_gating_func", SIGMOID)
-    keys.integer("leading_dense_block_count", dense_layers(config, otherwise=1))
+    write_leading_dense(keys, model)
     keys.integer("rope.dimension_count", int(sizes.head_dim[0] * rope.rotary_fraction))
     if rope.sliding and has_windows(model):
         fraction = rope.sliding.number("partial_rotary_factor", 1.0)
         keys.integer("rope.dimension_count_swa", int(sizes.head_dim[0] * fraction))
-
-
-def _has_experts(model: TextModel, layer: int) -> bool:
-    return layer >= dense_layers(model.config, otherwise=1)
 
 
 def _omitted(model: TextModel) -> Collection[str]:
@@ -78,5 +76,5 @@ def _omitted(model: TextModel) -> Collection[str]:
 
 
 FAMILY = Family(
-    check=_check, sizes=_sizes, write=_write, omitted=_omitted, lacks=lacks_of(_has_experts), partial_rotary=True
+    check=_check, sizes=_sizes, write=_write, omitted=_omitted, lacks=lacks_of(has_experts), partial_rotary=True
 )

@@ -7,8 +7,8 @@ from converters import convert
 from edgellm.errors import EdgeLLMWarning
 from support.families import CASES
 from support.families.checkpoint import write_family_checkpoint
+from support.families.llama4 import CHUNKED_CASES
 from support.families.references import load_reference
-from support.families.sparse import CHUNKED_CASES
 from support.families.wide import WIDE_CASES
 from support.gguf_parts import GGUFParts
 

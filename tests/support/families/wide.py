@@ -32,24 +32,38 @@ _LATENT_SIZES: dict[str, Any] = {
     "n_group": 1,
     "topk_group": 1,
 }
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_CHANGES: dict[str, dict[str, Any]] = {
+    "hunyuan_moe": {"moe_intermediate_size": [512] * 3},  # `transformers` takes `intermediate_size` for experts
+    "gpt_oss": {"rope_scaling": CASES["gpt_oss"].config["rope_scaling"] | {"truncate": True}},
+}
+"""What else differs. llama.cpp always truncates YaRN's ramp."""
+
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+_USED_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k", "moe_topk")
 _ALWAYS = ("hidden_size", "intermediate_size", "num_attention_heads")
 # Those that llama.cpp computes as `transformers` does.
 _NAMES = [
     *("gemma", "gemma2", "gemma3_1b", "gemma4_e2b", "phi4", "ministral3", "smollm3", "granite", "olmo2", "cohere2"),
     *("glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2_15b", "stablelm_12b", "apertus"),
-    *("muse_glimmer", "qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2"),
-    "deepseek_v3",
+    *("muse_glimmer", "qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2", "deepseek_v3", "granitemoe"),
+    *("gemma4_26b", "ernie4_5_21b", "hunyuan_moe", "glm4_5_air", "gpt_oss"),
 ]
 
 
-def _widened(case: FamilyCase) -> FamilyCase:
+def _widened(name: str) -> FamilyCase:
+    case = CASES[name]
     text = case.config.get("text_config", case.config)
     sizes = _SIZES | _LATENT_SIZES if "kv_lora_rank" in text else _SIZES
-    wide = text | {key: value for key, value in sizes.items() if key in _ALWAYS or text.get(key)}
+    wide = text | {key: _like(text.get(key), value) for key, value in sizes.items() if key in _ALWAYS or text.get(key)}
+    wide |= _CHANGES.get(name, {})
     if experts := next((wide[key] for key in _EXPERTS if wide.get(key)), 0):
-        wide["num_experts_per_tok"] = experts
+        wide |= {key: _like(text[key], experts) for key in _USED_EXPERTS if key in text}
     return replace(case, config=case.config | {"text_config": wide} if "text_config" in case.config else wide)
 
 
-WIDE_CASES: dict[str, FamilyCase] = {f"wide_{name}": _widened(CASES[name]) for name in _NAMES}
+def _like(given: Any, value: int) -> Any:
+    """The value, or a list of it where a configuration has one value for each layer."""
+    return [value] * len(given) if isinstance(given, list) else value
+
+
+WIDE_CASES: dict[str, FamilyCase] = {f"wide_{name}": _widened(name) for name in _NAMES}

@@ -32,7 +32,7 @@ def _latent(model_type: str, architecture: str, **settings: Any) -> dict[str, An
     )
 
 
-LATENT_CASES: dict[str, FamilyCase] = {
+DEEPSEEK_CASES: dict[str, FamilyCase] = {
     "deepseek_v2_lite": FamilyCase(
         "deepseek2",
         "q without a low rank, YaRN that scales scores by mscale, softmax of all experts, two shared experts",

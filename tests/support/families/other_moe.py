@@ -1,4 +1,4 @@
-"""Granite, ERNIE 4.5, Hunyuan and Phi-3.5 with experts."""
+"""OLMoE, Mixtral, MiniMax-M2, Granite, ERNIE 4.5, Hunyuan and Phi-3.5 with experts."""
 
 from typing import Any
 
@@ -22,6 +22,26 @@ _HUNYUAN_ALPHA = {
     "mscale": 1.0,
     "mscale_all_dim": 1.0,
 }
+
+
+def _minimax(**settings: Any) -> dict[str, Any]:
+    return decoder(
+        "minimax_m2",
+        "MiniMaxM2ForCausalLM",
+        head_dim=32,
+        rotary_dim=16,
+        num_local_experts=8,
+        num_experts_per_tok=2,
+        scoring_func="sigmoid",
+        use_qk_norm=True,
+        qk_norm_type="per_layer",
+        use_routing_bias=True,
+        shared_intermediate_size=0,
+        attn_type_list=[1, 1, 1],
+        rms_norm_eps=1e-6,
+        rope_theta=5000000.0,
+        **settings,
+    )
 
 
 def _ernie(**settings: Any) -> dict[str, Any]:
@@ -74,7 +94,39 @@ def _phi(factors: dict[str, Any], original: int, **settings: Any) -> dict[str, A
     )
 
 
-MIXTURE_CASES: dict[str, FamilyCase] = {
+OTHER_MOE_CASES: dict[str, FamilyCase] = {
+    "olmoe": FamilyCase(
+        "olmoe",
+        "q and k norms over all heads, many experts, as many KV heads as heads",
+        decoder(
+            "olmoe",
+            "OlmoeForCausalLM",
+            num_key_value_heads=4,
+            intermediate_size=32,
+            num_experts=16,
+            num_experts_per_tok=4,
+            norm_topk_prob=False,
+            clip_qkv=None,
+            attention_bias=False,
+        ),
+    ),
+    "mixtral": FamilyCase(
+        "llama",
+        "two of four experts in a Llama",
+        decoder(
+            "mixtral",
+            "MixtralForCausalLM",
+            num_local_experts=4,
+            num_experts_per_tok=2,
+            sliding_window=None,
+            rope_theta=1000000.0,
+        ),
+    ),
+    "minimax_m2": FamilyCase(
+        "minimax-m2",
+        "experts chosen by biased sigmoids, q and k norms over all heads, RoPE of half a head",
+        _minimax(),
+    ),
     "granitemoe": FamilyCase(
         "granitemoe",
         "multipliers, gate and up of all experts in one tensor, tied",

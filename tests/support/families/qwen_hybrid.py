@@ -1,4 +1,4 @@
-"""Families whose layers have recurrent mixers, some or all: Qwen3.5 and Qwen3-Next."""
+"""Qwen3.5 and Qwen3-Next: gated DeltaNet beside attention, with experts and without."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def _without(config: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in keys}
 
 
-HYBRID_CASES: dict[str, FamilyCase] = {
+QWEN_HYBRID_CASES: dict[str, FamilyCase] = {
     "qwen3_5": FamilyCase(
         "qwen35",
         "three heads of values for each of keys, whose sizes differ; layers in no order, prediction, a vision tower",
