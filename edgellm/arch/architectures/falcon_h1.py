@@ -26,7 +26,7 @@ FACTS = ArchitectureFacts(
     rope_type=RopeType.NEOX,
     block_tensors=(
         *ATTENTION_TENSORS,
-        *MAMBA_TENSORS,
+        *(replace(each, optional=each.optional or each.gguf == "ssm_norm") for each in MAMBA_TENSORS),
         ATTN_NORM,
         replace(FFN_NORM, is_bare=True),
         *GATED_FEED_FORWARD_TENSORS,
