@@ -20,7 +20,7 @@ from converters.architectures.model import TextModel
 from converters.architectures.prediction import prediction_layers, separate_prediction_layers
 from converters.architectures.rope import read_rope
 from converters.architectures.tensors import read_tensors
-from converters.architectures.variants import check_experts, check_variant
+from converters.architectures.variants import check_variant
 from converters.tensors import Metadata, Source
 from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
@@ -62,7 +62,6 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
     """
     names = config.names("architectures")
     if not names or names[0] not in _CLASSES:
-        check_experts(config)
         what = printable(names[0]) if names else "an unnamed architecture"
         config.refuse(f"{what} cannot be converted; choose a model of {', '.join(sorted(ARCHITECTURES))}")
     facts, checkpoint_class = _CLASSES[names[0]]

@@ -24,7 +24,7 @@ def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> N
     Raises UnsupportedModelError, and ModelFileError for values of a wrong type.
     """
     if facts.router is no_router:
-        check_experts(config)
+        _check_experts(config)
     if not _is_causal(config):
         config.refuse("tokens that see the ones after them (is_causal) write no text; choose another model")
     names = (*_NAMES[facts.activation], *family.activations)
@@ -37,7 +37,7 @@ def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> N
     family.check(config)
 
 
-def check_experts(config: Config) -> None:
+def _check_experts(config: Config) -> None:
     """Refuse a mixture of experts, by the key of config.json that tells it."""
     experts = next((key for key in EXPERT_COUNTS if key in config and config.integer(key, least=0) > 1), None)
     if experts or config.flag("enable_moe_block"):

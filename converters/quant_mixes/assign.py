@@ -31,6 +31,9 @@ _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1
 def mix_name(typed: str) -> str:
     """The key in QUANT_MIXES for a name in any case. Raises OptionError for an unknown one."""
     name = typed.upper()
+    if name in (KEPT, "MXFP4_MOE"):
+        kept = f"matrices that have {KEPT} in the source keep it whatever the --type, such as Q8_0"
+        raise OptionError(f"--type: no weights are made {KEPT}; {kept}")
     if name not in QUANT_MIXES:
         raise OptionError(f'--type: there is no "{printable(typed)}"; choose one of: {", ".join(QUANT_MIXES)}')
     return name

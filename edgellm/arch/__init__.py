@@ -5,6 +5,7 @@ facts                 the record that these files fill in; `converters.architect
 tensor_names          names and shapes of the tensors of a layer, in GGUF files and in checkpoints
 description           the result: sizes and tensors of one model, layer by layer
 blocks, positions     its parts: attention and feed-forwards, RoPE
+mixture               its mixtures of experts, with their routers
 transformer, layers   from a file and facts to a description
 hyperparameters       the sizes, read from the metadata
 rope                  the RoPE, read from the metadata

@@ -14,8 +14,9 @@ pre_ffw_norm_2                                  the norm before the experts, whe
 
 from dataclasses import replace
 
-from edgellm.arch.blocks import FeedForward, Linear, MixtureOfExperts, Norm, Router, RouterSettings, StackedLinear
+from edgellm.arch.blocks import FeedForward, Linear, Norm, StackedLinear
 from edgellm.arch.layers import LayerReader
+from edgellm.arch.mixture import MixtureOfExperts, Router, RouterSettings
 from edgellm.gguf import Tensor
 
 _NORM_OF_EXPERTS, _ROUTER_NORM, _EXPERT_SCALES = "pre_ffw_norm_2", "ffn_gate_inp.scale", "ffn_down_exps.scale"

@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Literal
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.blocks import Activation, AttentionSettings, NormKind, RouterSettings
+from edgellm.arch.blocks import Activation, AttentionSettings, NormKind
 from edgellm.arch.description import ModelScales
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import RecurrentSettings
 from edgellm.arch.tensor_names import OUTPUT_NORM, FusedTensor, Size, TensorFacts

@@ -15,10 +15,11 @@ post_ffw_norm                   the norm behind the feed-forward
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, MixtureOfExperts, Norm
+from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
 from edgellm.arch.latent_attention import LatentAttention, LatentSettings
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.arch.recurrent import RecurrentSettings, recurrent_sizes
 from edgellm.arch.tensors import Tensors
 from edgellm.gguf import Tensor

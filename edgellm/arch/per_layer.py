@@ -13,17 +13,7 @@ from math import isfinite
 
 import numpy as np
 
-from edgellm.arch.blocks import (
-    AltUp,
-    Attention,
-    FeedForward,
-    Laurel,
-    Layer,
-    Linear,
-    MixtureOfExperts,
-    Norm,
-    PerLayerInput,
-)
+from edgellm.arch.blocks import AltUp, Attention, FeedForward, Laurel, Layer, Linear, Norm, PerLayerInput
 from edgellm.arch.description import PerLayerEmbeddings, Streams
 from edgellm.arch.experts import ExpertReader
 from edgellm.arch.facts import ArchitectureFacts
@@ -31,6 +21,7 @@ from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.latent_attention import LatentAttention, LatentSettings
 from edgellm.arch.latent_reader import read_latent_attention
 from edgellm.arch.layers import LayerReader
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.arch.per_layer_names import (
     PER_LAYER_NORM,
     PER_LAYER_PROJECTION,

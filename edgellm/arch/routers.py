@@ -1,7 +1,7 @@
 """The settings of routers, from the metadata. Some architectures have functions of their own for this."""
 
-from edgellm.arch.blocks import RouterSettings, Scoring
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.refuse import refuse
 
 _SCORING = {1: Scoring.SOFTMAX, 2: Scoring.SIGMOID}

@@ -12,6 +12,7 @@ shell_completion              completion in shells
 
 import errno
 import os
+import re
 import sys
 
 import click
@@ -27,6 +28,8 @@ from edgellm.system.os_errors import explain_error
 
 _MAX_LENGTH = 4000
 """The maximum characters of an error: a message with a path or two."""
+
+_OPTION = re.compile(r"\boption (\w+)\b")
 
 _WORDS = {"ctx": "--ctx", "overflow": "--overflow drop or window", "prompt": "some text with -p"}
 """The words for settings in errors about prompts."""
@@ -97,11 +100,12 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _as_flag(message: str) -> str:
-    """A message about an option with its name on the command line."""
-    name, *rest = message.removeprefix("option ").split(" ", 1)
-    if not message.startswith("option ") or not rest:
-        return message
-    return " ".join(["-n" if name == "max_tokens" else f"--{name.replace('_', '-')}", *rest])
+    """A message that begins with an option, with the names on the command line of that and of other options in it."""
+    return _OPTION.sub(_flag, message) if message.startswith("option ") else message
+
+
+def _flag(option: re.Match[str]) -> str:
+    return "-n" if option[1] == "max_tokens" else f"--{option[1].replace('_', '-')}"
 
 
 def _complain(message: str, code: int) -> int:

@@ -1,8 +1,9 @@
 """From a description and a placement to the program of the CPU's blocks."""
 
-from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, MixtureOfExperts, Norm
+from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm
 from edgellm.arch.description import Description
 from edgellm.arch.latent_attention import LatentAttention
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.arch.recurrent import Recurrent
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace

@@ -1,7 +1,7 @@
 """Models that are larger than the memory: their experts are read from the disk as they are chosen."""
 
-from edgellm.arch.blocks import MixtureOfExperts
 from edgellm.arch.description import Description, parts_in
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.page_cache import read_pages_alone
 from edgellm.system.machine import available_memory

@@ -7,7 +7,8 @@ its weights together: what is read of the weights depends on the number of diffe
 import mmap
 from dataclasses import dataclass
 
-from edgellm.arch.blocks import MixtureOfExperts, Router, Scoring, StackedLinear
+from edgellm.arch.blocks import StackedLinear
+from edgellm.arch.mixture import MixtureOfExperts, Router, Scoring
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.op_writer import OpWriter, pieces
 from edgellm.engine.program import Buffer

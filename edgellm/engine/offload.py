@@ -5,10 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.arch.blocks import MixtureOfExperts
 from edgellm.arch.description import Description, tensors_in
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.placement import CPU, GPU, Placement, feed_forward, head
+from edgellm.fmt import counted
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.options import LoadOptions
 
@@ -100,11 +101,20 @@ def expert_blocks(model: Description) -> list[int]:
     return [feed_forward(i) for i, layer in layers if isinstance(layer.feed_forward, MixtureOfExperts)]
 
 
-def expert_option_note(model: Description, options: LoadOptions) -> str | None:
-    """A line about an option for experts where the model has none."""
-    if expert_blocks(model) or (not options.cpu_moe and options.n_cpu_moe is None):
+def expert_option_note(model: Description, options: LoadOptions, placement: Placement | None = None) -> str | None:
+    """A line about an option for experts that changes nothing.
+
+    The model has none, or none is in the layers that the option names, or with `placement` these are not on the GPU.
+    """
+    if not options.cpu_moe and not options.n_cpu_moe:
         return None
-    return f"the model has no experts: --{'cpu-moe' if options.cpu_moe else 'n-cpu-moe'} changes nothing"
+    kept = OffloadRequest.of(options).kept_on_cpu(model)
+    if kept and (placement is None or any(placement[block - 1] == GPU for block in kept)):
+        return None
+    why = "none of the layers with these experts is on the GPU" if kept else "the model has no experts"
+    if not kept and expert_blocks(model):
+        why = f"the model has no experts in its first {counted(options.n_cpu_moe or 0, 'layer')}"
+    return f"{why}: --{'cpu-moe' if options.cpu_moe else 'n-cpu-moe'} changes nothing"
 
 
 def active_bytes(model: Description, block: int) -> int:

@@ -75,6 +75,8 @@ class PromptBuilder:
         except EdgeLLMError as error:
             warnings.append(str(error))
         found = inspect(self._prompts.tokenizer, self._prompts, kept, **self._args(template_args))
+        if not messages and warnings:
+            return replace(found, warnings=["there is no message yet, and this chat template needs one"])
         return replace(found, warnings=list(dict.fromkeys(warnings + found.warnings)))
 
     def _ids(self, begun: str, args: Mapping[str, Any], messages: Sequence[Message]) -> list[int]:

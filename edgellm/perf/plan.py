@@ -191,7 +191,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         devices=devices,
         gpu=gpu,
         cpu_roofline=cpu if gpu and cpu.expert_bytes else None,
-        notes=notes + ([note] if (note := expert_option_note(model, options)) else []),
+        notes=notes + ([note] if (note := expert_option_note(model, options, placement)) else []),
     )
 
 

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from edgellm.arch.blocks import Linear, MixtureOfExperts
+from edgellm.arch.blocks import Linear
 from edgellm.arch.description import Description, parts_in, tensors_in
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.engine.placement import GPU, Placement, feed_forward, mixer
 from edgellm.perf.machine_profile import MEMORY
 from kquants.kv_layout import PAGE, layer_page_bytes

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import re
 import sys
 import warnings
 from contextlib import nullcontext
@@ -196,6 +197,11 @@ def test_the_plan_with_experts_on_the_cpu(model_file: ModelFile, monkeypatch: py
     assert f"decode, expected  at most {found['decode_limit']:,.1f} tokens/s, which is what the CPU allows" in text
     assert f"; {size(cpu['active'])} on the CPU, {size(gpu['active'])} on the GPU" in text
     assert "changes nothing" not in text
+    unused = {"--gpu-layers 0 --cpu-moe": "cpu-moe", "--gpu-layers 1 --n-cpu-moe 2": "n-cpu-moe"}
+    for words, option in unused.items():
+        said = CliRunner().invoke(plan, [path, *words.split()]).stdout
+        assert f"note: none of the layers with these experts is on the GPU: --{option} changes nothing" in said
+    assert "changes nothing" not in CliRunner().invoke(plan, [path, "--gpu-layers", "2", "--n-cpu-moe", "2"]).stdout
     of_dense = CliRunner().invoke(plan, [str(model_file(**TINY)), "--gpu-layers", "1", "--n-cpu-moe", "2"]).stdout
     assert "note: the model has no experts: --n-cpu-moe changes nothing" in of_dense
     with pytest.warns(EdgeLLMWarning, match="the model has no experts: --cpu-moe changes nothing"):
@@ -222,15 +228,19 @@ def test_auto_keeps_the_experts_of_some_layers_on_the_cpu(
         chosen = planned(model, memory_of(model, 4, kept))
         assert [block for block, device in enumerate(chosen.placement) if device == CPU] == [1, 3, 5][:kept]
         assert bool(chosen.choice) == (kept > 0)
-    of_first_two = "ms with 3 layers on the GPU but for the experts of the first 2"
-    assert of_first_two in planned(model, memory_of(model, 4, 2)).choice
+    assert (
+        "ms with 3 layers and the output head on the GPU but for the experts of the first 2"
+        in planned(model, memory_of(model, 4, 2)).choice
+    )
     few = planned(model, memory_of(model, 1, 3))
     assert few.placement.count(GPU) == 1
     assert "1 layer on the GPU but for the experts of the first 3" in few.choice
     monkeypatch.setattr(offload_cost, "CROSSING_S", 1.0)
     whole = planned(model, memory_of(model, 4, 1))
     assert whole.placement == (CPU,) * 7, "nothing pays"
-    assert "a token takes, by reckoning" in whole.notes[0]
+    assert "auto leaves" in whole.notes[0] and "a token takes, by reckoning" in whole.notes[0]
+    options = re.findall(r"ms with ([^,]+)", whole.notes[0])
+    assert len(options) > 2 and len(set(options)) == len(options), "no two placements in the same words"
     assert planned(model, memory_of(model, 4)).placement == (GPU,) * 7, "all that fits goes there, as without experts"
     monkeypatch.setattr(offload_cost, "CROSSING_S", 1e-9)
     asked = OffloadRequest("auto", memory=memory_of(model, 2, 3), cpu_moe=True)

@@ -93,9 +93,18 @@ def test_impossible_generation_options_are_refused_by_name_in_one_line(name: str
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"cpu_moe": True, "n_cpu_moe": 3}, "n_cpu_moe adds nothing to cpu_moe, which keeps the experts of all layers"),
-        ({"cpu_ffn": True, "cpu_moe": True}, "cpu_moe adds nothing to cpu_ffn, which keeps all feed-forward blocks"),
-        ({"cpu_ffn": True, "n_cpu_moe": 0}, "n_cpu_moe adds nothing to cpu_ffn, which keeps all feed-forward blocks"),
+        (
+            {"cpu_moe": True, "n_cpu_moe": 3},
+            "n_cpu_moe adds nothing to option cpu_moe, which keeps the experts of all layers",
+        ),
+        (
+            {"cpu_ffn": True, "cpu_moe": True},
+            "cpu_moe adds nothing to option cpu_ffn, which keeps all feed-forward blocks",
+        ),
+        (
+            {"cpu_ffn": True, "n_cpu_moe": 0},
+            "n_cpu_moe adds nothing to option cpu_ffn, which keeps all feed-forward blocks",
+        ),
     ],
 )
 def test_an_option_that_adds_nothing_to_another_is_refused(given: dict[str, object], told: str) -> None:

@@ -51,10 +51,16 @@ def test_wrong_usage(wrong: str, refused: Refused) -> None:
         ("bench m.gguf --parallel 0", "--parallel cannot be 0: give a whole number, from 1 to 64"),
         ("bench m.gguf --parallel 65", "--parallel cannot be 65: give a whole number, from 1 to 64"),
         ("bench m.gguf -p -1", "--prompt-tokens cannot be -1: give a whole number, at least 0"),
+        (
+            "plan m.gguf --cpu-moe --n-cpu-moe 2",
+            "--n-cpu-moe adds nothing to --cpu-moe, which keeps the experts of all",
+        ),
         ("perplexity m.gguf text --ctx 4", "--ctx cannot be 4: give a whole number, at least 5, as two tokens"),
     ],
 )
-def test_an_impossible_number_is_answered_with_the_range(given: str, told: str, refused: Refused) -> None:
+def test_impossible_values_are_refused_by_the_names_of_the_command_line(
+    given: str, told: str, refused: Refused
+) -> None:
     assert refused(*given.split()).startswith(f"edgellm: {told}")
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from edgellm.arch import describe
-from edgellm.arch.blocks import Activation, FeedForward, Linear, MixtureOfExperts, Norm, StackedLinear
+from edgellm.arch.blocks import Activation, FeedForward, Linear, Norm, StackedLinear
 from edgellm.arch.description import Description
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.engine import expert_ops
 from edgellm.engine.build_program import build_program
 from edgellm.engine.outputs import OutputSettings

@@ -7,7 +7,8 @@ import pytest
 
 from edgellm import ModelFileError
 from edgellm.arch.architectures import ARCHITECTURES
-from edgellm.arch.blocks import Activation, MixtureOfExperts, NormKind, Scoring
+from edgellm.arch.blocks import Activation, NormKind
+from edgellm.arch.mixture import MixtureOfExperts, Scoring
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import TensorFacts
 from edgellm.gguf import Tensor

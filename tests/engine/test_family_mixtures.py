@@ -3,8 +3,9 @@
 import pytest
 
 from edgellm import ModelFileError
-from edgellm.arch.blocks import Activation, FeedForward, MixtureOfExperts, NormKind, Scoring
+from edgellm.arch.blocks import Activation, FeedForward, NormKind
 from edgellm.arch.description import Description
+from edgellm.arch.mixture import MixtureOfExperts, Scoring
 from support.family_file import EXPERTS, DescribeFamily, mixers, routers, without_experts
 from support.gemma_families import Described
 from support.gemma_files import (

@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from edgellm import ModelFileError
-from edgellm.arch.blocks import Activation, MixtureOfExperts, Scoring
+from edgellm.arch.blocks import Activation
+from edgellm.arch.mixture import MixtureOfExperts, Scoring
 from support.archs import ArchFixture
 from support.engine_bits import extend, fresh, neighbours, opened
 from support.families.files import widened

@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 
 from edgellm.arch import describe
-from edgellm.arch.blocks import (
-    Activation,
-    Attention,
-    FeedForward,
-    MixtureOfExperts,
-    Norm,
-    NormKind,
-    PerLayerInput,
-    Scoring,
-)
+from edgellm.arch.blocks import Activation, Attention, FeedForward, Norm, NormKind, PerLayerInput
 from edgellm.arch.description import Description
+from edgellm.arch.mixture import MixtureOfExperts, Scoring
 from edgellm.arch.positions import AttentionTemperature
 from edgellm.engine.webgpu.obstacles import KNOWN_FIELDS, _unknown_fields, obstacle
 from edgellm.gguf import GGUFFile

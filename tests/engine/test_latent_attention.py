@@ -9,9 +9,9 @@ import pytest
 
 from edgellm import ModelFileError, UnsupportedModelError
 from edgellm.arch import describe
-from edgellm.arch.blocks import Scoring
 from edgellm.arch.description import Description
 from edgellm.arch.latent_attention import LatentAttention
+from edgellm.arch.mixture import Scoring
 from edgellm.engine import placement
 from edgellm.engine.build_program import build_program
 from edgellm.engine.webgpu.obstacles import obstacle

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from edgellm import EdgeLLMError, ModelFileError, UnsupportedModelError
-from edgellm.arch.blocks import FeedForward, MixtureOfExperts, RouterSettings, Scoring
+from edgellm.arch.blocks import FeedForward
+from edgellm.arch.mixture import MixtureOfExperts, RouterSettings, Scoring
 from edgellm.arch.positions import RopeType
 from support.family_file import EXPERTS, SIZES, DescribeFamily, mixers, routers, windows, with_rope, without_experts
 

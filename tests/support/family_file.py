@@ -9,8 +9,9 @@ import numpy as np
 
 from edgellm.arch import describe
 from edgellm.arch.architectures import ARCHITECTURES
-from edgellm.arch.blocks import Attention, FeedForward, MixtureOfExperts, Router
+from edgellm.arch.blocks import Attention, FeedForward
 from edgellm.arch.description import Description
+from edgellm.arch.mixture import MixtureOfExperts, Router
 from edgellm.gguf import GGUFFile
 
 DescribeFamily = Callable[..., Description]

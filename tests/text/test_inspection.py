@@ -53,6 +53,15 @@ def user(*contents: str) -> list[Message]:
     return [{"role": "user", "content": content} for content in contents]
 
 
+def test_the_time_is_the_templates_where_its_layout_is(tokenizer: Tokenizer) -> None:
+    said = user("%Y")
+    assert (
+        look(tokenizer, "{{ strftime_now('%Y') }}{{ messages[0].content }}", said).roles
+        == ["template"] * 4 + ["user"] * 2
+    )
+    assert set(look(tokenizer, "{{ strftime_now(messages[0].content) }}", said).roles or []) == {"user"}
+
+
 def test_a_prompt_by_hand(tokenizer: Tokenizer) -> None:
     found = look(tokenizer, CHATML, [{"role": "system", "content": " I "}, *user("he é!")])
     start, end = "<|im_start|>", "<|im_end|>"
@@ -266,3 +275,9 @@ def test_inspect_uses_the_settings_of_the_chat(model: Model) -> None:
         found = opened.inspect(messages, options)
         assert len(found.ids) == reply.stats.prompt_tokens
         assert ("Q" * 40 in found.text) == (reply.dropped_messages == 0)
+
+
+def test_a_template_that_reads_the_first_message_is_no_fault_of_an_empty_chat(model: Model) -> None:
+    chat = model.chat(template="{{ messages[0].content }}")
+    assert chat.inspect([]).warnings == ["there is no message yet, and this chat template needs one"]
+    assert chat.inspect(user("he")).text == "he"

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from edgellm.arch.architectures.cohere2 import settings
 from edgellm.arch.attention_settings import PATTERN, rope_in_windows
-from edgellm.arch.blocks import AttentionSettings, NormKind, RouterSettings, Scoring
+from edgellm.arch.blocks import AttentionSettings, NormKind
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import keyed_router, leading_dense_layers
 from edgellm.arch.tensor_names import (

@@ -12,10 +12,10 @@ import math
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import rope_dims
-from edgellm.arch.blocks import RouterSettings, Scoring
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.latent_attention import LatentSettings
+from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.positions import RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.arch.routers import keyed_router

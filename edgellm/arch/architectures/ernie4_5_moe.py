@@ -6,9 +6,9 @@ Experts are chosen by softmax and a bias. Some models have shared experts, which
 
 from dataclasses import replace
 
-from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import leading_dense_layers, normalized_softmax
 from edgellm.arch.tensor_names import (

@@ -9,10 +9,11 @@ as projected. In 26B-A4B experts stand beside the feed-forward of each layer, an
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import has_window, rope_dims, window
-from edgellm.arch.blocks import Activation, AttentionSettings, RouterSettings
+from edgellm.arch.blocks import Activation, AttentionSettings
 from edgellm.arch.description import ModelScales
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.per_layer_names import PER_LAYER_INPUT_TENSORS, PER_LAYER_TENSORS
 from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import normalized_softmax

@@ -9,9 +9,10 @@ computed as published; edgellm's converter writes true for the checkpoints that 
 """
 
 from edgellm.arch.attention_settings import interleaved_windows
-from edgellm.arch.blocks import Activation, AttentionSettings, RouterSettings
+from edgellm.arch.blocks import Activation, AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, ATTN_NORM, EXPERT_TENSORS, FusedTensor, TensorFacts
 

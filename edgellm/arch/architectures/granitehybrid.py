@@ -7,9 +7,10 @@ beside those that the router chooses, whose weights add up to 1.
 from dataclasses import replace
 
 from edgellm.arch.architectures import granite, granitemoe
-from edgellm.arch.blocks import AttentionSettings, RouterSettings
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import MambaSettings
 from edgellm.arch.recurrent_settings import mamba_settings

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from edgellm.arch.architectures.lfm2 import LFM2_TENSORS, attention, recurrent
-from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import keyed_router
 from edgellm.arch.tensor_names import EXPERT_TENSORS, FUSED_EXPERTS, ROUTER, SELECTION_BIAS

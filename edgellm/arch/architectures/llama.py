@@ -5,9 +5,9 @@ models attend to a sliding window. The feed-forward of each layer of Mixtral is 
 up to 1.
 """
 
-from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, BLOCK, FEED_FORWARD, MIXTRAL_EXPERT_TENSORS, MIXTRAL_ROUTER
 

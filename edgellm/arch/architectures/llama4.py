@@ -9,9 +9,10 @@ multiplies what the expert reads. A shared expert is added. In Maverick every se
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention
-from edgellm.arch.blocks import AttentionSettings, RouterSettings, Scoring
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.positions import AttentionTemperature, RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, PRE_NORM_TENSORS, FusedTensor, TensorFacts

@@ -6,9 +6,10 @@ Windowed layers, by default three of four, have a RoPE of their own without scal
 from dataclasses import replace
 
 from edgellm.arch.attention_settings import grouped_query_attention, has_window, interleaved_windows, rope_dims
-from edgellm.arch.blocks import AttentionSettings, RouterSettings
+from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION,

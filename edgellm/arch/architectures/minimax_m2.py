@@ -5,9 +5,9 @@ q and k are normed as whole projections, and heads are rotated in part.
 
 from dataclasses import replace
 
-from edgellm.arch.blocks import RouterSettings, Scoring
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import scoring_of
 from edgellm.arch.tensor_names import (

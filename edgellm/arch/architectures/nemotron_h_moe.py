@@ -4,9 +4,10 @@ Scores are biased sigmoids. Experts have no gate, and a shared expert computes a
 """
 
 from edgellm.arch.architectures.nemotron_h import attention, recurrent
-from edgellm.arch.blocks import Activation, RouterSettings
+from edgellm.arch.blocks import Activation
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import keyed_router
 from edgellm.arch.tensor_names import (

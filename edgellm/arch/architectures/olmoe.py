@@ -4,9 +4,9 @@ The feed-forward of each layer is a mixture of experts, whose weights are those 
 normed as whole projections.
 """
 
-from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION,

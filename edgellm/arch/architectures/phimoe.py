@@ -5,9 +5,10 @@ Norms, projections of attention and the output matrix have biases. The metadata 
 
 from dataclasses import replace
 
-from edgellm.arch.blocks import NormKind, RouterSettings, Scoring
+from edgellm.arch.blocks import NormKind
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, EXPERT_TENSORS, PRE_NORM_TENSORS, ROUTER
 

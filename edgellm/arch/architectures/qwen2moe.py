@@ -5,9 +5,9 @@ shared expert with a gate of its own computes all tokens.
 """
 
 from edgellm.arch.attention_settings import window_of_some_layers
-from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,

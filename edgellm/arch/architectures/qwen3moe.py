@@ -4,9 +4,9 @@ As Qwen3, but the feed-forward of each layer is a mixture of experts, whose weig
 """
 
 from edgellm.arch.attention_settings import window_of_some_layers
-from edgellm.arch.blocks import RouterSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION,

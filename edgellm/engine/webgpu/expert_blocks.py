@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from edgellm.arch.blocks import MixtureOfExperts, Router, StackedLinear
+from edgellm.arch.blocks import StackedLinear
 from edgellm.arch.description import Description
+from edgellm.arch.mixture import MixtureOfExperts, Router
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.webgpu.blocks import GPUFeedForward, GPUNorm, upload_biases
 from edgellm.engine.webgpu.commands import Buffer

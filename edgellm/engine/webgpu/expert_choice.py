@@ -61,6 +61,7 @@ class ExpertChoice:
         n, first = candidate
         if not n:
             return "everything on the CPU"
+        head = " and the output head" if n > self._layers else ""
         if not first:
-            return f"{counted(min(n, self._layers), 'whole layer')} on the GPU"
-        return f"{counted(min(n, self._layers), 'layer')} on the GPU but for the experts of the first {first}"
+            return f"{counted(min(n, self._layers), 'whole layer')}{head} on the GPU"
+        return f"{counted(min(n, self._layers), 'layer')}{head} on the GPU but for the experts of the first {first}"

@@ -1,6 +1,7 @@
 """Mixtures of experts as dispatches: norm, router, choice, products of the chosen experts, weighted sum."""
 
-from edgellm.arch.blocks import Activation, Scoring
+from edgellm.arch.blocks import Activation
+from edgellm.arch.mixture import Scoring
 from edgellm.engine.webgpu.blocks import GPUFeedForward
 from edgellm.engine.webgpu.commands import Dispatch
 from edgellm.engine.webgpu.context import GPUContext

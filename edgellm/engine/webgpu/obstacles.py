@@ -8,21 +8,10 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from edgellm.arch.blocks import (
-    Activation,
-    Attention,
-    FeedForward,
-    Layer,
-    Linear,
-    MixtureOfExperts,
-    Norm,
-    NormKind,
-    Router,
-    Scoring,
-    StackedLinear,
-)
+from edgellm.arch.blocks import Activation, Attention, FeedForward, Layer, Linear, Norm, NormKind, StackedLinear
 from edgellm.arch.description import Description
 from edgellm.arch.latent_attention import LatentAttention
+from edgellm.arch.mixture import MixtureOfExperts, Router, Scoring
 from edgellm.arch.positions import AttentionTemperature, Rope, RopeType
 from edgellm.engine.offload import block_tensors
 from edgellm.engine.placement import head

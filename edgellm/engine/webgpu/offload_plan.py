@@ -104,7 +104,7 @@ class _Planner:
         (n, first), why = ExpertChoice(self.model, self.limits, asked, self._placement).within(room)
         plan = replace(self.plan_layers(n, first), choice=why)
         if not n:
-            plan.notes.append(f"no block goes into {room / 1e9:.2g} GB of {self.adapter.name}: {why}")
+            plan.notes.append(f"auto leaves {room / 1e9:.2g} GB of {self.adapter.name} unused: {why}")
         return plan
 
 

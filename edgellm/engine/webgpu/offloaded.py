@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from edgellm.arch.blocks import Attention, FeedForward, MixtureOfExperts
+from edgellm.arch.blocks import Attention, FeedForward
 from edgellm.arch.description import Description
+from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.engine.placement import GPU, Placement, feed_forward, head, mixer
 
 QUERIES = 8

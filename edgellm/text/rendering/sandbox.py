@@ -124,5 +124,5 @@ def _refuse(message: object) -> NoReturn:
     raise TemplateError(str(message))
 
 
-def _strftime_now(layout: str) -> str:
-    return datetime.now().strftime(layout)
+def _strftime_now(layout: str) -> TrackedText:
+    return TrackedText(datetime.now().strftime(layout), common_origin(layout))
