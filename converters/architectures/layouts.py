@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM, FusedTensor, TensorFacts
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, FusedTensor, TensorFacts
 
 LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
 """The number of a layer in the name of a tensor."""
@@ -105,7 +105,7 @@ def _stems(prefix: str, tensors: Iterable[TensorFacts]) -> dict[str, TensorFacts
 
 
 def _meta(facts: ArchitectureFacts) -> CheckpointLayout:
-    names = {f"{each.meta}": each for each in (EMBEDDING, OUTPUT_NORM, OUTPUT)}
+    names = {f"{each.meta}": each for each in (EMBEDDING, facts.output_norm, OUTPUT) if each.meta}
     names |= {f"layers.*.{each.meta}": each for each in facts.block_tensors if each.meta}
     return CheckpointLayout("Meta and Mistral", names, RopeType.NORM)
 

@@ -72,7 +72,9 @@ FAMILY_DIFFERENCES: dict[str, dict[str, Any]] = {
 
 # The factor of cosine and sine in LongRoPE: config.json gives it, and llama.cpp's converter has that of Phi-3.
 _MAGNITUDE = {"phimoe.rope.scaling.attn_factor": ["FLOAT32", 1.25]}
-OTHER_VALUES = {"phimoe": _MAGNITUDE, "phimoe_long": _MAGNITUDE}
+# llama.cpp's converter reads this key through transformers, which drops it; the layers are listed as well.
+_INTERVAL = {"qwen35moe.full_attention_interval": ["UINT32", 2]}
+OTHER_VALUES = {"phimoe": _MAGNITUDE, "phimoe_long": _MAGNITUDE, "qwen3_5_moe": _INTERVAL}
 """The keys of the families whose values we write otherwise."""
 
 LEFT_OUT = {

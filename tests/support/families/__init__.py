@@ -17,6 +17,7 @@ from support.families.mellum_laguna import MELLUM_LAGUNA_CASES
 from support.families.other_moe import OTHER_MOE_CASES
 from support.families.others import OTHER_CASES
 from support.families.phi import PHI_CASES
+from support.families.qwen_hybrid import QWEN_HYBRID_CASES
 from support.families.qwen_moe import QWEN_MOE_CASES
 
 __all__ = ["CASES", "FamilyCase"]
@@ -33,5 +34,6 @@ CASES: dict[str, FamilyCase] = {
     **LLAMA4_CASES,
     **MELLUM_LAGUNA_CASES,
     **OTHER_MOE_CASES,
+    **QWEN_HYBRID_CASES,
     **QWEN_MOE_CASES,
 }
