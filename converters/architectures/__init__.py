@@ -17,7 +17,7 @@ from converters.architectures.config import Config
 from converters.architectures.families import family_of
 from converters.architectures.metadata import metadata_of
 from converters.architectures.model import TextModel
-from converters.architectures.prediction import prediction_layers
+from converters.architectures.prediction import prediction_layers, separate_prediction_layers
 from converters.architectures.rope import read_rope
 from converters.architectures.tensors import read_tensors
 from converters.architectures.variants import check_variant
@@ -45,7 +45,8 @@ def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
     family = family_of(facts.name)
     sizes = family.sizes(config)
     if facts.prediction_tensors:
-        sizes = sizes.with_prediction_layers(prediction_layers(checkpoint, config))
+        count = separate_prediction_layers if family.separate_prediction else prediction_layers
+        sizes = sizes.with_prediction_layers(count(checkpoint, config))
     rope = read_rope(config, checkpoint_class, family.rope_kinds)
     if rope.rotary_fraction != 1.0 and not family.partial_rotary:
         config.refuse("heads that are rotated in part (partial_rotary_factor) are not supported for this architecture")

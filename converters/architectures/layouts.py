@@ -18,11 +18,19 @@ LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
 """The number of a layer in the name of a tensor."""
 _PART = re.compile(r"\.(0|[1-9][0-9]{0,3})(?=\.|$)")
 
-_PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "model.text_model.")
+_PREFIXES = (
+    "model.",
+    "",
+    "model.language_model.",
+    "language_model.model.",
+    "language_model.",
+    "model.text_model.",
+    "backbone.",
+)
 """What stands before the names of a text model: none in one saved without its head, such as Qwen3-Embedding; others in
-a model that also takes images or sound."""
-_OTHER_EMBEDDING = "word_embeddings"
-"""Another name of the embedding, in Ling."""
+a model that also takes images or sound, and in Mamba-2."""
+_OTHER_EMBEDDINGS = ("word_embeddings", "embeddings")
+"""Other names of the embedding, in Ling and in Mamba-2."""
 _OUTPUTS = (f"{OUTPUT.hugging_face}", f"language_model.{OUTPUT.hugging_face}", f"model.{OUTPUT.hugging_face}")
 
 
@@ -44,16 +52,18 @@ class TensorPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class CheckpointLayout:
-    """A layout: `names` maps its names to those of `TensorFacts.gguf`, without ".weight" or ".bias".
+    """A layout: `names` maps its names, without ".weight" or ".bias", to what the facts say of the tensor.
 
     A layer has * in place of its number. Another * is that of the parts of a tensor. `fused` has the names of tensors
-    that hold several. `rope_type` is the RoPE type for which the rows of q and k are ordered.
+    that hold several. `rope_type` is the RoPE type for which the rows of q and k are ordered. `prefix` stands before
+    the names of layers.
     """
 
     name: str
-    names: Mapping[str, str] = field(repr=False)
+    names: Mapping[str, TensorFacts] = field(repr=False)
     rope_type: RopeType
     fused: Mapping[str, FusedTensor] = field(default_factory=dict, repr=False)
+    prefix: str = ""
 
     def place(self, name: str) -> TensorPlace | None:
         """What a tensor becomes; None where the layout has no tensor of this name."""
@@ -68,10 +78,10 @@ class CheckpointLayout:
         if found is None and part:
             found, number = self.names.get(f"{stem[: part.start()]}.*{stem[part.end() :]}"), int(part[1])
         if found is None or kind not in ("weight", "bias"):
-            found, number, kind = self.names.get(generic), None, "weight"  # such as `layer_scalar`
+            found, number, kind = self.names.get(generic), None, "weight"  # such as `A_log`
         if found is None:
             return None
-        whole = found if "." in found else f"{found}.{kind}"
+        whole = found.name if kind == "weight" or "." in found.gguf else f"{found.gguf}.{kind}"
         return TensorPlace(f"{prefix}.{whole}" if prefix else whole, number)
 
 
@@ -81,21 +91,21 @@ def layouts_of(facts: ArchitectureFacts) -> tuple[CheckpointLayout, ...]:
 
 
 def _hugging_face(facts: ArchitectureFacts, prefix: str) -> CheckpointLayout:
-    names = _stems(prefix, (EMBEDDING, OUTPUT_NORM, *facts.model_tensors))
-    names[f"{prefix}{_OTHER_EMBEDDING}"] = EMBEDDING.gguf
+    names = _stems(prefix, (EMBEDDING, facts.output_norm, *facts.model_tensors))
+    names |= {f"{prefix}{name}": EMBEDDING for name in _OTHER_EMBEDDINGS}
     in_layers = (*facts.block_tensors, *facts.prediction_tensors)
-    names |= _stems(f"{prefix}layers.*.", in_layers) | dict.fromkeys(_OUTPUTS, OUTPUT.gguf)
+    names |= _stems(f"{prefix}layers.*.", in_layers) | dict.fromkeys(_OUTPUTS, OUTPUT)
     fused = {f"{prefix}layers.*.{each.hugging_face}": each for each in facts.fused_tensors}
-    return CheckpointLayout("Hugging Face", names, facts.checkpoint_rope_type, fused)
+    return CheckpointLayout("Hugging Face", names, facts.checkpoint_rope_type, fused, prefix)
 
 
-def _stems(prefix: str, tensors: Iterable[TensorFacts]) -> dict[str, str]:
-    return {f"{prefix}{each.hugging_face}": each.gguf for each in tensors if each.hugging_face is not None}
+def _stems(prefix: str, tensors: Iterable[TensorFacts]) -> dict[str, TensorFacts]:
+    return {f"{prefix}{each.hugging_face}": each for each in tensors if each.hugging_face is not None}
 
 
 def _meta(facts: ArchitectureFacts) -> CheckpointLayout:
-    names = {f"{each.meta}": each.gguf for each in (EMBEDDING, OUTPUT_NORM, OUTPUT)}
-    names |= {f"layers.*.{each.meta}": each.gguf for each in facts.block_tensors if each.meta}
+    names = {f"{each.meta}": each for each in (EMBEDDING, OUTPUT_NORM, OUTPUT)}
+    names |= {f"layers.*.{each.meta}": each for each in facts.block_tensors if each.meta}
     return CheckpointLayout("Meta and Mistral", names, RopeType.NORM)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from converters.architectures.families.family import Family
 from converters.architectures.layouts import CheckpointLayout, TensorPlace
 from converters.architectures.model import TextModel
+from converters.architectures.prediction import is_apart, numbered
 from converters.architectures.unneeded import without_unneeded
 from converters.architectures.wanted import Wanted, WantedTensor
 from edgellm.arch.tensor_names import OUTPUT, FusedTensor
@@ -39,8 +40,10 @@ Origins = Mapping[str, Origin]
 def match(model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wanted) -> Origins:
     """The origin of each tensor of the file, all of the wanted shapes. Raises ModelFileError."""
     found: dict[str, Origin] = {}
+    first_predicting = model.sizes.layer_count - model.sizes.prediction_layers
     for name in _names(model, family):
-        place = layout.place(name)
+        apart = family.separate_prediction and is_apart(name)
+        place = layout.place(f"{layout.prefix}{numbered(name, first_predicting)}" if apart else name)
         if place is None or not all(_is_wanted(wanted.get(each), place.part) for each in place.names):
             what = f"tensor {printable(name)} has no place in this {model.facts.name} model"
             model.config.fail(f"{what}, and what it does is not known here; choose another checkpoint")
@@ -72,9 +75,9 @@ def _check_shape(model: TextModel, family: Family, name: str, place: TensorPlace
 
 def _asked(place: TensorPlace, wanted: Wanted) -> tuple[int, ...]:
     """The shape that a tensor of the checkpoint must have."""
-    shape = wanted[place.names[0]].shape
+    shape, stored = wanted[place.names[0]].shape, wanted[place.names[0]].checkpoint_shape
     if place.fused is None:
-        return shape if place.part is None else shape[1:]
+        return (stored or shape) if place.part is None else shape[1:]
     if not place.fused.stacked:
         return (shape[0] * len(place.names), *shape[1:])
     experts, rows, *columns = shape
@@ -114,7 +117,10 @@ def _names(model: TextModel, family: Family) -> Iterator[str]:
     in_order = sorted(tensors, key=lambda name: (tensors[name].file.name, name))
     drops_output = family.drops_tied_output and model.config.flag("tie_word_embeddings")
     predicting = model.config.integer("num_nextn_predict_layers", 0, least=0)
-    for name in without_unneeded(in_order, model.checkpoint.path, model.sizes.layer_count, predicting):
+    apart = {name for name in in_order if family.separate_prediction and is_apart(name)}
+    others = [name for name in in_order if name not in apart]
+    needed = apart.union(without_unneeded(others, model.checkpoint.path, model.sizes.layer_count, predicting))
+    for name in filter(needed.__contains__, in_order):
         is_output = drops_output and name.endswith(f"{OUTPUT.hugging_face}.weight")
         if not is_output and not name.endswith(family.parameters):
             yield name

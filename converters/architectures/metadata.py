@@ -1,6 +1,6 @@
 """The metadata of a model without its vocabulary, in the order of llama.cpp's converter."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from converters.architectures.card import write_general
@@ -47,9 +47,9 @@ def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.integer("block_count", sizes.layer_count)
     keys.integer("context_length", sizes.context_length)
     keys.integer("embedding_length", sizes.width)
-    keys.integer("feed_forward_length", sizes.ffn[0])
+    _write_sizes(keys, "feed_forward_length", sizes.ffn)
     keys.integer("attention.head_count", sizes.heads)
-    keys.integer("attention.head_count_kv", sizes.kv_heads[0])
+    _write_sizes(keys, "attention.head_count_kv", sizes.kv_heads)
     write_rope(keys, model.rope, facts.yarn_truncate)
     key = next((key for key in _EPS_KEYS[facts.norm_kind] if key in config), _EPS_KEYS[facts.norm_kind][0])
     keys.number(_EPS_NAMES[facts.norm_kind], config.number(key, 1e-6))
@@ -59,6 +59,14 @@ def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
         keys.integer("attention.key_length", sizes.head_dim[0])
         keys.integer("attention.value_length", sizes.head_dim[0])
     write_yarn_magnitude(keys, model.rope)
+
+
+def _write_sizes(keys: ArchitectureKeys, name: str, sizes: Sequence[int]) -> None:
+    """Add the sizes of all layers: one where they are equal, else an array of hybrid models, which lack some."""
+    if 0 in sizes and any(sizes):
+        keys.integers(name, sizes)
+    else:
+        keys.integer(name, sizes[0])
 
 
 def _ordered(

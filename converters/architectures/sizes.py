@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from converters.architectures.config import Config
 from edgellm.arch.hyperparameters import MAX_EXPERTS, LayerSizes
+from edgellm.arch.recurrent import RecurrentSettings, recurrent_sizes
 
 _MAX_LAYERS = 1024
 MAX_FFN = 1 << 22
@@ -49,6 +50,9 @@ class CheckpointSizes:
     head of latent and RoPE. The last `prediction_layers` layers are those for multi-token prediction. `layer_heads` are
     the query heads of each layer, where they differ. With `gate_per_head` a gate of attention has a value for each
     head, else one for each value of its result.
+
+    Of a hybrid model, layers without attention have 0 `kv_heads`, those without a feed-forward an `ffn` of 0, and
+    `recurrent` has the settings of the recurrent mixer of each layer, None for those without.
     """
 
     width: int
@@ -67,6 +71,7 @@ class CheckpointSizes:
     prediction_layers: int = 0
     layer_heads: tuple[int, ...] = ()
     gate_per_head: bool = False
+    recurrent: tuple[RecurrentSettings | None, ...] = ()
 
     @property
     def layer_count(self) -> int:
@@ -74,19 +79,22 @@ class CheckpointSizes:
         return len(self.ffn)
 
     def with_prediction_layers(self, count: int) -> "CheckpointSizes":
-        """The same with `count` more layers, of the sizes of the last."""
+        """The same with `count` more layers, of the sizes of the last, or of the last with attention."""
+        kv_heads = next((each for each in reversed(self.kv_heads) if each), 0)
         return replace(
             self,
-            kv_heads=self.kv_heads + self.kv_heads[-1:] * count,
+            kv_heads=self.kv_heads + (kv_heads,) * count,
             head_dim=self.head_dim + self.head_dim[-1:] * count,
             ffn=self.ffn + self.ffn[-1:] * count,
             prediction_layers=count,
+            recurrent=self.recurrent + (None,) * count if self.recurrent else (),
         )
 
     def layer(self, index: int) -> "CheckpointLayerSizes":
         """The sizes of a layer, by the names that the shapes of tensors have for them."""
         heads = self.layer_heads[index] if self.layer_heads else self.heads
-        key_dim, kv_width = self.head_dim[index], self.kv_heads[index] * self.head_dim[index]
+        heads, key_dim = (heads, self.head_dim[index]) if self.kv_heads[index] else (0, 0)
+        kv_width = self.kv_heads[index] * key_dim
         sizes = CheckpointLayerSizes(
             width=self.width,
             vocab=self.vocab,
@@ -104,6 +112,7 @@ class CheckpointSizes:
             experts=self.experts,
             expert_ffn=self.expert_ffn,
             shared_ffn=self.shared_ffn,
+            **recurrent_sizes(self.recurrent[index] if self.recurrent else None),
         )
         return self.latent.of_layer(sizes) if self.latent else sizes
 

@@ -1,12 +1,13 @@
 """Tensors of a GGUF file that are made of others, or of nothing. All are read by rows, a chunk at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from converters.checkpoint.rows import reordered
 from converters.tensors import Source
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
@@ -27,10 +28,37 @@ def plus_one(source: Source) -> Source:
     As transformers does it; llama.cpp's converter adds in float16 where the checkpoint is float16.
     """
 
+    return mapped(source, lambda values: values + np.float32(1))
+
+
+def negative_exp(source: Source) -> Source:
+    """A tensor of float32 with the value -exp(x) for each x, rounded once."""
+    return mapped(source, lambda values: -np.exp(values.astype(np.float64)))
+
+
+def mapped(source: Source, function: Callable[[NDArray[np.float32]], NDArray[np.floating]]) -> Source:
+    """A tensor of float32 with the value of `function` for each value, in the same places."""
+
     def rows(first: int, last: int) -> NDArray[np.uint8]:
-        return (as_floats(source.rows(first, last), source.type) + np.float32(1)).view(np.uint8)
+        values = function(as_floats(source.rows(first, last), source.type))
+        return values.astype(np.float32).view(np.uint8)
 
     return replace(source, type="F32", rows=rows)
+
+
+def reordered_rows(source: Source, order: NDArray[np.intp]) -> Source:
+    """The rows `order` of a matrix."""
+    return replace(source, shape=(len(order), source.columns), rows=reordered(source.rows, order))
+
+
+def reordered_columns(source: Source, order: NDArray[np.intp]) -> Source:
+    """A tensor whose column i is column `order`[i] of another."""
+
+    def read(first: int, last: int) -> NDArray[np.uint8]:
+        numbers = source.rows(first, last).view(f"<u{WIDTHS[source.type]}")
+        return np.ascontiguousarray(numbers[:, order]).view(np.uint8)
+
+    return replace(source, rows=read)
 
 
 def stacked(name: str, parts: Sequence[Source]) -> Source:
@@ -53,6 +81,21 @@ def stacked(name: str, parts: Sequence[Source]) -> Source:
         return np.concatenate(found)
 
     return Source(name, (len(parts), *shape), kind, rows)
+
+
+def reshaped(source: Source, shape: tuple[int, ...]) -> Source:
+    """The same numbers in another shape."""
+    if shape[-1] == source.columns:
+        return replace(source, shape=shape)
+    before, after, width = source.columns, shape[-1], WIDTHS[source.type]
+
+    def rows(first: int, last: int) -> NDArray[np.uint8]:
+        start, end = first * after, last * after
+        read = source.rows(start // before, -(-end // before)).reshape(-1)
+        skipped = start % before
+        return read[skipped * width : (skipped + end - start) * width].reshape(last - first, -1)
+
+    return replace(source, shape=shape, rows=rows)
 
 
 def padded(source: Source, count: int) -> Source:

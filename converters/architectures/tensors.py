@@ -1,5 +1,7 @@
 """The tensors of a GGUF file as sources, made of those of a checkpoint."""
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from converters.architectures.layouts import CheckpointLayout, find_layout, layo
 from converters.architectures.matching import Origin, match
 from converters.architectures.model import TextModel
 from converters.architectures.sizes import CheckpointSizes
-from converters.architectures.sources import padded, stacked
+from converters.architectures.sources import padded, reshaped, stacked
 from converters.architectures.wanted import wanted_tensors
 from converters.tensors import Source
 from edgellm.arch.positions import RopeType
@@ -37,7 +39,8 @@ def _source(
         return stacked(gguf_name, sources)
     if origin.fused:
         return fused_part(sources[0], origin.fused, origin.index, shape, cache)
-    return sources[0] if sources[0].shape == shape else padded(sources[0], shape[0])
+    is_padded = prod(sources[0].shape) != prod(shape)
+    return padded(sources[0], shape[0]) if is_padded else reshaped(sources[0], shape)
 
 
 def _layout(model: TextModel) -> CheckpointLayout:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from converters.architectures.families.family import Family
 from converters.architectures.model import TextModel
 from edgellm.arch.blocks import NormKind
-from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 
@@ -15,11 +15,13 @@ from edgellm.fmt import printable
 class WantedTensor(NamedTuple):
     """A tensor of the GGUF file: its shape in numpy order, and whether the checkpoint may lack it.
 
-    With `in_all_layers` it may lack it only if no other layer that wants such a tensor has it.
+    `checkpoint_shape` is its shape in the checkpoint, None where it is the same. With `in_all_layers` the checkpoint
+    may lack it only if no other layer that wants such a tensor has it.
     """
 
     shape: tuple[int, ...]
     optional: bool
+    checkpoint_shape: tuple[int, ...] | None = None
     in_all_layers: bool = False
 
 
@@ -31,11 +33,11 @@ def wanted_tensors(model: TextModel, family: Family) -> Iterator[tuple[str, Want
     facts, sizes = model.facts, model.sizes
     first = sizes.layer(0)
     tied = model.config.flag("tie_word_embeddings")
-    for each in (EMBEDDING, OUTPUT_NORM, OUTPUT, *facts.model_tensors):
+    for each in (EMBEDDING, facts.output_norm, OUTPUT, *facts.model_tensors):
         optional = tied if each is OUTPUT else each.optional
         yield each.name, WantedTensor(first.shape(each.shape), optional)
     if facts.norm_kind is NormKind.LAYER:
-        yield f"{OUTPUT_NORM.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
+        yield f"{facts.output_norm.gguf}.bias", WantedTensor((sizes.width,), not facts.biases)
     if model.config.flag("lm_head_bias"):
         yield f"{OUTPUT.gguf}.bias", WantedTensor((sizes.vocab,), False)
     required = [*facts.biases, *_biases_of_flags(model)]
@@ -45,7 +47,8 @@ def wanted_tensors(model: TextModel, family: Family) -> Iterator[tuple[str, Want
         lacks = family.lacks(model, i)
         for name, tensor in _wanted_in_layer(model, i, required, possible):
             may_lack = name.split(".")[2] in lacks
-            yield name, WantedTensor(tensor.shape, tensor.optional or may_lack, tensor.optional and not may_lack)
+            everywhere = tensor.optional and not may_lack
+            yield name, tensor._replace(optional=tensor.optional or may_lack, in_all_layers=everywhere)
 
 
 def _wanted_in_layer(
@@ -57,7 +60,8 @@ def _wanted_in_layer(
     for each in (*tensors.values(), *(model.facts.prediction_tensors if predicts else ())):
         shape = sizes.shape(each.shape)
         if (each.hugging_face is not None or each.gguf in fused) and 0 not in shape:
-            yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional)
+            stored = sizes.shape(each.checkpoint_shape) if each.checkpoint_shape else None
+            yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional, stored)
     for stems, optional in ((biases, False), (possible_biases, True)):
         for stem in stems:
             shape = sizes.shape(tensors[stem].shape)

@@ -1,7 +1,7 @@
 """The record of what is particular to an architecture, read by `edgellm.arch` and by `converters.architectures`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -80,11 +80,11 @@ class ArchitectureFacts:
     `norm_kind` and `activation` are those of all norms and feed-forwards; with `rms_norm_by_key`, files that have the
     epsilon of RMSNorm have RMS norms. With `parallel`, mixer and feed-forward read the same x. `ffn_norm_stem` is the
     norm before the feed-forward: some architectures call it `post_attention_norm`, which is the norm behind the mixer
-    in the others. `output_norm_stem` is the norm before the output matrix. With `norm_after_rope`, the norms of q and k
-    follow RoPE. With `weightless_v_norm`, each head of v has an RMSNorm without a weight; `weightless_qk_norm` says
-    which layers have one for q and k. `post_norm_eps` is the epsilon of the norms behind mixer and feed-forward, where
-    it is not that of the others. With `norms_embedding`, a norm without a weight follows the embedding. `yarn_truncate`
-    is for files without that key (`edgellm.arch.rope`).
+    in the others. `output_norm_stem` is the norm before the output matrix, `output_norm_name` its name in checkpoints.
+    With `norm_after_rope`, the norms of q and k follow RoPE. With `weightless_v_norm`, each head of v has an RMSNorm
+    without a weight; `weightless_qk_norm` says which layers have one for q and k. `post_norm_eps` is the epsilon of the
+    norms behind mixer and feed-forward, where it is not that of the others. With `norms_embedding`, a norm without a
+    weight follows the embedding. `yarn_truncate` is for files without that key (`edgellm.arch.rope`).
 
     The result of shared experts is multiplied by `shared_experts_scale`.
 
@@ -115,6 +115,7 @@ class ArchitectureFacts:
     parallel: bool = False
     ffn_norm_stem: str = "ffn_norm"
     output_norm_stem: str = OUTPUT_NORM.gguf
+    output_norm_name: str = "norm"
     norm_after_rope: bool = False
     weightless_v_norm: bool = False
     weightless_qk_norm: Callable[[HyperParameters, int], bool] = never
@@ -136,6 +137,11 @@ class ArchitectureFacts:
     def is_hybrid(self) -> bool:
         """Whether layers may have a recurrent mixer."""
         return self.recurrent is not no_recurrence
+
+    @cached_property
+    def output_norm(self) -> TensorFacts:
+        """The norm before the output matrix."""
+        return replace(OUTPUT_NORM, gguf=self.output_norm_stem, hugging_face=self.output_norm_name)
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorFacts]:

@@ -94,6 +94,11 @@ class LayerSizes:
         return self.recurrent_width + self.conv_width + self.recurrent_heads
 
     @property
+    def qkvz_width(self) -> int:
+        """Rows of the fused projection of gated DeltaNet: q, k, v and z."""
+        return self.conv_width + self.recurrent_width
+
+    @property
     def three_widths(self) -> int:
         """Values of three hidden states side by side."""
         return 3 * self.width
@@ -150,7 +155,7 @@ class HyperParameters:
         self.context_length = self.size("context_length")
         self.heads = self.sizes("attention.head_count", least=least)
         self.kv_heads = self.sizes("attention.head_count_kv", self.heads, least)
-        self.ffn = self.sizes("feed_forward_length", least=least)
+        self.ffn = self.sizes("feed_forward_length", (0,) * self.layer_count if is_hybrid else None, least)
         self.per_layer_width = self._per_layer_width()
         self.ropes = RopeReader(file, rope_type, yarn_truncate)
 

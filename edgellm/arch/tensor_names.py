@@ -42,6 +42,7 @@ Dimension = Literal[
     "recurrent_groups",
     "recurrent_group_width",
     "mamba_in_width",
+    "qkvz_width",
     "three_widths",
 ]
 Size = Dimension | int
@@ -55,7 +56,8 @@ class TensorFacts:
     `gguf` is a stem, for a weight, or a whole name such as `exp_probs_b.bias`. `hugging_face` is None for a tensor that
     checkpoints do not have, as the converter computes it, or have within a `FusedTensor` alone. A name with * is that
     of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the architecture
-    have no such tensor, or some layers.
+    have no such tensor, or some layers. With `is_bare`, the name in GGUF is the stem alone, without `.weight`.
+    `checkpoint_shape` is the shape in checkpoints, of the same numbers in the same order, where it is another.
     """
 
     gguf: str
@@ -63,13 +65,13 @@ class TensorFacts:
     meta: str | None
     shape: tuple[Size, ...]
     optional: bool = False
-    is_parameter: bool = False
-    """Both names are whole, without `.weight`: the tensor is a parameter of a module itself."""
+    is_bare: bool = False
+    checkpoint_shape: tuple[Size, ...] | None = None
 
     @property
     def name(self) -> str:
         """The whole name in GGUF, without that of the layer."""
-        return self.gguf if "." in self.gguf or self.is_parameter else f"{self.gguf}.weight"
+        return self.gguf if "." in self.gguf or self.is_bare else f"{self.gguf}.weight"
 
 
 @dataclass(frozen=True)
@@ -174,14 +176,17 @@ PREDICTION_TENSORS = (
 )
 """Tensors of a layer for multi-token prediction (arXiv 2412.19437), beside those of other layers."""
 
+_CONVOLUTION: tuple[Size, ...] = ("conv_width", 1, "taps")
+"""The shape of a convolution over time in checkpoints: those of PyTorch have the inputs of a channel between."""
+
 DELTA_NET_TENSORS = (
     TensorFacts("attn_qkv", "linear_attn.in_proj_qkv", None, ("conv_width", "width")),
     TensorFacts("attn_gate", "linear_attn.in_proj_z", None, ("recurrent_width", "width")),
     TensorFacts("ssm_alpha", "linear_attn.in_proj_a", None, ("recurrent_heads", "width")),
     TensorFacts("ssm_beta", "linear_attn.in_proj_b", None, ("recurrent_heads", "width")),
-    TensorFacts("ssm_conv1d", "linear_attn.conv1d", None, ("conv_width", "taps")),
-    TensorFacts("ssm_a", "linear_attn.A_log", None, ("recurrent_heads",), is_parameter=True),
-    TensorFacts("ssm_dt.bias", "linear_attn.dt_bias", None, ("recurrent_heads",), is_parameter=True),
+    TensorFacts("ssm_conv1d", "linear_attn.conv1d", None, ("conv_width", "taps"), checkpoint_shape=_CONVOLUTION),
+    TensorFacts("ssm_a", "linear_attn.A_log", None, ("recurrent_heads",), is_bare=True),
+    TensorFacts("ssm_dt.bias", "linear_attn.dt_bias", None, ("recurrent_heads",)),
     TensorFacts("ssm_norm", "linear_attn.norm", None, ("recurrent_head_dim",)),
     TensorFacts("ssm_out", "linear_attn.out_proj", None, ("width", "recurrent_width")),
 )
@@ -189,19 +194,28 @@ DELTA_NET_TENSORS = (
 
 MAMBA_TENSORS = (
     TensorFacts("ssm_in", "mamba.in_proj", None, ("mamba_in_width", "width")),
-    TensorFacts("ssm_conv1d", "mamba.conv1d", None, ("conv_width", "taps")),
+    TensorFacts("ssm_conv1d", "mamba.conv1d", None, ("conv_width", "taps"), checkpoint_shape=_CONVOLUTION),
     TensorFacts("ssm_conv1d.bias", "mamba.conv1d.bias", None, ("conv_width",), optional=True),
-    TensorFacts("ssm_a", "mamba.A_log", None, ("recurrent_heads", 1), is_parameter=True),
-    TensorFacts("ssm_d", "mamba.D", None, ("recurrent_heads", 1), is_parameter=True),
-    TensorFacts("ssm_dt.bias", "mamba.dt_bias", None, ("recurrent_heads",), is_parameter=True),
-    TensorFacts("ssm_norm", "mamba.norm", None, ("recurrent_groups", "recurrent_group_width"), optional=True),
+    TensorFacts(
+        "ssm_a", "mamba.A_log", None, ("recurrent_heads", 1), is_bare=True, checkpoint_shape=("recurrent_heads",)
+    ),
+    TensorFacts("ssm_d", "mamba.D", None, ("recurrent_heads", 1), is_bare=True, checkpoint_shape=("recurrent_heads",)),
+    TensorFacts("ssm_dt.bias", "mamba.dt_bias", None, ("recurrent_heads",)),
+    TensorFacts(
+        "ssm_norm",
+        "mamba.norm",
+        None,
+        ("recurrent_groups", "recurrent_group_width"),
+        optional=True,
+        checkpoint_shape=("recurrent_width",),
+    ),
     TensorFacts("ssm_out", "mamba.out_proj", None, ("width", "recurrent_width")),
 )
 """Tensors of each layer: Mamba-2."""
 
 SHORT_CONV_TENSORS = (
     TensorFacts("shortconv.in_proj.weight", "conv.in_proj", None, ("three_widths", "width")),
-    TensorFacts("shortconv.conv.weight", "conv.conv", None, ("width", "taps")),
+    TensorFacts("shortconv.conv.weight", "conv.conv", None, ("width", "taps"), checkpoint_shape=("width", 1, "taps")),
     TensorFacts("shortconv.out_proj.weight", "conv.out_proj", None, ("width", "width")),
 )
 """Tensors of each layer: the short convolution of LFM2."""

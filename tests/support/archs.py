@@ -55,7 +55,21 @@ EXPERTS = {
 }
 """The same of each fixture whose layers have experts, some or all."""
 
-DECODERS = DENSE | EXPERTS
+HYBRIDS = {
+    "qwen3_5": "qwen35",
+    "qwen3_5_moe": "qwen35moe",
+    "qwen3_next": "qwen3next",
+    "lfm2": "lfm2",
+    "lfm2_moe": "lfm2moe",
+    "granitehybrid": "granitehybrid",
+    "nemotron_h": "nemotron_h",
+    "nemotron_h_moe": "nemotron_h_moe",
+    "falcon_h1": "falcon-h1",
+    "mamba2": "mamba2",
+}
+"""The same of each fixture with recurrent layers."""
+
+DECODERS = DENSE | EXPERTS | HYBRIDS
 
 ADDED_KEYS: dict[str, dict[str, bool]] = {
     "gpt_oss": {"gpt-oss.rope.scaling.yarn_truncate": True},

@@ -47,7 +47,8 @@ class Family:
     `sources` turns the tensors of the checkpoint, under their GGUF names, into those of the file. `lacks` gives the
     GGUF stems of tensors that a layer may lack. `padded` are stems of matrices that may have fewer rows than the model
     has tokens; rows of zeros are added. `parameters` are tensors of layers, by Hugging Face stem, that become metadata.
-    With `drops_tied_output`, an output matrix beside `tie_word_embeddings` is left out.
+    With `drops_tied_output`, an output matrix beside `tie_word_embeddings` is left out. With `separate_prediction`,
+    checkpoints keep layers for multi-token prediction apart, as tensors `mtp`.
 
     `rope_kinds` are the types of RoPE, and `partial_rotary` says whether heads may be rotated in part. `activations`
     are values of `hidden_act` that mean the architecture's activation besides its usual names.
@@ -67,3 +68,4 @@ class Family:
     padded: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     drops_tied_output: bool = False
+    separate_prediction: bool = False

@@ -28,7 +28,7 @@ FACTS = ArchitectureFacts(
         *ATTENTION_TENSORS,
         *MAMBA_TENSORS,
         ATTN_NORM,
-        replace(FFN_NORM, is_parameter=True),
+        replace(FFN_NORM, is_bare=True),
         *GATED_FEED_FORWARD_TENSORS,
     ),
     recurrent=recurrent,

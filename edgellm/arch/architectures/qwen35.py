@@ -36,6 +36,20 @@ def recurrent(hyper: HyperParameters, layer: int) -> DeltaNetSettings | None:
     return delta_net_settings(hyper, grouped=False) if is_listed_recurrent(hyper, layer) else None
 
 
+DELTA_NET_DEFAULTS = {
+    "max_position_embeddings": 32768,
+    "head_dim": 256,
+    "partial_rotary_factor": 0.25,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+}
+"""Defaults of transformers for all classes with gated DeltaNet."""
+
+_DEFAULTS = {**DELTA_NET_DEFAULTS, "num_key_value_heads": 4}
+
 FACTS = ArchitectureFacts(
     name="qwen35",
     rope_type=RopeType.NEOX,
@@ -51,5 +65,8 @@ FACTS = ArchitectureFacts(
     ffn_norm_stem="post_attention_norm",
     attention=attention,
     recurrent=recurrent,
-    checkpoints=(CheckpointClass(name="Qwen3_5ForCausalLM"),),
+    checkpoints=tuple(
+        CheckpointClass(name=name, defaults=_DEFAULTS)
+        for name in ("Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration")
+    ),
 )

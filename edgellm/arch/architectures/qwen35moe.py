@@ -4,7 +4,7 @@ As `qwen35`, but the feed-forward of each layer is a mixture of experts, whose w
 behind a gate of its own.
 """
 
-from edgellm.arch.architectures.qwen35 import attention, recurrent
+from edgellm.arch.architectures.qwen35 import DELTA_NET_DEFAULTS, attention, recurrent
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import normalized_softmax
@@ -21,6 +21,16 @@ from edgellm.arch.tensor_names import (
     SHARED_EXPERT_TENSORS,
     TensorFacts,
 )
+
+_DEFAULTS = {
+    **DELTA_NET_DEFAULTS,
+    "num_key_value_heads": 2,
+    "intermediate_size": 0,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "num_experts_per_tok": 8,
+    "num_experts": 256,
+}
 
 FACTS = ArchitectureFacts(
     name="qwen35moe",
@@ -42,5 +52,8 @@ FACTS = ArchitectureFacts(
     attention=attention,
     recurrent=recurrent,
     router=normalized_softmax,
-    checkpoints=(CheckpointClass(name="Qwen3_5MoeForCausalLM"),),
+    checkpoints=tuple(
+        CheckpointClass(name=name, defaults=_DEFAULTS)
+        for name in ("Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration")
+    ),
 )

@@ -3,7 +3,9 @@
 As `qwen35moe`, but consecutive heads of values share a key head, and alpha and beta are one projection.
 """
 
-from edgellm.arch.architectures.qwen35 import attention
+from dataclasses import replace
+
+from edgellm.arch.architectures.qwen35 import DELTA_NET_DEFAULTS, attention
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
@@ -30,13 +32,29 @@ def recurrent(hyper: HyperParameters, layer: int) -> DeltaNetSettings | None:
     return delta_net_settings(hyper, grouped=True) if is_listed_recurrent(hyper, layer) else None
 
 
+_DEFAULTS = {
+    **DELTA_NET_DEFAULTS,
+    "num_key_value_heads": 2,
+    "intermediate_size": 5632,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "num_experts_per_tok": 10,
+    "num_experts": 512,
+    "norm_topk_prob": True,
+}
+
 FACTS = ArchitectureFacts(
     name="qwen3next",
     rope_type=RopeType.NEOX,
     block_tensors=(
         *GATED_ATTENTION_TENSORS,
         *HEAD_NORMS,
-        *(each for each in DELTA_NET_TENSORS if each.gguf not in ("ssm_alpha", "ssm_beta")),
+        *(
+            replace(each, hugging_face=None) if each.gguf in ("attn_qkv", "attn_gate") else each
+            for each in DELTA_NET_TENSORS
+            if each.gguf not in ("ssm_alpha", "ssm_beta")
+        ),
+        TensorFacts("ssm_in", "linear_attn.in_proj_qkvz", None, ("qkvz_width", "width")),
         TensorFacts("ssm_ba", "linear_attn.in_proj_ba", None, ("twice_recurrent_heads", "width")),
         ATTN_NORM,
         TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
@@ -51,5 +69,5 @@ FACTS = ArchitectureFacts(
     attention=attention,
     recurrent=recurrent,
     router=normalized_softmax,
-    checkpoints=(CheckpointClass(name="Qwen3NextForCausalLM"),),
+    checkpoints=(CheckpointClass(name="Qwen3NextForCausalLM", defaults=_DEFAULTS),),
 )
