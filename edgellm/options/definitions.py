@@ -58,8 +58,8 @@ class LoadOptions(Options):
         kept = {"cpu_ffn": self.cpu_ffn, "cpu_moe": self.cpu_moe, "n_cpu_moe": self.n_cpu_moe is not None}
         given = [name for name, is_given in kept.items() if is_given]
         if len(given) > 1:
-            kept, more = f"option {given[0]}, which keeps {_KEPT_ON_CPU[given[0]]} on the CPU", given[1]
-            raise OptionError(f"option {more} adds nothing to {kept}: give one")
+            first = f"option {given[0]}, which keeps {_KEPT_ON_CPU[given[0]]} on the CPU"
+            raise OptionError(f"option {given[1]} adds nothing to {first}: give one")
 
 
 _KEPT_ON_CPU = {"cpu_ffn": "all feed-forward blocks", "cpu_moe": "the experts of all layers"}
