@@ -39,7 +39,8 @@ def llama3_rope(model: TextModel, sources: list[Source]) -> list[Source]:
 class Family:
     """How checkpoints become GGUF files of an architecture.
 
-    `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the architecture's keys
+    `architecture` gives the name in GGUF of a checkpoint whose class is that of several architectures, of which the
+    others have no class in their facts. `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the architecture's keys
     after those of sizes, RoPE and norms. The rest of the metadata is as llama.cpp's converter has it: `leading` are the
     full names of keys that it writes before all others, `order` those that it writes before others of the architecture
     (one that begins with "general." is a full name), and `omitted` gives those that it does not write.
@@ -54,6 +55,7 @@ class Family:
     are values of `hidden_act` that mean the architecture's activation besides its usual names.
     """
 
+    architecture: Callable[[Config], str] | None = None
     check: Callable[[Config], None] = accept
     sizes: SizesReader = read_sizes
     write: Callable[[ArchitectureKeys, TextModel], None] = write_window
