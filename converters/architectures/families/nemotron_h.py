@@ -21,8 +21,8 @@ MAMBA, ATTENTION, DENSE, EXPERTS = "M", "*", "-", "E"
 """The kinds of layers, by their letters in `hybrid_override_pattern`."""
 
 _KINDS = {
-    **{name: MAMBA for name in ("linear_attention", "mamba")},
-    **{name: ATTENTION for name in ("full_attention", "attention")},
+    **dict.fromkeys(("linear_attention", "mamba"), MAMBA),
+    **dict.fromkeys(("full_attention", "attention"), ATTENTION),
     "mlp": DENSE,
     "moe": EXPERTS,
 }
