@@ -181,7 +181,7 @@ def recurrent_sizes(settings: RecurrentSettings | None) -> dict[str, int]:
             heads, head_dim, width = settings.heads, settings.head_dim, settings.conv_width
             groups = settings.groups
         case ShortConvSettings():
-            return {"taps": settings.taps}
+            return {"taps": settings.taps, "conv_width": settings.width, "recurrent_width": settings.width}
         case None:
             return {}
     return {

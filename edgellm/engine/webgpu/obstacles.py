@@ -57,6 +57,7 @@ _WORDS = {
     (Attention, "gate_function"): "gates of attention by softplus",
     (Attention, "gate_per_head"): "gates of whole heads",
     (FeedForward, "sparsity"): "sparse activations",
+    (MixtureOfExperts, "latent_down"): "experts that read a latent",
     (MixtureOfExperts, "sum_norm"): "a norm of the sum of experts",
     (MixtureOfExperts, "post_norm"): "a norm behind experts",
     (Router, "norm"): "routers with a norm of their own",
