@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.gguf import Tensor
+from kquants.layout import STATE_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class GatedDeltaNet(DeltaNetSettings):
 
         It is that of the convolution, then a matrix (key_dim, value_dim) of each head.
         """
-        return self.conv.state_bytes + 4 * self.key_dim * self.value_width
+        return self.conv.state_bytes + self.heads * matrix_state_bytes(self.key_dim, self.value_dim)
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Mamba2(MambaSettings):
 
         It is that of the convolution, then a matrix (state_dim, head_dim) of each head.
         """
-        return self.conv.state_bytes + 4 * self.state_dim * self.inner_width
+        return self.conv.state_bytes + self.heads * matrix_state_bytes(self.state_dim, self.head_dim)
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,11 @@ class ShortConv(ShortConvSettings):
     def state_bytes(self) -> int:
         """Bytes of the state of a sequence: that of the convolution."""
         return self.conv.state_bytes
+
+
+def matrix_state_bytes(rows: int, columns: int) -> int:
+    """Bytes of the state of a head, a float32 matrix whose columns are padded to a multiple of `STATE_COLUMNS`."""
+    return 4 * rows * -(-columns // STATE_COLUMNS) * STATE_COLUMNS
 
 
 RecurrentSettings = DeltaNetSettings | MambaSettings | ShortConvSettings

@@ -18,7 +18,7 @@ from support.archs import ADDED_KEYS, DECODERS, ArchFixture
 NAMED_BY_FAMILY = {"exaone4": ("str", "exaone4")}
 """tokenizer.ggml.pre where we name it by the family. The one tokenizer of all fixtures was named gpt-2 for them."""
 
-NOT_CONVERTED = ("lfm2", "lfm2_moe", "granitehybrid", "nemotron_h", "nemotron_h_moe", "falcon_h1", "mamba2")
+NOT_CONVERTED = ("lfm2", "lfm2_moe", "nemotron_h", "nemotron_h_moe")
 """Fixtures of architectures whose checkpoints edgellm does not convert."""
 
 KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}

@@ -175,7 +175,7 @@ def reference_of(case: FamilyCase) -> FamilyReference:
     """The reference; the head, or the embeddings that it is tied to, is scaled until logits have the wanted spread."""
     tensors = {name: drawn(case, name, tensor) for name, tensor in empty_tensors(case).items()}
     heads = [name for name in tensors if name.endswith("lm_head.weight")]
-    heads = heads or [name for name in tensors if name.endswith("embed_tokens.weight")]
+    heads = heads or [name for name in tensors if name.endswith(("embed_tokens.weight", "embeddings.weight"))]
     (head,) = heads
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:

@@ -13,6 +13,7 @@ from support.families.glm_moe import GLM_MOE_CASES
 from support.families.gpt_oss import GPT_OSS_CASES
 from support.families.llama import LLAMA_CASES
 from support.families.llama4 import LLAMA4_CASES
+from support.families.mamba import MAMBA_CASES
 from support.families.mellum_laguna import MELLUM_LAGUNA_CASES
 from support.families.other_moe import OTHER_MOE_CASES
 from support.families.others import OTHER_CASES
@@ -32,6 +33,7 @@ CASES: dict[str, FamilyCase] = {
     **DEEPSEEK_CASES,
     **GLM_MOE_CASES,
     **LLAMA4_CASES,
+    **MAMBA_CASES,
     **MELLUM_LAGUNA_CASES,
     **OTHER_MOE_CASES,
     **QWEN_HYBRID_CASES,
