@@ -30,27 +30,28 @@ _GRANITE: dict[str, Any] = {
     "shared_intermediate_size": 80,
 }
 _DENSE: dict[str, Any] = {"num_experts_per_tok": 0, "num_local_experts": 0}
+# Multipliers are powers of two, so that weights in BF16 keep their digits.
 _FALCON: dict[str, Any] = {
     **_MAMBA,
     "attention_bias": False,
-    "attention_in_multiplier": 1.25,
-    "attention_out_multiplier": 0.9375,
-    "embedding_multiplier": 1.5,
+    "attention_in_multiplier": 2.0,
+    "attention_out_multiplier": 0.5,
+    "embedding_multiplier": 2.0,
     "head_dim": 16,
-    "key_multiplier": 0.39,
-    "lm_head_multiplier": 0.78125,
+    "key_multiplier": 0.25,
+    "lm_head_multiplier": 0.5,
     "mamba_d_ssm": 96,
     "mamba_n_groups": 2,
     "mamba_n_heads": 6,
     "mamba_norm_before_gate": False,
     "mamba_rms_norm": True,
     "mlp_bias": False,
-    "mlp_multipliers": [0.8838834764831844, 0.5859375],
+    "mlp_multipliers": [2.0, 0.5],
     "projectors_bias": False,
     "rope_theta": 100000000000.0,
-    "ssm_in_multiplier": 1.1,
-    "ssm_multipliers": [0.9, 0.8, 0.7, 1.2, 1.1],
-    "ssm_out_multiplier": 0.6,
+    "ssm_in_multiplier": 2.0,
+    "ssm_multipliers": [0.5, 2.0, 0.5, 1.0, 0.25],
+    "ssm_out_multiplier": 0.5,
     "tie_word_embeddings": True,
 }
 _MAMBA2: dict[str, Any] = {
