@@ -208,7 +208,6 @@ MAMBA_TENSORS = (
         "mamba.norm",
         None,
         ("recurrent_groups", "recurrent_group_width"),
-        optional=True,
         checkpoint_shape=("recurrent_width",),
     ),
     TensorFacts("ssm_out", "mamba.out_proj", None, ("width", "recurrent_width")),

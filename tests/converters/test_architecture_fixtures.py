@@ -18,9 +18,6 @@ from support.archs import ADDED_KEYS, DECODERS, ArchFixture
 NAMED_BY_FAMILY = {"exaone4": ("str", "exaone4")}
 """tokenizer.ggml.pre where we name it by the family. The one tokenizer of all fixtures was named gpt-2 for them."""
 
-NOT_CONVERTED = ("granitehybrid", "falcon_h1", "mamba2")
-"""Fixtures of architectures whose checkpoints edgellm does not convert."""
-
 KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
 
 
@@ -39,7 +36,7 @@ def ours(metadata: Metadata) -> dict[str, tuple[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in (*DECODERS, "gpt_oss_mxfp4") if name not in NOT_CONVERTED])
+@pytest.mark.parametrize("name", [*DECODERS, "gpt_oss_mxfp4"])
 def test_equals_llama_cpp(shared: Path, name: str) -> None:
     fixture = ArchFixture.of(shared, name)
     if not fixture.gguf.exists():
