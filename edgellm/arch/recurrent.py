@@ -1,9 +1,11 @@
 """Recurrent mixers: layers whose state of a sequence has one size, however many tokens it has."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.gguf import Tensor
+from kquants.layout import STATE_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class GatedDeltaNet(DeltaNetSettings):
     head the betas of its heads, then their alphas. `output_norm` norms each head.
     """
 
+    kind: ClassVar[str] = "gated DeltaNet"
     norm: Norm
     qkv: Linear
     z: Linear
@@ -84,7 +87,7 @@ class GatedDeltaNet(DeltaNetSettings):
 
         It is that of the convolution, then a matrix (key_dim, value_dim) of each head.
         """
-        return self.conv.state_bytes + 4 * self.key_dim * self.value_width
+        return self.conv.state_bytes + self.heads * matrix_state_bytes(self.key_dim, self.value_dim)
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ class Mamba2(MambaSettings):
     values, after the gate; some models have none.
     """
 
+    kind: ClassVar[str] = "Mamba-2"
     norm: Norm | None
     z: Linear
     xbc: Linear
@@ -133,7 +137,7 @@ class Mamba2(MambaSettings):
 
         It is that of the convolution, then a matrix (state_dim, head_dim) of each head.
         """
-        return self.conv.state_bytes + 4 * self.state_dim * self.inner_width
+        return self.conv.state_bytes + self.heads * matrix_state_bytes(self.state_dim, self.head_dim)
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,7 @@ class ShortConvSettings:
 class ShortConv(ShortConvSettings):
     """The short convolution of LFM2 (arXiv 2511.23404): output(c(h) · conv(b(h) · x(h)))."""
 
+    kind: ClassVar[str] = "short convolution"
     norm: Norm
     b: Linear
     c: Linear
@@ -159,6 +164,11 @@ class ShortConv(ShortConvSettings):
     def state_bytes(self) -> int:
         """Bytes of the state of a sequence: that of the convolution."""
         return self.conv.state_bytes
+
+
+def matrix_state_bytes(rows: int, columns: int) -> int:
+    """Bytes of the state of a head, a float32 matrix whose columns are padded to a multiple of `STATE_COLUMNS`."""
+    return 4 * rows * -(-columns // STATE_COLUMNS) * STATE_COLUMNS
 
 
 RecurrentSettings = DeltaNetSettings | MambaSettings | ShortConvSettings

@@ -9,6 +9,7 @@ from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from edgellm.gguf import Tensor
 from kquants import records
+from kquants.layout import STATE_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,7 @@ class RecurrentOps:
             state_group=place.group,
             state_offset=place.offset,
         )
-        self._ops.need_scratch(64 * mixer.key_dim)
-        self._ops.add("delta_rule", arguments, units=mixer.value_width // 16)
+        self._ops.add("delta_rule", arguments, units=mixer.heads * -(-mixer.value_dim // STATE_COLUMNS))
 
     def _mamba(self, mixer: Mamba2, h: MatmulInput, place: StatePlace) -> MatmulInput:
         raw, xbc = float_buffer("conv_input", mixer.conv_width), float_buffer("xbc", mixer.conv_width)
@@ -142,8 +142,7 @@ class RecurrentOps:
             state_group=place.group,
             state_offset=place.offset,
         )
-        self._ops.need_scratch(64 * mixer.state_dim)
-        self._ops.add("mamba", arguments, units=mixer.inner_width // 16)
+        self._ops.add("mamba", arguments, units=mixer.heads * -(-mixer.head_dim // STATE_COLUMNS))
 
     def _short_conv(self, mixer: ShortConv, h: MatmulInput, place: StatePlace) -> MatmulInput:
         b, c, x = (float_buffer(f"short_conv_{name}", mixer.conv.channels) for name in "bcx")
@@ -180,7 +179,6 @@ class RecurrentOps:
             state_group=place.group,
             state_offset=place.offset,
         )
-        self._ops.need_scratch(2 * 64 * conv.taps)
         self._ops.add("conv", arguments, units=-(-conv.channels // 16))
 
     def _gated_norm(self, mixer: GatedDeltaNet | Mamba2, y: Buffer, z: Buffer, result: MatmulInput) -> None:

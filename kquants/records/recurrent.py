@@ -13,9 +13,9 @@ from kquants.records.header import Word
 class ConvOp(NamedTuple):
     """y = gate · f(bias + Σ_i weight[:, i] · (factor · x) of i - (taps - 1) rows later): a causal convolution.
 
-    Each channel has a convolution of its own over the rows of a sequence. Factor and gate may be null, 1 then; they are
-    as x in rows of `x_bytes`. The state are the last taps - 1 rows of factor · x: float32[taps - 1, channels], the
-    oldest first.
+    Each channel has a convolution of its own over the rows of a sequence, of 2 to 4 taps. Factor and gate may be null,
+    1 then; they are as x in rows of `x_bytes`. The state are the last taps - 1 rows of factor · x, padded to a multiple
+    of 16 channels: float32[taps - 1, channels], the oldest first.
     """
 
     x: Word
@@ -72,8 +72,8 @@ class DeltaInputsOp(NamedTuple):
 class DeltaRuleOp(NamedTuple):
     """The gated delta rule (arXiv 2412.06464) in each head, row by row, with a state S of [key_dim, value_dim].
 
-    S = decay · S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q. The state of head h is stored in columns of 16 values:
-    float32[heads, value_dim / 16, key_dim, 16].
+    S = decay · S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q. The state is stored in blocks of 32 columns, the last of
+    a head padded: float32[heads, ceil(value_dim / 32), key_dim, 32].
     """
 
     qkv: Word
@@ -113,7 +113,7 @@ class MambaOp(NamedTuple):
     """The scan of Mamba-2 (arXiv 2405.21060) in each head, row by row, with a state S of [state_dim, head_dim].
 
     S = decay · S + B (dt · x)ᵀ; y = Sᵀ C + d · x. Head h reads B and C of group h div (heads / groups). The state is
-    stored in columns of 16 values: float32[heads, head_dim / 16, state_dim, 16].
+    stored in blocks of 32 columns, the last of a head padded: float32[heads, ceil(head_dim / 32), state_dim, 32].
     """
 
     xbc: Word

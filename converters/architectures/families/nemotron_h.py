@@ -153,7 +153,7 @@ _ORDER = (
 
 FAMILY = Family(
     check=_check,
-    reads_as=_architecture,
+    architecture=_architecture,
     sizes=_sizes,
     write=_write,
     order=_ORDER,
