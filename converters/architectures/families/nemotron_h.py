@@ -112,6 +112,7 @@ def _with_experts(config: Config, sizes: CheckpointSizes, ffn: int) -> Checkpoin
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes = model.config, model.sizes
     keys.number("attention.layer_norm_epsilon", config.number("layer_norm_epsilon"))
+    keys.integer("rope.dimension_count", sizes.width // sizes.heads)
     if settings := next((each for each in sizes.recurrent if isinstance(each, MambaSettings)), None):
         write_ssm(keys, settings)
     keys.flag("rope.scaling.finetuned", False)

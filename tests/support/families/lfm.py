@@ -35,6 +35,20 @@ def _old_names(config: dict[str, Any]) -> dict[str, Any]:
     return others | {"block_ff_dim": config["intermediate_size"], "tie_embedding": True}
 
 
+_VISION_MODEL = nested(
+    "lfm2_vl",
+    "Lfm2VlForConditionalGeneration",
+    _lfm2(
+        "lfm2",
+        "Lfm2ForCausalLM",
+        block_auto_adjust_ff_dim=False,
+        conv_L_cache=2,
+        layer_types=["conv", "full_attention", "conv", "conv", "full_attention"],
+    ),
+    projector_hidden_size=32,
+    vision_config=_VISION,
+)
+
 LFM_CASES: dict[str, FamilyCase] = {
     "lfm2": FamilyCase(
         "lfm2",
@@ -55,19 +69,7 @@ LFM_CASES: dict[str, FamilyCase] = {
     "lfm2_vl": FamilyCase(
         "lfm2",
         "the text model of a vision model, feed-forwards as wide as they say, two rows convolved",
-        nested(
-            "lfm2_vl",
-            "Lfm2VlForConditionalGeneration",
-            _lfm2(
-                "lfm2",
-                "Lfm2ForCausalLM",
-                block_auto_adjust_ff_dim=False,
-                conv_L_cache=2,
-                layer_types=["conv", "full_attention", "conv", "conv", "full_attention"],
-            ),
-            projector_hidden_size=32,
-            vision_config=_VISION,
-        ),
+        _VISION_MODEL | {"text_config": _VISION_MODEL["text_config"] | {"architectures": ["Lfm2ForCausalLM"]}},
     ),
     "lfm2_moe": FamilyCase(
         "lfm2moe",

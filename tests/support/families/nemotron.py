@@ -18,7 +18,7 @@ _NEMOTRON: dict[str, Any] = {
     "layer_norm_epsilon": 1e-5,
     "mamba_head_dim": 16,
     "mamba_hidden_act": "silu",
-    "mamba_num_heads": 6,
+    "mamba_num_heads": 12,
     "mamba_proj_bias": False,
     "max_position_embeddings": 1024,
     "mlp_bias": False,
@@ -37,7 +37,6 @@ _NEMOTRON: dict[str, Any] = {
     "vocab_size": VOCABULARY,
 }
 _EXPERTS: dict[str, Any] = {
-    "hybrid_override_pattern": "MEM*E",
     "moe_intermediate_size": 32,
     "moe_shared_expert_intermediate_size": 48,
     "n_group": 1,
@@ -45,7 +44,6 @@ _EXPERTS: dict[str, Any] = {
     "n_shared_experts": 1,
     "norm_topk_prob": True,
     "num_experts_per_tok": 2,
-    "num_hidden_layers": 5,
     "routed_scaling_factor": 2.5,
     "topk_group": 1,
 }
@@ -57,18 +55,25 @@ NEMOTRON_CASES: dict[str, FamilyCase] = {
         _NEMOTRON
         | {
             "conv_kernel": 3,
-            "layers_block_type": ["mamba", "mlp", "attention", "mlp", "mamba", "mamba"],
+            "hybrid_override_pattern": "M-*-MM",
+            "num_hidden_layers": 6,
             "use_conv_bias": False,
         },
     ),
     "nemotron3_nano": FamilyCase(
         "nemotron_h_moe",
         "experts without a gate in the best of four groups, a shared expert, weights that do not add up to 1",
-        _NEMOTRON | _EXPERTS | {"n_group": 4, "topk_group": 2, "norm_topk_prob": False},
+        _NEMOTRON
+        | _EXPERTS
+        | {"n_group": 4, "topk_group": 2, "norm_topk_prob": False}
+        | {"hybrid_override_pattern": "MEM*E", "num_hidden_layers": 5},
     ),
     "nemotron3_super": FamilyCase(
         "nemotron_h_moe",
         "experts that read a latent and a shared one that does not",
-        _NEMOTRON | _EXPERTS | {"moe_latent_size": 32, "num_experts_per_tok": 3},
+        _NEMOTRON
+        | _EXPERTS
+        | {"moe_latent_size": 32, "num_experts_per_tok": 3}
+        | {"layers_block_type": ["mamba", "moe", "mamba", "attention", "moe"]},
     ),
 }
