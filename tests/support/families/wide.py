@@ -37,10 +37,11 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "hunyuan_moe": {"moe_intermediate_size": [512] * 3},  # `transformers` takes `intermediate_size` for experts
     "gpt_oss": {"rope_scaling": CASES["gpt_oss"].config["rope_scaling"] | {"truncate": True}},
     "lfm2": {"block_ff_dim": 768, "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 256},
-    "nemotron_h": _MAMBA_SIZES,
+    "lfm2_moe": {"use_expert_bias": True},
+    "nemotron_h": _MAMBA_SIZES | {"use_conv_bias": True},
     "nemotron3_super": _MAMBA_SIZES | {"moe_latent_size": 256, "moe_shared_expert_intermediate_size": 512},
 }
-"""What else differs. llama.cpp always truncates YaRN's ramp."""
+"""What else differs. llama.cpp always truncates YaRN's ramp, and needs the biases."""
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _USED_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k", "moe_topk")
