@@ -70,14 +70,20 @@ class ModelStructure:
 
 
 def _projections(tensors: Mapping[str, Source]) -> tuple[int, int]:
-    """Rows of the projections of q and of k in the first layer; those of a fused matrix follow from attn_output."""
+    """Rows of the projections of q and of k in the first layer; those of a fused matrix follow from attn_output.
+
+    Where the first layers have gated DeltaNet, those of the first with attention, of whose q half the rows are a gate.
+    """
+    has_delta_net = "blk.0.ssm_conv1d.weight" in tensors and "blk.0.attn_qkv.weight" in tensors
+    of_attention = (_layer_of(name) for name in tensors if name.endswith(".attn_output.weight"))
+    layer = min(of_attention, default=0) if has_delta_net else 0
 
     def rows(stem: str) -> int:
-        found = tensors.get(f"blk.0.{stem}.weight")
+        found = tensors.get(f"blk.{layer}.{stem}.weight")
         return found.row_count if found else 0
 
-    output = tensors.get("blk.0.attn_output.weight")
-    queries = rows("attn_q") or (output.columns if output else 0)
+    output = tensors.get(f"blk.{layer}.attn_output.weight")
+    queries = (0 if has_delta_net else rows("attn_q")) or (output.columns if output else 0)
     return queries, rows("attn_k") or max(0, rows("attn_qkv") - queries) // 2
 
 
