@@ -2,7 +2,8 @@
 
 import gc
 from collections.abc import Sequence as Ids
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 
 import pytest
 
@@ -14,12 +15,14 @@ from edgellm.engine.protocol import Segment
 from edgellm.engine.recurrent_states import (
     CHECKPOINT_BYTES,
     MAX_STATE_CHECKPOINTS,
+    NO_STATE,
     StatePool,
     most_checkpoint_pages,
     most_state_bytes,
     most_state_pages,
 )
 from edgellm.errors import NoMemoryError
+from support.interrupted_lines import interrupt_after
 
 BUDGET = 10
 
@@ -40,10 +43,11 @@ class Store:
 
 
 class Sequences:
-    """Sequences of recurrent layers alone, whose checkpoints share a budget."""
+    """Sequences of recurrent layers alone, whose checkpoints share a budget; a state is the tokens before it."""
 
     def __init__(self, budget: int = BUDGET) -> None:
-        self.store = Store()
+        self.store, self._next = Store(), count()
+        self._states: dict[int, list[int]] = {}
         self.pool = PagePool([self.store])
         self.budget, self._pools = CheckpointBudget(StatePool(self.pool, budget)), list[PagePool]()
 
@@ -51,9 +55,27 @@ class Sequences:
         return PagedSequence(self._pools, self.budget)
 
     def extend(self, sequence: PagedSequence, n: int, marks: Ids[int] = (), retry: int | None = None) -> None:
-        segment = Segment(sequence, [0] * n, marks=marks, retry_mark=retry)
+        self.compute(Segment(sequence, [next(self._next) for _ in range(n)], marks=marks, retry_mark=retry))
+
+    def compute(self, segment: Segment[PagedSequence]) -> None:
+        """Write states to the reserved pages as an engine does."""
+        sequence, n = segment.sequence, len(segment.tokens)
+        self.check(sequence)
         sequence.reserve(segment)
+        tokens = [*sequence.tokens, *segment.tokens]
+        for end, page in enumerate(sequence.states.kept(len(sequence), n), len(sequence) + 1):
+            if page != NO_STATE:
+                self._states[page] = tokens[:end]
+        self.check(sequence)
         sequence.append(segment)
+
+    def check(self, sequence: PagedSequence) -> None:
+        """The state of the last token and those of all checkpoints are right."""
+        if sequence.tokens:
+            assert self._states[sequence.states.before(len(sequence))] == sequence.tokens
+        for point in sequence.checkpoints.points:
+            assert point.state
+            assert self._states[point.state.id] == sequence.tokens[: point.length]
 
     def used(self) -> int:
         """Pages with references."""
@@ -106,9 +128,7 @@ def test_states_of_drafts_stay_until_the_next_batch() -> None:
     world = Sequences()
     sequence = world.new()
     for _ in range(3):
-        drafted = Segment(sequence, [0] * 4, drafts=3)
-        sequence.reserve(drafted)
-        sequence.append(drafted)
+        world.compute(Segment(sequence, [0] * 4, drafts=3))
     assert [sequence.reach(n) for n in range(8, 13)] == [0, 9, 10, 11, 12]
     assert world.store.pages == 5, "of the states of the batch before only the last is needed"
     assert sequence.trim(10) == 10
@@ -162,6 +182,29 @@ def test_without_memory_there_are_fewer_checkpoints() -> None:
     world.store.most = 9
     world.extend(sequence, 1)
     assert world.used() == 4, "what a failed batch reserved is given back"
+
+
+@pytest.mark.parametrize("name", ["trim to 50", "trim to 70", "trim to 99", "trim to 0", "reserve", "mark", "fork"])
+def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
+    for lines in count():
+        world = Sequences()
+        sequence, other = world.new(), world.new()
+        world.extend(sequence, 100, range(9, 99, 10), 98)
+        world.extend(other, 20, [4, 9], 18)
+        child = sequence.fork()
+        new = Segment(sequence, [0] * 30, marks=[4, 9, 19], retry_mark=28)
+        steps = {"reserve": partial(sequence.reserve, new), "mark": sequence.mark, "fork": sequence.fork}
+        interrupted = interrupt_after(lines, steps.get(name) or partial(sequence.trim, int(name.split()[-1])))
+        for each in (sequence, other, child):
+            world.check(each)
+            world.extend(each, 30, [4, 9, 19], 28)
+            world.check(each)
+            assert lengths(each)[-1] == len(each) - 1
+        if not interrupted:
+            break
+    assert lines > 5
+    del each, sequence, other, child, new, steps
+    assert world.used() == 0
 
 
 @pytest.mark.parametrize(
