@@ -87,7 +87,6 @@ class RecurrentStates:
         The batch begins behind `length` tokens. Raises NoMemoryError without memory for those `needed`; of the others,
         `wanted`, the first ones are kept for which there is memory.
         """
-        self._new = {}
         if self.pool is None:
             return
         self.trim(length)
@@ -121,8 +120,8 @@ class RecurrentStates:
         return RecurrentStates(self.pool, {n: page for n, page in self.pages.items() if n == length})
 
     def trim(self, length: int) -> None:
-        """Drop all states but that behind `length` tokens."""
-        self.pages = {n: page for n, page in self.pages.items() if n == length}
+        """Drop all states but that behind `length` tokens, and the pages reserved for others."""
+        self.pages, self._new = {n: page for n, page in self.pages.items() if n == length}, {}
 
     def drop_before(self, length: int) -> None:
         """Drop the states behind fewer than `length` tokens."""
