@@ -152,6 +152,17 @@ def test_pages_that_forks_share_count_once() -> None:
     assert world.used() == 0
 
 
+def test_a_fork_that_waits_gives_up_what_it_shares() -> None:
+    world = Sequences()
+    trunk = world.new()
+    world.extend(trunk, 100, range(9, 99, 10))
+    child = trunk.fork()
+    for _ in range(3):
+        world.extend(trunk, 100, range(9, 99, 10))
+    assert world.store.pages == most_state_pages(BUDGET, drafts=0)
+    assert (lengths(child)[-1], child.reach(100)) == (90, 100)
+
+
 def test_sequences_share_the_budget_and_each_keeps_its_last_checkpoint() -> None:
     world = Sequences()
     first, second = world.new(), world.new()
