@@ -122,7 +122,7 @@ class CheckpointBudget:
         return bool(retries)
 
     def _forget_lasting(self, own: Checkpoints, planned: list[int]) -> bool:
-        """Forget one of the sequence that has most, or of those `planned` for `own`; False if each has its last only."""
+        """Forget one of the sequence that has most, `own` with those `planned`; False if each has its last only."""
         last = {each.lasting[-1] for each in self.holders if each.lasting and not (planned and each is own)}
         counts = {each: len(each.lasting) + (len(planned) if each is own else 0) for each in self.holders}
         for each in sorted(counts, key=lambda each: (-counts[each], each.used)):
