@@ -36,11 +36,6 @@ def most_state_pages(checkpoint_pages: int, drafts: int = MAX_DRAFT) -> int:
     return checkpoint_pages + 2 + drafts
 
 
-def most_state_bytes(state_bytes: int, budget: KVBudget) -> int:
-    """The most bytes of all state pages, of `state_bytes` bytes each, for one sequence and its checkpoints."""
-    return state_bytes * most_state_pages(most_checkpoint_pages(state_bytes, budget))
-
-
 class StatePage:
     """A page of a pool. It is released when it is garbage collected."""
 

@@ -18,7 +18,6 @@ from edgellm.engine.recurrent_states import (
     NO_STATE,
     StatePool,
     most_checkpoint_pages,
-    most_state_bytes,
     most_state_pages,
 )
 from edgellm.errors import NoMemoryError
@@ -231,4 +230,4 @@ def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
 def test_the_budget_is_a_share_of_the_memory_for_the_kv_cache(state_bytes: int, limit: int, pages: int) -> None:
     assert most_checkpoint_pages(state_bytes, KVBudget(limit)) == pages
     assert pages == 2 or pages * state_bytes <= CHECKPOINT_BYTES
-    assert most_state_bytes(state_bytes, KVBudget(limit)) == (pages + 2 + 7) * state_bytes, "and seven drafts"
+    assert most_state_pages(pages) == pages + 2 + 7, "the present state, the next one, and seven drafts"
