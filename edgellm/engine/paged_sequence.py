@@ -27,6 +27,7 @@ class PagedSequence(protocol.Sequence):
         super().__init__()
         budget = budget or CheckpointBudget()
         self._pools, self._budget, self.states = pools, budget, RecurrentStates(budget.states)
+        self.needs_marks = budget.states is not None
         self.embeddings: dict[int, NDArray[np.float32]] = {}
         self.tables = [PageTable(pool) for pool in pools]
         self.checkpoints = Checkpoints(budget)
