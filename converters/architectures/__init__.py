@@ -7,6 +7,7 @@ wanted       the tensors that the facts ask for
 prediction   layers for multi-token prediction
 tensors      matches those of a checkpoint with them
 sources      tensors made of others
+recurrent, mamba, mamba_ssm   keys, sizes and variants of recurrent layers
 keys, metadata, card   the keys of the file
 families     what the facts do not say, one file for each architecture that needs more
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from converters.architectures.config import Config
 from converters.architectures.families import family_of
+from converters.architectures.mamba_ssm import in_names_of_transformers
 from converters.architectures.metadata import metadata_of
 from converters.architectures.model import TextModel
 from converters.architectures.prediction import prediction_layers, separate_prediction_layers
@@ -53,7 +55,7 @@ def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
         config.refuse("heads that are rotated in part (partial_rotary_factor) are not supported for this architecture")
     model = TextModel(checkpoint, config, facts, checkpoint_class, sizes, rope)
     tensors = family.sources(model, read_tensors(model, family))
-    written = replace(model, facts=ARCHITECTURES[family.architecture(model)])
+    written = replace(model, facts=ARCHITECTURES[family.file_architecture(model)])
     return metadata_of(written, family, tensors), tensors
 
 
@@ -62,11 +64,14 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
 
     Raises UnsupportedModelError for an unknown class, and for a variant that edgellm does not compute.
     """
+    config = in_names_of_transformers(config)
     names = config.names("architectures")
     if not names or names[0] not in _CLASSES:
         what = printable(names[0]) if names else "an unnamed architecture"
         config.refuse(f"{what} cannot be converted; choose a model of {', '.join(sorted(ARCHITECTURES))}")
     facts, checkpoint_class = _CLASSES[names[0]]
     text = config.text_model(checkpoint_class.defaults)
+    if choose := family_of(facts.name).architecture:
+        facts = ARCHITECTURES[choose(text)]
     check_variant(text, facts, family_of(facts.name))
     return text, facts, checkpoint_class

@@ -72,6 +72,7 @@ class CheckpointSizes:
     layer_heads: tuple[int, ...] = ()
     gate_per_head: bool = False
     recurrent: tuple[RecurrentSettings | None, ...] = ()
+    expert_latent: int = 0
 
     @property
     def layer_count(self) -> int:
@@ -112,6 +113,7 @@ class CheckpointSizes:
             experts=self.experts,
             expert_ffn=self.expert_ffn,
             shared_ffn=self.shared_ffn,
+            expert_latent=self.expert_latent,
             **recurrent_sizes(self.recurrent[index] if self.recurrent else None),
         )
         return self.latent.of_layer(sizes) if self.latent else sizes

@@ -1,6 +1,7 @@
 """Recurrent mixers: layers whose state of a sequence has one size, however many tokens it has."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.gguf import Tensor
@@ -67,6 +68,7 @@ class GatedDeltaNet(DeltaNetSettings):
     head the betas of its heads, then their alphas. `output_norm` norms each head.
     """
 
+    kind: ClassVar[str] = "gated DeltaNet"
     norm: Norm
     qkv: Linear
     z: Linear
@@ -117,6 +119,7 @@ class Mamba2(MambaSettings):
     values, after the gate; some models have none.
     """
 
+    kind: ClassVar[str] = "Mamba-2"
     norm: Norm | None
     z: Linear
     xbc: Linear
@@ -149,6 +152,7 @@ class ShortConvSettings:
 class ShortConv(ShortConvSettings):
     """The short convolution of LFM2 (arXiv 2511.23404): output(c(h) · conv(b(h) · x(h)))."""
 
+    kind: ClassVar[str] = "short convolution"
     norm: Norm
     b: Linear
     c: Linear
@@ -181,7 +185,7 @@ def recurrent_sizes(settings: RecurrentSettings | None) -> dict[str, int]:
             heads, head_dim, width = settings.heads, settings.head_dim, settings.conv_width
             groups = settings.groups
         case ShortConvSettings():
-            return {"taps": settings.taps}
+            return {"taps": settings.taps, "conv_width": settings.width, "recurrent_width": settings.width}
         case None:
             return {}
     return {

@@ -78,4 +78,6 @@ def _sources(model: TextModel, found: list[Source]) -> list[Source]:
     return [replace(source, name=source.name.replace("_shexp.", ".")) for source in made]
 
 
-FAMILY = replace(granite.FAMILY, check=_check, sizes=_sizes, write=_write, sources=_sources, architecture=_architecture)
+FAMILY = replace(
+    granite.FAMILY, check=_check, sizes=_sizes, write=_write, sources=_sources, file_architecture=_architecture
+)
