@@ -24,6 +24,11 @@ _SIZES: dict[str, Any] = {
     "linear_key_head_dim": 32,
     "linear_num_value_heads": 4,
     "linear_value_head_dim": 64,
+    "shared_intermediate_size": 256,
+    "mamba_n_heads": 8,
+    "mamba_d_head": 64,
+    "mamba_d_ssm": 512,
+    "num_heads": 8,
 }
 _LATENT_SIZES: dict[str, Any] = {
     "kv_lora_rank": 256,
@@ -55,7 +60,8 @@ _NAMES = [
     *("glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2_15b", "stablelm_12b", "apertus"),
     *("muse_glimmer", "qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2", "deepseek_v3", "granitemoe"),
     *("gemma4_26b", "ernie4_5_21b", "hunyuan_moe", "glm4_5_air", "gpt_oss"),
-    *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super", "qwen3_5", "qwen3_5_moe", "qwen3_next"),
+    *("qwen3_5", "qwen3_5_moe", "qwen3_next", "granite4_h_tiny", "mamba2", "falcon_h1"),
+    *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super"),
 ]
 
 
