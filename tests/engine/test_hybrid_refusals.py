@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from edgellm import EdgeLLMError
 from edgellm.arch import describe
 from edgellm.gguf import GGUFFile
-from support import gguf_bytes as raw
+from support.changed_keys import refusal, with_key
 from support.gguf_parts import GGUFParts
 from support.model_file import FamilyFile
 
@@ -56,7 +55,7 @@ KEYS: list[tuple[str, str, Any, str]] = [
         "qwen3_5",
         "feed_forward_length",
         None,
-        "tensor blk.0.ffn_down.weight and 19 more has no place",
+        "key qwen35.feed_forward_length gives layer 0 no feed-forward",
     ),
     ("qwen3_5", "nextn_predict_layers", 0, "tensor blk.5.nextn.eh_proj.weight and 3 more has no place"),
     ("qwen3_5_moe", "full_attention_interval", 0, None),
@@ -92,25 +91,6 @@ KEYS: list[tuple[str, str, Any, str]] = [
 """A case, one of its keys, another value of it, and what the message says; None: the file opens."""
 
 
-def _changed(source: Path, path: Path, key: str, value: Any) -> Path:
-    parts = GGUFParts.read(source)
-    pairs = dict(parts.pairs)
-    pairs.pop(key)
-    if isinstance(value, list):
-        pairs[key] = raw.pair(key, raw.ARRAY, raw.array(raw.BOOL, [raw.number(raw.BOOL, each) for each in value]))
-    elif value is not None:
-        pairs[key] = raw.u32_pair(key, value)
-    path.write_bytes(replace(parts, pairs=pairs).build())
-    return path
-
-
-def _refused(path: Path) -> str:
-    with GGUFFile.open(path) as file, pytest.raises(EdgeLLMError) as error:
-        describe(file)
-    assert "\n" not in str(error.value)
-    return str(error.value)
-
-
 @pytest.mark.parametrize(("name", "key", "value", "expected"), KEYS, ids=[f"{c[0]}-{c[1]}-{c[2]}" for c in KEYS])
 def test_keys_that_contradict(
     family_file: FamilyFile, tmp_path: Path, name: str, key: str, value: Any, expected: str | None
@@ -118,12 +98,12 @@ def test_keys_that_contradict(
     source = family_file(name)
     with GGUFFile.open(source) as file:
         architecture = file.architecture
-    path = _changed(source, tmp_path / "m.gguf", f"{architecture}.{key}", value)
+    path = with_key(source, tmp_path / "m.gguf", f"{architecture}.{key}", value)
     if expected is None:
         with GGUFFile.open(path) as file:
             assert describe(file).is_recurrent
     else:
-        assert expected in _refused(path)
+        assert expected in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +127,11 @@ def test_tensors_of_recurrent_layers_have_their_shape_and_type(
     for other, expected in ((None, f"has no tensor {full}"), (half, f"tensor {full} has shape")):
         others = {key: value for key, value in parts.tensors.items() if key != full} | ({full: other} if other else {})
         path.write_bytes(replace(parts, tensors=others).build())
-        assert expected in _refused(path)
+        assert expected in refusal(path)
     if len(own.dims) == 1 or tensor == "ssm_conv1d.weight":
         halves = replace(own, kind=1, data=own.data[: len(own.data) // 2])
         path.write_bytes(replace(parts, tensors=parts.tensors | {full: halves}).build())
-        assert f"tensor {full} has type F16; supported there: F32" in _refused(path)
+        assert f"tensor {full} has type F16; supported there: F32" in refusal(path)
 
 
 @pytest.mark.parametrize("name", ["mamba2", "granite4_h_tiny"])
@@ -166,4 +146,4 @@ def test_attention_in_a_recurrent_layer_has_no_place(family_file: FamilyFile, tm
     parts, path = GGUFParts.read(family_file("qwen3_5")), tmp_path / "m.gguf"
     added = replace(parts.tensors["blk.1.attn_q.weight"], name="blk.0.attn_q.weight")
     path.write_bytes(replace(parts, tensors=parts.tensors | {"blk.0.attn_q.weight": added}).build())
-    assert "tensor blk.0.attn_q.weight has no place in architecture qwen35" in _refused(path)
+    assert "tensor blk.0.attn_q.weight has no place in architecture qwen35" in refusal(path)
