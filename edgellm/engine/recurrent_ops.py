@@ -1,6 +1,7 @@
 """The ops of recurrent layers."""
 
 from dataclasses import dataclass
+from math import lcm
 
 from edgellm.arch.blocks import Linear
 from edgellm.arch.recurrent import Convolution, GatedDeltaNet, Mamba2, Recurrent, ShortConv
@@ -9,7 +10,7 @@ from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from edgellm.gguf import Tensor
 from kquants import records
-from kquants.layout import STATE_COLUMNS
+from kquants.layout import STATE_COLUMNS, X_GROUP
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class RecurrentOps:
             gates=gates,
             gates_bytes=gates.row_bytes,
         )
-        self._ops.add("delta_inputs", arguments, per_row=1)
+        self._ops.need_scratch(64)
+        self._ops.add("delta_inputs", arguments, per_row=mixer.key_heads + -(-mixer.heads // 16))
 
     def _delta_rule(self, mixer: GatedDeltaNet, qkv: Buffer, gates: Buffer, y: Buffer, place: StatePlace) -> None:
         arguments = records.DeltaRuleOp(
@@ -188,6 +190,7 @@ class RecurrentOps:
         weight: Tensor | None = norm.weight if norm else None
         groups = mixer.heads if isinstance(mixer, GatedDeltaNet) else mixer.groups
         group_dim = result.width // groups
+        piece = min(lcm(group_dim, X_GROUP), result.width)
         arguments = records.GatedNormOp(
             x=y,
             x_bytes=y.row_bytes,
@@ -197,6 +200,7 @@ class RecurrentOps:
             weight_stride=group_dim if weight and len(weight.shape) == 2 else 0,
             groups=groups,
             group_dim=group_dim,
+            piece=piece,
             eps=norm.eps if norm else 0.0,
             gate_first=int(gate_first),
             h=h,
@@ -205,7 +209,7 @@ class RecurrentOps:
             super_q8=super_q8,
         )
         self._ops.need_scratch(result.f32.row_bytes)
-        self._ops.add("gated_norm", arguments, per_row=1)
+        self._ops.add("gated_norm", arguments, per_row=-(-result.width // piece))
 
 
 def inputs_of(mixer: Recurrent) -> list[Linear]:

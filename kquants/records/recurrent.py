@@ -149,6 +149,8 @@ class GatedNormOp(NamedTuple):
     weight_stride: Word
     groups: Word
     group_dim: Word
+    piece: Word
+    """The values of a unit: whole groups and whole blocks of 256 values, unless it is the row."""
     eps: float
     gate_first: Word
     h: Word

@@ -13,14 +13,12 @@ from kquants.records import MambaInputsOp, MambaOp
 from kquants.recurrent.state import keep_state, kept_state, load_state, segment_rows
 from kquants.simd import (
     add_f32,
-    first_f32,
     fma_f32,
     load_f32,
     load_f32x16,
     load_f32x16_part,
     mul_f32,
     splat_f32,
-    store_f32,
     store_f32x16,
     store_f32x16_part,
 )
@@ -34,12 +32,12 @@ def mamba_inputs(op: int, batch: int, first: int, last: int, scratch: int) -> No
     """Arguments: MambaInputsOp; a row a unit."""
     given = _inputs_of(op)
     for t in range(first, last):
-        dt, gates = given.dt + t * given.dt_bytes, given.gates + t * given.gates_bytes
-        for h in range(given.heads):
-            step = softplus(add_f32(splat_f32(load_f32(dt + 4 * h)), splat_f32(load_f32(given.dt_bias + 4 * h))))
-            decay = exp(mul_f32(splat_f32(load_f32(given.a + 4 * h)), step))
-            store_f32(gates + 4 * h, first_f32(decay))
-            store_f32(gates + 4 * (given.heads + h), first_f32(step))
+        for h in range(0, given.heads, 16):
+            dt, gates = given.dt + t * given.dt_bytes + 4 * h, given.gates + t * given.gates_bytes + 4 * h
+            n = given.heads - h
+            step = softplus(add_f32(load_f32x16_part(dt, n), load_f32x16_part(given.dt_bias + 4 * h, n)))
+            store_f32x16_part(gates, exp(mul_f32(load_f32x16_part(given.a + 4 * h, n), step)), n)
+            store_f32x16_part(gates + 4 * given.heads, step, n)
 
 
 @inline
