@@ -114,7 +114,7 @@ class CheckpointSizes:
             shared_ffn=self.shared_ffn,
             **recurrent_sizes(self.recurrent[index] if self.recurrent else None),
         )
-        return self.latent.of_layer(sizes) if self.latent else sizes
+        return self.latent.of_layer(sizes) if self.latent and heads else sizes
 
 
 @dataclass(frozen=True, kw_only=True)

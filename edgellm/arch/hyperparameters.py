@@ -104,6 +104,16 @@ class LayerSizes:
         return 3 * self.width
 
     @property
+    def mixer_q_width(self) -> int:
+        """Rows of the projection of q: of attention, or of a recurrent mixer in its place."""
+        return self.q_width or self.recurrent_width
+
+    @property
+    def mixer_width(self) -> int:
+        """Values of the result of all heads: of attention, or of a recurrent mixer in its place."""
+        return self.attention_width or self.recurrent_width
+
+    @property
     def twice_width(self) -> int:
         """Values of two hidden states side by side."""
         return 2 * self.width

@@ -23,7 +23,7 @@ _inputs_of = arguments_of(DeltaInputsOp)
 
 
 @inline
-def _normalize(x: int, n: int, eps: float, scale: float) -> None:
+def normalize(x: int, n: int, eps: float, scale: float) -> None:
     """x = scale · x / sqrt(Σ x² + eps)."""
     factor = splat_f32(scale / square_root(nb.float32(n) * mean_square(x, n) + eps))
     for k in range(0, n, 16):
@@ -41,8 +41,8 @@ def delta_inputs(op: int, batch: int, first: int, last: int, scratch: int) -> No
         alpha = given.alpha + t * given.alpha_bytes + given.alpha_offset
         beta = given.beta + t * given.beta_bytes + given.beta_offset
         for h in range(given.key_heads):
-            _normalize(qkv + 4 * h * n, n, given.eps, q_scale)
-            _normalize(qkv + 4 * (given.key_heads + h) * n, n, given.eps, nb.float32(1))
+            normalize(qkv + 4 * h * n, n, given.eps, q_scale)
+            normalize(qkv + 4 * (given.key_heads + h) * n, n, given.eps, nb.float32(1))
         for h in range(given.heads):
             at = 4 * (h // given.group * given.group_stride + h % given.group)
             dt = softplus(add_f32(splat_f32(load_f32(alpha + at)), splat_f32(load_f32(given.dt_bias + 4 * h))))
