@@ -75,9 +75,10 @@ def _check_shape(model: TextModel, family: Family, name: str, place: TensorPlace
 
 def _asked(place: TensorPlace, wanted: Wanted) -> tuple[int, ...]:
     """The shape that a tensor of the checkpoint must have."""
-    shape, _, stored = wanted[place.names[0]]
+    tensor = wanted[place.names[0]]
+    shape = tensor.shape
     if place.fused is None:
-        return (stored or shape) if place.part is None else shape[1:]
+        return (tensor.checkpoint_shape or shape) if place.part is None else shape[1:]
     if not place.fused.stacked:
         return (shape[0] * len(place.names), *shape[1:])
     experts, rows, *columns = shape

@@ -66,7 +66,6 @@ def test_equals_llama_cpp(shared: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("nemotron_h_moe", "NemotronHForCausalLM cannot be converted"),
         ("embeddinggemma", "Gemma3TextModel cannot be converted"),
     ],
 )
