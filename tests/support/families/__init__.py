@@ -11,6 +11,7 @@ from support.families.deepseek import DEEPSEEK_CASES
 from support.families.gemma import GEMMA_CASES
 from support.families.glm_moe import GLM_MOE_CASES
 from support.families.gpt_oss import GPT_OSS_CASES
+from support.families.kimi import KIMI_CASES
 from support.families.llama import LLAMA_CASES
 from support.families.llama4 import LLAMA4_CASES
 from support.families.mellum_laguna import MELLUM_LAGUNA_CASES
@@ -30,6 +31,7 @@ CASES: dict[str, FamilyCase] = {
     **COHERE_MOE_CASES,
     **DEEPSEEK_CASES,
     **GLM_MOE_CASES,
+    **KIMI_CASES,
     **LLAMA4_CASES,
     **MELLUM_LAGUNA_CASES,
     **OTHER_MOE_CASES,
