@@ -24,6 +24,7 @@ from edgellm.arch.tensor_names import (
     PRE_NORM_TENSORS,
     SELECTION_BIAS,
     SHARED_EXPERTS_TENSORS,
+    FusedTensor,
 )
 
 
@@ -43,6 +44,11 @@ def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     return replace(settings, normalized=True) if settings else None
 
 
+_DENSE_IN_TRANSFORMERS = tuple(
+    FusedTensor(f"block_sparse_moe.{each}_proj", (f"ffn_{each}",), stacked=False) for each in ("gate", "up", "down")
+)
+"""The dense feed-forwards of the first layers, under the names that transformers 5 saves."""
+
 FACTS = ArchitectureFacts(
     name="kimi-linear",
     rope_type=RopeType.NORM,
@@ -60,8 +66,28 @@ FACTS = ArchitectureFacts(
             for each in SHARED_EXPERTS_TENSORS
         ),
     ),
+    fused_tensors=_DENSE_IN_TRANSFORMERS,
     attention=attention,
     recurrent=recurrent,
     router=router,
-    checkpoints=(CheckpointClass(name="KimiLinearForCausalLM"),),
+    checkpoints=(
+        CheckpointClass(
+            name="KimiLinearForCausalLM",
+            defaults={
+                "model_max_length": 1048576,
+                "rms_norm_eps": 1e-5,
+                "num_experts": 256,
+                "num_experts_per_token": 8,
+                "num_shared_experts": 1,
+                "moe_intermediate_size": 1024,
+                "routed_scaling_factor": 2.446,
+                "kv_lora_rank": 512,
+                "qk_nope_head_dim": 128,
+                "qk_rope_head_dim": 64,
+                "v_head_dim": 128,
+                "moe_router_activation_func": "sigmoid",
+                "topk_group": 1,
+            },
+        ),
+    ),
 )
