@@ -48,6 +48,12 @@ FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * MAX_PACKED_BYTES
 """Scratch for matmuls of float weights with many rows of x, see `kquants.matmul.floats`; the last 64 bytes are for
 zeros behind the last row of W."""
 
+STATE_COLUMNS = 32
+"""Columns of a recurrent layer's state that a unit of its scan works on. Their values in a row lie side by side."""
+
+MAX_TAPS = 4
+"""The most taps of a convolution over time; the least are two."""
+
 X_GROUP = 256
 """Activations that are quantized together; those of a group of all rows of a batch lie side by side."""
 

@@ -11,6 +11,7 @@ keys, metadata, card   the keys of the file
 families     what the facts do not say, one file for each architecture that needs more
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from converters.architectures.config import Config
@@ -52,7 +53,8 @@ def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
         config.refuse("heads that are rotated in part (partial_rotary_factor) are not supported for this architecture")
     model = TextModel(checkpoint, config, facts, checkpoint_class, sizes, rope)
     tensors = family.sources(model, read_tensors(model, family))
-    return metadata_of(model, family, tensors), tensors
+    written = replace(model, facts=ARCHITECTURES[family.file_architecture(model)])
+    return metadata_of(written, family, tensors), tensors
 
 
 def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointClass]:
@@ -66,5 +68,7 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
         config.refuse(f"{what} cannot be converted; choose a model of {', '.join(sorted(ARCHITECTURES))}")
     facts, checkpoint_class = _CLASSES[names[0]]
     text = config.text_model(checkpoint_class.defaults)
+    if choose := family_of(facts.name).architecture:
+        facts = ARCHITECTURES[choose(text)]
     check_variant(text, facts, family_of(facts.name))
     return text, facts, checkpoint_class

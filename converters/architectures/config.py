@@ -1,5 +1,6 @@
 """Typed access to config.json and generation_config.json, with checks of types and ranges."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -94,6 +95,12 @@ class Config:
         ):
             self._wrong(key, f"a list of numbers from {least:g} to {_LARGEST:g}")
         return [float(item) for item in value]
+
+    def is_unlimited(self, key: str) -> bool:
+        """Whether the value at `key` is absent, or the limits of 0 and infinity."""
+        infinity = (math.inf, {"__float__": "Infinity"})  # the second as transformers 5 writes it
+        value = self._values.get(key, [0.0, math.inf])
+        return isinstance(value, list) and len(value) == 2 and value[0] == 0 and value[1] in infinity
 
     def is_integer(self, key: str) -> bool:
         """Whether the value at `key` is a whole number, and no truth value."""

@@ -23,7 +23,7 @@ _FUNCTION_KEYS = (
 )
 _GENERAL_COUNTS, _GENERAL_USED = EXPERT_COUNTS[:3], USED_EXPERTS[:3]
 """The keys that llama.cpp's converter knows in all architectures; families with others write their own numbers."""
-_EXPERT_SIZES = {"experts", "expert_ffn", "expert_gate_up", "shared_ffn"}
+_EXPERT_SIZES = {"experts", "expert_ffn", "expert_gate_up", "shared_ffn", "expert_latent"}
 
 
 def write_experts(keys: ArchitectureKeys, model: "TextModel") -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM, FusedTensor, TensorFacts
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, FusedTensor, TensorFacts
 
 LAYER = re.compile(r"\blayers\.(0|[1-9][0-9]{0,5})\.")
 """The number of a layer in the name of a tensor."""
@@ -26,10 +26,11 @@ _PREFIXES = (
     "language_model.",
     "model.text_model.",
     "backbone.",
+    "model.backbone.",
 )
 """What stands before the names of a text model: none in one saved without its head, such as Qwen3-Embedding; others in
 a model that also takes images or sound, and in Mamba-2."""
-_OTHER_EMBEDDINGS = ("word_embeddings", "embeddings")
+_OTHER_EMBEDDINGS = ("word_embeddings", "embeddings", "embedding")
 """Other names of the embedding, in Ling and in Mamba-2."""
 _OUTPUTS = (f"{OUTPUT.hugging_face}", f"language_model.{OUTPUT.hugging_face}", f"model.{OUTPUT.hugging_face}")
 
@@ -104,7 +105,7 @@ def _stems(prefix: str, tensors: Iterable[TensorFacts]) -> dict[str, TensorFacts
 
 
 def _meta(facts: ArchitectureFacts) -> CheckpointLayout:
-    names = {f"{each.meta}": each for each in (EMBEDDING, OUTPUT_NORM, OUTPUT)}
+    names = {f"{each.meta}": each for each in (EMBEDDING, facts.output_norm, OUTPUT) if each.meta}
     names |= {f"layers.*.{each.meta}": each for each in facts.block_tensors if each.meta}
     return CheckpointLayout("Meta and Mistral", names, RopeType.NORM)
 

@@ -16,7 +16,7 @@ from edgellm.arch.blocks import NormKind
 _FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32, "MXFP4": 38}
 _KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
 _EPS_KEYS = {
-    NormKind.RMS: ("rms_norm_eps", "norm_eps"),
+    NormKind.RMS: ("rms_norm_eps", "norm_eps", "layer_norm_epsilon"),
     NormKind.LAYER: ("layer_norm_eps", "norm_epsilon", "norm_eps", "rms_norm_eps"),
 }
 _EPS_NAMES = {NormKind.RMS: "attention.layer_norm_rms_epsilon", NormKind.LAYER: "attention.layer_norm_epsilon"}

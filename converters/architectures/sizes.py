@@ -72,6 +72,7 @@ class CheckpointSizes:
     layer_heads: tuple[int, ...] = ()
     gate_per_head: bool = False
     recurrent: tuple[RecurrentSettings | None, ...] = ()
+    expert_latent: int = 0
 
     @property
     def layer_count(self) -> int:
@@ -112,6 +113,7 @@ class CheckpointSizes:
             experts=self.experts,
             expert_ffn=self.expert_ffn,
             shared_ffn=self.shared_ffn,
+            expert_latent=self.expert_latent,
             **recurrent_sizes(self.recurrent[index] if self.recurrent else None),
         )
         return self.latent.of_layer(sizes) if self.latent and heads else sizes
@@ -134,10 +136,11 @@ def layer_count(config: Config) -> int:
     return config.integer("num_hidden_layers", most=_MAX_LAYERS)
 
 
-def read_sizes(config: Config, own_head_dim: int | None = None) -> CheckpointSizes:
+def read_sizes(config: Config, own_head_dim: int | None = None, *, has_feed_forwards: bool = True) -> CheckpointSizes:
     """The sizes that config.json gives, checked against each other. Raises ModelFileError.
 
-    `own_head_dim` is that of a model whose heads do not have the size that the usual keys give.
+    `own_head_dim` is that of a model whose heads do not have the size that the usual keys give. Without
+    `has_feed_forwards`, config.json may have no width of these, which is 0 then.
     """
     layers = layer_count(config)
     width = config.integer("hidden_size", most=1 << 20)
@@ -146,6 +149,7 @@ def read_sizes(config: Config, own_head_dim: int | None = None) -> CheckpointSiz
     head_dim = own_head_dim or config.integer("head_dim", width // heads, most=1024)
     if heads % kv_heads:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
+    has_width = has_feed_forwards or "intermediate_size" in config
     if head_dim % 2 or (own_head_dim is None and "head_dim" not in config and width % heads):
         config.fail(f"heads of {head_dim} dimensions in a model of width {width} are impossible; correct it")
     return CheckpointSizes(
@@ -155,16 +159,18 @@ def read_sizes(config: Config, own_head_dim: int | None = None) -> CheckpointSiz
         heads=heads,
         kv_heads=(kv_heads,) * layers,
         head_dim=(head_dim,) * layers,
-        ffn=tuple(config.integers("intermediate_size", layers, most=MAX_FFN)),
+        ffn=tuple(config.integers("intermediate_size", layers, most=MAX_FFN)) if has_width else (0,) * layers,
     )
 
 
-def read_sizes_with_experts(config: Config, own_head_dim: int | None = None) -> CheckpointSizes:
+def read_sizes_with_experts(
+    config: Config, own_head_dim: int | None = None, *, has_feed_forwards: bool = True
+) -> CheckpointSizes:
     """The sizes of a model with a mixture of experts, by the keys that most of them have. Raises ModelFileError.
 
     Experts without a width of their own (`moe_intermediate_size`) have that of the feed-forward.
     """
-    sizes = read_sizes(config, own_head_dim)
+    sizes = read_sizes(config, own_head_dim, has_feed_forwards=has_feed_forwards)
     counted = given_key(config, EXPERT_COUNTS)
     experts, used = config.integer(counted, most=MAX_EXPERTS), config.integer(given_key(config, USED_EXPERTS))
     check_used_experts(config, used, experts, counted)

@@ -46,6 +46,18 @@ def mapped(source: Source, function: Callable[[NDArray[np.float32]], NDArray[np.
     return replace(source, type="F32", rows=rows)
 
 
+def rows_scaled(source: Source, factors: Sequence[NDArray[np.float32]]) -> Source:
+    """A tensor of float32 whose rows are multiplied by their numbers of each of `factors`, one after the other."""
+
+    def rows(first: int, last: int) -> NDArray[np.uint8]:
+        values = as_floats(source.rows(first, last), source.type)
+        for factor in factors:
+            values = values * factor[first:last, None]
+        return values.view(np.uint8)
+
+    return replace(source, type="F32", rows=rows)
+
+
 def reordered_rows(source: Source, order: NDArray[np.intp]) -> Source:
     """The rows `order` of a matrix."""
     return replace(source, shape=(len(order), source.columns), rows=reordered(source.rows, order))

@@ -64,7 +64,8 @@ def _wanted_in_layer(
             yield f"blk.{index}.{each.name}", WantedTensor(shape, each.optional, stored)
     for stems, optional in ((biases, False), (possible_biases, True)):
         for stem in stems:
-            shape = sizes.shape(tensors[stem].shape)
+            if 0 in (shape := sizes.shape(tensors[stem].shape)):
+                continue  # a layer without attention
             yield f"blk.{index}.{stem}.bias", WantedTensor(shape[:-1] or shape, optional or tensors[stem].optional)
 
 

@@ -12,9 +12,12 @@ PATTERN = "attention.sliding_window_pattern"
 def grouped_query_attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Grouped-query attention with RoPE over the first `rope.dimension_count` values of a head, by default all.
 
-    Where the file has a window `attention.sliding_window`, all layers have it, unless the file says which.
+    Where the file has a window `attention.sliding_window`, all layers have it, unless the file says which. Raises
+    ModelFileError for a layer without heads.
     """
     heads, kv_heads = hyper.heads[layer], hyper.kv_heads[layer]
+    if not hyper.has_heads(layer):
+        hyper.file.fail(f"layer {layer} has {heads} heads of attention and {kv_heads} KV heads; get another conversion")
     key_dim = hyper.head_dim("attention.key_length", hyper.width // heads)
     value_dim = hyper.head_dim("attention.value_length", key_dim)
     hyper.check_heads(layer, key_dim, value_dim)

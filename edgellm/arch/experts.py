@@ -4,6 +4,7 @@ ffn_gate_inp                                    the router's matrix, a row for e
 ffn_gate_inp.scale                              the weight of the router's own norm (Gemma 4)
 exp_probs_b.bias                                what is added to scores for the choice alone
 ffn_gate_exps, ffn_up_exps, ffn_down_exps       the matrices of all experts, one behind the other
+ffn_latent_down, ffn_latent_up                  the projections to the latent that experts read, and of their sum
 ffn_gate_up_exps                                the same with the rows of gate, then those of up, in each matrix
 ffn_down_exps.scale                             the factor of each expert's weight
 ffn_gate_shexp, ffn_up_shexp, ffn_down_shexp    the shared expert, ffn_gate_inp_shexp its gate
@@ -64,7 +65,14 @@ class ExpertReader:
             down=self._stack("ffn_down_exps"),
             activation=reader.facts.activation,
             parameters=reader.facts.activation_parameters(reader.hyper, reader.index),
+            latent_down=self._latent("ffn_latent_down"),
+            latent_up=self._latent("ffn_latent_up"),
         )
+
+    def _latent(self, stem: str) -> Linear | None:
+        """A projection to or from the latent that experts read; None where they read the hidden state."""
+        has_latent = stem in self._reader.facts.tensors and self._reader.sizes.expert_latent
+        return self._reader.required(stem) if has_latent else None
 
     def _router(self) -> Router:
         reader = self._reader

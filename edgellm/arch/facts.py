@@ -141,7 +141,8 @@ class ArchitectureFacts:
     @cached_property
     def output_norm(self) -> TensorFacts:
         """The norm before the output matrix."""
-        return replace(OUTPUT_NORM, gguf=self.output_norm_stem, hugging_face=self.output_norm_name)
+        meta = OUTPUT_NORM.meta if self.output_norm_stem == OUTPUT_NORM.gguf else None
+        return replace(OUTPUT_NORM, gguf=self.output_norm_stem, hugging_face=self.output_norm_name, meta=meta)
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorFacts]:

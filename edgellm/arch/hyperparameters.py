@@ -30,6 +30,7 @@ _LIMITS = {
     "expert_count": MAX_EXPERTS,
     "expert_feed_forward_length": 1 << 20,
     "expert_shared_feed_forward_length": 1 << 20,
+    "moe_latent_size": 1 << 20,
     "ssm.state_size": MAX_HEAD_DIM,
     "ssm.inner_size": 1 << 20,
     "ssm.time_step_rank": 1 << 12,
@@ -63,6 +64,7 @@ class LayerSizes:
     experts: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
+    expert_latent: int = 0
     q_rank: int = 0
     plain_dim: int = 0
     head_value_dim: int = 0
@@ -99,9 +101,9 @@ class LayerSizes:
         return self.conv_width + self.recurrent_width
 
     @property
-    def three_widths(self) -> int:
-        """Values of three hidden states side by side."""
-        return 3 * self.width
+    def three_recurrent_widths(self) -> int:
+        """Rows of the fused projection of a short convolution: b, c and x."""
+        return 3 * self.recurrent_width
 
     @property
     def mixer_q_width(self) -> int:
@@ -127,6 +129,11 @@ class LayerSizes:
     def kv_b_width(self) -> int:
         """Rows of the projection of latents to keys and values of all heads."""
         return self.heads * (self.plain_dim + self.head_value_dim)
+
+    @property
+    def expert_width(self) -> int:
+        """Values that an expert reads, and of its result."""
+        return self.expert_latent or self.width
 
     @property
     def gate_up(self) -> int:
@@ -254,6 +261,12 @@ class HyperParameters:
         """The width of each expert of a layer."""
         name = "expert_feed_forward_length"
         return self.sizes(name)[layer] if name in self else self.ffn[layer]
+
+    @cached_property
+    def expert_latent(self) -> int:
+        """Values of the latent that experts read in place of hidden states; 0: they read these."""
+        name = "moe_latent_size"
+        return self.size(name) if self.integer(name, 0) else 0
 
     @cached_property
     def has_shared_experts(self) -> bool:

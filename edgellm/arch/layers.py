@@ -72,6 +72,7 @@ class LayerReader:
             experts=self.hyper.experts,
             expert_ffn=self.hyper.expert_ffn(self.index),
             shared_ffn=self.hyper.shared_ffn(self.index),
+            expert_latent=self.hyper.expert_latent,
             **self._attention_sizes(),
             **recurrent_sizes(self.recurrent_settings),
         )

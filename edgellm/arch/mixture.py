@@ -57,7 +57,8 @@ class MixtureOfExperts:
 
     Without `gate` an expert is down_j(f(up_j(h))). `shared` is a feed-forward that all tokens pass, added to the sum,
     times `shared_scale`, and times sigmoid(`shared_gate`(h)) where there is one. Without a norm of its own it reads h;
-    with one, its norm of x.
+    with one, its norm of x. With `latent_down` and `latent_up` the chosen experts read latent_down(h), and latent_up
+    projects their sum (LatentMoE, Nemotron 3).
     `sum_norm` norms the sum of the chosen experts, and `shared.post_norm` what is shared; `post_norm` norms all.
     """
 
@@ -68,6 +69,8 @@ class MixtureOfExperts:
     down: StackedLinear
     activation: Activation = Activation.SILU
     parameters: tuple[float, ...] = ()
+    latent_down: Linear | None = None
+    latent_up: Linear | None = None
     shared: FeedForward | None = None
     shared_gate: Linear | None = None
     shared_scale: float = 1.0

@@ -86,7 +86,7 @@ def _feed_forward(reader: LayerReader) -> FeedForward | MixtureOfExperts | None:
     router = reader.facts.router(reader.hyper, reader.index)
     if router:
         return ExpertReader(reader, router).mixture()
-    return reader.feed_forward() if reader.sizes.ffn else None
+    return reader.feed_forward() if reader.sizes.ffn and "ffn_up" in reader.facts.tensors else None
 
 
 def _per_layer_input(reader: LayerReader) -> PerLayerInput | None:

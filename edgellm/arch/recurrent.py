@@ -1,9 +1,11 @@
 """Recurrent mixers: layers whose state of a sequence has one size, however many tokens it has."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.gguf import Tensor
+from kquants.layout import STATE_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class GatedDeltaNet(DeltaNetSettings):
     head the betas of its heads, then their alphas. `output_norm` norms each head.
     """
 
+    kind: ClassVar[str] = "gated DeltaNet"
     norm: Norm
     qkv: Linear
     z: Linear
@@ -84,7 +87,7 @@ class GatedDeltaNet(DeltaNetSettings):
 
         It is that of the convolution, then a matrix (key_dim, value_dim) of each head.
         """
-        return self.conv.state_bytes + 4 * self.key_dim * self.value_width
+        return self.conv.state_bytes + self.heads * matrix_state_bytes(self.key_dim, self.value_dim)
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ class KimiDelta(KimiDeltaSettings):
     sigmoid(beta(h)). `output_norm` norms each head.
     """
 
+    kind: ClassVar[str] = "Kimi delta attention"
     norm: Norm
     q: Linear
     k: Linear
@@ -133,7 +137,7 @@ class KimiDelta(KimiDeltaSettings):
 
         It is that of the convolutions of q, of k and of v, then a matrix (head_dim, head_dim) of each head.
         """
-        return 3 * self.q_conv.state_bytes + 4 * self.head_dim * self.width
+        return 3 * self.q_conv.state_bytes + self.heads * matrix_state_bytes(self.head_dim, self.head_dim)
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,7 @@ class Mamba2(MambaSettings):
     values, after the gate; some models have none.
     """
 
+    kind: ClassVar[str] = "Mamba-2"
     norm: Norm | None
     z: Linear
     xbc: Linear
@@ -182,7 +187,7 @@ class Mamba2(MambaSettings):
 
         It is that of the convolution, then a matrix (state_dim, head_dim) of each head.
         """
-        return self.conv.state_bytes + 4 * self.state_dim * self.inner_width
+        return self.conv.state_bytes + self.heads * matrix_state_bytes(self.state_dim, self.head_dim)
 
 
 @dataclass(frozen=True)
@@ -197,6 +202,7 @@ class ShortConvSettings:
 class ShortConv(ShortConvSettings):
     """The short convolution of LFM2 (arXiv 2511.23404): output(c(h) · conv(b(h) · x(h)))."""
 
+    kind: ClassVar[str] = "short convolution"
     norm: Norm
     b: Linear
     c: Linear
@@ -208,6 +214,11 @@ class ShortConv(ShortConvSettings):
     def state_bytes(self) -> int:
         """Bytes of the state of a sequence: that of the convolution."""
         return self.conv.state_bytes
+
+
+def matrix_state_bytes(rows: int, columns: int) -> int:
+    """Bytes of the state of a head, a float32 matrix whose columns are padded to a multiple of `STATE_COLUMNS`."""
+    return 4 * rows * -(-columns // STATE_COLUMNS) * STATE_COLUMNS
 
 
 RecurrentSettings = DeltaNetSettings | KimiDeltaSettings | MambaSettings | ShortConvSettings
@@ -227,7 +238,7 @@ def recurrent_sizes(settings: RecurrentSettings | None) -> dict[str, int]:
             heads, head_dim, width = settings.heads, settings.head_dim, settings.conv_width
             groups = settings.groups
         case ShortConvSettings():
-            return {"taps": settings.taps}
+            return {"taps": settings.taps, "conv_width": settings.width, "recurrent_width": settings.width}
         case None:
             return {}
     return {

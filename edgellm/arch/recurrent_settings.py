@@ -2,6 +2,7 @@
 
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.recurrent import DeltaNetSettings, KimiDeltaSettings, MambaSettings, ShortConvSettings
+from kquants.layout import MAX_TAPS
 
 _COLUMNS = 16
 """Kernels compute this many columns of a head's state together."""
@@ -33,7 +34,7 @@ def delta_net_settings(hyper: HyperParameters, grouped: bool) -> DeltaNetSetting
         key_dim=hyper.size("ssm.state_size"),
         value_dim=value_dim,
         grouped=grouped,
-        taps=hyper.size("ssm.conv_kernel"),
+        taps=_taps(hyper, "ssm.conv_kernel"),
     )
 
 
@@ -47,7 +48,7 @@ def kimi_delta_settings(hyper: HyperParameters, layer: int) -> KimiDeltaSettings
     if not heads:
         key = hyper.key("attention.head_count")
         hyper.file.fail(f"key {key} is 0 in layer {layer}; get another conversion of the model")
-    return KimiDeltaSettings(heads, head_dim, hyper.size("ssm.conv_kernel"))
+    return KimiDeltaSettings(heads, head_dim, _taps(hyper, "ssm.conv_kernel"))
 
 
 def mamba_settings(hyper: HyperParameters) -> MambaSettings:
@@ -61,13 +62,21 @@ def mamba_settings(hyper: HyperParameters) -> MambaSettings:
         head_dim=head_dim,
         groups=groups,
         state_dim=hyper.size("ssm.state_size"),
-        taps=hyper.size("ssm.conv_kernel"),
+        taps=_taps(hyper, "ssm.conv_kernel"),
     )
 
 
 def short_conv_settings(hyper: HyperParameters) -> ShortConvSettings:
     """The sizes of a short convolution."""
-    return ShortConvSettings(hyper.width, hyper.size("shortconv.l_cache"))
+    return ShortConvSettings(hyper.width, _taps(hyper, "shortconv.l_cache"))
+
+
+def _taps(hyper: HyperParameters, key: str) -> int:
+    """The taps of a convolution over time, as many as kernels compute with."""
+    taps = hyper.size(key)
+    if not 2 <= taps <= MAX_TAPS:
+        hyper.file.fail(f"key {hyper.key(key)} is {taps}, outside 2 … {MAX_TAPS}; get another conversion of the model")
+    return taps
 
 
 def _per_head(hyper: HyperParameters, heads: int) -> int:

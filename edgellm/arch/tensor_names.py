@@ -26,6 +26,8 @@ Dimension = Literal[
     "expert_ffn",
     "expert_gate_up",
     "shared_ffn",
+    "expert_latent",
+    "expert_width",
     "q_rank",
     "plain_dim",
     "head_value_dim",
@@ -43,7 +45,7 @@ Dimension = Literal[
     "recurrent_group_width",
     "mamba_in_width",
     "qkvz_width",
-    "three_widths",
+    "three_recurrent_widths",
     "mixer_q_width",
     "mixer_width",
 ]
@@ -234,7 +236,6 @@ MAMBA_TENSORS = (
         "mamba.norm",
         None,
         ("recurrent_groups", "recurrent_group_width"),
-        optional=True,
         checkpoint_shape=("recurrent_width",),
     ),
     TensorFacts("ssm_out", "mamba.out_proj", None, ("width", "recurrent_width")),
@@ -242,9 +243,9 @@ MAMBA_TENSORS = (
 """Tensors of each layer: Mamba-2."""
 
 SHORT_CONV_TENSORS = (
-    TensorFacts("shortconv.in_proj.weight", "conv.in_proj", None, ("three_widths", "width")),
-    TensorFacts("shortconv.conv.weight", "conv.conv", None, ("width", "taps"), checkpoint_shape=("width", 1, "taps")),
-    TensorFacts("shortconv.out_proj.weight", "conv.out_proj", None, ("width", "width")),
+    TensorFacts("shortconv.in_proj.weight", "conv.in_proj", None, ("three_recurrent_widths", "width")),
+    TensorFacts("shortconv.conv.weight", "conv.conv", None, ("conv_width", "taps"), checkpoint_shape=_CONVOLUTION),
+    TensorFacts("shortconv.out_proj.weight", "conv.out_proj", None, ("width", "recurrent_width")),
 )
 """Tensors of each layer: the short convolution of LFM2."""
 

@@ -173,7 +173,7 @@ class _ProgramBuilder:
             return [linear for linear in (block.gate, block.up) if linear]
         shared = self._read_first(block.shared) if block.shared and block.shared.norm is None else []
         router = [] if block.router.norm else [block.router.logits]
-        return [*router, *shared, *([block.shared_gate] if block.shared_gate else [])]
+        return [*router, *shared, *(linear for linear in (block.latent_down, block.shared_gate) if linear)]
 
     def _feed_forward(self, layer: Layer, index: int) -> None:
         block = layer.feed_forward
@@ -200,13 +200,33 @@ class _ProgramBuilder:
             self._norms.norm(self._b.x, block.router.norm, router_input, [block.router.logits])
         ops.choose(block.router, router_input, b)
         ops.read_ahead(block, b)
-        ops.compute(block, h.f32, b)
-        if block.shared or block.sum_norm or block.post_norm:
+        ops.compute(block, self._read_by_experts(block, h), b)
+        if block.latent_up or block.shared or block.sum_norm or block.post_norm:
             total = float_buffer("mixture", model.width)
-            ops.combine(block, total, False, 1.0, b)
+            self._sum_of_experts(block, block.latent_up, total, b)
             self._finish_mixture(block, h, total)
         else:
             ops.combine(block, self._b.x, True, model.residual_scale, b)
+
+    def _read_by_experts(self, block: MixtureOfExperts, h: MatmulInput) -> Buffer:
+        """What experts read, as float32: h, or the latent of h."""
+        if block.latent_down is None:
+            return h.f32
+        latent = float_buffer("expert_latent", block.latent_down.weight.shape[0])
+        self._ops.linear(h, (block.latent_down, latent))
+        return latent
+
+    def _sum_of_experts(
+        self, block: MixtureOfExperts, latent_up: Linear | None, total: Buffer, b: ExpertBuffers
+    ) -> None:
+        """total = the weighted sum of experts, projected from the latent where they read one."""
+        if latent_up is None:
+            self._expert_ops.combine(block, total, False, 1.0, b)
+            return
+        latent = MatmulInput.named("latent_sum", latent_up.weight.shape[1])
+        self._expert_ops.combine(block, latent.f32, False, 1.0, b)
+        self._ops.quantize(latent, [latent_up])
+        self._ops.linear(latent, (latent_up, total))
 
     def _finish_mixture(self, block: MixtureOfExperts, h: MatmulInput, total: Buffer) -> None:
         """x += post_norm(sum_norm(total) + what is shared)."""

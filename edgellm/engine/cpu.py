@@ -66,7 +66,7 @@ class CPUDevice:
         self._adaptive_threads = AdaptiveThreads(threads)
         self.stats = DeviceStats()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
-        self._pages = HostKVPages([*program.page_bytes, program.state_bytes], budget)
+        self._pages = HostKVPages(program.page_bytes, budget, program.state_bytes)
         self._ops = self._records()
         self._program_at = int(self._ops.ctypes.data)
         self._x = self._buffers[program.x].view(np.float32)

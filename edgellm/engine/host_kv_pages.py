@@ -16,14 +16,16 @@ CHUNK = 32 << 20
 class HostKVPages:
     """KV pages of all KV groups within a budget; those of group g have `page_bytes[g]` bytes.
 
+    The last group has the state pages of recurrent layers, of `state_bytes` bytes each.
+
     `addresses` is int64 [groups]: the address of an int64 array with the address of each page by its id.
     """
 
-    def __init__(self, page_bytes: Sequence[int], budget: KVBudget) -> None:
-        self.page_bytes, self._budget = list(page_bytes), budget
-        self._tables = [AddressedArray.of(np.zeros(64, np.int64)) for _ in page_bytes]
-        self.addresses = AddressedArray.of(np.array([table.address for table in self._tables] or [0], np.int64))
-        self._pages: list[list[NDArray[np.uint8]]] = [[] for _ in page_bytes]
+    def __init__(self, page_bytes: Sequence[int], budget: KVBudget, state_bytes: int = 0) -> None:
+        self.page_bytes, self._budget = [*page_bytes, state_bytes], budget
+        self._tables = [AddressedArray.of(np.zeros(64, np.int64)) for _ in self.page_bytes]
+        self.addresses = AddressedArray.of(np.array([table.address for table in self._tables], np.int64))
+        self._pages: list[list[NDArray[np.uint8]]] = [[] for _ in self.page_bytes]
 
     def ensure_pages(self, group: int, pages: int) -> None:
         """See `edgellm.engine.kv_pages.PageStore`; allocates many pages at once."""
@@ -50,7 +52,7 @@ class HostKVPages:
                 return huge(count * page_bytes).reshape(count, page_bytes)
         except MemoryError:  # from a system that does not overcommit memory
             pass
-        return self._budget.refuse(needed * page_bytes, max(map(len, self._pages)) * PAGE)
+        return self._budget.refuse(needed * page_bytes, max(map(len, self._pages[:-1]), default=0) * PAGE)
 
     def _chunk(self, room: int) -> int:
         """Bytes to allocate at a time where `room` bytes are left: with several groups a part, as all need some."""

@@ -9,6 +9,7 @@ from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.build_program import build_program
+from edgellm.engine.checkpoints import CheckpointBudget
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
 from edgellm.engine.kv_pages import PagePool
@@ -17,6 +18,7 @@ from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, layer_before, runs
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
+from edgellm.engine.recurrent_states import StatePool, most_checkpoint_pages
 from kquants.jit import Progress
 
 
@@ -51,8 +53,15 @@ class ModelRunner:
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._runs = runs(placement, outputs.taps)
         self.pools = [PagePool(self.devices, group, window) for group, window in enumerate(model.kv_groups)]
-        self.state_pool = PagePool([self.cpu], len(model.kv_groups)) if model.is_recurrent else None
+        self.checkpoints = CheckpointBudget(self._state_pool(program.state_bytes, budget))
         self._position_tables = PositionTables(model, ctx)
+
+    def _state_pool(self, state_bytes: int, budget: KVBudget) -> StatePool | None:
+        """The pages for recurrent states, which follow those of the KV groups; None without recurrent layers."""
+        if not self._model.is_recurrent:
+            return None
+        pool = PagePool([self.cpu], len(self._model.kv_groups))
+        return StatePool(pool, most_checkpoint_pages(state_bytes, budget))
 
     def run(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
         """The outputs that the settings ask for; the sequences then hold their tokens.

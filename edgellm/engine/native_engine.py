@@ -106,7 +106,7 @@ class NativeEngine:
 
     def new_sequence(self) -> PagedSequence:
         """An empty sequence."""
-        return PagedSequence(self._runner.pools, self._runner.state_pool)
+        return PagedSequence(self._runner.pools, self._runner.checkpoints)
 
     def forward(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab]. See `compute`."""
@@ -163,12 +163,14 @@ class NativeEngine:
         return self._runner.run(segments)
 
     def _restore(self, sequence: PagedSequence) -> None:
-        """Compute the state of a sequence again, after it was lost with a GPU."""
+        """Compute the state of a sequence and its checkpoints again, after they were lost with a GPU."""
         fresh, tokens = self.new_sequence(), sequence.tokens
+        marks = [point.length - 1 for point in sequence.checkpoints.lasting]
         for start in range(0, len(tokens), self.max_rows):
             part = tokens[start : start + self.max_rows]
             embeddings = {at - start: each for at, each in sequence.embeddings.items() if 0 <= at - start < len(part)}
-            self._runner.run([Segment(fresh, part, embeddings=embeddings)])
+            within = [at - start for at in marks if start <= at < start + len(part)]
+            self._runner.run([Segment(fresh, part, embeddings=embeddings, marks=within)])
         sequence.adopt(fresh)
 
     def stop(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from edgellm.arch.description import Description, tensors_in
 from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.engine.limits import BatchLimits
-from edgellm.engine.placement import CPU, GPU, Placement, feed_forward, head
+from edgellm.engine.placement import CPU, GPU, Placement, feed_forward, head, mixer
 from edgellm.fmt import counted
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.options import LoadOptions
@@ -23,7 +23,8 @@ class OffloadRequest:
 
     `memory` is the most bytes to use there. With `strict` it is an error if the GPU cannot be used as asked. With
     `cpu_ffn` the feed-forwards of these layers stay on the CPU, with `cpu_moe` those that are mixtures of experts, with
-    `n_cpu_moe` those in the first layers of the model, and with `cpu_head` the output head.
+    `n_cpu_moe` those in the first layers of the model, and with `cpu_head` the output head. `was_auto`: the number of
+    layers is what is left of `auto`, as the GPU's memory was full.
     """
 
     layers: int | str = 0
@@ -34,6 +35,7 @@ class OffloadRequest:
     cpu_moe: bool = False
     n_cpu_moe: int | None = None
     cpu_head: bool = False
+    was_auto: bool = False
 
     @classmethod
     def of(cls, options: LoadOptions) -> "OffloadRequest":
@@ -46,6 +48,11 @@ class OffloadRequest:
     def leaves_experts_open(self) -> bool:
         """Whether no option says which experts stay on the CPU."""
         return not self.cpu_ffn and not self.cpu_moe and self.n_cpu_moe is None
+
+    @property
+    def weighs_crossings(self) -> bool:
+        """Whether blocks stay on the CPU where a hidden state's way to the GPU and back takes longer than it saves."""
+        return self.was_auto or self.layers == "auto"
 
     def kept_on_cpu(self, model: Description) -> frozenset[int]:
         """The blocks that stay on the CPU whatever the GPU can compute, but for the output head."""
@@ -91,7 +98,7 @@ def block_tensors(model: Description, block: int) -> list[Tensor]:
         found = tensors_in([model.output_norm, model.output])
     else:
         layer = model.layers[block // 2]
-        found = tensors_in(layer.feed_forward if block % 2 else layer.mixer)
+        found = tensors_in(layer.feed_forward if block % 2 else [layer.mixer, layer.recurrent])
     return list({id(tensor): tensor for tensor in found}.values())
 
 
@@ -99,6 +106,22 @@ def expert_blocks(model: Description) -> list[int]:
     """The blocks that are mixtures of experts."""
     layers = enumerate(model.layers)
     return [feed_forward(i) for i, layer in layers if isinstance(layer.feed_forward, MixtureOfExperts)]
+
+
+def recurrent_blocks(model: Description) -> list[int]:
+    """The blocks with a recurrent mixer, alone or beside attention."""
+    return [mixer(i) for i, layer in enumerate(model.layers) if layer.recurrent]
+
+
+def empty_blocks(model: Description) -> list[int]:
+    """The blocks that compute nothing, as their layer has no mixer or no feed-forward."""
+    layers = enumerate(model.layers)
+    return [
+        block
+        for i, layer in layers
+        for block, is_there in ((mixer(i), layer.mixer or layer.recurrent), (feed_forward(i), layer.feed_forward))
+        if not is_there
+    ]
 
 
 def expert_option_note(model: Description, options: LoadOptions, placement: Placement | None = None) -> str | None:

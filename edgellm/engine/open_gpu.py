@@ -30,6 +30,8 @@ class GPUOpener:
         Raises EdgeLLMError as `report` does.
         """
         request = replace(self._task.request, layers=layers)
+        if layers != self._task.request.layers and self._task.request.layers == "auto":
+            request = replace(request, was_auto=True)
         if self._keeps_experts and request.leaves_experts_open:
             request = replace(request, cpu_moe=True)
         try:

@@ -6,32 +6,14 @@ tokens of the last batch whose states were kept.
 """
 
 from collections.abc import Sequence as Ids
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine import protocol
-from edgellm.engine.kv_pages import MAX_CHECKPOINTS, PagePool, PageTable
-from edgellm.engine.recurrent_states import RecurrentStates, StatePage
-
-
-class SequenceCheckpoint(NamedTuple):
-    """A length to which a sequence can go back.
-
-    It has the page tables of KV groups with windows, by group, at that length, and the state of recurrent layers.
-    """
-
-    length: int
-    tables: dict[int, PageTable]
-    state: StatePage | None = None
-
-    def reach(self, n: int) -> int:
-        """The largest length up to `n` whose windows and state the checkpoint holds; 0 if there is none."""
-        if self.state and n < self.length:
-            return 0
-        n = min(n, self.length)
-        return n if all(table.reaches(n) for table in self.tables.values()) else 0
+from edgellm.engine.checkpoints import CheckpointBudget, Checkpoints, SequenceCheckpoint
+from edgellm.engine.kv_pages import PagePool, PageTable
+from edgellm.engine.recurrent_states import RecurrentStates
 
 
 class PagedSequence(protocol.Sequence):
@@ -41,30 +23,37 @@ class PagedSequence(protocol.Sequence):
     reserved. `embeddings` are those that some of them had in place of their own, by cell.
     """
 
-    def __init__(self, pools: Ids[PagePool], state_pool: PagePool | None = None) -> None:
+    def __init__(self, pools: Ids[PagePool], budget: CheckpointBudget | None = None) -> None:
         super().__init__()
-        self._pools, self.states = pools, RecurrentStates(state_pool)
+        budget = budget or CheckpointBudget()
+        self._pools, self._budget, self.states = pools, budget, RecurrentStates(budget.states)
         self.embeddings: dict[int, NDArray[np.float32]] = {}
         self.tables = [PageTable(pool) for pool in pools]
-        self._checkpoints: list[SequenceCheckpoint] = []
+        self.checkpoints = Checkpoints(budget)
 
     def reserve(self, segment: protocol.Segment["PagedSequence"]) -> None:
-        """Have room for the tokens of a segment in pages that no other sequence shares. Raises NoMemoryError."""
+        """Have room for the tokens of a segment in pages that no other sequence shares. Raises NoMemoryError.
+
+        Checkpoints are forgotten where those of the segment need their room.
+        """
         length, n = len(self.tokens), len(segment.tokens)
         for table in self.tables:
             table.reserve(length, n)
-        marks = (length + i + 1 for i in segment.marks)
-        self.states.reserve({*marks, *range(length + n - segment.drafts, length + n + 1)})
+        marks = [length + i + 1 for i in segment.marks]
+        retry = None if segment.retry_mark is None else length + segment.retry_mark + 1
+        planned = self.checkpoints.plan(marks, retry, any(table.pool.window is not None for table in self.tables))
+        self.states.reserve(length, range(length + n - segment.drafts, length + n + 1) if n else (), planned)
 
     def append(self, segment: protocol.Segment["PagedSequence"]) -> None:
         """Add the tokens of a segment, whose state is now in the pages."""
         length = len(self.tokens)
         new = {length + i: each for i, each in segment.embeddings.items()}
         self.embeddings = self._embeddings_before(length) | new
-        self.tokens.extend(segment.tokens)
         self.states.advance()
-        for i in segment.marks:
-            self._add_checkpoint(length + i + 1)
+        self.tokens.extend(segment.tokens)
+        for n, retry in self.checkpoints.planned.items():
+            self._add_checkpoint(n, retry)
+        self.states.drop_before(len(self.tokens) - segment.drafts)
         for table in self.tables:
             table.free_before_window(len(self.tokens))
 
@@ -73,30 +62,26 @@ class PagedSequence(protocol.Sequence):
 
     def fork(self) -> "PagedSequence":
         """Another sequence with the same tokens, sharing the pages that hold their state."""
-        child = PagedSequence(self._pools, self.states.pool)
+        child = PagedSequence(self._pools, self._budget)
         child.states = self.states.fork(len(self))
         child.tokens, child.embeddings = list(self.tokens), self._embeddings_before(len(self))
         child.tables = [table.fork(len(self)) for table in self.tables]
-        child._checkpoints = list(self._checkpoints)
+        child.checkpoints = self.checkpoints.fork()
         return child
 
     def mark(self) -> None:
         """Keep the pages that the next token sees as a checkpoint, if there are windows or recurrent layers.
 
-        A checkpoint takes the pages of a window at most, and a state page. Of more than MAX_CHECKPOINTS the least
-        useful one goes (see `_least_useful`).
+        A checkpoint takes the pages of a window at most, and a state page.
         """
         self._add_checkpoint(len(self))
 
-    def _add_checkpoint(self, n: int) -> None:
+    def _add_checkpoint(self, n: int, retry: bool = False) -> None:
         tables = {group: table for group, table in enumerate(self.tables) if table.pool.window is not None}
         state = self.states.pages.get(n)
-        if not (tables or state) or not n or any(point.length == n for point in self._checkpoints):
-            return
-        point = SequenceCheckpoint(n, {group: table.fork(n) for group, table in tables.items()}, state)
-        self._checkpoints.append(point)
-        if len(self._checkpoints) > MAX_CHECKPOINTS:
-            del self._checkpoints[_least_useful([point.length for point in self._checkpoints])]
+        if n and (tables or state) and self.states.reaches(n) and not self.checkpoints.has(n):
+            forks = {group: table.fork(n) for group, table in tables.items()}
+            self.checkpoints.add(SequenceCheckpoint(n, forks, state, retry))
 
     def reach(self, n: int) -> int:
         """The length to which `trim` would go back for `n`.
@@ -107,12 +92,16 @@ class PagedSequence(protocol.Sequence):
         n = max(0, min(n, len(self.tokens)))
         if self._holds(n):
             return n
-        held = (length for length in self.states.pages if length <= n and self._holds(length))
-        return max((*held, *(point.reach(n) for point in self._checkpoints)), default=0)
+        point = self.checkpoints.best(n)
+        return max(self._held_before(n), point.reach(n) if point else 0)
 
     def _holds(self, n: int) -> bool:
         """Whether the windows and the state of the token behind the first `n` are there without a checkpoint."""
         return self.states.reaches(n) and all(table.reaches(n) for table in self.tables)
+
+    def _held_before(self, n: int) -> int:
+        """The largest length up to `n` whose state is there without a checkpoint; 0 if there is none."""
+        return max((length for length in self.states.pages if length <= n and self._holds(length)), default=0)
 
     def trim(self, n: int) -> int:
         """Keep the first `n` tokens, or as many as `reach` says, and return how many are left."""
@@ -124,12 +113,12 @@ class PagedSequence(protocol.Sequence):
         for table in self.tables:
             table.trim(n)
         if n < length:
-            self._checkpoints = [point for point in self._checkpoints if point.length <= n]
+            self.checkpoints.trim(n)
         return n
 
     def _return_to_checkpoint(self, n: int) -> None:
         """Keep the first `n` tokens, with page tables of a checkpoint that holds their windows."""
-        point = next(point for point in self._checkpoints if point.reach(n) == n)
+        point = next(point for point in self.checkpoints.points if point.reach(n) == n)
         tables = [
             table if table.pool.window is None else point.tables[i].fork(n) for i, table in enumerate(self.tables)
         ]
@@ -144,16 +133,7 @@ class PagedSequence(protocol.Sequence):
 
     def adopt(self, other: "PagedSequence") -> None:
         """Take the pages of another sequence with the same tokens, and leave it empty."""
-        self._pools, self.tables, self._checkpoints = other._pools, other.tables, []
+        self._pools, self._budget, self.tables = other._pools, other._budget, other.tables
+        self.checkpoints, other.checkpoints = other.checkpoints, Checkpoints(other._budget)
         self.states, other.states = other.states, RecurrentStates(other.states.pool)
         other.tokens, other.tables = [], [PageTable(pool) for pool in other._pools]
-
-
-def _least_useful(lengths: Ids[int]) -> int:
-    """The index of the length to forget: never the last, and of the others that with the narrowest gap around it.
-
-    Gaps are compared to the distance from the last length, so that the lengths that stay are close together near the
-    end and far apart before it.
-    """
-    before = (0, *lengths)
-    return min(range(len(lengths) - 1), key=lambda i: (lengths[i + 1] - before[i]) / (lengths[-1] - before[i]))

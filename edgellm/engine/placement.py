@@ -63,6 +63,14 @@ def longest_run(able: Sequence[bool], layers: int, *, kept: Collection[int] = ()
     return tuple(GPU if block in best else CPU for block in range(len(able)))
 
 
+def with_empty_blocks(placement: Placement, empty: Collection[int]) -> Placement:
+    """The placement with each block of `empty` where the block before it is: no hidden state is copied for it."""
+    found = list[int]()
+    for block, device in enumerate(placement):
+        found.append((found[-1] if found else CPU) if block in empty else device)
+    return tuple(found)
+
+
 def fewer_layers(placement: Placement) -> int:
     """The number of layers to try next on a GPU that has too little memory for those of this placement."""
     return len({block // 2 for block, on in enumerate(placement[:-1]) if on == GPU}) * 3 // 4

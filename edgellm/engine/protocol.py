@@ -74,8 +74,8 @@ class Segment(Generic[S_co]):
     """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted.
 
     `embeddings`: float32 [width] by index, in place of the embedding of the token there. The sequence keeps what it
-    needs to go back to behind the tokens of indices `marks`, as `Sequence.mark` does, and for now to before each of the
-    last `drafts` tokens.
+    needs to go back to behind the tokens of indices `marks`, as `Sequence.mark` does; to behind that of `retry_mark`,
+    until another segment has one; and to before each of the last `drafts` tokens, until the next segment.
     """
 
     sequence: S_co
@@ -83,6 +83,7 @@ class Segment(Generic[S_co]):
     wanted: Ids[int] = ()
     embeddings: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
     marks: Ids[int] = ()
+    retry_mark: int | None = None
     drafts: int = 0
 
 

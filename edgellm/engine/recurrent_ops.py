@@ -8,6 +8,7 @@ from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from edgellm.engine.recurrent_parts import RecurrentParts, StatePlace
 from kquants import records
+from kquants.layout import STATE_COLUMNS
 
 
 class StateLayout:
@@ -85,7 +86,8 @@ class RecurrentOps:
             gates=gates,
             gates_bytes=gates.row_bytes,
         )
-        self._ops.add("delta_inputs", arguments, per_row=1)
+        self._ops.need_scratch(64)
+        self._ops.add("delta_inputs", arguments, per_row=mixer.key_heads + -(-mixer.heads // 16))
 
     def _delta_rule(self, mixer: GatedDeltaNet, qkv: Buffer, gates: Buffer, y: Buffer, place: StatePlace) -> None:
         arguments = records.DeltaRuleOp(
@@ -103,8 +105,7 @@ class RecurrentOps:
             state_group=place.group,
             state_offset=place.offset,
         )
-        self._ops.need_scratch(64 * mixer.key_dim)
-        self._ops.add("delta_rule", arguments, units=mixer.value_width // 16)
+        self._ops.add("delta_rule", arguments, units=mixer.heads * -(-mixer.value_dim // STATE_COLUMNS))
 
     def _mamba(self, mixer: Mamba2, h: MatmulInput, place: StatePlace) -> MatmulInput:
         raw, xbc = float_buffer("conv_input", mixer.conv_width), float_buffer("xbc", mixer.conv_width)
@@ -135,8 +136,7 @@ class RecurrentOps:
             state_group=place.group,
             state_offset=place.offset,
         )
-        self._ops.need_scratch(64 * mixer.state_dim)
-        self._ops.add("mamba", arguments, units=mixer.inner_width // 16)
+        self._ops.add("mamba", arguments, units=mixer.heads * -(-mixer.head_dim // STATE_COLUMNS))
 
     def _short_conv(self, mixer: ShortConv, h: MatmulInput, place: StatePlace) -> MatmulInput:
         b, c, x = (float_buffer(f"short_conv_{name}", mixer.conv.channels) for name in "bcx")

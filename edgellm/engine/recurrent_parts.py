@@ -1,6 +1,7 @@
 """The ops that several kinds of recurrent layers have: convolutions over time, and the gated norm of the result."""
 
 from dataclasses import dataclass
+from math import lcm
 
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.arch.recurrent import Convolution
@@ -9,6 +10,7 @@ from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from edgellm.gguf import Tensor
 from kquants import records
+from kquants.layout import X_GROUP
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,6 @@ class RecurrentParts:
             state_group=place.group,
             state_offset=place.offset,
         )
-        self._ops.need_scratch(2 * 64 * conv.taps)
         self._ops.add("conv", arguments, units=-(-conv.channels // 16))
 
     def gated_norm(
@@ -78,6 +79,7 @@ class RecurrentParts:
         h, q8, super_q8 = result.targets([output])
         weight: Tensor | None = norm.weight if norm else None
         group_dim = result.width // groups
+        piece = min(lcm(group_dim, X_GROUP), result.width)
         arguments = records.GatedNormOp(
             x=y,
             x_bytes=y.row_bytes,
@@ -87,6 +89,7 @@ class RecurrentParts:
             weight_stride=group_dim if weight and len(weight.shape) == 2 else 0,
             groups=groups,
             group_dim=group_dim,
+            piece=piece,
             eps=norm.eps if norm else 0.0,
             gate_first=int(gate_first),
             silu=int(silu),
@@ -96,4 +99,4 @@ class RecurrentParts:
             super_q8=super_q8,
         )
         self._ops.need_scratch(result.f32.row_bytes)
-        self._ops.add("gated_norm", arguments, per_row=1)
+        self._ops.add("gated_norm", arguments, per_row=-(-result.width // piece))

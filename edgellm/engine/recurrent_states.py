@@ -5,11 +5,34 @@ copies, a checkpoint is a reference to a page, and a stopped computation leaves 
 """
 
 from collections.abc import Iterable
+from weakref import WeakSet
 
+from edgellm.engine.budget import KVBudget
 from edgellm.engine.kv_pages import PagePool
+from edgellm.errors import NoMemoryError
 
 NO_STATE = -1
 """In place of a page id: a sequence begins with zeros, or the state behind a row is not kept."""
+
+CHECKPOINT_BYTES = 1 << 30
+"""The most bytes of checkpoints of recurrent layers, and of the states of sequences that wait."""
+
+MAX_STATE_CHECKPOINTS = 512
+"""The most state pages for these, where pages are small."""
+
+_SHARE = 4
+"""Checkpoints take at most one part of as many of the memory for the KV cache."""
+
+
+def most_checkpoint_pages(state_bytes: int, budget: KVBudget) -> int:
+    """The most pages of `state_bytes` bytes for checkpoints: at least two, for the last message and its reply."""
+    room = min(CHECKPOINT_BYTES, budget.room(0) // _SHARE)
+    return max(2, min(MAX_STATE_CHECKPOINTS, room // max(1, state_bytes)))
+
+
+def most_state_pages(checkpoint_pages: int, drafts: int) -> int:
+    """The most state pages of one sequence: checkpoints, the present state, the next one, and those of `drafts`."""
+    return checkpoint_pages + 2 + drafts
 
 
 class StatePage:
@@ -24,18 +47,51 @@ class StatePage:
             self._pool.drop([self.id])
 
 
-class RecurrentStates:
-    """The state pages of one sequence, by the number of tokens that they are behind; none without a pool."""
+class StatePool:
+    """The state pages of all sequences, of which `checkpoints` are for checkpoints and for sequences that wait."""
 
-    def __init__(self, pool: PagePool | None, pages: dict[int, StatePage] | None = None) -> None:
+    def __init__(self, pool: PagePool, checkpoints: int) -> None:
+        self._pool, self._most = pool, most_state_pages(checkpoints, 0)
+        self._pages = WeakSet[StatePage]()
+
+    def page(self) -> StatePage:
+        """A new page. Raises NoMemoryError."""
+        page = StatePage(self._pool)
+        self._pages.add(page)
+        return page
+
+    def excess(self, pages: int) -> int:
+        """The number of pages that must go before `pages` more are within the budget, not counting drafts."""
+        return len(self._pages) + pages - self._most
+
+
+class RecurrentStates:
+    """The state pages of one sequence, by the number of tokens that they are behind; none without a pool.
+
+    They are that of the last token and, until the next batch, those of the drafts before it.
+    """
+
+    def __init__(self, pool: StatePool | None, pages: dict[int, StatePage] | None = None) -> None:
         self.pool, self.pages = pool, pages or {}
         self._new: dict[int, StatePage] = {}
 
-    def reserve(self, lengths: Iterable[int]) -> None:
-        """Have pages for the states that the next batch keeps, by number of tokens. Raises NoMemoryError."""
+    def reserve(self, length: int, needed: Iterable[int], wanted: Iterable[int] = ()) -> None:
+        """Have pages for the states that the next batch keeps, by number of tokens, and drop those of earlier drafts.
+
+        The batch begins behind `length` tokens. Raises NoMemoryError without memory for those `needed`; of the others,
+        `wanted`, the first ones are kept for which there is memory.
+        """
         self._new = {}
-        if self.pool is not None:
-            self._new = {length: StatePage(self.pool) for length in sorted(lengths)}
+        if self.pool is None:
+            return
+        self.trim(length)
+        new = {n: self.pool.page() for n in needed}
+        try:
+            for n in wanted:
+                new.setdefault(n, self.pool.page())
+        except NoMemoryError:
+            pass
+        self._new = new
 
     def before(self, length: int) -> int:
         """The id of the page with the state behind `length` tokens."""
@@ -47,8 +103,8 @@ class RecurrentStates:
         return [new[i].id if i in new else NO_STATE for i in range(length + 1, length + n + 1)]
 
     def advance(self) -> None:
-        """The states of the reserved pages are computed: they take the place of those before."""
-        self.pages, self._new = self._new, {}
+        """The states of the reserved pages are computed."""
+        self.pages, self._new = self.pages | self._new, {}
 
     def reaches(self, length: int) -> bool:
         """Whether the state behind `length` tokens is there."""
@@ -59,5 +115,9 @@ class RecurrentStates:
         return RecurrentStates(self.pool, {n: page for n, page in self.pages.items() if n == length})
 
     def trim(self, length: int) -> None:
-        """Drop the states behind more than `length` tokens."""
-        self.pages = {n: page for n, page in self.pages.items() if n <= length}
+        """Drop all states but that behind `length` tokens."""
+        self.pages = {n: page for n, page in self.pages.items() if n == length}
+
+    def drop_before(self, length: int) -> None:
+        """Drop the states behind fewer than `length` tokens."""
+        self.pages = {n: page for n, page in self.pages.items() if n >= length}

@@ -1,6 +1,6 @@
 """The token loop: prompt ids in, sampled token ids out."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from collections.abc import Sequence as Ids
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -48,12 +48,16 @@ def generate_ids(
     timer: RequestTimer,
     cancel: CancelFlag,
     progress: PrefillProgress | None = None,
+    ends: Collection[int] = (),
 ) -> Generator[SampledToken, None, None]:
-    """Sample tokens without end, on the sequence that `acquire` gives. Raises Stopped after `cancel`."""
+    """Sample tokens without end, on the sequence that `acquire` gives. Raises Stopped after `cancel`.
+
+    `ends` are the tokens that end messages in the prompt.
+    """
 
     def prefill(ids: list[int]) -> Logits:
         with timer.prefill(len(sequence), progress) as timed_progress:
-            return session.prefill(sequence, ids, cancel, timed_progress)
+            return session.prefill(sequence, ids, cancel, timed_progress, ends)
 
     for token in prompt.ids:
         sampler.accept(token)

@@ -56,7 +56,9 @@ class Generation:
         self._cancel_flag = CancelFlag(session.engine)
         seed = randbits(64) if options.seed is None else options.seed
         sampler = Sampler(options, session.engine.vocab)
-        self._ids = generate_ids(session, acquire, prompt, sampler, seed, timer, self._cancel_flag, progress)
+        self._ids = generate_ids(
+            session, acquire, prompt, sampler, seed, timer, self._cancel_flag, progress, tokenizer.eog_ids
+        )
 
     def __repr__(self) -> str:
         return f"<edgellm.Generation {self.finish_reason or 'running'}, tokens: {len(self.tokens)}>"

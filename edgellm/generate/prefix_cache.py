@@ -71,9 +71,11 @@ class PrefixCache:
                 self._free.append(best)
 
     def _lost_tokens(self, sequence: Sequence, ids: list[int]) -> int:
-        """How many tokens would be in no sequence any more if `sequence` were rewound to compute `ids`."""
-        kept = [sequence.shared_prefix(tokens) for tokens in [ids, *(other.tokens for other in self._free)]]
-        return sequence.shared_prefix(sequence.tokens) - max(kept)
+        """How many tokens must be computed to have `sequence` again, after it was rewound to compute `ids`."""
+        kept = [(sequence, ids), *((other, sequence.tokens) for other in self._free)]
+        return sequence.shared_prefix(sequence.tokens) - max(
+            one.reach(one.shared_prefix(tokens)) for one, tokens in kept
+        )
 
     def _evict_for(self, needed: list[list[int]]) -> None:
         """Evict the least recently used sequences until the others, with the `needed` ones, are within the limit."""

@@ -1,6 +1,6 @@
 """A session: one engine that many requests share, one computation at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from collections.abc import Sequence as Ids
 from contextlib import suppress
 from time import perf_counter
@@ -82,38 +82,29 @@ class Session:
         ids: Ids[int],
         cancel: CancelFlag,
         progress: PrefillProgress | None = None,
+        ends: Collection[int] = (),
     ) -> Logits:
         """Extend a sequence, after `rewind`, to exactly `ids`; returns the logits [vocab] of the last token.
 
-        Raises Stopped after `cancel`; the sequence then holds the batches that were complete.
+        The sequence can go back later to behind each of the tokens `ends`, which end messages, and to before the last
+        token. Raises Stopped after `cancel`; the sequence then holds the batches that were complete.
         """
         start = cached = len(sequence)
         progress = progress or (lambda done, total: None)
         progress(0, len(ids) - cached)
         while True:
-            batch = ids[start : start + self.engine.max_rows]
-            start += len(batch)
-            logits = self._prefill_batch(sequence, batch, start == len(ids), cancel)
+            segment = _prompt_segment(sequence, ids, range(start, min(len(ids), start + self.engine.max_rows)), ends)
+            start += len(segment.tokens)
+            logits = self.forward(segment, cancel)
             progress(start - cached, len(ids) - cached)
             if start == len(ids):
                 last: Logits = logits[0]
                 return last
 
-    def _prefill_batch(self, sequence: Sequence, batch: Ids[int], is_last: bool, cancel: CancelFlag) -> Logits:
-        """The logits after a batch of a prompt; at the end of the prompt, the sequence can go back there later."""
-
-        def compute() -> Logits:
-            logits = self._compute(Segment(sequence, batch, [len(batch) - 1]), cancel)
-            if is_last:
-                sequence.mark()
-            return logits
-
-        return self._exclusively(compute, cancel)
-
     def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float]:
         """The logits [tokens, vocab] after each of the given tokens, and the seconds of the computation alone.
 
-        Raises Stopped after `cancel`.
+        All but the first are drafts, which the sequence can drop. Raises Stopped after `cancel`, and NoMemoryError.
         """
 
         def timed() -> tuple[Logits, float]:
@@ -141,8 +132,8 @@ class Session:
                 except Stopped:
                     self.check_open()
                     raise
-                except NoMemoryError:
-                    if not any(cache.evict() for cache in list(self.caches)):
+                except NoMemoryError:  # drafts are not worth the sequences of other requests
+                    if segment.drafts or not any(cache.evict() for cache in list(self.caches)):
                         raise
 
     def _exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
@@ -177,3 +168,12 @@ class Session:
     def _end(self) -> None:
         self.engine.close()
         self.closed = True
+
+
+def _prompt_segment(sequence: Sequence, ids: Ids[int], part: range, ends: Collection[int]) -> Segment[Sequence]:
+    """A part of a prompt, with marks behind the ends of messages and before the last token of the prompt."""
+    tokens = ids[part.start : part.stop]
+    marks = [i for i, token in enumerate(tokens) if token in ends]
+    before_last = len(ids) - 2
+    retry_mark = before_last - part.start if before_last in part else None
+    return Segment(sequence, tokens, [len(tokens) - 1], marks=marks, retry_mark=retry_mark)

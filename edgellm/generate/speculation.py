@@ -9,6 +9,7 @@ options; drafts, and the number computed, change only the speed.
 from collections import deque
 
 from edgellm.engine.protocol import Logits, Sequence
+from edgellm.errors import NoMemoryError
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.draft_policy import MAX_DRAFT, DraftPolicy
 from edgellm.generate.prompt_lookup import PromptLookup
@@ -29,6 +30,9 @@ class SpeculativeDecoder:
         # Draft tokens not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         # The sequence holds the computed ones behind its accepted tokens.
         self._drafts, self._draft_logits = deque[int](), deque[Logits]()
+        self._drafted = False  # whether the sequence keeps what it needs to drop drafts
+        self._lost: list[int] = []  # accepted tokens that an engine dropped together with rejected ones
+        self._has_room = True
 
     def __enter__(self) -> "SpeculativeDecoder":
         return self
@@ -39,7 +43,7 @@ class SpeculativeDecoder:
     @property
     def length(self) -> int:
         """Tokens of the sequence without drafts that are not accepted yet."""
-        return len(self._sequence) - len(self._draft_logits)
+        return len(self._sequence) - len(self._draft_logits) + len(self._lost)
 
     def decode(self, token: int) -> Logits:
         """The logits [vocab] after `token`, which was sampled last.
@@ -57,18 +61,32 @@ class SpeculativeDecoder:
         return self._step(token)
 
     def _step(self, token: int) -> Logits:
+        if self._lost:
+            accepted, self._lost = self._sequence.tokens + self._lost, []
+            self._session.prefill(self._sequence, accepted, self._cancel)
         drafts = self._draft()
-        logits, seconds = self._session.decode(self._sequence, [token, *drafts], self._cancel)
+        try:
+            logits, seconds = self._session.decode(self._sequence, [token, *drafts], self._cancel)
+        except NoMemoryError:
+            if not drafts:
+                raise
+            self._has_room = False
+            self._drafts.clear()
+            return self._step(token)
         self._policy.record_step(len(drafts), seconds)
         self._draft_logits.extend(logits[1:])
+        self._drafted = bool(drafts)
         first: Logits = logits[0]
         return first
 
     def _draft(self) -> list[int]:
-        """The draft tokens of the next step. None of them needs a KV page of its own, as allocating one could fail."""
+        """The draft tokens of the next step; none after there was no memory for the states behind them.
+
+        None of them needs a KV page of its own, as allocating one could fail.
+        """
         length, engine = len(self._sequence), self._session.engine
         room = min(MAX_DRAFT, PAGE - 1 - length % PAGE, engine.ctx - length - 1)
-        if room < 1 or not engine.batch_invariant:
+        if room < 1 or not engine.batch_invariant or not self._has_room:
             return []
         tokens, self._matched = self._lookup.draft(room)
         count = self._policy.draft_length(len(tokens), self._matched)
@@ -77,7 +95,9 @@ class SpeculativeDecoder:
 
     def _reject(self) -> None:
         """Drop all drafts, also from the sequence. (No other request uses the sequence or its pages meanwhile.)"""
-        if self._draft_logits:
-            self._sequence.trim(self.length)
+        if self._drafted:
+            accepted = self._sequence.tokens[: self.length]
             self._draft_logits.clear()
+            self._lost = accepted[self._sequence.trim(len(accepted)) :]
+            self._drafted = False
         self._drafts.clear()

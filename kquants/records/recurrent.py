@@ -13,9 +13,9 @@ from kquants.records.header import Word
 class ConvOp(NamedTuple):
     """y = gate · f(bias + Σ_i weight[:, i] · (factor · x) of i - (taps - 1) rows later): a causal convolution.
 
-    Each channel has a convolution of its own over the rows of a sequence. Factor and gate may be null, 1 then; they are
-    as x in rows of `x_bytes`. The state are the last taps - 1 rows of factor · x: float32[taps - 1, channels], the
-    oldest first.
+    Each channel has a convolution of its own over the rows of a sequence, of 2 to 4 taps. Factor and gate may be null,
+    1 then; they are as x in rows of `x_bytes`. The state are the last taps - 1 rows of factor · x, padded to a multiple
+    of 16 channels: float32[taps - 1, channels], the oldest first.
     """
 
     x: Word
@@ -72,8 +72,8 @@ class DeltaInputsOp(NamedTuple):
 class DeltaRuleOp(NamedTuple):
     """The gated delta rule (arXiv 2412.06464) in each head, row by row, with a state S of [key_dim, value_dim].
 
-    S = decay · S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q. The state of head h is stored in columns of 16 values:
-    float32[heads, value_dim / 16, key_dim, 16].
+    S = decay · S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q. The state is stored in blocks of 32 columns, the last of
+    a head padded: float32[heads, ceil(value_dim / 32), key_dim, 32].
     """
 
     qkv: Word
@@ -95,17 +95,18 @@ class DeltaRuleOp(NamedTuple):
 
 
 class ChannelDeltaInputsOp(NamedTuple):
-    """What the delta rule with a decay for each channel of keys reads; all are computed in place, in rows of float32.
+    """What the delta rule with a decay for each channel of keys reads; all but decayed_k are computed in place.
 
     q = q / sqrt(Σ q² + eps) / sqrt(head_dim), k = k / sqrt(Σ k² + eps) in each head. decay = exp(a · softplus(decay +
-    dt_bias)), with the a of the head; beta = sigmoid(beta).
+    dt_bias)), with the a of the head; decayed_k = decay · k; beta = sigmoid(beta).
     """
 
     q: Word
     k: Word
     decay: Word
+    decayed_k: Word
     row_bytes: Word
-    """Bytes of a row of q, of k and of decay: heads · head_dim values."""
+    """Bytes of a row of each of these: heads · head_dim float32."""
     heads: Word
     head_dim: Word
     eps: float
@@ -121,17 +122,19 @@ class ChannelDeltaInputsOp(NamedTuple):
 class ChannelDeltaRuleOp(NamedTuple):
     """The delta rule with a decay for each channel of keys (KDA, arXiv 2510.26692), row by row, in each head.
 
-    S = diag(decay) S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q, with a state S of [head_dim, head_dim]. It is stored in
-    columns of 16 values: float32[heads, head_dim / 16, head_dim, 16].
+    S = diag(decay) S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q, with a state S of [head_dim, head_dim]. It is stored as
+    that of `DeltaRuleOp`.
     """
 
     q: Word
     k: Word
     v: Word
     decay: Word
+    decayed_k: Word
+    """decay · k."""
     y: Word
     row_bytes: Word
-    """Bytes of a row of q, of k, of v, of decay and of y: heads · head_dim values."""
+    """Bytes of a row of each of these: heads · head_dim values."""
     heads: Word
     head_dim: Word
     beta: Word
@@ -159,7 +162,7 @@ class MambaOp(NamedTuple):
     """The scan of Mamba-2 (arXiv 2405.21060) in each head, row by row, with a state S of [state_dim, head_dim].
 
     S = decay · S + B (dt · x)ᵀ; y = Sᵀ C + d · x. Head h reads B and C of group h div (heads / groups). The state is
-    stored in columns of 16 values: float32[heads, head_dim / 16, state_dim, 16].
+    stored in blocks of 32 columns, the last of a head padded: float32[heads, ceil(head_dim / 32), state_dim, 32].
     """
 
     xbc: Word
@@ -195,6 +198,8 @@ class GatedNormOp(NamedTuple):
     weight_stride: Word
     groups: Word
     group_dim: Word
+    piece: Word
+    """The values of a unit: whole groups and whole blocks of 256 values, unless it is the row."""
     eps: float
     gate_first: Word
     silu: Word

@@ -1,19 +1,20 @@
 """The delta rule with a decay for each channel of keys (Kimi delta attention): its inputs, and the scan.
 
-The columns of a head's state are independent: a unit is 16 of them.
+The scan is that of `kquants.recurrent.delta_rule`, which says why a row takes one pass over the state: a unit is 32
+columns of a head. Here Sᵀ k of the decayed state is Sᵀ (decay · k) of the state before.
 """
 
 import numba as nb
 
 from kquants.activations.exponential import exp, softplus, times_sigmoid
-from kquants.compiler.decorators import inline, kernel
+from kquants.compiler.decorators import Vector, inline, kernel
+from kquants.layout import STATE_COLUMNS
 from kquants.records import ChannelDeltaInputsOp, ChannelDeltaRuleOp
 from kquants.recurrent.delta_inputs import normalize
-from kquants.recurrent.delta_rule import load_state
-from kquants.recurrent.state import kept_state, segment_rows, state_before
+from kquants.recurrent.delta_rule import products
+from kquants.recurrent.state import keep_state, kept_state, load_state, segment_rows
 from kquants.simd import (
     add_f32,
-    copy,
     fma_f32,
     load_f32,
     load_f32x16,
@@ -31,68 +32,83 @@ _inputs_of, _rule_of = arguments_of(ChannelDeltaInputsOp), arguments_of(ChannelD
 
 
 @inline
-def _decays(x: int, dt_bias: int, n: int, a: float) -> None:
-    """x = exp(a · softplus(x + dt_bias)), n values."""
-    for k in range(0, n, 16):
-        v = softplus(add_f32(load_f32x16_part(x + 4 * k, n - k), load_f32x16_part(dt_bias + 4 * k, n - k)))
-        store_f32x16_part(x + 4 * k, exp(mul_f32(splat_f32(a), v)), n - k)
-
-
-@inline
-def _sigmoids(x: int, n: int) -> None:
-    """x = sigmoid(x), n values."""
-    for k in range(0, n, 16):
-        v = times_sigmoid(splat_f32(nb.float32(1)), load_f32x16_part(x + 4 * k, n - k))
-        store_f32x16_part(x + 4 * k, v, n - k)
+def _decay(decay: int, dt_bias: int, k: int, decayed_k: int, n: int, a: float) -> None:
+    """decay = exp(a · softplus(decay + dt_bias)) and decayed_k = decay · k of a head."""
+    for i in range(0, 4 * n, 64):
+        width = n - i // 4
+        v = softplus(add_f32(load_f32x16_part(decay + i, width), load_f32x16_part(dt_bias + i, width)))
+        v = exp(mul_f32(splat_f32(a), v))
+        store_f32x16_part(decay + i, v, width)
+        store_f32x16_part(decayed_k + i, mul_f32(v, load_f32x16_part(k + i, width)), width)
 
 
 @kernel("channel_delta_inputs")
 def channel_delta_inputs(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: ChannelDeltaInputsOp; a row a unit."""
+    """Arguments: ChannelDeltaInputsOp; a unit is a head of a row, or behind the heads of a row 16 of its betas."""
     given = _inputs_of(op)
-    n, q_scale = given.head_dim, nb.float32(1) / square_root(nb.float32(given.head_dim))
-    for t in range(first, last):
-        row = t * given.row_bytes
-        for h in range(given.heads):
-            at = 4 * h * n
-            normalize(given.q + row + at, n, given.eps, q_scale)
-            normalize(given.k + row + at, n, given.eps, nb.float32(1))
-            _decays(given.decay + row + at, given.dt_bias + at, n, load_f32(given.a + 4 * h))
-        _sigmoids(given.beta + t * given.beta_bytes, given.heads)
+    n, units = given.head_dim, given.heads + (given.heads + 15) // 16
+    q_scale, one = nb.float32(1) / square_root(nb.float32(n)), splat_f32(nb.float32(1))
+    for unit in range(first, last):
+        t, h = unit // units, unit % units
+        if h < given.heads:
+            at = t * given.row_bytes + 4 * h * n
+            normalize(given.q + at, n, given.eps, q_scale)
+            normalize(given.k + at, n, given.eps, nb.float32(1))
+            bias, a = given.dt_bias + 4 * h * n, load_f32(given.a + 4 * h)
+            _decay(given.decay + at, bias, given.k + at, given.decayed_k + at, n, a)
+        else:
+            start = 16 * (h - given.heads)
+            beta, width = given.beta + t * given.beta_bytes + 4 * start, given.heads - start
+            store_f32x16_part(beta, times_sigmoid(one, load_f32x16_part(beta, width)), width)
 
 
 @inline
-def _step(state: int, n: int, q: int, k: int, v: int, decay: int, y: int, beta: float) -> None:
-    """One row: state, float32[n, 16], and y, of 16 columns."""
-    sum_k, sum_q = splat_f32(nb.float32(0)), splat_f32(nb.float32(0))
+def _step(
+    before: int, state: int, n: int, q: int, k: int, decay: int, next_k: int, left: Vector, right: Vector
+) -> tuple[Vector, Vector, Vector, Vector]:
+    """State = diag(decay) before + k deltaᵀ of 32 columns, with the deltas `left` and `right`; (Sᵀ q, Sᵀ next_k)."""
+    q_left = q_right = k_left = k_right = splat_f32(nb.float32(0))
     for i in range(n):
-        s = mul_f32(load_f32x16(state + 64 * i), splat_f32(load_f32(decay + 4 * i)))
-        store_f32x16(state + 64 * i, s)
-        sum_k = fma_f32(s, splat_f32(load_f32(k + 4 * i)), sum_k)
-    delta = mul_f32(splat_f32(beta), sub_f32(load_f32x16(v), sum_k))
-    for i in range(n):
-        s = fma_f32(splat_f32(load_f32(k + 4 * i)), delta, load_f32x16(state + 64 * i))
-        store_f32x16(state + 64 * i, s)
-        sum_q = fma_f32(s, splat_f32(load_f32(q + 4 * i)), sum_q)
-    store_f32x16(y, sum_q)
+        k_i, q_i = splat_f32(load_f32(k + 4 * i)), splat_f32(load_f32(q + 4 * i))
+        decay_i, next_i = splat_f32(load_f32(decay + 4 * i)), splat_f32(load_f32(next_k + 4 * i))
+        s = fma_f32(k_i, left, mul_f32(decay_i, load_f32x16(before + 128 * i)))
+        store_f32x16(state + 128 * i, s)
+        q_left, k_left = fma_f32(s, q_i, q_left), fma_f32(s, next_i, k_left)
+        s = fma_f32(k_i, right, mul_f32(decay_i, load_f32x16(before + 128 * i + 64)))
+        store_f32x16(state + 128 * i + 64, s)
+        q_right, k_right = fma_f32(s, q_i, q_right), fma_f32(s, next_i, k_right)
+    return q_left, q_right, k_left, k_right
+
+
+@inline
+def _delta(v: int, width: int, predicted: Vector, beta: float) -> Vector:
+    """beta · (v - predicted)."""
+    return mul_f32(splat_f32(beta), sub_f32(load_f32x16_part(v, width), predicted))
 
 
 @kernel("channel_delta_rule")
 def channel_delta_rule(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: ChannelDeltaRuleOp; 16 columns of a head and all rows a unit. Scratch: float32[head_dim, 16]."""
+    """Arguments: ChannelDeltaRuleOp; 32 columns of a head and all rows a unit."""
     given = _rule_of(op)
-    n, columns = given.head_dim, given.head_dim // 16
+    n, parts = given.head_dim, (given.head_dim + STATE_COLUMNS - 1) // STATE_COLUMNS
     for unit in range(first, last):
-        h, column = unit // columns, unit % columns
-        head, value = 4 * h * n, 4 * (h * n + 16 * column)
-        offset = given.state_offset + 64 * n * unit
+        h, column = unit // parts, unit % parts * STATE_COLUMNS
+        head, width = 4 * h * n, n - column
+        offset, nbytes = given.state_offset + 4 * STATE_COLUMNS * n * unit, 4 * STATE_COLUMNS * n
         for segment in range(batch_of(batch).segments):
             start, stop = segment_rows(batch, segment)
-            load_state(scratch, state_before(batch, given.state_group, segment, offset), n)
+            state = kept_state(batch, given.state_group, stop - 1, offset)
+            before = load_state(batch, given.state_group, segment, offset, state, nbytes)
+            k_left, k_right = products(before, n, given.decayed_k + start * given.row_bytes + head)
             for t in range(start, stop):
-                row, beta = t * given.row_bytes, load_f32(given.beta + t * given.beta_bytes + 4 * h)
-                q, k, decay = given.q + row + head, given.k + row + head, given.decay + row + head
-                _step(scratch, n, q, k, given.v + row + value, decay, given.y + row + value, beta)
-                kept = kept_state(batch, given.state_group, t, offset)
-                if kept != 0:
-                    copy(kept, scratch, 64 * n)
+                at, beta = t * given.row_bytes + head, load_f32(given.beta + t * given.beta_bytes + 4 * h)
+                v, y = given.v + at + 4 * column, given.y + at + 4 * column
+                left, right = _delta(v, width, k_left, beta), _delta(v + 64, width - 16, k_right, beta)
+                next_k = given.decayed_k + at + (given.row_bytes if t + 1 < stop else 0)
+                y_left, y_right, k_left, k_right = _step(
+                    before, state, n, given.q + at, given.k + at, given.decay + at, next_k, left, right
+                )
+                store_f32x16_part(y, y_left, width)
+                store_f32x16_part(y + 64, y_right, width - 16)
+                keep_state(batch, given.state_group, t, offset, state, nbytes)
+                before = state

@@ -1,26 +1,37 @@
 """Causal convolutions over the rows of each sequence, one for each channel."""
 
+from typing import Any
+
 import numba as nb
+from llvmlite import ir
+from numba import types
 
 from kquants.activations.exponential import times_sigmoid
 from kquants.compiler.decorators import Vector, inline, kernel
+from kquants.layout import MAX_TAPS
 from kquants.records import ConvOp
 from kquants.recurrent.state import kept_state, segment_rows, state_before
 from kquants.simd import (
-    fma_f32,
-    load_f32,
-    load_f32x16,
+    F32,
+    as_tuple,
+    at_strides,
+    define,
+    fma,
+    joined,
+    load,
     load_f32x16_part,
     mul_f32,
+    of_tuple,
+    pointer,
+    shuffle,
     splat_f32,
-    store_f32,
-    store_f32x16,
     store_f32x16_part,
 )
 from kquants.threadpool.interpreter import arguments_of, batch_of
 
 _conv_of = arguments_of(ConvOp)
 _CHANNELS = 16
+"""The channels of a unit."""
 
 
 @inline
@@ -42,40 +53,78 @@ def _output(given: ConvOp, t: int, k: int, v: Vector) -> None:
     store_f32x16_part(given.y + t * given.y_bytes + 4 * k, v, n)
 
 
-@inline
-def _weights_by_tap(given: ConvOp, k: int, to: int) -> None:
-    """float32[taps, 16] of 16 channels."""
-    for i in range(given.taps):
-        for lane in range(_CHANNELS):
-            at = given.weight + 4 * ((k + lane) * given.taps + i)
-            store_f32(to + 64 * i + 4 * lane, load_f32(at) if k + lane < given.channels else nb.float32(0))
+def _unit_of(taps: int) -> Any:
+    """`unit(given, batch, k)`: the convolution of channels k … k + 15 of all rows, with that many taps.
+
+    The weights and the inputs of the last rows stay in registers.
+    """
+    window, inputs = types.UniTuple(F32, taps), types.UniTuple(F32, taps - 1)
+
+    @define(window, types.UniTuple(F32, MAX_TAPS))
+    def by_tap(b: ir.IRBuilder, weights: Any) -> Any:
+        """A vector for each tap of weights that lie side by side for each channel."""
+        flat = joined(b, of_tuple(b, weights))
+        return as_tuple(b, [shuffle(b, flat, flat, range(i, 16 * taps, taps)) for i in range(taps)])
+
+    @define(inputs, types.int64, types.int64)
+    def load_inputs(b: ir.IRBuilder, state: Any, row_bytes: Any) -> Any:
+        return as_tuple(b, [load(b, place, F32.vector) for place in at_strides(b, state, row_bytes, taps - 1)])
+
+    @define(types.none, types.int64, types.int64, inputs)
+    def store_inputs(b: ir.IRBuilder, state: Any, row_bytes: Any, given: Any) -> None:
+        for place, v in zip(at_strides(b, state, row_bytes, taps - 1), of_tuple(b, given), strict=True):
+            b.store(v, pointer(b, place, v.type), align=4)
+
+    @define(inputs)
+    def no_inputs(b: ir.IRBuilder) -> Any:
+        return as_tuple(b, [ir.Constant(F32.vector, None)] * (taps - 1))
+
+    @define(inputs, inputs, F32)
+    def shifted(b: ir.IRBuilder, before: Any, x: Any) -> Any:
+        return as_tuple(b, [*of_tuple(b, before)[1:], x])
+
+    @define(F32, F32, window, inputs, F32)
+    def convolved(b: ir.IRBuilder, bias: Any, weights: Any, before: Any, x: Any) -> Any:
+        v = bias
+        for w, given in zip(of_tuple(b, weights), [*of_tuple(b, before), x], strict=True):
+            v = fma(b, w, given, v)
+        return v
+
+    @inline
+    def unit(given: ConvOp, batch: int, k: int, weights: Any, bias: Vector) -> None:
+        of_taps, row_bytes = by_tap(weights), 64 * ((given.channels + 15) // 16)
+        for segment in range(batch_of(batch).segments):
+            start, stop = segment_rows(batch, segment)
+            state = state_before(batch, given.state_group, segment, given.state_offset)
+            before = load_inputs(state + 4 * k, row_bytes) if state != 0 else no_inputs()
+            for t in range(start, stop):
+                x = _input(given, t, k)
+                _output(given, t, k, convolved(bias, of_taps, before, x))
+                before = shifted(before, x)
+                kept = kept_state(batch, given.state_group, t, given.state_offset)
+                if kept != 0:
+                    store_inputs(kept + 4 * k, row_bytes, before)
+
+    return unit
+
+
+_two_taps, _three_taps, _four_taps = (_unit_of(taps) for taps in range(2, MAX_TAPS + 1))
 
 
 @kernel("conv")
 def conv(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: ConvOp; 16 channels of all rows a unit. Scratch: weights and inputs, float32[2 · taps, 16]."""
+    """Arguments: ConvOp; 16 channels of all rows a unit."""
     given = _conv_of(op)
-    taps, row_bytes = given.taps, 64 * ((given.channels + 15) // 16)
-    inputs = scratch + 64 * taps
     for unit in range(first, last):
         k = _CHANNELS * unit
-        _weights_by_tap(given, k, scratch)
-        bias = load_f32x16_part(given.bias + 4 * k, given.channels - k) if given.bias != 0 else splat_f32(nb.float32(0))
-        for segment in range(batch_of(batch).segments):
-            start, stop = segment_rows(batch, segment)
-            before = state_before(batch, given.state_group, segment, given.state_offset)
-            for i in range(taps - 1):
-                v = load_f32x16(before + i * row_bytes + 4 * k) if before != 0 else splat_f32(nb.float32(0))
-                store_f32x16(inputs + 64 * (i + 1), v)
-            for t in range(start, stop):
-                for i in range(taps - 1):
-                    store_f32x16(inputs + 64 * i, load_f32x16(inputs + 64 * (i + 1)))
-                store_f32x16(inputs + 64 * (taps - 1), _input(given, t, k))
-                v = bias
-                for i in range(taps):
-                    v = fma_f32(load_f32x16(scratch + 64 * i), load_f32x16(inputs + 64 * i), v)
-                _output(given, t, k, v)
-                kept = kept_state(batch, given.state_group, t, given.state_offset)
-                if kept != 0:
-                    for i in range(taps - 1):
-                        store_f32x16(kept + i * row_bytes + 4 * k, load_f32x16(inputs + 64 * (i + 1)))
+        n = given.channels - k
+        bias = load_f32x16_part(given.bias + 4 * k, n) if given.bias != 0 else splat_f32(nb.float32(0))
+        w, n = given.weight + 4 * k * given.taps, min(n, _CHANNELS) * given.taps
+        first_half = load_f32x16_part(w, n), load_f32x16_part(w + 64, n - 16)
+        weights = *first_half, load_f32x16_part(w + 128, n - 32), load_f32x16_part(w + 192, n - 48)
+        if given.taps == 2:
+            _two_taps(given, batch, k, weights, bias)
+        elif given.taps == 3:
+            _three_taps(given, batch, k, weights, bias)
+        else:
+            _four_taps(given, batch, k, weights, bias)

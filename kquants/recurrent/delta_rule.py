@@ -1,18 +1,28 @@
-"""The gated delta rule, row by row. The columns of a head's state are independent: a unit is 16 of them."""
+"""The gated delta rule, row by row. The columns of a head's state are independent: a unit is 32 of them.
+
+A row takes one pass over the state. The products Sᵀ k with the state before a row are added up in the pass of the row
+before it, beside that row's y = Sᵀ q; Sᵀ k of the decayed state is decay · Sᵀ k. Before the first row of a segment they
+take a pass of their own. Both passes add in the same order: the bits do not depend on how rows are cut into segments.
+
+The state is written to where the one behind the last row of a segment is kept, and read there, too; the first row reads
+the one before the segment.
+"""
 
 import numba as nb
 
-from kquants.compiler.decorators import inline, kernel
+from kquants.compiler.decorators import Vector, inline, kernel
+from kquants.layout import STATE_COLUMNS
 from kquants.records import DeltaRuleOp
-from kquants.recurrent.state import kept_state, segment_rows, state_before
+from kquants.recurrent.state import keep_state, kept_state, load_state, segment_rows
 from kquants.simd import (
-    copy,
     fma_f32,
     load_f32,
     load_f32x16,
+    load_f32x16_part,
     mul_f32,
     splat_f32,
     store_f32x16,
+    store_f32x16_part,
     sub_f32,
 )
 from kquants.threadpool.interpreter import arguments_of, batch_of
@@ -21,51 +31,69 @@ _rule_of = arguments_of(DeltaRuleOp)
 
 
 @inline
-def load_state(state: int, before: int, rows: int) -> None:
-    """float32[rows, 16] at `state`: those at `before`, or zeros."""
-    if before != 0:
-        copy(state, before, 64 * rows)
-    else:
-        for i in range(rows):
-            store_f32x16(state + 64 * i, splat_f32(nb.float32(0)))
+def products(state: int, n: int, k: int) -> tuple[Vector, Vector]:
+    """Sᵀ k of 32 columns."""
+    left = right = splat_f32(nb.float32(0))
+    for i in range(n):
+        k_i = splat_f32(load_f32(k + 4 * i))
+        left = fma_f32(load_f32x16(state + 128 * i), k_i, left)
+        right = fma_f32(load_f32x16(state + 128 * i + 64), k_i, right)
+    return left, right
 
 
 @inline
-def _step(state: int, n: int, q: int, k: int, v: int, y: int, decay: float, beta: float) -> None:
-    """One row: state, float32[n, 16], and y, of 16 columns."""
-    sum_k, sum_q, by_decay = splat_f32(nb.float32(0)), splat_f32(nb.float32(0)), splat_f32(decay)
+def _step(
+    before: int, state: int, n: int, q: int, k: int, next_k: int, decay: float, left: Vector, right: Vector
+) -> tuple[Vector, Vector, Vector, Vector]:
+    """State = decay · before + k deltaᵀ of 32 columns, with the deltas `left` and `right`; (Sᵀ q, Sᵀ next_k)."""
+    q_left = q_right = k_left = k_right = splat_f32(nb.float32(0))
+    by_decay = splat_f32(decay)
     for i in range(n):
-        s = mul_f32(load_f32x16(state + 64 * i), by_decay)
-        store_f32x16(state + 64 * i, s)
-        sum_k = fma_f32(s, splat_f32(load_f32(k + 4 * i)), sum_k)
-    delta = mul_f32(splat_f32(beta), sub_f32(load_f32x16(v), sum_k))
-    for i in range(n):
-        s = fma_f32(splat_f32(load_f32(k + 4 * i)), delta, load_f32x16(state + 64 * i))
-        store_f32x16(state + 64 * i, s)
-        sum_q = fma_f32(s, splat_f32(load_f32(q + 4 * i)), sum_q)
-    store_f32x16(y, sum_q)
+        k_i, q_i = splat_f32(load_f32(k + 4 * i)), splat_f32(load_f32(q + 4 * i))
+        next_i = splat_f32(load_f32(next_k + 4 * i))
+        s = fma_f32(k_i, left, mul_f32(by_decay, load_f32x16(before + 128 * i)))
+        store_f32x16(state + 128 * i, s)
+        q_left, k_left = fma_f32(s, q_i, q_left), fma_f32(s, next_i, k_left)
+        s = fma_f32(k_i, right, mul_f32(by_decay, load_f32x16(before + 128 * i + 64)))
+        store_f32x16(state + 128 * i + 64, s)
+        q_right, k_right = fma_f32(s, q_i, q_right), fma_f32(s, next_i, k_right)
+    return q_left, q_right, k_left, k_right
+
+
+@inline
+def _delta(v: int, width: int, products: Vector, decay: float, beta: float) -> Vector:
+    """beta · (v - decay · Sᵀ k)."""
+    predicted = mul_f32(splat_f32(decay), products)
+    return mul_f32(splat_f32(beta), sub_f32(load_f32x16_part(v, width), predicted))
 
 
 @kernel("delta_rule")
 def delta_rule(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: DeltaRuleOp; 16 columns of a head and all rows a unit. Scratch: a state, float32[key_dim, 16]."""
+    """Arguments: DeltaRuleOp; 32 columns of a head and all rows a unit."""
     given = _rule_of(op)
-    n, columns = given.key_dim, given.value_dim // 16
-    key_width, per_key_head = given.key_heads * n, given.heads // given.key_heads
+    n, parts = given.key_dim, (given.value_dim + STATE_COLUMNS - 1) // STATE_COLUMNS
+    key_width, per_key_head = 4 * given.key_heads * n, given.heads // given.key_heads
     for unit in range(first, last):
-        h, column = unit // columns, unit % columns
+        h, column = unit // parts, unit % parts * STATE_COLUMNS
         key_head = h // per_key_head if given.grouped else h % given.key_heads
-        offset = given.state_offset + 64 * n * unit
+        q_at, v_at = 4 * key_head * n, 4 * (h * given.value_dim + column)
+        width = given.value_dim - column
+        offset, nbytes = given.state_offset + 4 * STATE_COLUMNS * n * unit, 4 * STATE_COLUMNS * n
         for segment in range(batch_of(batch).segments):
             start, stop = segment_rows(batch, segment)
-            load_state(scratch, state_before(batch, given.state_group, segment, offset), n)
+            state = kept_state(batch, given.state_group, stop - 1, offset)
+            before = load_state(batch, given.state_group, segment, offset, state, nbytes)
+            k_left, k_right = products(before, n, given.qkv + start * given.qkv_bytes + q_at + key_width)
             for t in range(start, stop):
                 qkv, gates = given.qkv + t * given.qkv_bytes, given.gates + t * given.gates_bytes
-                q = qkv + 4 * key_head * n
-                value = 4 * (h * given.value_dim + 16 * column)
+                q, v, y = qkv + q_at, qkv + 2 * key_width + v_at, given.y + t * given.y_bytes + v_at
                 decay, beta = load_f32(gates + 4 * h), load_f32(gates + 4 * (given.heads + h))
-                v, y = qkv + 8 * key_width + value, given.y + t * given.y_bytes + value
-                _step(scratch, n, q, q + 4 * key_width, v, y, decay, beta)
-                kept = kept_state(batch, given.state_group, t, offset)
-                if kept != 0:
-                    copy(kept, scratch, 64 * n)
+                left = _delta(v, width, k_left, decay, beta)
+                right = _delta(v + 64, width - 16, k_right, decay, beta)
+                k = q + key_width
+                next_k = k + given.qkv_bytes if t + 1 < stop else k
+                y_left, y_right, k_left, k_right = _step(before, state, n, q, k, next_k, decay, left, right)
+                store_f32x16_part(y, y_left, width)
+                store_f32x16_part(y + 64, y_right, width - 16)
+                keep_state(batch, given.state_group, t, offset, state, nbytes)
+                before = state

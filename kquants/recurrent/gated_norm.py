@@ -39,14 +39,16 @@ def _norm_group(h: int, x: int, z: int, weight: int, n: int, eps: float, gate_fi
 
 @kernel("gated_norm")
 def gated_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: GatedNormOp; a row a unit. Where h is null, it passes through scratch: a row of float32."""
+    """Arguments: GatedNormOp; a piece of a row a unit. Where h is null, it passes through scratch: float32[width]."""
     given, rows = _norm_of(op), row_count(op, batch)
-    n, width = given.group_dim, given.groups * given.group_dim
-    for t in range(first, last):
+    n, width, piece = given.group_dim, given.groups * given.group_dim, given.piece
+    pieces = (width + piece - 1) // piece
+    for unit in range(first, last):
+        t, start = unit // pieces, unit % pieces * piece
+        stop = min(start + piece, width)
         h = given.h + t * given.h_bytes if given.h != 0 else scratch
-        for group in range(given.groups):
-            at = 4 * group * n
-            weight = given.weight + 4 * group * given.weight_stride if given.weight != 0 else 0
-            x, z = given.x + t * given.x_bytes + at, given.z + t * given.z_bytes + at
-            _norm_group(h + at, x, z, weight, n, given.eps, given.gate_first, given.silu)
-        quantize_values(h, 0, width, width, t, rows, given.q8, given.super_q8)
+        for k in range(start, stop, n):
+            weight = given.weight + 4 * (k // n) * given.weight_stride if given.weight != 0 else 0
+            x, z = given.x + t * given.x_bytes + 4 * k, given.z + t * given.z_bytes + 4 * k
+            _norm_group(h + 4 * k, x, z, weight, n, given.eps, given.gate_first, given.silu)
+        quantize_values(h, start, stop, width, t, rows, given.q8, given.super_q8)

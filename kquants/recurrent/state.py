@@ -1,7 +1,7 @@
 """The state pages of the segments of a batch; see `kquants.records.recurrent`."""
 
 from kquants.compiler.decorators import inline
-from kquants.simd import load_i32, load_i64
+from kquants.simd import clear, copy, load_i32, load_i64
 from kquants.threadpool.interpreter import batch_of
 
 
@@ -27,3 +27,21 @@ def segment_rows(batch: int, segment: int) -> tuple[int, int]:
     """The first row of a segment, and the end of its rows."""
     place = batch_of(batch).segment_rows + 4 * segment
     return load_i32(place), load_i32(place + 4)
+
+
+@inline
+def load_state(batch: int, group: int, segment: int, offset: int, state: int, nbytes: int) -> int:
+    """The address of a layer's state before the first row of a segment: `state`, filled with zeros, if that is none."""
+    before = state_before(batch, group, segment, offset)
+    if before != 0:
+        return before
+    clear(state, nbytes)
+    return state
+
+
+@inline
+def keep_state(batch: int, group: int, row: int, offset: int, state: int, nbytes: int) -> None:
+    """Copy a layer's state behind a row to where it is kept, if it is and is not there already."""
+    kept = kept_state(batch, group, row, offset)
+    if kept != 0 and kept != state:
+        copy(kept, state, nbytes)

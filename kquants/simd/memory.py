@@ -107,6 +107,12 @@ def copy(b: ir.IRBuilder, to: Any, address: Any, n: Any) -> None:
     call(b, "llvm.memcpy.p0.p0.i64", ir.VoidType(), *pointers, n, ir.IntType(1)(0))
 
 
+@define(types.none, types.int64, types.int64)
+def clear(b: ir.IRBuilder, to: Any, n: Any) -> None:
+    """Fill n bytes with zeros."""
+    call(b, "llvm.memset.p0.i64", ir.VoidType(), pointer(b, to, _BYTE), _BYTE(0), n, ir.IntType(1)(0))
+
+
 # --- atomic operations ---------------------------------------------------------------------------------
 
 

@@ -18,9 +18,6 @@ from support.archs import ADDED_KEYS, DECODERS, ArchFixture
 NAMED_BY_FAMILY = {"exaone4": ("str", "exaone4")}
 """tokenizer.ggml.pre where we name it by the family. The one tokenizer of all fixtures was named gpt-2 for them."""
 
-NOT_CONVERTED = ("lfm2", "lfm2_moe", "granitehybrid", "nemotron_h", "nemotron_h_moe", "falcon_h1", "mamba2")
-"""Fixtures of architectures whose checkpoints edgellm does not convert."""
-
 KINDS = {"UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool", "STRING": "str"}
 
 
@@ -39,7 +36,7 @@ def ours(metadata: Metadata) -> dict[str, tuple[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in (*DECODERS, "gpt_oss_mxfp4") if name not in NOT_CONVERTED])
+@pytest.mark.parametrize("name", [*DECODERS, "gpt_oss_mxfp4"])
 def test_equals_llama_cpp(shared: Path, name: str) -> None:
     fixture = ArchFixture.of(shared, name)
     if not fixture.gguf.exists():
@@ -60,7 +57,11 @@ def test_equals_llama_cpp(shared: Path, name: str) -> None:
     assert [source.name for source in sources] == [tensor.name for tensor in reader.tensors]
     for source, tensor in zip(sources, reader.tensors, strict=True):
         assert (source.type, list(source.shape)) == (tensor.tensor_type.name, tensor.shape.tolist()[::-1]), source.name
-        assert source.rows(0, source.row_count).tobytes() == tensor.data.tobytes(), source.name
+        rows = source.rows(0, source.row_count)
+        if source.name.endswith(".ssm_a"):  # -exp(A_log), which they round less exactly
+            np.testing.assert_array_max_ulp(rows.view(np.float32).ravel(), tensor.data.ravel())
+        else:
+            assert rows.tobytes() == tensor.data.tobytes(), source.name
 
 
 @pytest.mark.parametrize(

@@ -72,17 +72,43 @@ FAMILY_DIFFERENCES: dict[str, dict[str, Any]] = {
 
 # The factor of cosine and sine in LongRoPE: config.json gives it, and llama.cpp's converter has that of Phi-3.
 _MAGNITUDE = {"phimoe.rope.scaling.attn_factor": ["FLOAT32", 1.25]}
-OTHER_VALUES = {"phimoe": _MAGNITUDE, "phimoe_long": _MAGNITUDE}
+# llama.cpp's converter reads this key through transformers, which drops it; the layers are listed as well.
+_INTERVAL = {"qwen35moe.full_attention_interval": ["UINT32", 2]}
+# llama.cpp's converter writes the width of experts for dense models.
+_DENSE_WIDTH = ["UINT32", 80]
+# llama.cpp's converter writes a number for each layer, also where all are equal.
+_KV_HEADS = ["UINT32", 2]
+OTHER_VALUES: dict[str, dict[str, Any]] = {
+    "phimoe": _MAGNITUDE,
+    "phimoe_long": _MAGNITUDE,
+    "qwen3_5_moe": _INTERVAL,
+    "granite4_h_micro": {"granitehybrid.feed_forward_length": _DENSE_WIDTH},
+    "granite4_micro": {"granite.feed_forward_length": _DENSE_WIDTH, "granite.attention.head_count_kv": _KV_HEADS},
+    # The attention has no RoPE, by `position_embedding_type`; llama.cpp's converter takes it that it has.
+    "granite4_attention": {
+        "granitemoe.attention.head_count_kv": _KV_HEADS,
+        "granitemoe.rope.scaling.finetuned": ["BOOL", False],
+    },
+    "falcon_h1": {"general.size_label": ["STRING", "212K"]},  # with the output matrix
+}
 """The keys of the families whose values we write otherwise."""
 
+_SSM_SIZES = ("conv_kernel", "state_size", "group_count", "inner_size", "time_step_rank")
+_NO_EXPERTS = ("expert_count", "expert_used_count")
 LEFT_OUT = {
     "cohere2": {"cohere2.attention.layer_norm_rms_epsilon"},
+    "granite4_attention": {f"granitemoe.ssm.{name}" for name in _SSM_SIZES},
+    "granite4_h_micro": {f"granitehybrid.{name}" for name in _NO_EXPERTS},
+    "granite4_micro": {f"granite.{name}" for name in (*_NO_EXPERTS, *(f"ssm.{name}" for name in _SSM_SIZES))},
     "laguna_m": {"laguna.attention.sliding_window"},
     "starcoder2": {"starcoder2.attention.layer_norm_rms_epsilon"},
     "starcoder2_15b": {"starcoder2.attention.layer_norm_rms_epsilon"},
 }
-"""The keys that llama.cpp's converter writes and we do not: `rms_norm_eps` of a config.json whose norms are others, and
-the window of one whose layers have none."""
+"""The keys that llama.cpp's converter writes and we do not: `rms_norm_eps` of a config.json whose norms are others, the
+window of one whose layers have none, counts of 0 experts, and sizes of Mamba-2 where all layers are attention."""
+
+ADDED_TENSORS = {"falcon_h1": ["output.weight"]}
+"""Tensors that llama.cpp's converter does not write: the output matrix of tied embeddings that share no multiplier."""
 
 OTHER_ORDER = ("laguna_xs", "laguna_m")
 """Cases in which llama.cpp's converter writes the down matrices of experts behind gate and up, and we before them."""
@@ -111,6 +137,9 @@ def test_families_equal_llama_cpp(name: str, tmp_path: Path) -> None:
     if name in ROUNDED:
         assert made["tensors"]["rope_freqs.weight"][:2] == golden["tensors"]["rope_freqs.weight"][:2]
         made["tensors"]["rope_freqs.weight"] = golden["tensors"]["rope_freqs.weight"]
+    for tensor in ADDED_TENSORS.get(name, []):
+        assert tensor not in golden["tensors"]
+        del made["tensors"][tensor]
     assert made["tensors"] == golden["tensors"]
     if name not in OTHER_ORDER:
         assert list(made["tensors"]) == list(golden["tensors"])

@@ -10,7 +10,7 @@ import pytest
 from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.blocks import NormKind
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
-from edgellm.arch.tensor_names import EMBEDDING, OUTPUT, OUTPUT_NORM
+from edgellm.arch.tensor_names import EMBEDDING, OUTPUT
 
 BY_ARCHITECTURE = pytest.mark.parametrize("facts", ARCHITECTURES.values(), ids=lambda facts: facts.name)
 BY_CLASS = pytest.mark.parametrize(
@@ -48,15 +48,16 @@ def test_tensors_have_the_names_of_the_gguf_package(facts: ArchitectureFacts) ->
     if names is None:
         pytest.skip(f"the gguf package does not know {facts.name}")
     for tensor, prefix in [(each, "layers.0.") for each in facts.block_tensors] + [
-        (each, "") for each in (EMBEDDING, OUTPUT_NORM, *facts.model_tensors)
+        (each, "") for each in (EMBEDDING, facts.output_norm, *facts.model_tensors)
     ]:
         ours = f"blk.0.{tensor.gguf}" if prefix else tensor.gguf
         if ours.endswith(".scale"):  # the package names them after the weight beside them
             continue
         if tensor.hugging_face is not None:
-            stem = tensor.hugging_face.removesuffix(".norms.*").replace(".*", "")
-            theirs = {names.get_name(f"model.{prefix}{each}") for each in (stem, stem.removesuffix("_bias"))}
-            assert ours.removesuffix(".bias") in theirs
+            stem = tensor.hugging_face.removesuffix(".norms.*").replace(".*", "").removesuffix(".bias")
+            spelled = (stem, stem.removesuffix("_bias"), stem.replace("dt_bias", "dt_proj"))
+            theirs = {names.get_name(f"{root}{prefix}{each}") for each in spelled for root in ("model.", "backbone.")}
+            assert ours.removesuffix(".bias").removesuffix(".weight") in theirs
         if tensor.meta is not None:
             assert names.get_name(f"{prefix}{tensor.meta.replace('.*', '')}") == ours
     has_output = names.get_name(f"{OUTPUT.meta}") is not None  # the package knows none of models that are always tied
@@ -89,9 +90,9 @@ def config_of(name: str) -> Mapping[str, Any]:
     stem = SAME_TEXT_MODEL.get(name, name).removesuffix("ForCausalLM").removesuffix("ForConditionalGeneration")
     kind = next(k for k in (f"{stem}TextConfig", f"{stem}Config") if hasattr(transformers, k))
     values: dict[str, Any] = getattr(transformers, kind)().get_text_config().to_dict()
-    rope = values["rope_parameters"]
+    rope = values.setdefault("rope_parameters", {})
     full, local = rope.get("full_attention", rope), rope.get("sliding_attention", {})
-    values |= {"rope_local_base_freq": local.get("rope_theta"), "rope_theta": full["rope_theta"]}
+    values |= {"rope_local_base_freq": local.get("rope_theta"), "rope_theta": full.get("rope_theta")}
     values["partial_rotary_factor"] = full.get("partial_rotary_factor")
     own = values.get("per_layer_config") or {}
     values["global_head_dim"] = next(iter(own.values()))["head_dim"] if own else None

@@ -28,9 +28,10 @@ def tables(ctx: int = 1000) -> PositionTables:
 def sequence(pools: list[PagePool], held: int, new: int) -> PagedSequence:
     """One that holds some tokens, with room for more."""
     made = PagedSequence(pools)
-    made.reserve(held)
-    made.append([0] * held)
-    made.reserve(new)
+    given = Segment(made, [0] * held)
+    made.reserve(given)
+    made.append(given)
+    made.reserve(Segment(made, [0] * new))
     return made
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from edgellm.engine import kv_pages, paged_sequence
 from edgellm.engine.kv_pages import FREED, KEPT_BEFORE_WINDOW, MAX_CHECKPOINTS, PagePool, most_pages
 from edgellm.engine.paged_sequence import PagedSequence
+from edgellm.engine.protocol import Segment
 from kquants.kv_layout import PAGE
 
 WINDOWS = (None, 3, 100, 300)
@@ -46,12 +47,13 @@ class Sequences:
     def extend(self, sequence: PagedSequence, n: int) -> None:
         for start in range(0, n, 256):
             tokens = [next(self._next) for _ in range(min(256, n - start))]
-            sequence.reserve(len(tokens))
+            segment = Segment(sequence, tokens)
+            sequence.reserve(segment)
             for group, table in enumerate(sequence.tables):
                 for cell, token in enumerate(tokens, len(sequence)):
                     assert not table.pool.is_shared(table.ids[cell // PAGE])
                     self.store.cells[group, table.ids[cell // PAGE]][cell % PAGE] = token
-            sequence.append(tokens)
+            sequence.append(segment)
 
     def check(self, sequence: PagedSequence) -> None:
         """Every cell that the next token sees holds its token."""
@@ -144,7 +146,7 @@ def test_checkpoints_that_stay_are_close_together_near_the_end() -> None:
     for _ in range(20):
         world.extend(sequence, 100)
         sequence.mark()
-    lengths = [point.length for point in sequence._checkpoints]
+    lengths = [point.length for point in sequence.checkpoints.points]
     assert len(lengths) == MAX_CHECKPOINTS
     assert lengths[-1] == 2000
     gaps = [after - before for before, after in pairwise(lengths)]
@@ -168,7 +170,7 @@ def test_without_windows_nothing_is_kept_for_going_back() -> None:
     sequence = world.new()
     world.extend(sequence, 300)
     sequence.mark()
-    assert (sequence._checkpoints, sequence.trim(77)) == ([], 77)
+    assert (sequence.checkpoints.points, sequence.trim(77)) == ([], 77)
 
 
 def interrupt_after(lines: int, call: Callable[[], object]) -> bool:
@@ -208,7 +210,11 @@ def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
         sequence.mark()
         world.extend(sequence, 1000)
         other = sequence.fork()
-        step = {"reserve": partial(sequence.reserve, 300), "mark": sequence.mark, "fork": sequence.fork}.get(name)
+        step = {
+            "reserve": partial(sequence.reserve, Segment(sequence, [0] * 300)),
+            "mark": sequence.mark,
+            "fork": sequence.fork,
+        }.get(name)
         interrupted = interrupt_after(lines, step or partial(sequence.trim, int(name.split()[-1])))
         world.check(sequence)
         world.extend(sequence, 1500)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,17 @@ from hypothesis import strategies as st
 from edgellm import EdgeLLMError, Model
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Stopped
+from edgellm.errors import NoMemoryError
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.draft_policy import MAX_DRAFT, DraftPolicy
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
 from kquants.kv_layout import PAGE
+from support.generation import RECURRENT, TINY
 from support.model_file import ModelFile
 from support.stateless import Sequence
 
-TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 NO_END = {2: -float("inf")}
 
 
@@ -40,9 +42,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Always)
 
 
-@pytest.fixture(scope="module")
-def path(model_file: ModelFile) -> Path:
-    return model_file(**TINY)
+@pytest.fixture(scope="module", params=[TINY, RECURRENT], ids=["attention", "recurrent"])
+def path(model_file: ModelFile, request: pytest.FixtureRequest) -> Path:
+    return model_file(**request.param)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +135,7 @@ def test_a_conversation_continues_from_accepted_tokens(model: Model) -> None:
 class Counting:
     """An engine that computes nothing and records the rows of each step."""
 
-    ctx, vocab = 1000, 10
+    ctx, vocab, max_rows = 1000, 10, 100
 
     def __init__(self, batch_invariant: bool) -> None:
         self.batch_invariant, self.rows = batch_invariant, list[int]()
@@ -150,9 +152,57 @@ class Counting:
     stop = clear_stop
 
 
-def decoding(engine: Any) -> tuple[SpeculativeDecoder, PromptLookup, CancelFlag]:
+def decoding(engine: Any, sequence: Sequence | None = None) -> tuple[SpeculativeDecoder, PromptLookup, CancelFlag]:
     lookup, cancel = PromptLookup([]), CancelFlag(engine)
-    return SpeculativeDecoder(Session(engine, "m"), Sequence(), lookup, cancel), lookup, cancel
+    return (
+        SpeculativeDecoder(Session(engine, "m"), Sequence() if sequence is None else sequence, lookup, cancel),
+        lookup,
+        cancel,
+    )
+
+
+class Coarse(Sequence):
+    """It goes back to multiples of five tokens alone."""
+
+    def trim(self, n: int) -> int:
+        return super().trim(n if n >= len(self) else n // 5 * 5)
+
+
+def test_accepted_tokens_that_are_dropped_with_rejected_ones_are_computed_again() -> None:
+    engine = Counting(True)
+    sequence = Coarse()
+    steps, lookup, _ = decoding(engine, sequence)
+    tokens = [3, 3, 3, 3, 5, 3, 3, 3]
+    with steps:
+        for i, token in enumerate(tokens, 1):
+            lookup.accept(token)
+            steps.decode(token)
+            assert steps.length == i
+            held = sequence.tokens[: steps.length]
+            assert held == tokens[: len(held)]
+    assert engine.rows[:4] == [1, 8, 4, 1], "four accepted tokens again, and the one that was sampled"
+    assert len(sequence) in (5, len(tokens))
+
+
+class Full(Counting):
+    """It has no memory for drafts."""
+
+    def forward(self, segments: Any) -> Any:
+        if segments[0].drafts:
+            raise NoMemoryError("full")
+        return super().forward(segments)
+
+
+def test_without_memory_for_drafts_a_reply_goes_on_and_evicts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, evicted = Full(True), list[bool]()
+    session, lookup = Session(engine, "m"), PromptLookup([])
+    cache = SimpleNamespace(evict=lambda: evicted.append(True))
+    monkeypatch.setattr(session, "caches", [cache])
+    steps = SpeculativeDecoder(session, Sequence(), lookup, CancelFlag(engine))
+    for _ in range(6):
+        lookup.accept(3)
+        steps.decode(3)
+    assert (engine.rows, evicted, steps.length) == ([1] * 6, [], 6)
 
 
 def test_drafts_need_no_page_of_their_own() -> None:

@@ -11,6 +11,8 @@ import json
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +62,7 @@ def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
         model_class(case)(config).save_pretrained(folder / "saved")
         with safe_open(folder / "saved" / "model.safetensors", "pt") as file:
             tensors = {_published(key): file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    return tensors | unread_keys_and_values(case, tensors) | of_prediction(case, tensors)
+    return tensors | unread_keys_and_values(case, tensors) | of_prediction(case, tensors) | kept_apart(case, tensors)
 
 
 def _published(name: str) -> str:
@@ -100,6 +102,19 @@ def of_prediction(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[st
     return added
 
 
+def kept_apart(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The layer for multi-token prediction of Qwen's hybrid models: like the last one with attention."""
+    text, name = case.config.get("text_config", case.config), case.config["model_type"]
+    if not text.get("mtp_num_hidden_layers") and name != "qwen3_next":
+        return {}
+    last = max(int(name.split("layers.")[1].split(".")[0]) for name in tensors if ".self_attn." in name)
+    own, width = f"layers.{last}.", text["hidden_size"]
+    added = {f"mtp.layers.0.{name.split(own)[1]}": tensor for name, tensor in tensors.items() if own in name}
+    norms = ("norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
+    added |= {f"mtp.{name}.weight": torch.zeros(width) for name in norms}
+    return added | {"mtp.fc.weight": torch.zeros(width, 2 * width)}
+
+
 def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
     """How the numbers of a tensor are spread: activations keep a size near 1, logits spread over a few units."""
     shape, config = tuple(tensor.shape), case.config.get("text_config", case.config)
@@ -108,6 +123,8 @@ def drawn(case: FamilyCase, name: str, tensor: torch.Tensor) -> DrawnTensor:
         return DrawnTensor(shape, fixed[0], 0.0)
     if name.endswith(("alpha_p", "alpha_n")):
         return DrawnTensor(shape, 0.6, 0.15)
+    if name.endswith("A_log"):  # states that last from a few tokens to hundreds
+        return DrawnTensor(shape, -3.0, 1.5)
     if name.endswith("bias"):
         return DrawnTensor(shape, 0.0, 0.2)
     if len(shape) <= 1:
@@ -144,17 +161,28 @@ def logits_of(model: Any, ids: list[int]) -> NDArray[np.float64]:
     """The logits of every position, (n, vocabulary)."""
     if isinstance(model, transformers.Llama4ForConditionalGeneration):
         model = model.language_model  # its own forward pass asks for an output that the text model does not have
-    with torch.inference_mode():
+    with torch.inference_mode(), float64_throughout():
         logits: NDArray[np.float64] = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].numpy()
     assert logits.dtype == np.float64
     return logits
+
+
+@contextmanager
+def float64_throughout() -> Iterator[None]:
+    """Let `transformers` compute in float64 what it computes in float32 whatever the type of the weights."""
+    single, as_single = torch.float32, torch.Tensor.float
+    torch.float32, torch.Tensor.float = torch.float64, torch.Tensor.double  # type: ignore[misc, method-assign]
+    try:
+        yield
+    finally:
+        torch.float32, torch.Tensor.float = single, as_single  # type: ignore[misc, method-assign]
 
 
 def reference_of(case: FamilyCase) -> FamilyReference:
     """The reference; the head, or the embeddings that it is tied to, is scaled until logits have the wanted spread."""
     tensors = {name: drawn(case, name, tensor) for name, tensor in empty_tensors(case).items()}
     heads = [name for name in tensors if name.endswith("lm_head.weight")]
-    heads = heads or [name for name in tensors if name.endswith("embed_tokens.weight")]
+    heads = heads or [name for name in tensors if name.endswith(("embed_tokens.weight", "embeddings.weight"))]
     (head,) = heads
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Write small GGUF files of the llama, qwen2, qwen3 and qwen3moe architectures with random weights, for tests.
+"""Write small GGUF files of the llama, qwen2, qwen3, qwen3moe and qwen35 architectures with random weights, for tests.
 
     python -m support.make_gguf OUT.gguf        a 2-layer Q4_K model with a usable tokenizer
 
@@ -17,6 +17,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
+from support import recurrent_layers
 from support.make_vocab import write_vocabulary
 from support.random_weights import ENCODERS
 
@@ -73,7 +74,8 @@ class Spec:
 
     `arch` "qwen2" gives the same model with biases on q, k and v, "qwen3" with norms of each head of q and k; both
     have RoPE type NEOX instead of NORM. "qwen3moe" is qwen3 with `experts` of width `ffn`, of which `used` compute a
-    token; `router` is one of ROUTERS. `kv_heads` and `ffn` may be given by layer; `value_dim` None is
+    token; `router` is one of ROUTERS. "qwen35" has a gated DeltaNet in all but each second layer, see
+    `support.recurrent_layers`. `kv_heads` and `ffn` may be given by layer; `value_dim` None is
     `head_dim`. `biases` gives all products of a layer one.
     `rope_scaling` is None, "linear", "yarn" or "llama3"; the last writes rope_freqs.weight. `metadata` are more numbers
     of the architecture, such as ("rope.scaling.attn_factor", 0.8).
@@ -148,13 +150,15 @@ def _write_shape(writer: gguf.GGUFWriter, spec: Spec) -> None:
     writer.add_value_length(spec.value_dim or spec.head_dim)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(spec.vocab)
+    if spec.arch == "qwen35":
+        recurrent_layers.add_keys(writer)
     if spec.arch == "qwen3moe":
         writer.add_expert_count(spec.experts)
         writer.add_expert_used_count(spec.used)
 
 
 def _write_rope(writer: gguf.GGUFWriter, spec: Spec) -> None:
-    writer.add_rope_dimension_count(spec.head_dim)
+    writer.add_rope_dimension_count(spec.head_dim // 4 if spec.arch == "qwen35" else spec.head_dim)
     writer.add_rope_freq_base(spec.rope_base)
     if spec.rope_scaling == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(spec))
@@ -205,11 +209,15 @@ def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
     for i, (kv_heads, ffn) in enumerate(zip(spec.by_layer(spec.kv_heads), spec.by_layer(spec.ffn), strict=True)):
         layer, keys = f"blk.{i}.", kv_heads * spec.head_dim
         vector(layer + "attn_norm.weight", spec.width, 1.0)
-        linear(layer + "attn_q", queries, spec.width, 1.5)
-        linear(layer + "attn_k", keys, spec.width, 1.5)
-        linear(layer + "attn_v", kv_heads * value_dim, spec.width)
-        linear(layer + "attn_output", spec.width, spec.heads * value_dim, 1.5)
-        vector(layer + "ffn_norm.weight", spec.width, 1.0)
+        is_recurrent = spec.arch == "qwen35" and i % recurrent_layers.INTERVAL != recurrent_layers.INTERVAL - 1
+        if is_recurrent:
+            recurrent_layers.add_tensors(writer, rng, layer, spec.width, matrix)
+        else:
+            linear(layer + "attn_q", queries * (2 if spec.arch == "qwen35" else 1), spec.width, 1.5)
+            linear(layer + "attn_k", keys, spec.width, 1.5)
+            linear(layer + "attn_v", kv_heads * value_dim, spec.width)
+            linear(layer + "attn_output", spec.width, spec.heads * value_dim, 1.5)
+        vector(layer + ("post_attention_norm" if spec.arch == "qwen35" else "ffn_norm") + ".weight", spec.width, 1.0)
         if spec.arch == "qwen3moe":
             writer.add_tensor(layer + "ffn_gate_inp.weight", ROUTERS[spec.router](rng, spec.experts, spec.width))
             stack(layer + "ffn_gate_exps", ffn, spec.width)
@@ -219,7 +227,7 @@ def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
             linear(layer + "ffn_gate", ffn, spec.width)
             linear(layer + "ffn_up", ffn, spec.width)
             linear(layer + "ffn_down", spec.width, ffn, 1.5)
-        if spec.arch in ("qwen3", "qwen3moe"):
+        if spec.arch in ("qwen3", "qwen3moe", "qwen35") and not is_recurrent:
             vector(layer + "attn_q_norm.weight", spec.head_dim, 1.5)
             vector(layer + "attn_k_norm.weight", spec.head_dim, 1.5)
 

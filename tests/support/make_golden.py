@@ -49,12 +49,14 @@ def convert(case: Case, source: Path, target: Path) -> None:
     converter_of(source, case.pre)(source, gguf.LlamaFileType(kind), target).write()
 
 
-def convert_family(source: Path, target: Path) -> None:
-    """Convert to BF16, with the tokenizer of the checkpoint in place of the family's."""
+def convert_family(name: str, source: Path, target: Path) -> None:
+    """Convert the case `name` to BF16, with the tokenizer of the checkpoint in place of the family's."""
     converter = converter_of(source, "qwen2")
 
     class OfFamily(converter):  # type: ignore[misc]
         model_arch = converter.model_arch
+        # The converter asks for layers for multi-token prediction of Qwen's hybrid models, unless it is told of none.
+        no_mtp = not load_reference(name).tensors.keys() & {"mtp.fc.weight"}
 
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
@@ -79,7 +81,7 @@ def convert_families() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
             source = write_family_checkpoint(Path(folder) / "model", case, load_reference(name).tensors)
-            convert_family(source, Path(folder) / "out.gguf")
+            convert_family(name, source, Path(folder) / "out.gguf")
             made = without_tokenizer(facts(Path(folder) / "out.gguf"))
             (CONVERTED_FAMILIES / f"{name}.json").write_text(_lines(made), encoding="utf-8")
 

@@ -8,12 +8,15 @@ from edgellm.gguf import Tensor
 from kquants import records
 from kquants.kv_layout import layer_page_bytes, padded_head_dim, partial_bytes
 from kquants.layout import quantized_bytes, super_quantized_bytes
+from support.recurrent_extents import RECURRENT_OPS, reach_of_recurrent, state_end
 
 
 def _reach(kernel: str, given: Any) -> dict[str, int]:
     """Bytes of each argument that an op touches: of a tensor, or of each row of a buffer."""
     n = 4 * getattr(given, "n", 0)
     quantized = {"q8": quantized_bytes(n // 4), "super_q8": super_quantized_bytes(n // 4)}
+    if isinstance(given, RECURRENT_OPS):
+        return reach_of_recurrent(given)
     match given:
         case records.EmbedOp():
             return {"x": 4 * given.columns}
@@ -142,6 +145,8 @@ def _wrong(op: Op, program: Program, kv_type: str) -> Iterator[str]:
         end, room = _page_end(given, kv_type), program.page_bytes[given.kv_group]  # type: ignore[union-attr]
         if end > room:
             yield f"a page up to {end}, which has {room} bytes"
+    if (end := state_end(given)) > program.state_bytes:
+        yield f"a state page up to {end}, which has {program.state_bytes} bytes"
     if isinstance(given, records.RopeStoreOp) and given.rope_first + given.rope_dim > given.key_dim:
         yield f"{given.rope_dim} rotated values of {given.key_dim}"
 

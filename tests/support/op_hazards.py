@@ -33,17 +33,30 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
     records.HeadGroupsOp: ("groups",),
     records.JoinHeadsOp: ("h", "q8", "super_q8"),
     records.AttentionOp: ("out", "partials"),
+    records.ChannelDeltaInputsOp: ("q", "k", "decay", "decayed_k", "beta"),
+    records.ChannelDeltaRuleOp: ("y",),
+    records.ConvOp: ("y",),
+    records.DeltaInputsOp: ("qkv", "gates"),
+    records.DeltaRuleOp: ("y",),
+    records.MambaInputsOp: ("gates",),
+    records.MambaOp: ("y",),
+    records.GatedNormOp: ("h", "q8", "super_q8"),
+    records.SplitGateOp: ("q", "gate"),
 }
 """The arguments that an op writes; it may read all."""
 
 
+_WITH_STATE = (records.ChannelDeltaRuleOp, records.ConvOp, records.DeltaRuleOp, records.MambaOp)
+"""Ops that read and write the state of a layer."""
+
+
 def _written(op: Op) -> set[object]:
     found = {getattr(op.arguments, name) for name in _WRITTEN[type(op.arguments)]} - {None}
-    return found | _pages(op) if isinstance(op.arguments, records.RopeStoreOp) else found
+    return found | _pages(op) if isinstance(op.arguments, (records.RopeStoreOp, *_WITH_STATE)) else found
 
 
 def _touched(op: Op) -> set[object]:
-    """The buffers and tensors that an op reads or writes, and the layer's part of the pages."""
+    """The buffers and tensors that an op reads or writes, and the layer's part of the pages of KV and of states."""
     found = {each for each in (*op.arguments, op.units_factor) if each is not None}
     return {each for each in found if not isinstance(each, int | float)} | _pages(op)
 
@@ -54,6 +67,8 @@ def _pages(op: Op) -> set[object]:
         return set()
     if isinstance(given, records.RopeStoreOp | records.AttentionOp):
         return {(given.kv_group, given.page_offset)}
+    if isinstance(given, _WITH_STATE):
+        return {(given.state_group, given.state_offset)}
     return set()
 
 
@@ -88,8 +103,14 @@ def _written_whole(op: Op) -> set[object]:
     match given:
         case records.EmbedOp():
             return {given.x}
-        case records.NormOp() | records.QuantizeOp():
+        case records.NormOp() | records.QuantizeOp() | records.GatedNormOp() | records.SplitGateOp():
             return _written(op) - {given.x}
+        case records.ChannelDeltaInputsOp():
+            return {given.decayed_k}
+        case records.ChannelDeltaRuleOp() | records.ConvOp() | records.DeltaRuleOp() | records.MambaOp():
+            return {given.y}
+        case records.DeltaInputsOp() | records.MambaInputsOp():
+            return {given.gates}
         case records.ActivationOp():
             return {given.q8, given.super_q8}
         case records.HeadNormOp():

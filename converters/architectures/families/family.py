@@ -28,6 +28,11 @@ def no_stems(model: TextModel, layer: int) -> Collection[str]:
     return ()
 
 
+def own_architecture(model: TextModel) -> str:
+    """The architecture whose facts the checkpoint is read by."""
+    return model.facts.name
+
+
 def llama3_rope(model: TextModel, sources: list[Source]) -> list[Source]:
     """The tensors, after the factors of Llama 3's RoPE where the model has it."""
     if model.rope.kind != "llama3":
@@ -39,10 +44,13 @@ def llama3_rope(model: TextModel, sources: list[Source]) -> list[Source]:
 class Family:
     """How checkpoints become GGUF files of an architecture.
 
-    `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the architecture's keys
-    after those of sizes, RoPE and norms. The rest of the metadata is as llama.cpp's converter has it: `leading` are the
-    full names of keys that it writes before all others, `order` those that it writes before others of the architecture
-    (one that begins with "general." is a full name), and `omitted` gives those that it does not write.
+    `architecture` gives the name in GGUF of a checkpoint whose class is that of several architectures; the facts of the
+    others have no class. `file_architecture` gives that of the file, where it is not the one whose facts the checkpoint
+    is read by. `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the
+    architecture's keys after those of sizes, RoPE and norms. The rest of the metadata is as llama.cpp's converter has
+    it: `leading` are the full names of keys that it writes before all others, `order` those that it writes before
+    others of the architecture (one that begins with "general." is a full name), and `omitted` gives those that it does
+    not write.
 
     `sources` turns the tensors of the checkpoint, under their GGUF names, into those of the file. `lacks` gives the
     GGUF stems of tensors that a layer may lack. `padded` are stems of matrices that may have fewer rows than the model
@@ -54,6 +62,8 @@ class Family:
     are values of `hidden_act` that mean the architecture's activation besides its usual names.
     """
 
+    architecture: Callable[[Config], str] | None = None
+    file_architecture: Callable[[TextModel], str] = own_architecture
     check: Callable[[Config], None] = accept
     sizes: SizesReader = read_sizes
     write: Callable[[ArchitectureKeys, TextModel], None] = write_window

@@ -75,8 +75,7 @@ def write_delta_net(keys: ArchitectureKeys, model: TextModel) -> None:
         keys.integer("nextn_predict_layers", sizes.prediction_layers)
     if settings:
         write_ssm(keys, settings, SSM_ORDER)
-    if config.given("layer_types"):
-        keys.flags("attention.recurrent_layers", [each is not None for each in sizes.recurrent])
+    keys.flags("attention.recurrent_layers", [each is not None for each in sizes.recurrent])
     keys.integer("full_attention_interval", config.integer("full_attention_interval", 4))
     keys.integer("rope.dimension_count", int(sizes.head_dim[0] * model.rope.rotary_fraction))
 

@@ -12,7 +12,7 @@ from converters.architectures.sizes import CheckpointSizes, read_sizes_with_expe
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    return qwen35.with_delta_net(config, read_sizes_with_experts(config), grouped=False)
+    return qwen35.with_delta_net(config, read_sizes_with_experts(config, has_feed_forwards=False), grouped=False)
 
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:

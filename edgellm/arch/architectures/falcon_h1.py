@@ -21,16 +21,45 @@ def recurrent(hyper: HyperParameters, layer: int) -> MambaSettings | None:
     return mamba_settings(hyper)
 
 
+_DEFAULTS: dict[str, object] = {
+    "vocab_size": 128000,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-5,
+    "mamba_d_ssm": 1024,
+    "mamba_n_heads": 128,
+    "mamba_d_head": "auto",
+    "mamba_n_groups": 1,
+    "mamba_d_state": 256,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+    "attention_in_multiplier": 1.0,
+    "attention_out_multiplier": 1.0,
+    "embedding_multiplier": 1.0,
+    "key_multiplier": 1.0,
+    "lm_head_multiplier": 1.0,
+    "ssm_in_multiplier": 1.0,
+    "ssm_out_multiplier": 1.0,
+}
+
 FACTS = ArchitectureFacts(
     name="falcon-h1",
     rope_type=RopeType.NEOX,
     block_tensors=(
         *ATTENTION_TENSORS,
-        *MAMBA_TENSORS,
+        *(replace(each, optional=each.optional or each.gguf == "ssm_norm") for each in MAMBA_TENSORS),
         ATTN_NORM,
-        replace(FFN_NORM, is_bare=True),
-        *GATED_FEED_FORWARD_TENSORS,
+        replace(FFN_NORM, hugging_face="pre_ff_layernorm", is_bare=True),
+        *(
+            replace(each, hugging_face=f"{each.hugging_face}".replace("mlp.", "feed_forward."))
+            for each in GATED_FEED_FORWARD_TENSORS
+        ),
     ),
+    output_norm_name="final_layernorm",
     recurrent=recurrent,
-    checkpoints=(CheckpointClass(name="FalconH1ForCausalLM"),),
+    checkpoints=(CheckpointClass(name="FalconH1ForCausalLM", defaults=_DEFAULTS),),
 )

@@ -15,7 +15,7 @@ from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import MambaSettings
 from edgellm.arch.recurrent_settings import mamba_settings
 from edgellm.arch.routers import normalized_softmax
-from edgellm.arch.tensor_names import GATED_FEED_FORWARD_TENSORS, MAMBA_TENSORS
+from edgellm.arch.tensor_names import ATTENTION, GATED_FEED_FORWARD_TENSORS, MAMBA_TENSORS
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:
@@ -33,6 +33,22 @@ def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     return normalized_softmax(hyper, layer) if hyper.experts else None
 
 
+_DEFAULTS: dict[str, object] = {
+    "embedding_multiplier": 1.0,
+    "residual_multiplier": 1.0,
+    "attention_multiplier": 1.0,
+    "logits_scaling": 1.0,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "shared_intermediate_size": 1024,
+    "mamba_n_heads": 128,
+    "mamba_d_head": "auto",
+    "mamba_n_groups": 1,
+    "mamba_d_state": 256,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+}
+
 FACTS = ArchitectureFacts(
     name="granitehybrid",
     rope_type=RopeType.NORM,
@@ -42,11 +58,16 @@ FACTS = ArchitectureFacts(
         *MAMBA_TENSORS,
     ),
     fused_tensors=granitemoe.FACTS.fused_tensors,
+    optional_biases=ATTENTION,
     attention=attention,
     recurrent=recurrent,
     router=router,
     settings=granite.settings,
-    checkpoints=(CheckpointClass(name="GraniteMoeHybridForCausalLM"),),
+    checkpoints=(
+        CheckpointClass(
+            name="GraniteMoeHybridForCausalLM", defaults=_DEFAULTS, bias_keys={"attention_bias": ATTENTION}
+        ),
+    ),
     writes_head_dim=False,
     writes_vocab_size=True,
 )

@@ -46,12 +46,35 @@ LFM2_TENSORS = tuple(
 )
 """Tensors of each layer, by the names that LFM2 gives them."""
 
+LFM2_DEFAULTS = {
+    "max_position_embeddings": 128000,
+    "norm_eps": 1e-5,
+    "num_key_value_heads": 8,
+    "rope_theta": 1000000.0,
+    "tie_word_embeddings": True,
+    "conv_L_cache": 3,
+}
+"""Defaults of transformers for all classes of LFM2."""
+
+_DEFAULTS = {
+    **LFM2_DEFAULTS,
+    "intermediate_size": 12288,
+    "block_auto_adjust_ff_dim": True,
+    "block_ffn_dim_multiplier": 1.0,
+    "block_multiple_of": 256,
+}
+
 FACTS = ArchitectureFacts(
     name="lfm2",
     rope_type=RopeType.NEOX,
     block_tensors=LFM2_TENSORS,
     output_norm_stem="token_embd_norm",
+    output_norm_name="embedding_norm",
     attention=attention,
     recurrent=recurrent,
-    checkpoints=(CheckpointClass(name="Lfm2ForCausalLM"),),
+    checkpoints=tuple(
+        CheckpointClass(name=name, defaults=_DEFAULTS)
+        for name in ("Lfm2ForCausalLM", "LFM2ForCausalLM", "Lfm2VlForConditionalGeneration")
+    ),
+    writes_head_dim=False,
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from edgellm.arch.architectures.lfm2 import LFM2_TENSORS, attention, recurrent
+from edgellm.arch.architectures.lfm2 import LFM2_DEFAULTS, LFM2_TENSORS, attention, recurrent
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.mixture import RouterSettings
@@ -17,19 +17,36 @@ def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
     return replace(settings, normalized=True) if settings else None
 
 
+_DEFAULTS = {
+    **LFM2_DEFAULTS,
+    "intermediate_size": 7168,
+    "moe_intermediate_size": 1792,
+    "num_dense_layers": 2,
+    "num_experts": 32,
+    "num_experts_per_tok": 4,
+    "use_expert_bias": True,
+}
+
 FACTS = ArchitectureFacts(
     name="lfm2moe",
     rope_type=RopeType.NEOX,
     block_tensors=(
         *LFM2_TENSORS,
-        ROUTER,
-        SELECTION_BIAS,
-        *EXPERT_TENSORS,
+        replace(ROUTER, hugging_face="feed_forward.gate"),
+        replace(SELECTION_BIAS, hugging_face="feed_forward.expert_bias"),
+        *(
+            replace(each, hugging_face=f"feed_forward.experts.*.{name}")
+            for each, name in zip(EXPERT_TENSORS, ("w1", "w3", "w2"), strict=True)
+        ),
     ),
-    fused_tensors=FUSED_EXPERTS,
+    fused_tensors=tuple(
+        replace(each, hugging_face=each.hugging_face.replace("mlp.", "feed_forward.")) for each in FUSED_EXPERTS
+    ),
     output_norm_stem="token_embd_norm",
+    output_norm_name="embedding_norm",
     attention=attention,
     recurrent=recurrent,
     router=router,
-    checkpoints=(CheckpointClass(name="Lfm2MoeForCausalLM"),),
+    checkpoints=(CheckpointClass(name="Lfm2MoeForCausalLM", defaults=_DEFAULTS),),
+    writes_head_dim=False,
 )

@@ -1,5 +1,7 @@
 """Mamba-2 (arXiv 2405.21060): Codestral Mamba and its kin. Each layer is a recurrent mixer alone."""
 
+from dataclasses import replace
+
 from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -19,11 +21,28 @@ def recurrent(hyper: HyperParameters, layer: int) -> MambaSettings | None:
     return mamba_settings(hyper)
 
 
+_TENSORS = tuple(
+    replace(each, hugging_face=f"{each.hugging_face}".replace("mamba.", "mixer.")) for each in MAMBA_TENSORS
+)
+_DEFAULTS: dict[str, object] = {
+    "vocab_size": 32768,
+    "hidden_size": 4096,
+    "num_hidden_layers": 64,
+    "num_heads": 128,
+    "head_dim": 64,
+    "n_groups": 8,
+    "state_size": 128,
+    "conv_kernel": 4,
+    "expand": 2,
+    "layer_norm_epsilon": 1e-5,
+}
+
 FACTS = ArchitectureFacts(
     name="mamba2",
     rope_type=RopeType.NEOX,
-    block_tensors=(ATTN_NORM, *MAMBA_TENSORS),
+    block_tensors=(replace(ATTN_NORM, hugging_face="norm"), *_TENSORS),
+    output_norm_name="norm_f",
     attention=attention,
     recurrent=recurrent,
-    checkpoints=(CheckpointClass(name="Mamba2ForCausalLM"),),
+    checkpoints=(CheckpointClass(name="Mamba2ForCausalLM", defaults=_DEFAULTS),),
 )

@@ -25,7 +25,6 @@ from edgellm.arch.tensor_names import (
 _DEFAULTS = {
     **DELTA_NET_DEFAULTS,
     "num_key_value_heads": 2,
-    "intermediate_size": 0,
     "moe_intermediate_size": 512,
     "shared_expert_intermediate_size": 512,
     "num_experts_per_tok": 8,

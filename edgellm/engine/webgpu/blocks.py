@@ -1,7 +1,7 @@
 """The tensors of blocks on a GPU."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +75,8 @@ class GPUAttention:
     @classmethod
     def of(cls, gpu: GPUContext, model: Description, block: Attention, uploaded: Uploaded) -> "GPUAttention":
         """Upload a block."""
-        gate, linears = block.gate, [linear for linear in (block.q, block.k, block.v) if linear]
+        q, gate = split_gate(block) if block.gate_in_q else (block.q, block.gate)
+        linears = [linear for linear in (q, block.k, block.v) if linear]
         matrices = [upload_matrix(gpu, linear.weight, uploaded) for linear in linears]
         if block.v is None:  # the values are the keys as projected
             matrices, linears = [*matrices, matrices[-1]], [*linears, linears[-1]]
@@ -146,6 +147,19 @@ class GPUOutputHead:
         """Upload the output head of a model."""
         output = [upload_matrix(gpu, model.output.weight, uploaded)]
         return cls(GPUNorm.of(gpu, model.output_norm, model.width), output, upload_biases(gpu, [model.output]))
+
+
+def split_gate(attention: Attention) -> tuple[Linear, Linear]:
+    """The projections of q and of the gate, where one matrix has the rows of both head by head: copies of its rows."""
+    weight, bias, heads = attention.q.weight, attention.q.bias, attention.heads
+    q, gate = (Linear(_half(weight, heads, i), bias and _half(bias, heads, i)) for i in range(2))
+    return q, gate
+
+
+def _half(tensor: Tensor, heads: int, i: int) -> Tensor:
+    """Of the rows of each head the first half, or with `i` 1 the second."""
+    data = np.ascontiguousarray(tensor.data.reshape(heads, 2, -1)[:, i]).reshape(-1)
+    return replace(tensor, shape=(tensor.shape[0] // 2, *tensor.shape[1:]), data=data)
 
 
 def has_projection_norms(attention: Attention) -> bool:

@@ -33,9 +33,10 @@ _EMBEDDING = {"embedding", "embedding_norm", "embedding_scale", "per_layer_embed
 KNOWN_FIELDS: dict[type, set[str]] = {
     Description: {"width", "vocab", "context_length", "layers", "output_norm", "output", *_EMBEDDING}
     | {"residual_scale", "logit_scale", "logit_soft_cap"},
-    Layer: {"mixer", "feed_forward", "output_scale"},
+    Layer: {"mixer", "feed_forward", "output_scale", "recurrent"},
     Attention: {"heads", "kv_heads", "key_dim", "value_dim", "rope", "scale", "window", "soft_cap", "temperature"}
-    | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "v_norm", "norm_after_rope", "sinks", "gate", "post_norm"},
+    | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "v_norm", "norm_after_rope", "sinks", "gate", "gate_in_q"}
+    | {"post_norm"},
     FeedForward: {"norm", "gate", "up", "down", "activation", "parameters", "post_norm"},
     MixtureOfExperts: {"norm", "router", "gate", "up", "down", "activation", "parameters"}
     | {"shared", "shared_gate", "shared_scale"},
@@ -57,6 +58,7 @@ _WORDS = {
     (Attention, "gate_function"): "gates of attention by softplus",
     (Attention, "gate_per_head"): "gates of whole heads",
     (FeedForward, "sparsity"): "sparse activations",
+    (MixtureOfExperts, "latent_down"): "experts that read a latent",
     (MixtureOfExperts, "sum_norm"): "a norm of the sum of experts",
     (MixtureOfExperts, "post_norm"): "a norm behind experts",
     (Router, "norm"): "routers with a norm of their own",
@@ -85,6 +87,8 @@ def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
         return
     layer = model.layers[block // 2]
     yield from _unknown_fields(layer)
+    if layer.recurrent and not block % 2:
+        yield f"recurrent mixers of type {layer.recurrent.kind}"
     part = layer.feed_forward if block % 2 else layer.mixer
     if any((norm := getattr(part, name, None)) and not _is_plain(norm) for name in _PLAIN_NORMS):
         yield "LayerNorm of heads or behind a block"

@@ -7,8 +7,19 @@ from edgellm.arch.description import Description
 from edgellm.engine.backends import OffloadPlan
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.limits import BatchLimits
-from edgellm.engine.offload import OffloadRequest, expert_blocks
-from edgellm.engine.placement import CPU, GPU, Placement, blocks, feed_forward, head, longest_run, mixer
+from edgellm.engine.offload import OffloadRequest, empty_blocks, expert_blocks, recurrent_blocks
+from edgellm.engine.offload_cost import CROSSING_S, without_losses
+from edgellm.engine.placement import (
+    CPU,
+    GPU,
+    Placement,
+    blocks,
+    feed_forward,
+    head,
+    longest_run,
+    mixer,
+    with_empty_blocks,
+)
 from edgellm.engine.webgpu.adapters import Adapter, select_adapter
 from edgellm.engine.webgpu.expert_choice import ExpertChoice
 from edgellm.engine.webgpu.fit import gpu_memory
@@ -41,43 +52,71 @@ class _Planner:
     def _experts(self) -> list[int]:
         return expert_blocks(self.model)
 
-    def _placement(self, n: int, cpu_moe: int = 0) -> Placement:
-        """`n` layers on the GPU but for the experts of the first `cpu_moe` layers of the model."""
+    @cached_property
+    def _recurrent(self) -> list[int]:
+        return recurrent_blocks(self.model)
+
+    @cached_property
+    def _empty(self) -> list[int]:
+        return empty_blocks(self.model)
+
+    def _asked(self, n: int, cpu_moe: int = 0) -> Placement:
+        """`n` layers on the GPU but for recurrent mixers, and the experts of the first `cpu_moe` layers."""
         able = [each is None for each in self.obstacles]
         of_first = {block for block in self._experts if block // 2 < cpu_moe or not able[block]}
-        kept = self.request.kept_on_cpu(self.model) | of_first
+        kept = self.request.kept_on_cpu(self.model) | of_first | {*self._recurrent}
         return longest_run(able, n, kept=kept, cpu_head=self.request.cpu_head)
+
+    def _placement(self, n: int, cpu_moe: int = 0) -> Placement:
+        """The same with the blocks between recurrent mixers only where they pay, if the request weighs this."""
+        placement = with_empty_blocks(self._asked(n, cpu_moe), self._empty)
+        is_weighed = self._recurrent and self.request.weighs_crossings
+        return without_losses(self.model, placement) if is_weighed else placement
 
     def plan_layers(self, n: int, cpu_moe: int = 0) -> OffloadPlan:
         """A plan for `n` layers: the longest run of blocks that the GPU can compute, or the last layers of it.
 
-        The experts of the first `cpu_moe` layers of the model stay on the CPU, and so do experts without a shader.
+        Recurrent mixers stay on the CPU, and so do experts without a shader, and those of the first `cpu_moe` layers of
+        the model.
         """
         placement = self._placement(n, cpu_moe)
+        losing = [b for b, device in enumerate(self._asked(n, cpu_moe)) if device == GPU != placement[b]]
+        losing = [block for block in losing if block not in self._empty]
         memory, limit = gpu_memory(self.model, placement, self.limits), self.request.memory
         return OffloadPlan(
             name=self.adapter.name,
             placement=placement,
             memory=memory,
             available=self.request.memory or self.free,
-            notes=self._notes(placement, n),
+            notes=self._notes(placement, n, losing),
             reply_timeout_s=_SOFTWARE_REPLY_TIMEOUT_S if self.adapter.kind == "software" else _REPLY_TIMEOUT_S,
             adapter=self.adapter,
             kv_limit=None if limit is None else limit - memory["weights"] - memory["activations"],
+            choice=_why_losing(losing),
         )
 
-    def _notes(self, placement: Placement, n: int) -> list[str]:
-        """A line: what the CPU computes of `n` layers and the output head, and why. None if that is nothing."""
+    def _notes(self, placement: Placement, n: int, losing: list[int]) -> list[str]:
+        """A line: what the CPU computes of `n` layers and the output head, and why. None if that is nothing.
+
+        It does not count the blocks that are `losing` time on the GPU.
+        """
+        if losing and GPU not in placement:
+            return [f"no block goes on {self.adapter.name}: {_why_losing(losing)}"]
         layers = len(self.model.layers)
         asked = min(n, layers)
+        recurrent = [block for block in self._recurrent if block // 2 >= layers - asked]
         kept = self.request.kept_on_cpu(self.model) | {block for block in self._experts if placement[block] == CPU}
+        kept |= {*self._recurrent, *self._empty, *losing}
         wanted = [[block for block in (mixer(i), feed_forward(i)) if block not in kept] for i in range(layers)]
-        left = asked - sum(all(placement[block] == GPU for block in own) for own in wanted)
+        done = sum(all(placement[block] == GPU for block in own) for own in wanted if own)
+        left = max(0, asked - done - wanted[layers - asked :].count([]))
         parts = [f"{left} of {counted(asked, 'layer')}"] if left else []
-        if n > layers and placement[-1] == CPU and not self.request.cpu_head:
+        if n > layers and placement[-1] == CPU and not self.request.cpu_head and head(layers) not in losing:
             wanted, parts = [*wanted, [head(layers)]], [*parts, "the output head"]
         if unable := self._unable_experts(placement):
             wanted, parts = [*wanted, unable], [*parts, f"the experts of {counted(len(unable), 'layer')}"]
+        if recurrent:
+            wanted, parts = [*wanted, recurrent], [*parts, f"the mixers of {counted(len(recurrent), 'layer')}"]
         reasons = dict.fromkeys(why for own in wanted for block in own if (why := self.obstacles[block]))
         if not parts or not reasons:
             return []
@@ -102,10 +141,19 @@ class _Planner:
     def plan_experts(self, asked: int, room: int) -> OffloadPlan:
         """The plan within `room` bytes that `ExpertChoice` reckons to be the fastest."""
         (n, first), why = ExpertChoice(self.model, self.limits, asked, self._placement).within(room)
-        plan = replace(self.plan_layers(n, first), choice=why)
+        plan = self.plan_layers(n, first)
+        plan = replace(plan, choice="; ".join(filter(None, (why, plan.choice))))
         if not n:
             plan.notes.append(f"auto leaves {room / 1e9:.2g} GB of {self.adapter.name} unused: {why}")
         return plan
+
+
+def _why_losing(losing: list[int]) -> str:
+    """Why the CPU computes blocks that the GPU could compute; empty for none."""
+    if not losing:
+        return ""
+    crossing = f"a hidden state takes {CROSSING_S * 1000:.1f} ms to the GPU and back, by reckoning"
+    return f"{counted(len(losing), 'block')} that it could compute would lose time there: {crossing}"
 
 
 def plan_offload(model: Description, limits: BatchLimits, request: OffloadRequest) -> OffloadPlan | None:

@@ -27,7 +27,7 @@ class ActivationWidths:
         mixers, vocab = blocks.mixers.values(), blocks.model.vocab
         self.x = padded_width(blocks.model.width)
         self.mixed = {each.attention_width: padded_width(each.attention_width) for each in mixers}
-        self.gated = sorted({each.attention_width for each in mixers if each.gate})
+        self.gated = sorted({each.attention_width for each in mixers if each.has_gate})
         shared = [each.shared for each in blocks.mixtures.values() if each.shared]
         columns = [each.down.weight.shape[1] for each in (*blocks.feed_forwards.values(), *shared)]
         self.gate = {n: padded_width(n) for n in columns}

@@ -14,10 +14,12 @@ from support.families.gpt_oss import GPT_OSS_CASES
 from support.families.kimi import KIMI_CASES
 from support.families.llama import LLAMA_CASES
 from support.families.llama4 import LLAMA4_CASES
+from support.families.mamba import MAMBA_CASES
 from support.families.mellum_laguna import MELLUM_LAGUNA_CASES
 from support.families.other_moe import OTHER_MOE_CASES
 from support.families.others import OTHER_CASES
 from support.families.phi import PHI_CASES
+from support.families.qwen_hybrid import QWEN_HYBRID_CASES
 from support.families.qwen_moe import QWEN_MOE_CASES
 
 __all__ = ["CASES", "FamilyCase"]
@@ -33,7 +35,9 @@ CASES: dict[str, FamilyCase] = {
     **GLM_MOE_CASES,
     **KIMI_CASES,
     **LLAMA4_CASES,
+    **MAMBA_CASES,
     **MELLUM_LAGUNA_CASES,
     **OTHER_MOE_CASES,
+    **QWEN_HYBRID_CASES,
     **QWEN_MOE_CASES,
 }

@@ -1,0 +1,167 @@
+"""Nemotron-H: each layer is one block of Mamba-2, attention, or a feed-forward, which may be a mixture of experts.
+
+GGUF has an architecture of its own for models with experts. No key limits the context, as there is no RoPE.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from converters.architectures.config import Config
+from converters.architectures.experts import expert_stems
+from converters.architectures.families.family import Family
+from converters.architectures.keys import ArchitectureKeys
+from converters.architectures.model import TextModel
+from converters.architectures.recurrent import SSM_KEYS, decay_rates, write_ssm
+from converters.architectures.sizes import MAX_FFN, CheckpointSizes, check_used_experts
+from converters.tensors import Source
+from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM, MAX_TAPS
+from edgellm.arch.recurrent import MambaSettings
+
+MAMBA, ATTENTION, DENSE, EXPERTS = "M", "*", "-", "E"
+"""The kinds of layers, by their letters in `hybrid_override_pattern`."""
+
+_KINDS = {
+    **dict.fromkeys(("linear_attention", "mamba"), MAMBA),
+    **dict.fromkeys(("full_attention", "attention"), ATTENTION),
+    "mlp": DENSE,
+    "moe": EXPERTS,
+}
+_LATENT = "moe_latent_size"
+_PATTERN, _LIST = "hybrid_override_pattern", "layers_block_type"
+_MOST_LAYERS = 1024
+_CONTEXT = 1 << 20
+"""The context length that llama.cpp's converter writes."""
+
+
+def layer_kinds(config: Config) -> str:
+    """A letter for each layer. Raises ModelFileError where config.json has no such list, or two that differ."""
+    names = config.names(_LIST)
+    unknown = next((name for name in names if name not in _KINDS), None)
+    if unknown is not None:
+        config.fail(f"{_LIST} has {unknown!r}, not one of {', '.join(_KINDS)}; correct it")
+    listed, pattern = "".join(map(_KINDS.__getitem__, names)), config.word(_PATTERN, "")
+    if not {*pattern} <= {*_KINDS.values()}:
+        config.fail(f"{_PATTERN} has other letters than {' '.join(dict.fromkeys(_KINDS.values()))}; correct it")
+    if listed and pattern and listed != pattern:
+        config.fail(f"{_LIST} and {_PATTERN} differ; correct one of them")
+    kinds = listed or pattern
+    if not 1 <= len(kinds) <= _MOST_LAYERS:
+        config.fail(f"{_LIST} and {_PATTERN} have {len(kinds)} layers, not 1 to {_MOST_LAYERS}; get another copy of it")
+    return kinds
+
+
+def architecture(config: Config) -> str:
+    """The name in GGUF: one for models with experts, another for those without."""
+    return "nemotron_h_moe" if EXPERTS in layer_kinds(config) else "nemotron_h"
+
+
+def _check(config: Config) -> None:
+    kinds = layer_kinds(config)
+    if EXPERTS in kinds and DENSE in kinds:
+        config.refuse("layers with experts beside layers with one feed-forward are not supported: GGUF has either")
+    for key in ("use_bias", "mlp_bias", "attention_bias", "mamba_proj_bias"):
+        if config.flag(key):
+            config.refuse(f"biases of projections ({key}) are not supported for this architecture")
+    for key, wanted in (("mamba_hidden_act", "silu"), ("mlp_hidden_act", "relu2")):
+        if (given := config.word(key, wanted)) != wanted:
+            config.refuse(f"{key} {given!r} is not supported for this architecture, only {wanted}")
+    if config.given("sliding_window"):
+        config.refuse("attention with a window (sliding_window) is not supported for this architecture")
+
+
+def _sizes(config: Config) -> CheckpointSizes:
+    kinds, width = layer_kinds(config), config.integer("hidden_size", most=1 << 20)
+    heads, kv_heads = (config.integer(f"num_{kind}_heads", most=1 << 12) for kind in ("attention", "key_value"))
+    if heads % kv_heads:
+        config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
+    head_dim = config.integer("head_dim" if config.given("head_dim") else "attention_head_dim", 128, most=MAX_HEAD_DIM)
+    mamba, has_experts = _mamba(config), EXPERTS in kinds
+    ffn = config.integer("moe_intermediate_size" if has_experts else "intermediate_size", most=MAX_FFN)
+    sizes = CheckpointSizes(
+        width=width,
+        vocab=config.integer("vocab_size", most=1 << 24),
+        context_length=_CONTEXT,
+        heads=heads,
+        kv_heads=tuple(kv_heads if kind == ATTENTION else 0 for kind in kinds),
+        head_dim=(head_dim,) * len(kinds),
+        ffn=tuple(ffn if kind in (DENSE, EXPERTS) else 0 for kind in kinds),
+        recurrent=tuple(mamba if kind == MAMBA else None for kind in kinds),
+    )
+    return _with_experts(config, sizes, ffn) if has_experts else sizes
+
+
+def _mamba(config: Config) -> MambaSettings:
+    """The sizes of Mamba-2, the same in all layers. Raises ModelFileError."""
+    heads = config.integer("mamba_num_heads", most=1 << 12)
+    groups = config.integer("n_groups", most=1 << 12)
+    if heads % groups:
+        config.fail(f"{heads} heads of Mamba-2 cannot share {groups} groups of B and C; correct it")
+    return MambaSettings(
+        heads=heads,
+        head_dim=config.integer("mamba_head_dim", most=MAX_HEAD_DIM),
+        groups=groups,
+        state_dim=config.integer("ssm_state_size", most=MAX_HEAD_DIM),
+        taps=config.integer("conv_kernel", most=MAX_TAPS),
+    )
+
+
+def _with_experts(config: Config, sizes: CheckpointSizes, ffn: int) -> CheckpointSizes:
+    experts, used = config.integer("n_routed_experts", most=MAX_EXPERTS), config.integer("num_experts_per_tok")
+    check_used_experts(config, used, experts, "n_routed_experts")
+    shared = config.integer("moe_shared_expert_intermediate_size", most=MAX_FFN)
+    latent = config.integer(_LATENT, most=1 << 20) if _LATENT in config else 0
+    return replace(sizes, experts=experts, used_experts=used, expert_ffn=ffn, shared_ffn=shared, expert_latent=latent)
+
+
+def _write(keys: ArchitectureKeys, model: TextModel) -> None:
+    config, sizes = model.config, model.sizes
+    keys.number("attention.layer_norm_epsilon", config.number("layer_norm_epsilon"))
+    if settings := next((each for each in sizes.recurrent if isinstance(each, MambaSettings)), None):
+        write_ssm(keys, settings)
+    keys.flag("rope.scaling.finetuned", False)
+    if not sizes.experts:
+        return
+    keys.integer("expert_feed_forward_length", sizes.expert_ffn)
+    keys.integer("expert_shared_feed_forward_length", sizes.shared_ffn)
+    keys.integer("expert_shared_count", config.integer("n_shared_experts"))
+    keys.flag("expert_weights_norm", config.flag("norm_topk_prob"))
+    keys.number("expert_weights_scale", config.number("routed_scaling_factor", least=1e-9))
+    if sizes.expert_latent:
+        keys.integer("moe_latent_size", sizes.expert_latent)
+
+
+def _lacks(model: TextModel, layer: int) -> Collection[str]:
+    """The stems of experts in layers that are no feed-forward."""
+    return () if model.sizes.ffn[layer] else expert_stems(model)
+
+
+def _sources(model: TextModel, found: list[Source]) -> list[Source]:
+    return decay_rates(found)
+
+
+def _omitted(model: TextModel) -> Collection[str]:
+    """Keys that llama.cpp's converter does not write: there is no RoPE, and the norms' epsilon has another name."""
+    return ("rope.freq_base", "attention.layer_norm_rms_epsilon")
+
+
+_FIRST = ("block_count", "context_length", "embedding_length", "feed_forward_length")
+_ORDER = (
+    *_FIRST,
+    *(f"attention.{name}" for name in ("head_count", "head_count_kv", "layer_norm_epsilon")),
+    *(f"expert_{name}" for name in ("count", "used_count", "group_count", "group_used_count")),
+    "general.file_type",
+    *("vocab_size", "rope.dimension_count"),
+    *(f"ssm.{name}" for name in SSM_KEYS),
+    "rope.scaling.finetuned",
+)
+
+FAMILY = Family(
+    check=_check,
+    architecture=architecture,
+    sizes=_sizes,
+    write=_write,
+    order=_ORDER,
+    omitted=_omitted,
+    sources=_sources,
+    lacks=_lacks,
+)

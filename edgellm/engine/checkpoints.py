@@ -1,0 +1,145 @@
+"""Checkpoints: lengths to which sequences with windows or recurrent layers can go back.
+
+Windows cost KV pages, so that a sequence has MAX_CHECKPOINTS of them at most. States cost state pages, whose number is
+limited over all sequences (see `edgellm.engine.recurrent_states.StatePool`). Which to forget is decided before pages
+for new ones are reserved, so that the limit holds at any moment.
+"""
+
+from collections.abc import Sequence as Ids
+from dataclasses import dataclass
+from itertools import count
+from weakref import WeakSet
+
+from edgellm.engine.kv_pages import MAX_CHECKPOINTS, PageTable
+from edgellm.engine.recurrent_states import StatePage, StatePool
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceCheckpoint:
+    """A length to which a sequence can go back. Forks share it.
+
+    It has the page tables of KV groups with windows, by group, at that length, and the state of recurrent layers. One
+    that is for a `retry` of the last prompt alone is forgotten when there is another.
+    """
+
+    length: int
+    tables: dict[int, PageTable]
+    state: StatePage | None = None
+    retry: bool = False
+
+    def reach(self, n: int) -> int:
+        """The largest length up to `n` whose windows and state the checkpoint holds; 0 if there is none."""
+        if self.state and n < self.length:
+            return 0
+        n = min(n, self.length)
+        return n if all(table.reaches(n) for table in self.tables.values()) else 0
+
+
+class Checkpoints:
+    """The checkpoints of one sequence, in order of length."""
+
+    def __init__(self, budget: "CheckpointBudget", points: list[SequenceCheckpoint] | None = None) -> None:
+        self._budget, self.points, self.used = budget, points or [], 0
+        self.planned: dict[int, bool] = {}  # by length, whether it is for a retry alone
+
+    def fork(self) -> "Checkpoints":
+        """Those of another sequence with the same tokens."""
+        child = Checkpoints(self._budget, list(self.points))
+        self._budget.holders.add(child)
+        return child
+
+    def plan(self, marks: Ids[int], retry: int | None, windows: bool) -> list[int]:
+        """See `CheckpointBudget.plan`."""
+        return self._budget.plan(self, marks, retry, windows)
+
+    def has(self, length: int) -> bool:
+        """Whether there is one at a length."""
+        return any(point.length == length for point in self.points)
+
+    def best(self, n: int) -> SequenceCheckpoint | None:
+        """The one that reaches farthest up to `n`."""
+        return max(self.points, key=lambda point: point.reach(n), default=None)
+
+    @property
+    def lasting(self) -> list[SequenceCheckpoint]:
+        """Those that are not for a retry alone."""
+        return [point for point in self.points if not point.retry]
+
+    def add(self, point: SequenceCheckpoint) -> None:
+        """Have one more. Of more than MAX_CHECKPOINTS with windows the least useful one goes (`least_useful`)."""
+        kept = [each for each in self.points if not (point.retry and each.retry)]
+        self.points = sorted([*kept, point], key=lambda each: each.length)
+        lengths = [each.length for each in self.lasting]
+        if point.tables and len(lengths) > MAX_CHECKPOINTS:
+            gone = lengths[least_useful(lengths)]
+            self.points = [each for each in self.points if each.length != gone]
+
+    def trim(self, length: int) -> None:
+        """Forget those behind a length."""
+        self.points = [point for point in self.points if point.length <= length]
+
+
+class CheckpointBudget:
+    """The limit of state pages for the checkpoints of all sequences; None without recurrent layers.
+
+    Sequences that wait lose those for a retry first. Then the sequence with the most checkpoints loses the least useful
+    one; each keeps its last.
+    """
+
+    def __init__(self, states: StatePool | None = None) -> None:
+        self.states, self._clock = states, count(1)
+        self.holders = WeakSet[Checkpoints]()
+
+    def plan(self, own: Checkpoints, marks: Ids[int], retry: int | None, windows: bool) -> list[int]:
+        """Choose which of the lengths in `marks` a sequence gets as checkpoints, and forget others to make room.
+
+        Sets `own.planned`, and returns the lengths whose states must be kept, the most important first.
+        """
+        own.used = next(self._clock)
+        self.holders.add(own)
+        lengths = [n for n in dict.fromkeys(marks) if not own.has(n)]
+        retries = [] if retry is None or retry in lengths or own.has(retry) else [retry]
+        if self.states is not None:
+            if retries:
+                own.points = [point for point in own.points if not point.retry]
+            while self.states.excess(1 + len(lengths) + len(retries)) > 0 and self._forget_one(own, lengths):
+                pass
+        while windows and len(lengths) > MAX_CHECKPOINTS:
+            del lengths[least_useful(lengths)]
+        own.planned = dict.fromkeys(lengths, False) | dict.fromkeys(retries, self.states is not None and not windows)
+        return [*retries, *reversed(lengths)]
+
+    def _forget_one(self, own: Checkpoints, planned: list[int]) -> bool:
+        """Forget a checkpoint of any sequence, or one that is `planned` for `own`; False if each has its last only."""
+        waiting = [each for each in self.holders if each is not own]
+        for each in sorted(waiting, key=lambda each: each.used):
+            for point in each.points:
+                if point.retry and point not in own.points:
+                    self._forget_everywhere(point)
+                    return True
+        most = max(self.holders, key=lambda each: (len(each.lasting) + len(planned) * (each is own), -each.used))
+        points = {point.length: point for point in most.lasting}
+        lengths = sorted([*points, *(planned if most is own else ())])
+        if len(lengths) < 2:
+            return False
+        length = lengths[least_useful(lengths)]
+        if length in points:
+            self._forget_everywhere(points[length])
+        else:
+            planned.remove(length)
+        return True
+
+    def _forget_everywhere(self, point: SequenceCheckpoint) -> None:
+        for each in self.holders:
+            if point in each.points:
+                each.points = [other for other in each.points if other is not point]
+
+
+def least_useful(lengths: Ids[int]) -> int:
+    """The index of the length to forget: never the last, and of the others that with the narrowest gap around it.
+
+    Gaps are compared to the distance from the last length, so that the lengths that stay are close together near the
+    end and far apart before it.
+    """
+    before = (0, *lengths)
+    return min(range(len(lengths) - 1), key=lambda i: (lengths[i + 1] - before[i]) / (lengths[-1] - before[i]))

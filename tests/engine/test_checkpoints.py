@@ -1,0 +1,178 @@
+"""Checkpoints of recurrent states: within the budget at any moment, where a sequence goes back to, none is lost."""
+
+import gc
+from collections.abc import Sequence as Ids
+from itertools import pairwise
+
+import pytest
+
+from edgellm.engine.budget import KVBudget
+from edgellm.engine.checkpoints import CheckpointBudget
+from edgellm.engine.kv_pages import PagePool
+from edgellm.engine.paged_sequence import PagedSequence
+from edgellm.engine.protocol import Segment
+from edgellm.engine.recurrent_states import (
+    CHECKPOINT_BYTES,
+    MAX_STATE_CHECKPOINTS,
+    StatePool,
+    most_checkpoint_pages,
+    most_state_pages,
+)
+from edgellm.errors import NoMemoryError
+
+BUDGET = 10
+
+
+class Store:
+    """Pages without contents; `most` limits their number."""
+
+    def __init__(self) -> None:
+        self.pages, self.most = 0, 1000
+
+    def ensure_pages(self, group: int, pages: int) -> None:
+        if pages > self.most:
+            raise NoMemoryError("no memory for another page")
+        self.pages = max(self.pages, pages)
+
+    def copy_page(self, group: int, source: int, target: int) -> None:
+        raise AssertionError("a state page is never copied")
+
+
+class Sequences:
+    """Sequences of recurrent layers alone, whose checkpoints share a budget."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self.store = Store()
+        self.pool = PagePool([self.store])
+        self.budget, self._pools = CheckpointBudget(StatePool(self.pool, budget)), list[PagePool]()
+
+    def new(self) -> PagedSequence:
+        return PagedSequence(self._pools, self.budget)
+
+    def extend(self, sequence: PagedSequence, n: int, marks: Ids[int] = (), retry: int | None = None) -> None:
+        segment = Segment(sequence, [0] * n, marks=marks, retry_mark=retry)
+        sequence.reserve(segment)
+        sequence.append(segment)
+
+    def used(self) -> int:
+        """Pages with references."""
+        gc.collect()
+        self.pool.release(self.pool.acquire())  # what was dropped is released by the next `acquire`
+        return sum(n > 0 for n in self.pool._references)
+
+
+def lengths(sequence: PagedSequence) -> list[int]:
+    return [point.length for point in sequence.checkpoints.points]
+
+
+def test_a_batch_with_many_marks_never_takes_more_pages_than_the_budget() -> None:
+    world = Sequences()
+    sequence = world.new()
+    for _ in range(5):
+        world.extend(sequence, 300, range(0, 300, 3), 298)
+    assert world.store.pages == most_state_pages(BUDGET, drafts=0)
+    held = lengths(sequence)
+    assert held[-2:] == [1498, 1499]
+    gaps = [after - before for before, after in pairwise(held)]
+    assert gaps[0] > gaps[-2], "those that stay are close together near the end"
+
+
+def test_a_sequence_goes_back_to_marks_in_the_middle_of_a_batch_and_no_further() -> None:
+    world = Sequences()
+    sequence = world.new()
+    world.extend(sequence, 100, [9, 49], 98)
+    assert [sequence.reach(n) for n in (9, 10, 48, 50, 98, 99, 100)] == [0, 10, 10, 50, 50, 99, 100]
+    world.extend(sequence, 1)
+    assert (sequence.trim(100), lengths(sequence)) == (99, [10, 50, 99])
+    assert (sequence.trim(70), lengths(sequence), len(sequence)) == (50, [10, 50], 50)
+    assert (sequence.trim(0), lengths(sequence)) == (0, [])
+    assert (sequence.fork().trim(5), sequence.trim(0)) == (0, 0)
+    world.extend(sequence, 5)
+    assert sequence.trim(5) == 5
+
+
+def test_a_retry_takes_the_place_of_the_one_before() -> None:
+    world = Sequences()
+    sequence = world.new()
+    world.extend(sequence, 10, [4], 8)
+    world.extend(sequence, 10, [4], 8)
+    assert lengths(sequence) == [5, 15, 19]
+    world.extend(sequence, 1, [0])
+    assert lengths(sequence) == [5, 15, 19, 21]
+
+
+def test_states_of_drafts_stay_until_the_next_batch() -> None:
+    world = Sequences()
+    sequence = world.new()
+    for _ in range(3):
+        drafted = Segment(sequence, [0] * 4, drafts=3)
+        sequence.reserve(drafted)
+        sequence.append(drafted)
+    assert [sequence.reach(n) for n in range(8, 13)] == [0, 9, 10, 11, 12]
+    assert world.store.pages == 5, "of the states of the batch before only the last is needed"
+    assert sequence.trim(10) == 10
+    assert world.used() == 1
+    world.extend(sequence, 1)
+    assert sequence.reach(10) == 0
+
+
+def test_pages_that_forks_share_count_once() -> None:
+    world = Sequences()
+    trunk = world.new()
+    world.extend(trunk, 100, range(0, 60, 10))
+    forks = [trunk.fork() for _ in range(4)]
+    assert world.used() == 7
+    for each in forks:
+        world.extend(each, 10)
+        assert lengths(each) == lengths(trunk) == [1, 11, 21, 31, 41, 51]
+    del each, forks
+    assert world.used() == 7
+    del trunk
+    assert world.used() == 0
+
+
+def test_sequences_share_the_budget_and_each_keeps_its_last_checkpoint() -> None:
+    world = Sequences()
+    first, second = world.new(), world.new()
+    world.extend(first, 100, range(9, 99, 10), 98)
+    assert len(lengths(first)) == BUDGET
+    world.extend(second, 100, range(9, 99, 10), 98)
+    assert world.used() <= most_state_pages(BUDGET, drafts=0)
+    assert 99 not in lengths(first), "a retry of the sequence that waits goes first"
+    assert (90 in lengths(first), lengths(second)[-2:]) == (True, [90, 99])
+    assert abs(len(lengths(first)) - len(lengths(second))) <= 2
+    many = [world.new() for _ in range(20)]
+    for each in many:
+        world.extend(each, 10, [4])
+    assert [lengths(each) for each in many] == [[5]] * 20
+    assert (lengths(first), lengths(second)) == ([90], [90])
+
+
+def test_without_memory_there_are_fewer_checkpoints() -> None:
+    world = Sequences()
+    world.store.most = 4
+    sequence = world.new()
+    world.extend(sequence, 100, range(9, 99, 10), 98)
+    assert lengths(sequence) == [80, 90, 99], "the most important of them"
+    world.store.most = 0
+    with pytest.raises(NoMemoryError):
+        world.extend(sequence, 1)
+    assert (len(sequence), sequence.reach(100), lengths(sequence)) == (100, 100, [80, 90, 99])
+    world.store.most = 9
+    world.extend(sequence, 1)
+    assert world.used() == 4, "what a failed batch reserved is given back"
+
+
+@pytest.mark.parametrize(
+    ("state_bytes", "limit", "pages"),
+    [
+        (50 << 20, 16 << 30, 20),
+        (50 << 20, 400 << 20, 2),
+        (1 << 30, 1 << 30, 2),
+        (1 << 20, 400 << 20, 100),
+        (1 << 10, 16 << 30, MAX_STATE_CHECKPOINTS),
+    ],
+)
+def test_the_budget_is_a_share_of_the_memory_for_the_kv_cache(state_bytes: int, limit: int, pages: int) -> None:
+    assert most_checkpoint_pages(state_bytes, KVBudget(limit)) == pages
+    assert pages == 2 or pages * state_bytes <= CHECKPOINT_BYTES

@@ -1,0 +1,129 @@
+"""Files of models with recurrent layers whose keys or tensors contradict each other: one line says what is wrong."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgellm import EdgeLLMError
+from edgellm.arch import describe
+from edgellm.gguf import GGUFFile
+from support import gguf_bytes as raw
+from support.gguf_parts import GGUFParts
+from support.model_file import FamilyFile
+
+KEYS: list[tuple[str, str, Any, str]] = [
+    ("qwen3_5", "ssm.inner_size", 0, "key qwen35.ssm.inner_size is 0, outside 1 … 1048576"),
+    (
+        "qwen3_5",
+        "ssm.inner_size",
+        96,
+        "tensor blk.0.attn_qkv.weight has shape [256, 64], but the metadata asks for [160",
+    ),
+    ("qwen3_5", "ssm.inner_size", 200, "key qwen35.ssm.inner_size is 200, not 6 heads of a multiple of 16 values"),
+    ("qwen3_5", "ssm.inner_size", 1 << 31, "key qwen35.ssm.inner_size is 2147483648, outside"),
+    ("qwen3_5", "ssm.inner_size", None, "has no key qwen35.ssm.inner_size"),
+    ("qwen3_5", "ssm.group_count", 0, "key qwen35.ssm.group_count is 0, outside 1 … 4096"),
+    ("qwen3_5", "ssm.group_count", 4, "6 heads of values cannot share 4 heads of keys"),
+    (
+        "qwen3_5",
+        "ssm.group_count",
+        3,
+        "tensor blk.0.attn_qkv.weight has shape [256, 64], but the metadata asks for [288",
+    ),
+    ("qwen3_5", "ssm.time_step_rank", 0, "key qwen35.ssm.time_step_rank is 0, outside 1 … 4096"),
+    ("qwen3_5", "ssm.time_step_rank", 12, "tensor blk.0.ssm_alpha.weight has shape [6, 64]"),
+    ("qwen3_5", "ssm.state_size", 0, "key qwen35.ssm.state_size is 0, outside 1 … 1024"),
+    ("qwen3_5", "ssm.state_size", 2048, "key qwen35.ssm.state_size is 2048, outside 1 … 1024"),
+    ("qwen3_5", "ssm.conv_kernel", 0, "key qwen35.ssm.conv_kernel is 0, outside 1 … 16"),
+    ("qwen3_5", "ssm.conv_kernel", 17, "key qwen35.ssm.conv_kernel is 17, outside 1 … 16"),
+    (
+        "qwen3_5",
+        "ssm.conv_kernel",
+        3,
+        "tensor blk.0.ssm_conv1d.weight has shape [256, 4], but the metadata asks for [256, 3]",
+    ),
+    ("qwen3_5", "attention.recurrent_layers", [True, False], "recurrent_layers must be"),
+    ("qwen3_5", "attention.recurrent_layers", [True] * 6, "has no tensor blk.1.attn_qkv.weight"),
+    ("qwen3_5", "attention.recurrent_layers", [False] * 6, "has no tensor blk.0.attn_q.weight"),
+    ("qwen3_5", "attention.recurrent_layers", None, "has no tensor blk.1.attn_qkv.weight"),
+    ("qwen3_5", "attention.head_count_kv", 0, "key qwen35.attention.head_count_kv is 0"),
+    ("qwen3_5", "attention.head_count", 0, "key qwen35.attention.head_count is 0"),
+    (
+        "qwen3_5",
+        "feed_forward_length",
+        None,
+        "blk.0.ffn_gate.weight has shape [96, 64], but the metadata asks for [0, 64]",
+    ),
+    ("qwen3_5", "nextn_predict_layers", 0, "has no tensor blk.5"),
+    ("qwen3_5_moe", "full_attention_interval", 0, None),
+    ("qwen3_next", "ssm.group_count", 4, "tensor blk.0.attn_qkv.weight has shape [128, 64]"),
+]
+"""A case, one of its keys, another value of it, and what the message says; None: the file opens."""
+
+
+def _changed(source: Path, path: Path, key: str, value: Any) -> Path:
+    parts = GGUFParts.read(source)
+    pairs = dict(parts.pairs)
+    pairs.pop(key)
+    if isinstance(value, list):
+        pairs[key] = raw.pair(key, raw.ARRAY, raw.array(raw.BOOL, [raw.number(raw.BOOL, each) for each in value]))
+    elif value is not None:
+        pairs[key] = raw.u32_pair(key, value)
+    path.write_bytes(replace(parts, pairs=pairs).build())
+    return path
+
+
+def _refused(path: Path) -> str:
+    with GGUFFile.open(path) as file, pytest.raises(EdgeLLMError) as error:
+        describe(file)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(("name", "key", "value", "expected"), KEYS, ids=[f"{c[0]}-{c[1]}-{c[2]}" for c in KEYS])
+def test_keys_that_contradict(
+    family_file: FamilyFile, tmp_path: Path, name: str, key: str, value: Any, expected: str | None
+) -> None:
+    source = family_file(name)
+    with GGUFFile.open(source) as file:
+        architecture = file.architecture
+    path = _changed(source, tmp_path / "m.gguf", f"{architecture}.{key}", value)
+    if expected is None:
+        with GGUFFile.open(path) as file:
+            assert describe(file).is_recurrent
+    else:
+        assert expected in _refused(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        *(("qwen3_5", stem) for stem in ("attn_qkv.weight", "attn_gate.weight", "ssm_conv1d.weight", "ssm_out.weight")),
+        *(("qwen3_5", stem) for stem in ("ssm_alpha.weight", "ssm_beta.weight", "ssm_a", "ssm_dt.bias")),
+        *(("qwen3_5", stem) for stem in ("ssm_norm.weight", "post_attention_norm.weight")),
+        ("qwen3_next", "ssm_ba.weight"),
+    ],
+)
+def test_tensors_of_recurrent_layers_have_their_shape_and_type(
+    family_file: FamilyFile, tmp_path: Path, name: str, tensor: str
+) -> None:
+    parts, path, full = GGUFParts.read(family_file(name)), tmp_path / "m.gguf", f"blk.0.{tensor}"
+    own = parts.tensors[full]
+    half = replace(own, dims=(*own.dims[:-1], own.dims[-1] // 2), data=own.data[: len(own.data) // 2])
+    for other, expected in ((None, f"has no tensor {full}"), (half, f"tensor {full} has shape")):
+        others = {key: value for key, value in parts.tensors.items() if key != full} | ({full: other} if other else {})
+        path.write_bytes(replace(parts, tensors=others).build())
+        assert expected in _refused(path)
+    if len(own.dims) == 1 or tensor == "ssm_conv1d.weight":
+        halves = replace(own, kind=1, data=own.data[: len(own.data) // 2])
+        path.write_bytes(replace(parts, tensors=parts.tensors | {full: halves}).build())
+        assert f"tensor {full} has type F16; supported there: F32" in _refused(path)
+
+
+def test_attention_in_a_recurrent_layer_has_no_place(family_file: FamilyFile, tmp_path: Path) -> None:
+    parts, path = GGUFParts.read(family_file("qwen3_5")), tmp_path / "m.gguf"
+    added = replace(parts.tensors["blk.1.attn_q.weight"], name="blk.0.attn_q.weight")
+    path.write_bytes(replace(parts, tensors=parts.tensors | {"blk.0.attn_q.weight": added}).build())
+    assert "tensor blk.0.attn_q.weight has no place in architecture qwen35" in _refused(path)

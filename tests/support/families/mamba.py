@@ -1,0 +1,111 @@
+"""Granite 4, Mamba-2 and Falcon-H1: layers of Mamba-2, alone, in turn with attention, or beside it."""
+
+from typing import Any
+
+from support.families.case import VOCABULARY, FamilyCase, decoder
+
+_MAMBA: dict[str, Any] = {
+    "mamba_chunk_size": 16,
+    "mamba_conv_bias": True,
+    "mamba_d_conv": 4,
+    "mamba_d_head": 16,
+    "mamba_d_state": 32,
+    "mamba_expand": 2,
+    "mamba_n_groups": 1,
+    "mamba_n_heads": 8,
+    "mamba_proj_bias": False,
+}
+_GRANITE: dict[str, Any] = {
+    **_MAMBA,
+    "attention_bias": False,
+    "attention_multiplier": 0.0625,
+    "embedding_multiplier": 12,
+    "layer_types": ["mamba", "mamba", "attention", "mamba"],
+    "logits_scaling": 8,
+    "num_experts_per_tok": 2,
+    "num_hidden_layers": 4,
+    "num_local_experts": 8,
+    "position_embedding_type": "nope",
+    "residual_multiplier": 0.22,
+    "shared_intermediate_size": 80,
+    "tie_word_embeddings": True,
+}
+_DENSE: dict[str, Any] = {"num_experts_per_tok": 0, "num_local_experts": 0}
+_FALCON: dict[str, Any] = {
+    **_MAMBA,
+    "attention_bias": False,
+    "attention_in_multiplier": 1.25,
+    "attention_out_multiplier": 0.9375,
+    "embedding_multiplier": 5.656854249492381,
+    "head_dim": 16,
+    "key_multiplier": 0.39,
+    "lm_head_multiplier": 0.0195,
+    "mamba_d_ssm": 96,
+    "mamba_n_groups": 2,
+    "mamba_n_heads": 6,
+    "mamba_norm_before_gate": False,
+    "mamba_rms_norm": True,
+    "mlp_bias": False,
+    "mlp_multipliers": [0.8838834764831844, 0.5859375],
+    "projectors_bias": False,
+    "rope_theta": 100000000000.0,
+    "ssm_in_multiplier": 1.1,
+    "ssm_multipliers": [0.3535533905932738, 0.25, 0.3535533905932738, 0.5, 0.3535533905932738],
+    "ssm_out_multiplier": 0.23570226039551587,
+    "tie_word_embeddings": True,
+}
+_MAMBA2: dict[str, Any] = {
+    "architectures": ["Mamba2ForCausalLM"],
+    "model_type": "mamba2",
+    "vocab_size": VOCABULARY,
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "bos_token_id": 0,
+    "chunk_size": 16,
+    "conv_kernel": 4,
+    "eos_token_id": 0,
+    "expand": 2,
+    "head_dim": 16,
+    "hidden_act": "silu",
+    "layer_norm_epsilon": 1e-5,
+    "n_groups": 1,
+    "num_heads": 8,
+    "pad_token_id": 0,
+    "residual_in_fp32": True,
+    "rms_norm": True,
+    "state_size": 32,
+    "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16",
+    "use_bias": False,
+    "use_conv_bias": True,
+}
+
+
+def _granite(**settings: Any) -> dict[str, Any]:
+    return decoder("granitemoehybrid", "GraniteMoeHybridForCausalLM", **(_GRANITE | settings))
+
+
+MAMBA_CASES: dict[str, FamilyCase] = {
+    "granite4_h_tiny": FamilyCase("granitehybrid", "Mamba-2 and attention without RoPE, experts, tied", _granite()),
+    "granite4_h_micro": FamilyCase(
+        "granitehybrid",
+        "dense, biases of attention, a convolution of two tokens",
+        _granite(**_DENSE, attention_bias=True, mamba_d_conv=2),
+    ),
+    "granite4_micro": FamilyCase(
+        "granite",
+        "all layers are attention, with RoPE",
+        _granite(**_DENSE, layer_types=["attention"] * 4, position_embedding_type="rope"),
+    ),
+    "granite4_attention": FamilyCase(
+        "granitemoe",
+        "all layers are attention without RoPE, experts",
+        _granite(layer_types=["attention"] * 4),
+    ),
+    "mamba2": FamilyCase("mamba2", "one group of B and C, tied", _MAMBA2),
+    "falcon_h1": FamilyCase(
+        "falcon-h1",
+        "a norm of Mamba-2, Mamba-2 of its own width, multipliers that tied embeddings do not share",
+        decoder("falcon_h1", "FalconH1ForCausalLM", **_FALCON),
+    ),
+}
