@@ -7,6 +7,7 @@ wanted       the tensors that the facts ask for
 prediction   layers for multi-token prediction
 tensors      matches those of a checkpoint with them
 sources      tensors made of others
+recurrent, mamba, mamba_ssm   keys, sizes and variants of recurrent layers
 keys, metadata, card   the keys of the file
 families     what the facts do not say, one file for each architecture that needs more
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from converters.architectures.config import Config
 from converters.architectures.families import family_of
+from converters.architectures.mamba_ssm import in_names_of_transformers
 from converters.architectures.metadata import metadata_of
 from converters.architectures.model import TextModel
 from converters.architectures.prediction import prediction_layers, separate_prediction_layers
@@ -62,6 +64,7 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
 
     Raises UnsupportedModelError for an unknown class, and for a variant that edgellm does not compute.
     """
+    config = in_names_of_transformers(config)
     names = config.names("architectures")
     if not names or names[0] not in _CLASSES:
         what = printable(names[0]) if names else "an unnamed architecture"

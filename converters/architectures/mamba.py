@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from converters.architectures.config import Config
-from edgellm.arch.hyperparameters import MAX_HEAD_DIM, MAX_TAPS
+from edgellm.arch.hyperparameters import MAX_HEAD_DIM
 from edgellm.arch.recurrent import MambaSettings
+from kquants.layout import MAX_TAPS
 
 MAX_INNER = 1 << 20
 _MAX_HEADS = 1 << 12
@@ -31,7 +32,7 @@ def prefixed_mamba(config: Config, inner: int) -> MambaSettings:
             head_dim=inner // heads if by_itself else config.integer("mamba_d_head", most=MAX_INNER),
             groups=config.integer("mamba_n_groups", most=_MAX_HEADS),
             state_dim=config.integer("mamba_d_state", most=MAX_HEAD_DIM),
-            taps=config.integer("mamba_d_conv", most=MAX_TAPS),
+            taps=config.integer("mamba_d_conv", least=2, most=MAX_TAPS),
         ),
         inner,
     )
@@ -46,7 +47,7 @@ def plain_mamba(config: Config, inner: int) -> MambaSettings:
             head_dim=config.integer("head_dim", most=MAX_INNER),
             groups=config.integer("n_groups", most=_MAX_HEADS),
             state_dim=config.integer("state_size", most=MAX_HEAD_DIM),
-            taps=config.integer("conv_kernel", most=MAX_TAPS),
+            taps=config.integer("conv_kernel", least=2, most=MAX_TAPS),
         ),
         inner,
     )

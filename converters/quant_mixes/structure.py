@@ -21,14 +21,16 @@ _70B = ("llama", "qwen2", "deci", "olmo")
 class ModelStructure:
     """Facts about a model that the rules use: layers, query heads per key-value head, tied embeddings, experts.
 
-    `values` numbers the matrices of values, which not all layers have. `small_attn_v` is True for models that llama.cpp
-    calls 70B: their attn_v is so small that more bits cost little.
+    `numbers` counts the matrices of roles that not all layers have: the `values` ones of values, and ffn_down in dense
+    models. `small_attn_v` is True for models that llama.cpp calls 70B: their attn_v is so small that more bits cost
+    little.
     """
 
     layers: int
     group: int
     tied: bool
-    values: Mapping[str, int]
+    numbers: Mapping[str, int]
+    values: int
     small_attn_v: bool
     experts: int
 
@@ -37,7 +39,8 @@ class ModelStructure:
         """Derive the facts from names and shapes; 0 layers and 0 heads if tensors are missing."""
         by_name = {source.name: source for source in sources}
         layers = 1 + max((_layer_of(name) for name in by_name), default=-1)
-        values = [name for name, source in by_name.items() if is_quantized(source) and _role_of(name) == "attn_v"]
+        experts = max((s.shape[0] for name, s in by_name.items() if name.endswith("_exps.weight")), default=0)
+        values = _numbered(by_name, "attn_v")
         queries, keys = _projections(by_name)
         # llama.cpp goes by the layers (load_arch_hparams); a llama of 80 without groups is its 65B.
         is_70b = layers == 80 and architecture in _70B and (architecture != "llama" or queries != keys)
@@ -45,9 +48,10 @@ class ModelStructure:
             layers=layers,
             group=queries // max(keys, 1),
             tied="output.weight" not in by_name,
-            values={name: i for i, name in enumerate(sorted(values, key=lambda name: (_layer_of(name), name)))},
+            numbers=values | (_numbered(by_name, "ffn_down") if experts < 2 else {}),
+            values=len(values),
             small_attn_v=is_70b,
-            experts=max((s.shape[0] for name, s in by_name.items() if name.endswith("_exps.weight")), default=0),
+            experts=experts,
         )
 
     def type_by_mix(self, name: str, mix: QuantMix) -> str:
@@ -55,26 +59,38 @@ class ModelStructure:
         role = _role_of(name)
         if name == "output.weight" or (self.tied and name in _EMBEDDINGS):
             role = "output"
-        place = LayerPosition(self.values.get(name, _layer_of(name)), self._count(role), self.group)
+        place = LayerPosition(self.numbers.get(name, _layer_of(name)), self._count(role), self.group)
         chosen = mix.type_of(role, place, self.experts)
         if role == "attn_v" and self.small_attn_v and chosen in ("Q3_K", "Q4_K"):
             return "Q5_K"
         return chosen
 
     def _count(self, role: str) -> int:
-        return len(self.values) if role == "attn_v" else self.layers
+        return self.values if role == "attn_v" else self.layers
 
 
 def _projections(tensors: Mapping[str, Source]) -> tuple[int, int]:
-    """Rows of the projections of q and of k in the first layer; those of a fused matrix follow from attn_output."""
+    """Rows of the projections of q and of k in the first layer; those of a fused matrix follow from attn_output.
+
+    Where the first layers have gated DeltaNet, those of the first with attention, of whose q half the rows are a gate.
+    """
+    has_delta_net = "blk.0.ssm_conv1d.weight" in tensors and "blk.0.attn_qkv.weight" in tensors
+    of_attention = (_layer_of(name) for name in tensors if name.endswith(".attn_output.weight"))
+    layer = min(of_attention, default=0) if has_delta_net else 0
 
     def rows(stem: str) -> int:
-        found = tensors.get(f"blk.0.{stem}.weight")
+        found = tensors.get(f"blk.{layer}.{stem}.weight")
         return found.row_count if found else 0
 
-    output = tensors.get("blk.0.attn_output.weight")
-    queries = rows("attn_q") or (output.columns if output else 0)
+    output = tensors.get(f"blk.{layer}.attn_output.weight")
+    queries = (0 if has_delta_net else rows("attn_q")) or (output.columns if output else 0)
     return queries, rows("attn_k") or max(0, rows("attn_qkv") - queries) // 2
+
+
+def _numbered(tensors: Mapping[str, Source], role: str) -> dict[str, int]:
+    """The number of each matrix of a role among those of all layers."""
+    names = (name for name, source in tensors.items() if is_quantized(source) and _role_of(name) == role)
+    return {name: i for i, name in enumerate(sorted(names, key=lambda name: (_layer_of(name), name)))}
 
 
 def _layer_of(name: str) -> int:

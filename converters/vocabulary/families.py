@@ -30,6 +30,7 @@ _GLM4_MOE = TokenizerFamily(("glm4",), {"bos": "[gMASK]", "eot": "<|user|>", "un
 _GEMMA4 = TokenizerFamily(gemma4=True)
 _GRANITE = TokenizerFamily(("refact", "dbrx"), prefix_key=True)
 _COHERE, _OLMO2, _PHI3 = TokenizerFamily(("command-r",)), TokenizerFamily(("dbrx",)), TokenizerFamily(("dbrx",))
+_LFM2 = TokenizerFamily(("lfm2",))
 _ERNIE = TokenizerFamily(prefix_key=True)
 
 _FAMILIES = {
@@ -62,11 +63,15 @@ _FAMILIES = {
     "hunyuan_v1_dense": TokenizerFamily(("hunyuan-dense",)),
     "hunyuan_v1_moe": TokenizerFamily(("hunyuan",)),
     "laguna": TokenizerFamily(("laguna",), {"eot": "</assistant>"}, control=("</assistant>",)),
+    "lfm2": _LFM2,
+    "lfm2_moe": _LFM2,
+    "lfm2_vl": _LFM2,
     "llama4": TokenizerFamily(("llama4",), prefix_key=True),
     "mamba2": TokenizerFamily(("olmo",)),
     "mellum": TokenizerFamily(("mellum2",)),
     "minimax_m2": TokenizerFamily(("minimax-m2",)),
     "muse_glimmer": TokenizerFamily(roles={"eot": "<|eot|>"}),
+    "nemotron_h": TokenizerFamily(),
     "olmo": TokenizerFamily(("olmo",)),
     "olmoe": TokenizerFamily(("olmo",)),
     "olmo2": _OLMO2,

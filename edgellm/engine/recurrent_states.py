@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.kv_pages import PagePool
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.errors import NoMemoryError
 
 NO_STATE = -1
@@ -30,9 +31,14 @@ def most_checkpoint_pages(state_bytes: int, budget: KVBudget) -> int:
     return max(2, min(MAX_STATE_CHECKPOINTS, room // max(1, state_bytes)))
 
 
-def most_state_pages(checkpoint_pages: int, drafts: int) -> int:
+def most_state_pages(checkpoint_pages: int, drafts: int = MAX_DRAFT) -> int:
     """The most state pages of one sequence: checkpoints, the present state, the next one, and those of `drafts`."""
     return checkpoint_pages + 2 + drafts
+
+
+def most_state_bytes(state_bytes: int, budget: KVBudget) -> int:
+    """The most bytes of all state pages, of `state_bytes` bytes each, for one sequence and its checkpoints."""
+    return state_bytes * most_state_pages(most_checkpoint_pages(state_bytes, budget))
 
 
 class StatePage:

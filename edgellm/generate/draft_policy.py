@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.generate.prompt_lookup import NGRAM_SIZES
-
-MAX_DRAFT = 7
-"""Largest number of draft tokens in a step. Time of a step with 2, 4, 8 and 9 rows relative to one row, measured on
-Zen 4 with a 1.2B model: 1.0 to 1.2, 1.2 to 1.5, 1.6 to 2.5, 2.3 to 4; less the slower the memory is."""
 
 _STEP_COST = 1.0, 1.05, 1.3, 2.0
 """Expected time of a step with 0, 1, 2 to 3 and 4 to 7 draft tokens, relative to the first, until it is measured. These

@@ -8,10 +8,11 @@ options; drafts, and the number computed, change only the speed.
 
 from collections import deque
 
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.errors import NoMemoryError
 from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.draft_policy import MAX_DRAFT, DraftPolicy
+from edgellm.generate.draft_policy import DraftPolicy
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Session
 from kquants.kv_layout import PAGE

@@ -20,7 +20,10 @@ class LlamaCppError(Exception):
 
 
 class LlamaContext:
-    """An open model with its KV cache. Raises LlamaCppError; llama.cpp writes more to stderr."""
+    """An open model with its KV cache. Raises LlamaCppError; llama.cpp writes more to stderr.
+
+    `goes_back` tells whether a slot can drop its last tokens and keep the others: not with recurrent layers.
+    """
 
     def __init__(self, config: LlamaCppParams, stop: StopFlag) -> None:
         self._keep = (stop, _errors_to_stderr(), lib.llama_progress_callback(lambda done, data: not stop))
@@ -35,6 +38,10 @@ class LlamaContext:
         if not self._context:
             raise LlamaCppError(f"cannot make a context of {config.ctx} tokens for it")
         self._memory = lib.llama_get_memory(self._context)
+        is_recurrent = lib.llama_model_is_recurrent(self._model)
+        # Older versions of llama-cpp-python have no function that tells hybrid models.
+        is_hybrid = getattr(lib, "llama_model_is_hybrid", lambda model: False)(self._model)
+        self.goes_back = not (is_recurrent or is_hybrid)
         self.vocab: int = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model))
 
     def _model_params(self, repacked: bool) -> Any:

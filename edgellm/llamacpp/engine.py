@@ -15,7 +15,7 @@ from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
 from edgellm.llamacpp.process import LlamaCppProcess
 from edgellm.llamacpp.slots import Slots, SlotSequence
-from edgellm.llamacpp.wire import NUMBER, BatchColumn, LlamaCppParams, ReplyCode, RequestCode
+from edgellm.llamacpp.wire import PAIR, BatchColumn, LlamaCppParams, ReplyCode, RequestCode
 from edgellm.system.optional_packages import install_command
 from kquants.ggml import NAMED_TYPES
 
@@ -46,20 +46,21 @@ class LlamaCppEngine:
         self.devices: list[dict[str, Any]] = [_device(file)]
         self._child = LlamaCppProcess(printable(str(file.path), 400))
         try:
-            self.vocab = self._open(file, kv_type)
+            self.vocab, goes_back = self._open(file, kv_type)
         except BaseException:
             self.close()
             raise
-        self._slots = Slots(self._child, _SLOTS)
+        self._slots = Slots(self._child, _SLOTS, goes_back)
 
-    def _open(self, file: GGUFFile, kv_type: str) -> int:
+    def _open(self, file: GGUFFile, kv_type: str) -> tuple[int, bool]:
         kv_number = NAMED_TYPES[kv_type.upper()].number
         path = str(file.path.absolute())
         params = LlamaCppParams(path, self.ctx, kv_number, _SLOTS, self.max_rows, self.threads)
         reply, payload = self._child.call(RequestCode.OPEN, json.dumps(asdict(params)).encode())
         if reply != ReplyCode.OK:
             raise UnsupportedModelError(self._fault(payload, "update llama-cpp-python, or get another conversion"))
-        return int(NUMBER.unpack(payload)[0])
+        vocab, goes_back = PAIR.unpack(payload)
+        return vocab, bool(goes_back)
 
     def new_sequence(self) -> SlotSequence:
         """An empty sequence."""

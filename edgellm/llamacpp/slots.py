@@ -36,6 +36,11 @@ class SlotSequence(protocol.Sequence):
         """The length of the longest prefix of `tokens` whose state this sequence holds."""
         return min(super().shared_prefix(tokens), self.held)
 
+    def reach(self, n: int) -> int:
+        """How many tokens `trim(n)` would leave: with recurrent layers all that have their state, or none."""
+        n = min(n, self.held)
+        return n if self._slots.goes_back or (n == self.held and not self.dirty) else 0
+
     def trim(self, n: int) -> int:
         """Keep the first `n` tokens, or as many of them as have their state; return how many are left."""
         self._slots.trim(self, min(n, self.held))
@@ -44,10 +49,13 @@ class SlotSequence(protocol.Sequence):
 
 
 class Slots:
-    """`n` slots in a child process. All methods raise EdgeLLMError once it has ended."""
+    """`n` slots in a child process. All methods raise EdgeLLMError once it has ended.
 
-    def __init__(self, child: LlamaCppProcess, n: int) -> None:
-        self._child = child
+    `goes_back` tells whether a slot can drop its last tokens and keep the others.
+    """
+
+    def __init__(self, child: LlamaCppProcess, n: int, goes_back: bool) -> None:
+        self._child, self.goes_back = child, goes_back
         # The last owner of each slot, which may be gone, or have lost the slot. None: the slot is empty.
         self._owners: list[weakref.ref[SlotSequence] | None] = [None] * n
         self._clock = count(1)

@@ -1,7 +1,7 @@
 """The requests to the process with llama.cpp, and its replies; integers are little-endian.
 
     request  payload                                        payload of an OK reply
-    OPEN     JSON of LlamaCppParams                         int32 width of the logits
+    OPEN     JSON of LlamaCppParams                         int32 width of the logits, int32 1 if slots can go back
     DECODE   int32 [rows, 4], columns as in BatchColumn     float32 [wanted rows, vocab]
     TRIM     int32 slot, int32 n                            int32 tokens that the slot holds now: n, or none
     COPY     int32 source slot, int32 target slot           nothing

@@ -34,7 +34,7 @@ class LlamaCppWorker:
         from edgellm.llamacpp.binding import LlamaContext  # imported here, so that a failed import becomes a reply
 
         self._context = LlamaContext(LlamaCppParams(**json.loads(payload)), self._stop)
-        return NUMBER.pack(self._context.vocab)
+        return PAIR.pack(self._context.vocab, self._context.goes_back)
 
     def _compute(self, context: "LlamaContext", request: int, payload: bytes) -> tuple[ReplyCode, bytes]:
         if request == RequestCode.DECODE:

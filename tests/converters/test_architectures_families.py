@@ -13,7 +13,7 @@ import pytest
 
 from converters.architectures import describe
 from converters.checkpoint import Checkpoint
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
 from support.checkpoint_numbers import fp8_values, scale_shapes, scale_to_fp8
 from support.described_checkpoint import Described, with_config
 from support.families import CASES
@@ -107,6 +107,70 @@ def test_the_names_of_newer_transformers_are_the_same_model(described: Described
     assert found.keys() == wanted.keys()
     for name, source in wanted.items():
         assert np.array_equal(found[name].rows(0, source.row_count), source.rows(0, source.row_count)), name
+
+
+def test_mamba2_of_the_package_that_published_it(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    """The file is that of the checkpoint in the names of transformers; the vocabulary is padded to 16 rows."""
+    config = CASES["mamba2"].config
+    wanted, sources = with_config(folders("mamba2"), config)
+    sizes = {"d_state": 32, "headdim": 16, "ngroups": 1}
+    own = {"d_model": 64, "n_layer": 3, "ssm_cfg": {"layer": "Mamba2", **sizes}, "attn_layer_idx": [], "rms_norm": True}
+    own |= {"vocab_size": config["vocab_size"], "pad_vocab_size_multiple": 1, "tie_embeddings": True}
+    old = rewritten("mamba2", tmp_path / "old", lambda name: name.replace("embeddings", "embedding"))
+    found, others = with_config(old, own)
+    assert {key: found[key] for key in found if key.startswith("mamba2.")} == {
+        key: value for key, value in wanted.items() if key.startswith("mamba2.")
+    }
+    assert {(each.name, each.shape) for each in others} == {(each.name, each.shape) for each in sources}
+    with pytest.raises(ModelFileError, match=r"embedding.weight has shape \[271, 64\], not \[272, 64\]"):
+        with_config(old, {**own, "pad_vocab_size_multiple": 16})
+    for changes in (
+        {"attn_layer_idx": [1]},
+        {"d_intermediate": 128},
+        {"rms_norm": False},
+        {"ssm_cfg": own["ssm_cfg"] | {"norm_before_gate": True}},
+        {"ssm_cfg": own["ssm_cfg"] | {"dt_limit": [0.0, 0.1]}},
+        {"ssm_cfg": {}},
+    ):
+        with pytest.raises(UnsupportedModelError, match=r"not supported|MambaForCausalLM cannot be converted"):
+            with_config(old, own | changes)
+
+
+def test_codestral_mamba_has_a_prefix_before_all_names(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    wanted = {source.name: source for source in with_config(folders("mamba2"), CASES["mamba2"].config)[1]}
+    new = rewritten("mamba2", tmp_path / "new", lambda name: f"model.{name}")
+    found = {source.name: source for source in with_config(new, CASES["mamba2"].config)[1]}
+    assert found.keys() == wanted.keys()
+    for name, source in wanted.items():
+        assert np.array_equal(found[name].rows(0, source.row_count), source.rows(0, source.row_count)), name
+
+
+def test_falcon_h1_has_an_output_matrix_unless_embeddings_share_its_multiplier(described: Described) -> None:
+    by_name = {source.name: source for source in described("falcon_h1")[1]}
+    embedding, output = (by_name[name] for name in ("token_embd.weight", "output.weight"))
+    rows = [source.rows(3, 9).view(np.float32) for source in (embedding, output)]
+    assert np.array_equal(rows[0] / 2.0, rows[1] / 0.5)
+    same = [source.name for source in described("falcon_h1", lm_head_multiplier=2.0)[1]]
+    assert "output.weight" not in same and len(same) == len(by_name) - 1
+
+
+def test_falcon_h1_without_multipliers_keeps_the_weights_as_they_are(described: Described) -> None:
+    ones = {key: 1.0 for key in CASES["falcon_h1"].config if key.endswith("multiplier")}
+    _, sources = described("falcon_h1", **ones, mlp_multipliers=..., ssm_multipliers=...)
+    assert {source.name for source in sources if source.type == "F32"} == {f"blk.{i}.ssm_a" for i in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "absent"),
+    [
+        ("mamba2", ["expand", "conv_kernel", "hidden_act", "use_bias", "layer_norm_epsilon"]),
+        ("granite4_h_tiny", ["mamba_n_groups", "mamba_d_conv", "mamba_expand", "mamba_d_head", "num_local_experts"]),
+        ("granite4_h_tiny", ["num_experts_per_tok", "position_embedding_type", "mamba_conv_bias", "attention_bias"]),
+        ("falcon_h1", ["rms_norm_eps", "mamba_d_conv", "mamba_expand", "projectors_bias", "mamba_d_head"]),
+    ],
+)
+def test_keys_of_mamba_have_the_defaults_of_transformers(described: Described, name: str, absent: list[str]) -> None:
+    assert described(name, **dict.fromkeys(absent, ...))[0] == described(name)[0]
 
 
 def test_the_vision_tower_is_left_out_in_one_line(folders: Callable[[str], Path]) -> None:

@@ -11,7 +11,9 @@ import pytest
 from converters.gguf_source import gguf_sources
 from converters.quant_mixes import QUANT_MIXES, assign_types
 from edgellm.arch.architectures import ARCHITECTURES
-from edgellm.arch.facts import no_router
+from edgellm.arch.attention_settings import grouped_query_attention
+from edgellm.arch.facts import ArchitectureFacts, no_router
+from edgellm.arch.tensor_names import ATTENTION
 from edgellm.gguf import GGUFFile
 from support.quantizer import Job, llama_cpp_quantize
 
@@ -27,6 +29,7 @@ SIZES = {
     "per_layer_total": 32 * LAYERS,
     "expert_ffn": EXPERT_FFN,
     "shared_ffn": FFN,
+    "recurrent_width": WIDTH,
 }
 """Sizes that are the columns of matrices; others are rows, on which no type depends."""
 WITH_AND_WITHOUT_EXPERTS = ("llama", "gemma4")
@@ -38,7 +41,6 @@ KEYS: dict[str, Any] = {
     "embedding_length": WIDTH,
     "feed_forward_length": FFN,
     "attention.head_count": 8,
-    "attention.head_count_kv": 2,
     "attention.key_length": 32,
     "attention.value_length": 32,
     "attention.key_length_swa": 32,
@@ -66,6 +68,13 @@ KEYS: dict[str, Any] = {
     "activation_sparsity_scale": [0.0] * LAYERS,
     "altup.active_idx": 0,
     "altup.num_inputs": 4,
+    "full_attention_interval": 4,
+    "ssm.conv_kernel": 4,
+    "ssm.state_size": 32,
+    "ssm.group_count": 2,
+    "ssm.time_step_rank": 4,
+    "ssm.inner_size": WIDTH,
+    "shortconv.l_cache": 3,
 }
 """The keys of all files, without the prefix of the architecture; each architecture reads some of them."""
 EXPERT_KEYS: dict[str, Any] = {
@@ -109,8 +118,36 @@ def tensors(model: Model) -> Iterator[tuple[str, tuple[int, ...]]]:
     for layer in range(LAYERS):
         for tensor in facts.block_tensors:
             shape = shape_of(tensor.shape, model.experts)
-            if 0 not in shape and not (tensor.gguf == "attn_v" and tensor.optional and layer % 4 == 3):
+            if tensor.gguf == "attn_v" and tensor.optional and layer % 4 == 3:
+                continue
+            if has_either_mixer(facts) and (
+                is_recurrent(tensor.gguf, facts) if layer % 4 == 3 else is_attention(tensor.gguf)
+            ):
+                continue
+            if 0 not in shape:
                 yield f"blk.{layer}.{tensor.name}", shape
+
+
+def has_either_mixer(facts: ArchitectureFacts) -> bool:
+    """Whether layers have a recurrent mixer or attention, here attention in every fourth; not both side by side."""
+    return facts.is_hybrid and facts.attention is not grouped_query_attention
+
+
+def kv_heads(facts: ArchitectureFacts) -> int | list[int]:
+    """KV heads: those of each layer where recurrent layers are told by having none, else one number."""
+    by_layer = has_either_mixer(facts) and "attn_gate" not in facts.tensors
+    return [2 if layer % 4 == 3 else 0 for layer in range(LAYERS)] if by_layer else 2
+
+
+def is_recurrent(stem: str, facts: ArchitectureFacts) -> bool:
+    """Whether a tensor is part of a recurrent mixer."""
+    of_delta_net = "ssm_dt.bias" in facts.tensors and stem in ("attn_qkv", "attn_gate")
+    return of_delta_net or stem.startswith(("ssm_", "shortconv"))
+
+
+def is_attention(stem: str) -> bool:
+    """Whether a tensor is part of attention."""
+    return stem in (*ATTENTION, "attn_q_norm", "attn_k_norm")
 
 
 def shape_of(sizes: tuple[Any, ...], experts: int) -> tuple[int, ...]:
@@ -125,7 +162,7 @@ def write(path: Path, model: Model) -> Path:
     architecture = model.architecture
     writer = gguf.GGUFWriter(path, architecture)
     of_experts = EXPERT_KEYS | {"expert_count": model.experts} if model.experts else {}
-    for name, value in (KEYS | of_experts).items():
+    for name, value in (KEYS | {"attention.head_count_kv": kv_heads(ARCHITECTURES[architecture])} | of_experts).items():
         key = f"{architecture}.{name}"
         if isinstance(value, list):
             writer.add_array(key, value)
@@ -136,8 +173,10 @@ def write(path: Path, model: Model) -> Path:
     for name in ("alpha_n", "alpha_p", "beta", "eps"):
         writer.add_array(f"xielu.{name}", [0.5] * LAYERS)
     for name, shape in tensors(model):
-        is_plain = len(shape) == 1 or shape[0] == 1
-        is_plain |= name.endswith(("norm.weight", "_coef.weight", ".ffn_gate_inp.weight"))
+        is_plain = len(shape) == 1 or shape[0] == 1 or not name.endswith("weight")
+        is_plain |= name.endswith(
+            ("norm.weight", "_coef.weight", ".ffn_gate_inp.weight", "conv1d.weight", "conv.weight")
+        )
         writer.add_tensor(name, np.zeros(shape, np.float32 if is_plain else np.float16))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

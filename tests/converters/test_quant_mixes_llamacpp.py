@@ -9,6 +9,7 @@ import gguf
 import numpy as np
 import pytest
 
+from converters.gguf_source import gguf_sources
 from converters.quant_mixes import QUANT_MIXES, assign_types
 from converters.tensors import Source
 from edgellm.gguf import GGUFFile
@@ -120,6 +121,45 @@ def test_quant_mixes_give_the_types_that_llama_cpp_gives(layers: int, tmp_path: 
 def test_models_of_80_layers_have_a_larger_attn_v_where_llama_cpp_calls_them_70b(arch: str, tmp_path: Path) -> None:
     models = [Model(arch, 80, False, 8, kv_heads, (256, 256)) for kv_heads in (8, 2)]
     compare(tmp_path, [(model, mix, ()) for model in models for mix in ("Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M")])
+
+
+def write_nemotron(path: Path, kinds: str) -> Path:
+    """A Nemotron-H with these layers: M is Mamba-2, * attention, - a feed-forward."""
+    arch, width, writer = "nemotron_h", 256, gguf.GGUFWriter(path, "nemotron_h")
+    sizes = {"conv_kernel": 4, "state_size": 16, "group_count": 1, "inner_size": width, "time_step_rank": 16}
+    for name, value in {"block_count": len(kinds), "context_length": 64, "embedding_length": width}.items():
+        writer.add_uint32(f"{arch}.{name}", value)
+    for name, value in sizes.items():
+        writer.add_uint32(f"{arch}.ssm.{name}", value)
+    writer.add_feed_forward_length([512 if kind == "-" else 0 for kind in kinds])
+    writer.add_head_count(8)
+    writer.add_head_count_kv([2 if kind == "*" else 0 for kind in kinds])
+    writer.add_layer_norm_eps(1e-5)
+    shapes = {"token_embd": (4, width), "output": (4, width)}
+    of_kind = {
+        "M": {"ssm_in": (4, width), "ssm_out": (4, width)},
+        "*": {f"attn_{x}": (4, width) for x in ("q", "k", "v", "output")},
+        "-": {"ffn_up": (4, width), "ffn_down": (4, 512)},
+    }
+    shapes |= {f"blk.{i}.{name}": shape for i, kind in enumerate(kinds) for name, shape in of_kind[kind].items()}
+    for name, shape in shapes.items():
+        writer.add_tensor(f"{name}.weight", np.zeros(shape, np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_feed_forwards_are_counted_where_not_all_layers_have_one(tmp_path: Path) -> None:
+    source = write_nemotron(tmp_path / "in.gguf", "MM-*M-M--M-M*-M-")
+    mixes = [mix for mix in QUANT_MIXES if mix not in ("F16", "BF16")]
+    jobs = [Job(str(source), str(tmp_path / f"{mix}.gguf"), QUANT_MIXES[mix].file_type) for mix in mixes]
+    llama_cpp_quantize(jobs)
+    for mix, job in zip(mixes, jobs, strict=True):
+        with GGUFFile.open(source) as file:
+            ours = {p.source.name: p.type.name for p in assign_types(gguf_sources(file), mix, "nemotron_h")}
+        assert ours == types_of(Path(job.target)), mix
 
 
 @pytest.mark.parametrize(

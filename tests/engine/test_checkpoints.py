@@ -16,6 +16,7 @@ from edgellm.engine.recurrent_states import (
     MAX_STATE_CHECKPOINTS,
     StatePool,
     most_checkpoint_pages,
+    most_state_bytes,
     most_state_pages,
 )
 from edgellm.errors import NoMemoryError
@@ -176,3 +177,4 @@ def test_without_memory_there_are_fewer_checkpoints() -> None:
 def test_the_budget_is_a_share_of_the_memory_for_the_kv_cache(state_bytes: int, limit: int, pages: int) -> None:
     assert most_checkpoint_pages(state_bytes, KVBudget(limit)) == pages
     assert pages == 2 or pages * state_bytes <= CHECKPOINT_BYTES
+    assert most_state_bytes(state_bytes, KVBudget(limit)) == (pages + 2 + 7) * state_bytes, "and seven drafts"

@@ -8,7 +8,6 @@ import pytest
 
 from edgellm import Chat, Model
 from edgellm.engine.recurrent_states import CHECKPOINT_BYTES, MAX_STATE_CHECKPOINTS, most_state_pages
-from edgellm.generate.draft_policy import MAX_DRAFT
 from support.generation import RECURRENT
 from support.model_file import ModelFile
 
@@ -113,7 +112,7 @@ def test_the_memory_of_checkpoints_stays_within_the_budget(path: Path, monkeypat
             text, prompt, computed = reply(chat, other)
             assert text == reply(other_model.chat(**GREEDY), other)[0]
             shares.append(computed / prompt)
-            assert pages(model) <= most_state_pages(10, MAX_DRAFT)
+            assert pages(model) <= most_state_pages(10)
         near, far, _ = shares
         assert near < 0.15, "checkpoints are close together near the end"
         assert near < far < 0.8

@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError, Model
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Stopped
 from edgellm.errors import NoMemoryError
 from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.draft_policy import MAX_DRAFT, DraftPolicy
+from edgellm.generate.draft_policy import DraftPolicy
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder

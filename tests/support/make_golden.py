@@ -70,7 +70,9 @@ def convert_family(name: str, source: Path, target: Path) -> None:
             # The converter returns the stacked norms of StableLM from a generator, where they are lost.
             yield from (yield from super().modify_tensors(tensor, name, layer)) or ()
 
-    OfFamily(source, gguf.LlamaFileType(32), target).write()
+    # transformers adds counts of experts to a dense Nemotron-H, by which the converter takes it for one with experts.
+    own = {"hparams": dict(families.CASES[name].config)} if name == "nemotron_h" else {}
+    OfFamily(source, gguf.LlamaFileType(32), target, **own).write()
 
 
 def convert_families() -> None:

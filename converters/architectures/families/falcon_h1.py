@@ -42,12 +42,22 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 def _sources(model: TextModel, found: list[Source]) -> list[Source]:
     """The tensors with their multipliers, and an output matrix where that of a tied model has another multiplier."""
+    _check_norms(model, found)
     factors, made = _factors(model), decay_rates(found)
     embedding = next(source for source in made if source.name == "token_embd.weight")
     is_same = factors["token_embd"] == factors["output"]
     if not is_same and all(source.name != "output.weight" for source in made):
         made.insert(made.index(embedding), replace(embedding, name="output.weight"))
     return [_scaled(source, model, factors) for source in made]
+
+
+def _check_norms(model: TextModel, found: list[Source]) -> None:
+    """Refuse norms of Mamba-2 that config.json does not have, and the other way round: GGUF tells it by the tensors."""
+    key = "mamba_rms_norm"
+    wanted = model.sizes.layer_count if model.config.flag(key) else 0
+    count = sum(source.name.endswith(".ssm_norm.weight") for source in found)
+    if count != wanted:
+        model.config.fail(f"{count} layers have a norm of Mamba-2, and by {key} {wanted} should; correct it")
 
 
 def _factors(model: TextModel) -> dict[str, list[float]]:

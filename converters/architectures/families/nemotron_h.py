@@ -9,7 +9,9 @@ from dataclasses import replace
 from converters.architectures.config import Config
 from converters.architectures.experts import expert_stems
 from converters.architectures.families.family import Family
+from converters.architectures.families.mamba2 import UNLIMITED_CONTEXT
 from converters.architectures.keys import ArchitectureKeys
+from converters.architectures.mamba import MAX_INNER, check_mamba, checked
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import SSM_KEYS, decay_rates, write_ssm
 from converters.architectures.sizes import MAX_FFN, CheckpointSizes, check_used_experts
@@ -29,8 +31,6 @@ _KINDS = {
 _LATENT = "moe_latent_size"
 _PATTERN, _LIST = "hybrid_override_pattern", "layers_block_type"
 _MOST_LAYERS = 1024
-_CONTEXT = 1 << 20
-"""The context length that llama.cpp's converter writes."""
 
 
 def layer_kinds(config: Config) -> str:
@@ -50,7 +50,7 @@ def layer_kinds(config: Config) -> str:
     return kinds
 
 
-def architecture(config: Config) -> str:
+def _architecture(config: Config) -> str:
     """The name in GGUF: one for models with experts, another for those without."""
     return "nemotron_h_moe" if EXPERTS in layer_kinds(config) else "nemotron_h"
 
@@ -59,9 +59,7 @@ def _check(config: Config) -> None:
     kinds = layer_kinds(config)
     if EXPERTS in kinds and DENSE in kinds:
         config.refuse("layers with experts beside layers with one feed-forward are not supported: GGUF has either")
-    for key in ("use_bias", "mlp_bias", "attention_bias", "mamba_proj_bias"):
-        if config.flag(key):
-            config.refuse(f"biases of projections ({key}) are not supported for this architecture")
+    check_mamba(config, ("use_bias", "mamba_proj_bias", "mlp_bias", "attention_bias"))
     for key, wanted in (("mamba_hidden_act", "silu"), ("mlp_hidden_act", "relu2")):
         if (given := config.word(key, wanted)) != wanted:
             config.refuse(f"{key} {given!r} is not supported for this architecture, only {wanted}")
@@ -80,7 +78,7 @@ def _sizes(config: Config) -> CheckpointSizes:
     sizes = CheckpointSizes(
         width=width,
         vocab=config.integer("vocab_size", most=1 << 24),
-        context_length=_CONTEXT,
+        context_length=UNLIMITED_CONTEXT,
         heads=heads,
         kv_heads=tuple(kv_heads if kind == ATTENTION else 0 for kind in kinds),
         head_dim=(head_dim,) * len(kinds),
@@ -92,17 +90,15 @@ def _sizes(config: Config) -> CheckpointSizes:
 
 def _mamba(config: Config) -> MambaSettings:
     """The sizes of Mamba-2, the same in all layers. Raises ModelFileError."""
-    heads = config.integer("mamba_num_heads", most=1 << 12)
-    groups = config.integer("n_groups", most=1 << 12)
-    if heads % groups:
-        config.fail(f"{heads} heads of Mamba-2 cannot share {groups} groups of B and C; correct it")
-    return MambaSettings(
+    heads, head_dim = config.integer("mamba_num_heads", most=1 << 12), config.integer("mamba_head_dim", most=MAX_INNER)
+    settings = MambaSettings(
         heads=heads,
-        head_dim=config.integer("mamba_head_dim", most=MAX_HEAD_DIM),
-        groups=groups,
+        head_dim=head_dim,
+        groups=config.integer("n_groups", most=1 << 12),
         state_dim=config.integer("ssm_state_size", most=MAX_HEAD_DIM),
         taps=config.integer("conv_kernel", most=MAX_TAPS),
     )
+    return checked(config, settings, heads * head_dim)
 
 
 def _with_experts(config: Config, sizes: CheckpointSizes, ffn: int) -> CheckpointSizes:
@@ -116,6 +112,7 @@ def _with_experts(config: Config, sizes: CheckpointSizes, ffn: int) -> Checkpoin
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes = model.config, model.sizes
     keys.number("attention.layer_norm_epsilon", config.number("layer_norm_epsilon"))
+    keys.integer("rope.dimension_count", sizes.width // sizes.heads)
     if settings := next((each for each in sizes.recurrent if isinstance(each, MambaSettings)), None):
         write_ssm(keys, settings)
     keys.flag("rope.scaling.finetuned", False)
@@ -157,7 +154,7 @@ _ORDER = (
 
 FAMILY = Family(
     check=_check,
-    architecture=architecture,
+    architecture=_architecture,
     sizes=_sizes,
     write=_write,
     order=_ORDER,

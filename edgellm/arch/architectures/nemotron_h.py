@@ -51,6 +51,7 @@ NEMOTRON_TENSORS = (
 """Tensors of each layer, without those of feed-forwards."""
 
 _DEFAULTS = {
+    "max_position_embeddings": 4096,
     "num_key_value_heads": 8,
     "head_dim": 128,
     "intermediate_size": 21504,

@@ -12,10 +12,12 @@ from support.families.gemma import GEMMA_CASES
 from support.families.glm_moe import GLM_MOE_CASES
 from support.families.gpt_oss import GPT_OSS_CASES
 from support.families.kimi import KIMI_CASES
+from support.families.lfm import LFM_CASES
 from support.families.llama import LLAMA_CASES
 from support.families.llama4 import LLAMA4_CASES
 from support.families.mamba import MAMBA_CASES
 from support.families.mellum_laguna import MELLUM_LAGUNA_CASES
+from support.families.nemotron import NEMOTRON_CASES
 from support.families.other_moe import OTHER_MOE_CASES
 from support.families.others import OTHER_CASES
 from support.families.phi import PHI_CASES
@@ -34,9 +36,11 @@ CASES: dict[str, FamilyCase] = {
     **DEEPSEEK_CASES,
     **GLM_MOE_CASES,
     **KIMI_CASES,
+    **LFM_CASES,
     **LLAMA4_CASES,
     **MAMBA_CASES,
     **MELLUM_LAGUNA_CASES,
+    **NEMOTRON_CASES,
     **OTHER_MOE_CASES,
     **QWEN_HYBRID_CASES,
     **QWEN_MOE_CASES,

@@ -19,7 +19,7 @@ _GRANITE: dict[str, Any] = {
     **_MAMBA,
     "attention_bias": False,
     "attention_multiplier": 0.0625,
-    "embedding_multiplier": 12,
+    "embedding_multiplier": 3,
     "layer_types": ["mamba", "mamba", "attention", "mamba"],
     "logits_scaling": 8,
     "num_experts_per_tok": 2,
@@ -28,30 +28,30 @@ _GRANITE: dict[str, Any] = {
     "position_embedding_type": "nope",
     "residual_multiplier": 0.22,
     "shared_intermediate_size": 80,
-    "tie_word_embeddings": True,
 }
 _DENSE: dict[str, Any] = {"num_experts_per_tok": 0, "num_local_experts": 0}
+# Multipliers are powers of two, so that weights in BF16 keep their digits.
 _FALCON: dict[str, Any] = {
     **_MAMBA,
     "attention_bias": False,
-    "attention_in_multiplier": 1.25,
-    "attention_out_multiplier": 0.9375,
-    "embedding_multiplier": 5.656854249492381,
+    "attention_in_multiplier": 2.0,
+    "attention_out_multiplier": 0.5,
+    "embedding_multiplier": 2.0,
     "head_dim": 16,
-    "key_multiplier": 0.39,
-    "lm_head_multiplier": 0.0195,
+    "key_multiplier": 0.25,
+    "lm_head_multiplier": 0.5,
     "mamba_d_ssm": 96,
     "mamba_n_groups": 2,
     "mamba_n_heads": 6,
     "mamba_norm_before_gate": False,
     "mamba_rms_norm": True,
     "mlp_bias": False,
-    "mlp_multipliers": [0.8838834764831844, 0.5859375],
+    "mlp_multipliers": [2.0, 0.5],
     "projectors_bias": False,
     "rope_theta": 100000000000.0,
-    "ssm_in_multiplier": 1.1,
-    "ssm_multipliers": [0.3535533905932738, 0.25, 0.3535533905932738, 0.5, 0.3535533905932738],
-    "ssm_out_multiplier": 0.23570226039551587,
+    "ssm_in_multiplier": 2.0,
+    "ssm_multipliers": [0.5, 2.0, 0.5, 1.0, 0.25],
+    "ssm_out_multiplier": 0.5,
     "tie_word_embeddings": True,
 }
 _MAMBA2: dict[str, Any] = {
@@ -86,11 +86,11 @@ def _granite(**settings: Any) -> dict[str, Any]:
 
 
 MAMBA_CASES: dict[str, FamilyCase] = {
-    "granite4_h_tiny": FamilyCase("granitehybrid", "Mamba-2 and attention without RoPE, experts, tied", _granite()),
+    "granite4_h_tiny": FamilyCase("granitehybrid", "Mamba-2 and attention without RoPE, experts", _granite()),
     "granite4_h_micro": FamilyCase(
         "granitehybrid",
-        "dense, biases of attention, a convolution of two tokens",
-        _granite(**_DENSE, attention_bias=True, mamba_d_conv=2),
+        "dense, biases of attention, a convolution of two tokens, tied",
+        _granite(**_DENSE, attention_bias=True, logits_scaling=1.5, mamba_d_conv=2, tie_word_embeddings=True),
     ),
     "granite4_micro": FamilyCase(
         "granite",

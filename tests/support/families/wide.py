@@ -21,6 +21,14 @@ _SIZES: dict[str, Any] = {
     "moe_intermediate_size": 256,
     "shared_expert_intermediate_size": 256,
     "rotary_dim": 32,
+    "linear_key_head_dim": 32,
+    "linear_num_value_heads": 4,
+    "linear_value_head_dim": 64,
+    "shared_intermediate_size": 256,
+    "mamba_n_heads": 8,
+    "mamba_d_head": 64,
+    "mamba_d_ssm": 512,
+    "num_heads": 8,
 }
 _LATENT_SIZES: dict[str, Any] = {
     "kv_lora_rank": 256,
@@ -32,11 +40,16 @@ _LATENT_SIZES: dict[str, Any] = {
     "n_group": 1,
     "topk_group": 1,
 }
+_MAMBA_SIZES: dict[str, Any] = {"mamba_num_heads": 8, "mamba_head_dim": 32, "n_groups": 2}
 _CHANGES: dict[str, dict[str, Any]] = {
     "hunyuan_moe": {"moe_intermediate_size": [512] * 3},  # `transformers` takes `intermediate_size` for experts
     "gpt_oss": {"rope_scaling": CASES["gpt_oss"].config["rope_scaling"] | {"truncate": True}},
+    "lfm2": {"block_ff_dim": 768, "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 256},
+    "lfm2_moe": {"use_expert_bias": True},
+    "nemotron_h": _MAMBA_SIZES | {"use_conv_bias": True},
+    "nemotron3_super": _MAMBA_SIZES | {"moe_latent_size": 256, "moe_shared_expert_intermediate_size": 512},
 }
-"""What else differs. llama.cpp always truncates YaRN's ramp."""
+"""What else differs. llama.cpp always truncates YaRN's ramp, and needs the biases."""
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _USED_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k", "moe_topk")
@@ -47,6 +60,8 @@ _NAMES = [
     *("glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2_15b", "stablelm_12b", "apertus"),
     *("muse_glimmer", "qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2", "deepseek_v3", "granitemoe"),
     *("gemma4_26b", "ernie4_5_21b", "hunyuan_moe", "glm4_5_air", "gpt_oss"),
+    *("qwen3_5", "qwen3_5_moe", "qwen3_next", "granite4_h_tiny", "mamba2", "falcon_h1"),
+    *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super"),
 ]
 
 
