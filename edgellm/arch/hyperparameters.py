@@ -32,6 +32,7 @@ _LIMITS = {
     "expert_shared_feed_forward_length": 1 << 20,
     "moe_latent_size": 1 << 20,
     "ssm.state_size": MAX_HEAD_DIM,
+    "kda.head_dim": MAX_HEAD_DIM,
     "ssm.inner_size": 1 << 20,
     "ssm.time_step_rank": 1 << 12,
     "ssm.group_count": 1 << 12,

@@ -40,7 +40,7 @@ def delta_net_settings(hyper: HyperParameters, grouped: bool) -> DeltaNetSetting
 
 def kimi_delta_settings(hyper: HyperParameters, layer: int) -> KimiDeltaSettings:
     """The sizes of Kimi delta attention: as many heads as attention has, of `kda.head_dim` values."""
-    head_dim = hyper.head_dim("kda.head_dim", 0)
+    head_dim = hyper.size("kda.head_dim")
     if head_dim % _COLUMNS:
         problem = f"key {hyper.key('kda.head_dim')} is {head_dim}, not a multiple of {_COLUMNS}"
         hyper.file.fail(f"{problem}; get another conversion of the model")

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from converters.architectures.config import Config
-from converters.architectures.experts import SIGMOID, gating_function, write_leading_dense
+from converters.architectures.experts import SIGMOID, write_leading_dense
 from converters.architectures.families.deepseek2 import lacks, latent_sizes, split_keys_and_values
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
@@ -17,6 +17,7 @@ from converters.architectures.recurrent import decay_rates
 from converters.architectures.sizes import CheckpointSizes, layer_count, read_sizes_with_experts
 from converters.tensors import Source
 from edgellm.arch.recurrent import KimiDeltaSettings
+from kquants.layout import MAX_TAPS
 
 _LINEAR, _FULL = "linear_attention", "full_attention"
 
@@ -29,7 +30,7 @@ def _check(config: Config) -> None:
         config.refuse("attention with RoPE (mla_use_nope false) is not supported for this architecture")
     if not config.flag("moe_renormalize", default=True):
         config.refuse("weights of experts that do not add up to 1 (moe_renormalize false) are not supported here")
-    if gating_function(config, "moe_router_activation_func") != SIGMOID:
+    if config.word("moe_router_activation_func", "sigmoid") != "sigmoid":
         config.refuse("moe_router_activation_func other than sigmoid is not supported for this architecture")
     for key in ("moe_layer_freq", "num_expert_group"):
         if config.integer(key, 1) != 1:
@@ -39,12 +40,12 @@ def _check(config: Config) -> None:
 
 
 def _sizes(config: Config) -> CheckpointSizes:
+    is_recurrent = _recurrent_layers(config)
     latent, delta = latent_sizes(config), _delta_settings(config)
     sizes = read_sizes_with_experts(config, latent.latent_dim + latent.rope_dim)
     if delta.heads != sizes.heads:
         problem = f"{delta.heads} heads of linear attention beside {sizes.heads} of attention are not supported"
         config.refuse(f"{problem}: GGUF has one number for both")
-    is_recurrent = _recurrent_layers(config)
     context = "max_position_embeddings" if "max_position_embeddings" in config else "model_max_length"
     return replace(
         sizes,
@@ -59,9 +60,9 @@ def _delta_settings(config: Config) -> KimiDeltaSettings:
     linear, most = _linear(config), 1 << 10
     if "head_dim" in linear:
         heads, head_dim = linear.integer("num_heads", most=1 << 12), linear.integer("head_dim", most=most)
-        return KimiDeltaSettings(heads, head_dim, linear.integer("short_conv_kernel_size", most=16))
+        return KimiDeltaSettings(heads, head_dim, linear.integer("short_conv_kernel_size", least=2, most=MAX_TAPS))
     heads, head_dim = config.integer("linear_num_heads", most=1 << 12), config.integer("linear_head_dim", most=most)
-    return KimiDeltaSettings(heads, head_dim, config.integer("linear_conv_kernel_dim", most=16))
+    return KimiDeltaSettings(heads, head_dim, config.integer("linear_conv_kernel_dim", least=2, most=MAX_TAPS))
 
 
 def _linear(config: Config) -> Config:
@@ -85,6 +86,7 @@ def _recurrent_layers(config: Config) -> list[bool]:
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes, latent = model.config, model.sizes, model.sizes.latent
     assert latent is not None, "read by _sizes"
+    keys.integer("expert_gating_func", SIGMOID)
     if config.given("head_dim"):  # it is the size of no head, and llama.cpp's converter writes it
         keys.integer("attention.value_length", config.integer("head_dim"))
     keys.integer("vocab_size", sizes.vocab)
