@@ -81,11 +81,11 @@ KEYS: list[tuple[str, str, Any, str]] = [
     ("granite4_h_tiny", "expert_used_count", 0, "key granitehybrid.expert_used_count is 0 of 8 experts"),
     ("granite4_h_tiny", "expert_count", 0, "has no tensor blk.0.ffn_gate.weight"),
     ("granite4_h_micro", "feed_forward_length", 96, "tensor blk.0.ffn_gate.weight has shape [80, 64], but"),
-    ("granite4_h_micro", "feed_forward_length", 0, "tensor blk.0.ffn_down.weight and"),
+    ("granite4_h_micro", "feed_forward_length", 0, "feed_forward_length gives layer 0 no feed-forward"),
     ("falcon_h1", "attention.head_count", 0, "layer 0 has 0 heads of attention and 2 KV heads"),
     ("falcon_h1", "attention.head_count_kv", 0, "layer 0 has 4 heads of attention and 0 KV heads"),
     ("falcon_h1", "ssm.inner_size", 128, "key falcon-h1.ssm.inner_size is 128, not 6 heads of a multiple of 16"),
-    ("falcon_h1", "feed_forward_length", 0, "tensor blk.0.ffn_down.weight and"),
+    ("falcon_h1", "feed_forward_length", 0, "feed_forward_length gives layer 0 no feed-forward"),
     ("qwen3_next", "ssm.group_count", 4, "tensor blk.0.attn_qkv.weight has shape [128, 64]"),
 ]
 """A case, one of its keys, another value of it, and what the message says; None: the file opens."""
