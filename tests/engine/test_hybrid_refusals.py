@@ -163,7 +163,7 @@ def test_only_falcon_h1_may_lack_the_norm_of_mamba(family_file: FamilyFile, tmp_
     parts, path = GGUFParts.read(family_file(name)), tmp_path / "m.gguf"
     others = {key: value for key, value in parts.tensors.items() if not key.endswith("ssm_norm.weight")}
     path.write_bytes(replace(parts, tensors=others).build())
-    assert "has no tensor blk.0.ssm_norm.weight" in _refused(path)
+    assert "has no tensor blk.0.ssm_norm.weight" in refusal(path)
 
 
 def test_attention_in_a_recurrent_layer_has_no_place(family_file: FamilyFile, tmp_path: Path) -> None:
