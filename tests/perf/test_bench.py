@@ -154,6 +154,12 @@ def test_the_peak_of_several_sequences_counts_the_experts_that_they_choose() -> 
     assert decode_peak(one, 1e3, 1) == pytest.approx(2 * 1e3 / (80 + 0.75 * 40 + 2))
 
 
+def test_the_peak_counts_states_of_each_sequence_read_and_written() -> None:
+    one = result(tokens=1)
+    one.roofline = Roofline(weight_bytes=80, kv_bytes={None: 1}, matrix_bytes={}, state_bytes=30)
+    assert decode_peak(one, 1e3, 1) == pytest.approx(2 * 1e3 / (80 + 2 + 2 * 2 * 30))
+
+
 def test_layers_that_share_keys_compute_no_prompt_tokens(
     family_file: FamilyFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
