@@ -93,6 +93,27 @@ def test_a_state_that_cannot_go_back_is_computed_again_off_the_clock(
     assert [side.prefill(3), side.decode(2), side.prefill(3)] == [3, 2, 3]
 
 
+def test_recurrent_layers_go_back_to_their_state_at_the_depth(model_file: ModelFile) -> None:
+    """The depth of 70 tokens is computed once for each sequence, whatever is timed behind it."""
+    hybrid = {"arch": "qwen35", "width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96, "layers": 2}
+    with Model.open(model_file(**hybrid, types="F32"), threads=1, ctx=128) as model:
+        rows = list[int]()
+
+        class Counted:
+            vocab, max_rows, new_sequence = model.engine.vocab, 128, model.engine.new_sequence
+
+            def forward(self, segments: Sequence[Segment[Any]]) -> None:
+                rows.append(sum(len(segment.tokens) for segment in segments))
+                model.engine.forward(segments)
+
+        side = Workload(Counted(), depth=70, parallel=2)
+        side.decode(3)
+        assert rows == [70, 70, 2, 2, 2, 2]
+        side.prefill(5)
+        side.decode(2, before=1)
+        assert rows[6:] == [5, 1, 1, 2, 2, 2], "one token before the timed steps in each sequence"
+
+
 def test_both_sides_get_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     engines = [Counting(monkeypatch) for _ in range(2)]
     for engine in engines:
