@@ -10,6 +10,7 @@ import numpy as np
 from edgellm.arch import describe as describe_model
 from edgellm.arch.blocks import Layer
 from edgellm.arch.description import Description
+from edgellm.arch.layer_kinds import layer_kinds
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, StringArray
@@ -82,12 +83,16 @@ class ModelInfo:
     """The contents of a model file; None for what it does not say. `bytes` is the size of all its `files`.
 
     `active_parameters` are those that compute a token: all but those of experts that it does not use, and of prediction
-    layers. `experts` is None for a model without.
+    layers, which have `prediction_parameters` of all `parameters`. `experts` is None for a model without.
 
     `layers` does not count the `prediction_layers` behind them, which predict further tokens and are not computed.
+    `layer_kinds` is the number of layers by what mixes the tokens there: "attention", "latent attention", the kind of a
+    recurrent mixer, both, or "feed-forward" for nothing. It is None for a model that edgellm's own engine does not run.
     `kv_bytes_per_token` is the size of f16 keys and values of one token in all layers, `kv_bytes_beyond_window` that in
-    layers without a window. `window` is the length in tokens of sliding-window attention. `unsupported` is the reason
-    why edgellm's own engine does not run the model; `decode` is then None.
+    layers without a window, None if none has one. `state_bytes` is the size of the state of a sequence in all recurrent
+    layers, whatever its length, 0 without such layers and None if unknown. `window` is the length in tokens of
+    sliding-window attention. `unsupported` is the reason why edgellm's own engine does not run the model; `decode` is
+    then None.
     """
 
     files: list[str]
@@ -99,14 +104,17 @@ class ModelInfo:
     license: str | None
     parameters: int
     active_parameters: int
+    prediction_parameters: int
     experts: ExpertInfo | None
     types: list[TypeShare]
     context_length: int | None
     window: int | None
     layers: int | None
     prediction_layers: int
+    layer_kinds: dict[str, int] | None
     kv_bytes_per_token: int | None
     kv_bytes_beyond_window: int | None
+    state_bytes: int | None
     tokenizer: TokenizerInfo | None
     chat_template: bool
     decode: DecodeSpeed | None
@@ -127,14 +135,17 @@ def describe(file: GGUFFile) -> ModelInfo:
         license=file.hint("general.license", str),
         parameters=sum(tensor.size for tensor in file.tensors.values()),
         active_parameters=_active_parameters(file),
+        prediction_parameters=sum(t.size for name, t in file.tensors.items() if _is_of_prediction(file, name)),
         experts=_experts(file),
         types=_types(file),
         context_length=file.get_int(f"{file.architecture}.context_length", None),
         window=file.hint(f"{file.architecture}.attention.sliding_window", int) or None,
         layers=_layers(file),
         prediction_layers=_prediction_layers(file),
+        layer_kinds=layer_kinds(model) if model else None,
         kv_bytes_per_token=_kv_bytes(model.layers) if model else kv_bytes_per_token(file),
         kv_bytes_beyond_window=_kv_bytes_beyond_window(model) if model else None,
+        state_bytes=model.state_bytes if model else None,
         tokenizer=_tokenizer(file),
         chat_template="tokenizer.chat_template" in file.metadata,
         decode=_decode_speed(file, model) if model else None,
@@ -159,15 +170,20 @@ def _experts(file: GGUFFile) -> ExpertInfo | None:
 
 
 def _active_parameters(file: GGUFFile) -> int:
-    experts, layers = _experts(file), _layers(file)
+    experts = _experts(file)
     total = 0
     for name, tensor in file.tensors.items():
-        block = _BLOCK.match(name)
-        if layers is not None and block and int(block[1]) >= layers:
+        if _is_of_prediction(file, name):
             continue
         of_experts = experts if _OF_EXPERTS.search(name) else None
         total += tensor.size * of_experts.used // of_experts.count if of_experts else tensor.size
     return total
+
+
+def _is_of_prediction(file: GGUFFile, name: str) -> bool:
+    """Whether a tensor is of a block behind the model's layers."""
+    block, layers = _BLOCK.match(name), _layers(file)
+    return layers is not None and block is not None and int(block[1]) >= layers
 
 
 def _prediction_layers(file: GGUFFile) -> int:
@@ -233,9 +249,10 @@ def _kv_bytes(layers: Iterable[Layer]) -> int:
 
 
 def _kv_bytes_beyond_window(model: Description) -> int | None:
-    """Bytes of one token in the layers that see all tokens; None if all layers do."""
-    everywhere = [layer for layer in model.layers if layer.mixer and layer.mixer.window is None]
-    return None if len(everywhere) == len(model.layers) else _kv_bytes(everywhere)
+    """Bytes of one token in the layers that see all tokens; None if no layer has a window."""
+    attending = [layer for layer in model.layers if layer.mixer]
+    everywhere = [layer for layer in attending if layer.mixer and layer.mixer.window is None]
+    return None if len(everywhere) == len(attending) else _kv_bytes(everywhere)
 
 
 def _decode_speed(file: GGUFFile, model: Description) -> DecodeSpeed:

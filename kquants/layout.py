@@ -49,7 +49,11 @@ FLOAT_BYTES = FLOAT_ROWS * STRIP * TILE_ROWS * 64 + TILE_ROWS * MAX_PACKED_BYTES
 zeros behind the last row of W."""
 
 STATE_COLUMNS = 32
-"""Columns of a recurrent layer's state that a unit of its scan works on. Their values in a row lie side by side."""
+"""Columns of a recurrent layer's state that a unit of its scan works on. Their values in a row lie side by side.
+
+(Measured on Zen 4: 32 heads of 128 · 128 take 38 µs a row with AVX-512, 42 with AVX2 alone, where their products bound
+them. The values k and q are loaded once for two vectors of columns, and sums of two vectors hide each other's latency.)
+"""
 
 MAX_TAPS = 4
 """The most taps of a convolution over time; the least are two."""

@@ -9,6 +9,7 @@ from kquants.layout import MAX_TAPS
 
 MAX_INNER = 1 << 20
 _MAX_HEADS = 1 << 12
+_HEAD_DIM = "mamba_d_head"
 
 
 def check_mamba(config: Config, bias_keys: Iterable[str]) -> None:
@@ -24,12 +25,13 @@ def check_mamba(config: Config, bias_keys: Iterable[str]) -> None:
 def prefixed_mamba(config: Config, inner: int) -> MambaSettings:
     """The sizes by the keys `mamba_n_heads` and so on, of layers with `inner` values. Raises ModelFileError."""
     heads = config.integer("mamba_n_heads", most=_MAX_HEADS)
-    by_itself = config.is_text("mamba_d_head") and config.word("mamba_d_head", "") == "auto"
+    is_auto = config.is_text(_HEAD_DIM) and config.word(_HEAD_DIM, "") == "auto"
+    by_itself = is_auto or _HEAD_DIM not in config
     return checked(
         config,
         MambaSettings(
             heads=heads,
-            head_dim=inner // heads if by_itself else config.integer("mamba_d_head", most=MAX_INNER),
+            head_dim=inner // heads if by_itself else config.integer(_HEAD_DIM, most=MAX_INNER),
             groups=config.integer("mamba_n_groups", most=_MAX_HEADS),
             state_dim=config.integer("mamba_d_state", most=MAX_HEAD_DIM),
             taps=config.integer("mamba_d_conv", least=2, most=MAX_TAPS),

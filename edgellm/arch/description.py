@@ -96,6 +96,11 @@ class Description(ModelScales):
         """Whether any layer has a recurrent state."""
         return any(layer.recurrent for layer in self.layers)
 
+    @cached_property
+    def state_bytes(self) -> int:
+        """Bytes of the states of all recurrent layers behind one token of a sequence."""
+        return sum(layer.recurrent.state_bytes for layer in self.layers if layer.recurrent)
+
 
 def parts_in(part: object, kind: type[P]) -> Iterator[P]:
     """All parts of a kind in a part of a description, in order."""

@@ -31,6 +31,7 @@ from edgellm.arch.per_layer_names import (
     STREAMS,
 )
 from edgellm.arch.recurrent_reader import read_recurrent
+from edgellm.arch.tensor_names import ATTN_NORM
 from edgellm.arch.tensors import Tensors
 
 
@@ -65,9 +66,13 @@ def streams(tensors: Tensors, hyper: HyperParameters, facts: ArchitectureFacts) 
 
 def read_layer(reader: LayerReader) -> Layer:
     """A layer with all its parts. Raises ModelFileError and UnsupportedModelError."""
+    attention, feed_forward, recurrent = _attention(reader), _feed_forward(reader), read_recurrent(reader)
+    if attention is None and feed_forward is None and recurrent is None:
+        what = f"has nothing in layer {reader.index}, neither a mixer nor a feed-forward"
+        reader.tensors.file.fail(f"{what}; get another conversion of the model")
     return replace(
-        reader.layer(_attention(reader), _feed_forward(reader)),
-        recurrent=read_recurrent(reader),
+        reader.layer(attention, feed_forward),
+        recurrent=recurrent,
         per_layer_input=_per_layer_input(reader),
         output_scale=_output_scale(reader),
         laurel=_laurel(reader),
@@ -86,7 +91,13 @@ def _feed_forward(reader: LayerReader) -> FeedForward | MixtureOfExperts | None:
     router = reader.facts.router(reader.hyper, reader.index)
     if router:
         return ExpertReader(reader, router).mixture()
-    return reader.feed_forward() if reader.sizes.ffn and "ffn_up" in reader.facts.tensors else None
+    if "ffn_up" not in reader.facts.tensors:
+        return None
+    has_own_norm = reader.facts.ffn_norm_stem in reader.facts.tensors and reader.facts.ffn_norm_stem != ATTN_NORM.gguf
+    if not reader.sizes.ffn and has_own_norm:
+        key = reader.hyper.key("feed_forward_length")
+        reader.tensors.file.fail(f"key {key} gives layer {reader.index} no feed-forward; get another conversion")
+    return reader.feed_forward() if reader.sizes.ffn else None
 
 
 def _per_layer_input(reader: LayerReader) -> PerLayerInput | None:

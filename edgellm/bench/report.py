@@ -58,12 +58,13 @@ def peak_tps(result: BenchResult, bandwidth: float, int8_peak: float) -> dict[st
 def decode_peak(result: BenchResult, bandwidth: float, steps: int, before: int = 0) -> float:
     """Tokens per second if each step reads the weights and the KV cache of all sequences once at this bandwidth.
 
-    Of experts, those count that the tokens of a step are expected to choose.
+    The states of recurrent layers are read and written. Of experts, those count that the tokens of a step are expected
+    to choose.
     """
     roofline, options = result.roofline, result.options
     context_tokens = options.depth + before + 1 + (steps - 1) / 2  # the mean over the steps
-    kv_bytes = options.parallel * roofline.kv_bytes_read(context_tokens)
-    return options.parallel * bandwidth / (roofline.step_weight_bytes(options.parallel) + kv_bytes)
+    sequence_bytes = options.parallel * roofline.sequence_bytes(context_tokens)
+    return options.parallel * bandwidth / (roofline.step_weight_bytes(options.parallel) + sequence_bytes)
 
 
 def _values(result: BenchResult, side: str) -> dict[str, list[float]]:

@@ -14,6 +14,8 @@ from edgellm.info import DecodeSpeed, ExpertInfo, ModelInfo, TokenizerInfo, desc
 from edgellm.models import resolve
 from edgellm.system.machine import available_memory
 
+_ATTENTION = {"attention", "latent attention"}
+
 _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
 
 
@@ -67,15 +69,18 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "license", info.license or ""
     yield "architecture", info.architecture
     active = f", {count(info.active_parameters)} active" if info.active_parameters != info.parameters else ""
-    yield "parameters", f"{count(info.parameters)}{active}" if info.parameters else "none in this file"
+    predicting = f", {count(n)} for multi-token prediction" if (n := info.prediction_parameters) else ""
+    yield "parameters", f"{count(info.parameters)}{active}{predicting}" if info.parameters else "none in this file"
     yield "experts", _experts(info.experts) if info.experts else ""
     more = f", and {info.prediction_layers} for multi-token prediction, not computed" if info.prediction_layers else ""
-    yield "layers", f"{info.layers}{more}" if info.layers else ""
+    yield "layers", f"{info.layers}{_layer_kinds(info)}{more}" if info.layers else ""
     window = f", attention window {info.window:,}" if info.window and info.window < (info.context_length or 0) else ""
     yield "context", f"{info.context_length:,} tokens{window}" if info.context_length else ""
     beyond = info.kv_bytes_beyond_window
     windowed = f", {size(beyond)} beyond the window" if beyond is not None else ""
     yield "KV cache", f"{size(info.kv_bytes_per_token)} per token (f16){windowed}" if info.kv_bytes_per_token else ""
+    of_layers = f"({counted(_recurrent_layers(info), 'recurrent layer')})"
+    yield "state", f"{size(info.state_bytes)} per sequence {of_layers}" if info.state_bytes else ""
     yield "tokenizer", _tokenizer(info.tokenizer) if info.tokenizer else "none"
     if info.tokenizer:
         special = info.tokenizer.special.items()
@@ -83,6 +88,16 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "template", "yes" if info.chat_template else "none"
     yield "decode", _speed(info.decode, info.bytes) if info.decode else ""
     yield "engine", f"edgellm's own does not run it: {info.unsupported}" if info.unsupported and info.types else ""
+
+
+def _layer_kinds(info: ModelInfo) -> str:
+    """The number of layers of each kind, where there are several or none has only attention."""
+    kinds = info.layer_kinds or {}
+    return "" if kinds.keys() <= _ATTENTION else f": {', '.join(f'{n:,} {kind}' for kind, n in kinds.items())}"
+
+
+def _recurrent_layers(info: ModelInfo) -> int:
+    return sum(n for kind, n in (info.layer_kinds or {}).items() if kind not in {*_ATTENTION, "feed-forward"})
 
 
 def _experts(experts: ExpertInfo) -> str:

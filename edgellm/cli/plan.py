@@ -90,6 +90,7 @@ def _memory(plan: "Plan") -> Iterator[str]:
     rows = [
         ("weights", size(plan.weights), f"mapped from the file{_resident(plan)}; {where} on the CPU"),
         ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}{_kv_verdict(plan)}"),
+        *_state_rows(plan),
         ("activations", size(plan.activations), "of one batch of a prompt"),
         ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
         ("total", size(plan.total), f"of {size(plan.available)} that are free{_verdict(plan)}"),
@@ -152,10 +153,19 @@ def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
     ]
 
 
+def _state_rows(plan: "Plan") -> list[tuple[str, str, str]]:
+    """The row of the states of recurrent layers, if there are any."""
+    if not plan.state_bytes:
+        return []
+    kept = f"{size(plan.state_bytes)} a state, with up to {counted(plan.checkpoints, 'checkpoint')}"
+    return [("states", size(plan.states), f"of recurrent layers: {kept}")]
+
+
 def _kv_verdict(plan: "Plan") -> str:
-    if plan.kv_cache <= plan.kv_memory:
+    if plan.kv_cache + plan.states <= plan.kv_memory:
         return ""
-    return f"; it may take {size(plan.kv_memory)}, enough for {counted(plan.kv_tokens, 'token')}"
+    states = " with the states" if plan.states else ""
+    return f"; it may take {size(plan.kv_memory)}{states}, enough for {counted(plan.kv_tokens, 'token')}"
 
 
 def _verdict(plan: "Plan") -> str:

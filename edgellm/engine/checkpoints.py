@@ -66,12 +66,12 @@ class Checkpoints:
         return [point for point in self.points if not point.retry]
 
     def add(self, point: SequenceCheckpoint) -> None:
-        """Have one more. Of more than MAX_CHECKPOINTS with windows the least useful one goes (`least_useful`)."""
+        """Have one more. Of more than MAX_CHECKPOINTS with windows the least useful one goes (`by_usefulness`)."""
         kept = [each for each in self.points if not (point.retry and each.retry)]
         self.points = sorted([*kept, point], key=lambda each: each.length)
         lengths = [each.length for each in self.lasting]
         if point.tables and len(lengths) > MAX_CHECKPOINTS:
-            gone = lengths[least_useful(lengths)]
+            gone = by_usefulness(lengths)[0]
             self.points = [each for each in self.points if each.length != gone]
 
     def trim(self, length: int) -> None:
@@ -95,6 +95,9 @@ class CheckpointBudget:
 
         Sets `own.planned`, and returns the lengths whose states must be kept, the most important first.
         """
+        own.planned = {}
+        if self.states is None and not marks and retry is None:
+            return []
         own.used = next(self._clock)
         self.holders.add(own)
         lengths = [n for n in dict.fromkeys(marks) if not own.has(n)]
@@ -102,32 +105,37 @@ class CheckpointBudget:
         if self.states is not None:
             if retries:
                 own.points = [point for point in own.points if not point.retry]
-            while self.states.excess(1 + len(lengths) + len(retries)) > 0 and self._forget_one(own, lengths):
-                pass
+            while self.states.excess(1 + len(lengths) + len(retries)) > 0:
+                if not self._forget_retry(own) and not self._forget_lasting(own, lengths):
+                    break
         while windows and len(lengths) > MAX_CHECKPOINTS:
-            del lengths[least_useful(lengths)]
+            lengths.remove(by_usefulness(lengths)[0])
         own.planned = dict.fromkeys(lengths, False) | dict.fromkeys(retries, self.states is not None and not windows)
         return [*retries, *reversed(lengths)]
 
-    def _forget_one(self, own: Checkpoints, planned: list[int]) -> bool:
-        """Forget a checkpoint of any sequence, or one that is `planned` for `own`; False if each has its last only."""
-        waiting = [each for each in self.holders if each is not own]
-        for each in sorted(waiting, key=lambda each: each.used):
-            for point in each.points:
-                if point.retry and point not in own.points:
-                    self._forget_everywhere(point)
+    def _forget_retry(self, own: Checkpoints) -> bool:
+        """Forget one that is for a retry, of the sequence that waits longest; False if there is none."""
+        waiting = sorted(self.holders, key=lambda each: each.used)
+        retries = [point for each in waiting for point in each.points if point.retry and point not in own.points]
+        if retries:
+            self._forget_everywhere(retries[0])
+        return bool(retries)
+
+    def _forget_lasting(self, own: Checkpoints, planned: list[int]) -> bool:
+        """Forget one of the sequence that has most, `own` with those `planned`; False if each has its last only."""
+        last = {each.lasting[-1] for each in self.holders if each.lasting and not (planned and each is own)}
+        counts = {each: len(each.lasting) + (len(planned) if each is own else 0) for each in self.holders}
+        for each in sorted(counts, key=lambda each: (-counts[each], each.used)):
+            points = {point.length: point for point in each.lasting}
+            lengths = sorted([*points, *(planned if each is own else ())])
+            for length in by_usefulness(lengths):
+                if length not in points:
+                    planned.remove(length)
                     return True
-        most = max(self.holders, key=lambda each: (len(each.lasting) + len(planned) * (each is own), -each.used))
-        points = {point.length: point for point in most.lasting}
-        lengths = sorted([*points, *(planned if most is own else ())])
-        if len(lengths) < 2:
-            return False
-        length = lengths[least_useful(lengths)]
-        if length in points:
-            self._forget_everywhere(points[length])
-        else:
-            planned.remove(length)
-        return True
+                if points[length] not in last:
+                    self._forget_everywhere(points[length])
+                    return True
+        return False
 
     def _forget_everywhere(self, point: SequenceCheckpoint) -> None:
         for each in self.holders:
@@ -135,11 +143,12 @@ class CheckpointBudget:
                 each.points = [other for other in each.points if other is not point]
 
 
-def least_useful(lengths: Ids[int]) -> int:
-    """The index of the length to forget: never the last, and of the others that with the narrowest gap around it.
+def by_usefulness(lengths: Ids[int]) -> list[int]:
+    """The lengths that may be forgotten, the least useful first: never the last; first that with the narrowest gap.
 
-    Gaps are compared to the distance from the last length, so that the lengths that stay are close together near the
-    end and far apart before it.
+    The gap around a length is compared to the distance from the last one, so that the lengths that stay are close
+    together near the end and far apart before it.
     """
     before = (0, *lengths)
-    return min(range(len(lengths) - 1), key=lambda i: (lengths[i + 1] - before[i]) / (lengths[-1] - before[i]))
+    gaps = {n: (lengths[i + 1] - before[i]) / (lengths[-1] - before[i]) for i, n in enumerate(lengths[:-1])}
+    return sorted(gaps, key=lambda n: gaps[n])

@@ -27,6 +27,7 @@ class PagedSequence(protocol.Sequence):
         super().__init__()
         budget = budget or CheckpointBudget()
         self._pools, self._budget, self.states = pools, budget, RecurrentStates(budget.states)
+        self.needs_marks = budget.states is not None
         self.embeddings: dict[int, NDArray[np.float32]] = {}
         self.tables = [PageTable(pool) for pool in pools]
         self.checkpoints = Checkpoints(budget)
@@ -105,20 +106,19 @@ class PagedSequence(protocol.Sequence):
 
     def trim(self, n: int) -> int:
         """Keep the first `n` tokens, or as many as `reach` says, and return how many are left."""
-        n, length = self.reach(n), len(self.tokens)
-        if not self._holds(n):
-            self._return_to_checkpoint(n)
+        n = self.reach(n)
+        point = None if self._holds(n) else next(each for each in self.checkpoints.points if each.reach(n) == n)
+        self.checkpoints.trim(n)  # first, as those behind other tokens must not stay after an interrupt
+        if point:
+            self._return_to_checkpoint(point, n)
         del self.tokens[n:]
         self.states.trim(n)
         for table in self.tables:
             table.trim(n)
-        if n < length:
-            self.checkpoints.trim(n)
         return n
 
-    def _return_to_checkpoint(self, n: int) -> None:
-        """Keep the first `n` tokens, with page tables of a checkpoint that holds their windows."""
-        point = next(point for point in self.checkpoints.points if point.reach(n) == n)
+    def _return_to_checkpoint(self, point: SequenceCheckpoint, n: int) -> None:
+        """Keep the first `n` tokens, with the page tables and the state of a checkpoint that reaches them."""
         tables = [
             table if table.pool.window is None else point.tables[i].fork(n) for i, table in enumerate(self.tables)
         ]

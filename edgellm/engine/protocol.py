@@ -37,8 +37,11 @@ def common_prefix(one: list[int], other: list[int]) -> int:
 class Sequence(ABC):
     """The state of one sequence of tokens; each engine has its own class.
 
-    `tokens` are exactly those whose state was computed: a stopped computation adds none.
+    `tokens` are exactly those whose state was computed: a stopped computation adds none. With `needs_marks` it goes
+    back to marked lengths alone, as recurrent layers do.
     """
+
+    needs_marks = False
 
     def __init__(self) -> None:
         self.tokens: list[int] = []

@@ -36,11 +36,6 @@ def most_state_pages(checkpoint_pages: int, drafts: int = MAX_DRAFT) -> int:
     return checkpoint_pages + 2 + drafts
 
 
-def most_state_bytes(state_bytes: int, budget: KVBudget) -> int:
-    """The most bytes of all state pages, of `state_bytes` bytes each, for one sequence and its checkpoints."""
-    return state_bytes * most_state_pages(most_checkpoint_pages(state_bytes, budget))
-
-
 class StatePage:
     """A page of a pool. It is released when it is garbage collected."""
 
@@ -87,7 +82,6 @@ class RecurrentStates:
         The batch begins behind `length` tokens. Raises NoMemoryError without memory for those `needed`; of the others,
         `wanted`, the first ones are kept for which there is memory.
         """
-        self._new = {}
         if self.pool is None:
             return
         self.trim(length)
@@ -121,8 +115,8 @@ class RecurrentStates:
         return RecurrentStates(self.pool, {n: page for n, page in self.pages.items() if n == length})
 
     def trim(self, length: int) -> None:
-        """Drop all states but that behind `length` tokens."""
-        self.pages = {n: page for n, page in self.pages.items() if n == length}
+        """Drop all states but that behind `length` tokens, and the pages reserved for others."""
+        self.pages, self._new = {n: page for n, page in self.pages.items() if n == length}, {}
 
     def drop_before(self, length: int) -> None:
         """Drop the states behind fewer than `length` tokens."""

@@ -1,6 +1,7 @@
 """Text generation with an open model, from token ids to text with stats.
 
 session         one engine shared by many requests: prefill, decode and fork, one computation at a time
+prompt_segments the batches of a prompt, with marks where a sequence can go back to
 cancel_flag     how a request is cancelled from another thread
 fair_lock       the queue of requests that wait for the engine
 decoding        the token loop: prefill a prompt, then sample and decode token after token

@@ -11,6 +11,7 @@ from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Se
 from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError, PromptError
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.fair_lock import FairLock, WaitCancelled
+from edgellm.generate.prompt_segments import prompt_segments
 from edgellm.generate.timing import PrefillProgress
 from edgellm.system.fork import ForkGuard
 
@@ -86,20 +87,17 @@ class Session:
     ) -> Logits:
         """Extend a sequence, after `rewind`, to exactly `ids`; returns the logits [vocab] of the last token.
 
-        The sequence can go back later to behind each of the tokens `ends`, which end messages, and to before the last
-        token. Raises Stopped after `cancel`; the sequence then holds the batches that were complete.
+        The sequence can go back later to where `prompt_segments` has marks; `ends` are the tokens that end messages.
+        Raises Stopped after `cancel`; the sequence then holds the batches that were complete.
         """
-        start = cached = len(sequence)
+        start = len(sequence)
         progress = progress or (lambda done, total: None)
-        progress(0, len(ids) - cached)
-        while True:
-            segment = _prompt_segment(sequence, ids, range(start, min(len(ids), start + self.engine.max_rows)), ends)
-            start += len(segment.tokens)
+        progress(0, len(ids) - start)
+        for segment in prompt_segments(sequence, ids, self.engine.max_rows, ends):
             logits = self.forward(segment, cancel)
-            progress(start - cached, len(ids) - cached)
-            if start == len(ids):
-                last: Logits = logits[0]
-                return last
+            progress(len(sequence) - start, len(ids) - start)
+        last: Logits = logits[0]
+        return last
 
     def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float]:
         """The logits [tokens, vocab] after each of the given tokens, and the seconds of the computation alone.
@@ -168,12 +166,3 @@ class Session:
     def _end(self) -> None:
         self.engine.close()
         self.closed = True
-
-
-def _prompt_segment(sequence: Sequence, ids: Ids[int], part: range, ends: Collection[int]) -> Segment[Sequence]:
-    """A part of a prompt, with marks behind the ends of messages and before the last token of the prompt."""
-    tokens = ids[part.start : part.stop]
-    marks = [i for i, token in enumerate(tokens) if token in ends]
-    before_last = len(ids) - 2
-    retry_mark = before_last - part.start if before_last in part else None
-    return Segment(sequence, tokens, [len(tokens) - 1], marks=marks, retry_mark=retry_mark)

@@ -17,6 +17,7 @@ from edgellm.engine.offload import OffloadRequest, active_bytes_by_device, devic
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.position_tables import table_bytes
 from edgellm.engine.program import Program
+from edgellm.engine.recurrent_states import most_checkpoint_pages, most_state_pages
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.page_cache import resident_bytes
@@ -27,7 +28,7 @@ from edgellm.perf.roofline import Roofline, decode_tps
 from edgellm.system.machine import available_memory, default_threads
 from kquants.kv_layout import PAGE
 
-PARTS = ("weights", "kv_cache", "activations", "scratch")
+PARTS = ("weights", "kv_cache", "states", "activations", "scratch")
 """The parts of the memory that a model takes: fields of `Plan`."""
 
 
@@ -59,11 +60,14 @@ class Plan:
 
     `total_weights` are the bytes of all weights, on whatever device, of which `roofline` has those that a token reads.
     `weights` are pages of the mapped file, which the system can evict and read again. `kv_cache` grows with the tokens
-    in the context; it is limited to `kv_memory`, which holds `kv_tokens` tokens. `scratch` is that of all threads, with
-    the logits of one token. `available` is the free memory of the machine, `resident` the bytes of the weights that are
-    in memory now (None if the system does not tell), and `disk` the forecast for weights that exceed the free memory.
-    `devices` are as in `Stats`, with `active`, the bytes of weights that a token reads there. `cpu_roofline` is that of
-    the CPU's blocks where experts are among them, and other blocks are on a GPU: the CPU then limits the speed.
+    in the context; with `states` it is limited to `kv_memory`, which holds `kv_tokens` tokens. `states` are those of
+    recurrent layers, which have one size whatever the context: `state_bytes` behind one token, of which a sequence
+    keeps `checkpoints` at most beside the present and the next one; drafts take a few more. `scratch` is that of all
+    threads, with the logits of one token. `available` is the free memory of the machine, `resident` the bytes of the
+    weights that are in memory now (None if the system does not tell), and `disk` the forecast for weights that exceed
+    the free memory. `devices` are as in `Stats`, with `active`, the bytes of weights that a token reads there.
+    `cpu_roofline` is that of the CPU's blocks where experts are among them, and other blocks are on a GPU: the CPU then
+    limits the speed.
     """
 
     ctx: int
@@ -74,6 +78,9 @@ class Plan:
     total_weights: int
     weights: int
     kv_cache: int
+    states: int
+    state_bytes: int
+    checkpoints: int
     kv_memory: int
     kv_tokens: int
     activations: int
@@ -89,12 +96,12 @@ class Plan:
     @property
     def total(self) -> int:
         """Bytes of all parts."""
-        return self.weights + self.kv_cache + self.activations + self.scratch
+        return sum(getattr(self, part) for part in PARTS)
 
     @property
     def fits(self) -> bool:
         """Whether all parts fit in the memory with a full context."""
-        return self.total <= self.available and self.kv_cache <= self.kv_memory
+        return self.total <= self.available and self.kv_cache + self.states <= self.kv_memory
 
     @property
     def from_disk(self) -> bool:
@@ -137,6 +144,8 @@ class Plan:
             "active_weights": self.roofline.weight_bytes,
             "kv_memory": self.kv_memory,
             "kv_tokens": self.kv_tokens,
+            "state_bytes": self.state_bytes,
+            "checkpoints": self.checkpoints,
             "fits": self.fits,
             "resident": self.resident,
             "disk": self.disk and {**vars(self.disk), "tps": self.disk.tps},
@@ -171,7 +180,9 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     activations = program.activation_bytes(rows) + table_bytes(model, ctx)
     scratch = threads * program.scratch_bytes + logits
     others = activations + scratch if options.kv_memory is None else 0
-    kv_memory = max(0, KVBudget.of(options.kv_memory).room(0) - others)
+    kv_memory = max(0, (budget := KVBudget.of(options.kv_memory)).room(0) - others)
+    checkpoints = most_checkpoint_pages(model.state_bytes, budget) if model.is_recurrent else 0
+    states = model.state_bytes * most_state_pages(checkpoints, drafts=0)
     return Plan(
         ctx=ctx,
         kv_type=options.kv_type,
@@ -181,8 +192,11 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         total_weights=weights,
         weights=devices[0]["bytes"],
         kv_cache=_kv_cache(model, program, rows, ctx),
+        states=states,
+        state_bytes=model.state_bytes,
+        checkpoints=checkpoints,
         kv_memory=kv_memory,
-        kv_tokens=_tokens_within(kv_memory, model, program, rows, ctx),
+        kv_tokens=_tokens_within(kv_memory - states, model, program, rows, ctx),
         activations=activations,
         scratch=scratch,
         available=(available := available_memory()),

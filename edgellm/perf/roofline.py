@@ -26,12 +26,14 @@ class Roofline:
     a window, by window; None sees all tokens) once for each token that these layers see. `matrix_bytes` are the bytes
     of the multiplied weights, by their format. Of experts, both count those that one token uses. `expert_bytes` are the
     bytes of all experts of all layers, by their number in a layer and the number of them that a token uses.
+    `state_bytes` are those of the states of recurrent layers: a token reads the state before it, and writes its own.
     """
 
     weight_bytes: int
     kv_bytes: Mapping[int | None, int]
     matrix_bytes: Mapping[str, int]
     expert_bytes: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    state_bytes: int = 0
 
     @classmethod
     def of(cls, model: Description, kv_type: str) -> "Roofline":
@@ -54,7 +56,7 @@ class Roofline:
             expert_bytes[block.router.experts, block.router.used] += block.expert_bytes
             unused += block.expert_bytes - block.used_bytes
         weight_bytes = sum(tensor.nbytes for tensor in used.values()) + row - unused
-        return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes, expert_bytes)
+        return cls(weight_bytes, _kv_bytes(model, kv_type), matrix_bytes, expert_bytes, model.state_bytes)
 
     @classmethod
     def of_cpu(cls, model: Description, kv_type: str, placement: Placement) -> "Roofline":
@@ -86,8 +88,12 @@ class Roofline:
         return self.weight_bytes + more
 
     def bytes_per_token(self, depth: float) -> float:
-        """Bytes read to decode one token after `depth` tokens."""
-        return self.weight_bytes + self.kv_bytes_read(depth + 1)
+        """Bytes read to decode one token after `depth` tokens, and those of its states that are written."""
+        return self.weight_bytes + self.sequence_bytes(depth + 1)
+
+    def sequence_bytes(self, tokens: float) -> float:
+        """Bytes that a token reads and writes of its own sequence, in which it sees `tokens` tokens with itself."""
+        return self.kv_bytes_read(tokens) + 2 * self.state_bytes
 
     def kv_bytes_read(self, tokens: float) -> float:
         """Bytes of keys and values read by a token that sees `tokens` tokens, itself among them."""

@@ -5,7 +5,8 @@ before it, beside that row's y = Sᵀ q; Sᵀ k of the decayed state is decay ·
 take a pass of their own. Both passes add in the same order: the bits do not depend on how rows are cut into segments.
 
 The state is written to where the one behind the last row of a segment is kept, and read there, too; the first row reads
-the one before the segment.
+the one before the segment. (Measured on Zen 4, one row: 1.3 times as long where the first pass asks for the lines that
+the second one writes.)
 """
 
 import numba as nb
@@ -91,7 +92,7 @@ def delta_rule(op: int, batch: int, first: int, last: int, scratch: int) -> None
                 left = _delta(v, width, k_left, decay, beta)
                 right = _delta(v + 64, width - 16, k_right, decay, beta)
                 k = q + key_width
-                next_k = k + given.qkv_bytes if t + 1 < stop else k
+                next_k = k + given.qkv_bytes if t + 1 < stop else k  # behind the last row, no products are needed
                 y_left, y_right, k_left, k_right = _step(before, state, n, q, k, next_k, decay, left, right)
                 store_f32x16_part(y, y_left, width)
                 store_f32x16_part(y + 64, y_right, width - 16)

@@ -2,7 +2,8 @@
 
 import gc
 from collections.abc import Sequence as Ids
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 
 import pytest
 
@@ -14,12 +15,13 @@ from edgellm.engine.protocol import Segment
 from edgellm.engine.recurrent_states import (
     CHECKPOINT_BYTES,
     MAX_STATE_CHECKPOINTS,
+    NO_STATE,
     StatePool,
     most_checkpoint_pages,
-    most_state_bytes,
     most_state_pages,
 )
 from edgellm.errors import NoMemoryError
+from support.interrupted_lines import interrupt_after
 
 BUDGET = 10
 
@@ -40,10 +42,11 @@ class Store:
 
 
 class Sequences:
-    """Sequences of recurrent layers alone, whose checkpoints share a budget."""
+    """Sequences of recurrent layers alone, whose checkpoints share a budget; a state is the tokens before it."""
 
     def __init__(self, budget: int = BUDGET) -> None:
-        self.store = Store()
+        self.store, self._next = Store(), count()
+        self._states: dict[int, list[int]] = {}
         self.pool = PagePool([self.store])
         self.budget, self._pools = CheckpointBudget(StatePool(self.pool, budget)), list[PagePool]()
 
@@ -51,9 +54,27 @@ class Sequences:
         return PagedSequence(self._pools, self.budget)
 
     def extend(self, sequence: PagedSequence, n: int, marks: Ids[int] = (), retry: int | None = None) -> None:
-        segment = Segment(sequence, [0] * n, marks=marks, retry_mark=retry)
+        self.compute(Segment(sequence, [next(self._next) for _ in range(n)], marks=marks, retry_mark=retry))
+
+    def compute(self, segment: Segment[PagedSequence]) -> None:
+        """Write states to the reserved pages as an engine does."""
+        sequence, n = segment.sequence, len(segment.tokens)
+        self.check(sequence)
         sequence.reserve(segment)
+        tokens = [*sequence.tokens, *segment.tokens]
+        for end, page in enumerate(sequence.states.kept(len(sequence), n), len(sequence) + 1):
+            if page != NO_STATE:
+                self._states[page] = tokens[:end]
+        self.check(sequence)
         sequence.append(segment)
+
+    def check(self, sequence: PagedSequence) -> None:
+        """The state of the last token and those of all checkpoints are right."""
+        if sequence.tokens:
+            assert self._states[sequence.states.before(len(sequence))] == sequence.tokens
+        for point in sequence.checkpoints.points:
+            assert point.state
+            assert self._states[point.state.id] == sequence.tokens[: point.length]
 
     def used(self) -> int:
         """Pages with references."""
@@ -106,9 +127,7 @@ def test_states_of_drafts_stay_until_the_next_batch() -> None:
     world = Sequences()
     sequence = world.new()
     for _ in range(3):
-        drafted = Segment(sequence, [0] * 4, drafts=3)
-        sequence.reserve(drafted)
-        sequence.append(drafted)
+        world.compute(Segment(sequence, [0] * 4, drafts=3))
     assert [sequence.reach(n) for n in range(8, 13)] == [0, 9, 10, 11, 12]
     assert world.store.pages == 5, "of the states of the batch before only the last is needed"
     assert sequence.trim(10) == 10
@@ -130,6 +149,17 @@ def test_pages_that_forks_share_count_once() -> None:
     assert world.used() == 7
     del trunk
     assert world.used() == 0
+
+
+def test_a_fork_that_waits_gives_up_what_it_shares() -> None:
+    world = Sequences()
+    trunk = world.new()
+    world.extend(trunk, 100, range(9, 99, 10))
+    child = trunk.fork()
+    for _ in range(3):
+        world.extend(trunk, 100, range(9, 99, 10))
+    assert world.store.pages == most_state_pages(BUDGET, drafts=0)
+    assert (lengths(child)[-1], child.reach(100)) == (90, 100)
 
 
 def test_sequences_share_the_budget_and_each_keeps_its_last_checkpoint() -> None:
@@ -164,6 +194,29 @@ def test_without_memory_there_are_fewer_checkpoints() -> None:
     assert world.used() == 4, "what a failed batch reserved is given back"
 
 
+@pytest.mark.parametrize("name", ["trim to 50", "trim to 70", "trim to 99", "trim to 0", "reserve", "mark", "fork"])
+def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
+    for lines in count():
+        world = Sequences()
+        sequence, other = world.new(), world.new()
+        world.extend(sequence, 100, range(9, 99, 10), 98)
+        world.extend(other, 20, [4, 9], 18)
+        child = sequence.fork()
+        new = Segment(sequence, [0] * 30, marks=[4, 9, 19], retry_mark=28)
+        steps = {"reserve": partial(sequence.reserve, new), "mark": sequence.mark, "fork": sequence.fork}
+        interrupted = interrupt_after(lines, steps.get(name) or partial(sequence.trim, int(name.split()[-1])))
+        for each in (sequence, other, child):
+            world.check(each)
+            world.extend(each, 30, [4, 9, 19], 28)
+            world.check(each)
+            assert lengths(each)[-1] == len(each) - 1
+        if not interrupted:
+            break
+    assert lines > 5
+    del each, sequence, other, child, new, steps
+    assert world.used() == 0
+
+
 @pytest.mark.parametrize(
     ("state_bytes", "limit", "pages"),
     [
@@ -177,4 +230,4 @@ def test_without_memory_there_are_fewer_checkpoints() -> None:
 def test_the_budget_is_a_share_of_the_memory_for_the_kv_cache(state_bytes: int, limit: int, pages: int) -> None:
     assert most_checkpoint_pages(state_bytes, KVBudget(limit)) == pages
     assert pages == 2 or pages * state_bytes <= CHECKPOINT_BYTES
-    assert most_state_bytes(state_bytes, KVBudget(limit)) == (pages + 2 + 7) * state_bytes, "and seven drafts"
+    assert most_state_pages(pages) == pages + 2 + 7, "the present state, the next one, and seven drafts"

@@ -23,6 +23,7 @@ FAMILIES = [
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "hunyuan_moe", "phimoe", "gpt_oss"),
     *("deepseek_v2", "glm_4_7_flash"),
     *("glm4_5", "dots1", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
+    *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super"),
     *("granite4_h_tiny", "granite4_h_micro", "mamba2", "falcon_h1"),
     *("qwen3_5", "qwen3_5_moe", "qwen3_next"),
 ]

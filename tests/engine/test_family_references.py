@@ -23,7 +23,7 @@ KINDS = [
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe", "gpt_oss"),
     *("deepseek_v2_lite", "deepseek_v3"),
     *("glm4_5", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
-    *("granite4_h_tiny", "mamba2", "falcon_h1"),
+    *("granite4_h_tiny", "mamba2", "falcon_h1", "lfm2", "nemotron3_super"),
 ]
 # Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
 REPEATED = {
@@ -47,6 +47,8 @@ REPEATED = {
     "llama4_scout": ["vocab_size", "rope.dimension_count"],
     "cohere2_moe": ["attention.value_length", "rope.scaling.type"],
     "mellum": ["rope.freq_base_swa", "attention.sliding_window_pattern"],
+    "lfm2": ["vocab_size"],
+    "nemotron3_super": ["vocab_size", "rope.dimension_count", "rope.scaling.finetuned", "attention.value_length"],
     "granite4_h_tiny": ["rope.dimension_count", "rope.freq_base", "vocab_size"],
     "mamba2": ["feed_forward_length"],
     "falcon_h1": ["attention.value_length", "vocab_size"],

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from edgellm import EdgeLLMError
 from edgellm.arch import describe
 from edgellm.gguf import GGUFFile
-from support import gguf_bytes as raw
+from support.changed_keys import refusal, with_key
 from support.gguf_parts import GGUFParts
 from support.model_file import FamilyFile
 
@@ -37,6 +36,8 @@ KEYS: list[tuple[str, str, Any, str]] = [
     ("qwen3_5", "ssm.state_size", 0, "key qwen35.ssm.state_size is 0, outside 1 … 1024"),
     ("qwen3_5", "ssm.state_size", 2048, "key qwen35.ssm.state_size is 2048, outside 1 … 1024"),
     ("qwen3_5", "ssm.conv_kernel", 0, "key qwen35.ssm.conv_kernel is 0, outside 1 … 16"),
+    ("qwen3_5", "ssm.conv_kernel", 1, "key qwen35.ssm.conv_kernel is 1, outside 2 … 4"),
+    ("qwen3_5", "ssm.conv_kernel", 5, "key qwen35.ssm.conv_kernel is 5, outside 2 … 4"),
     ("qwen3_5", "ssm.conv_kernel", 17, "key qwen35.ssm.conv_kernel is 17, outside 1 … 16"),
     (
         "qwen3_5",
@@ -54,32 +55,40 @@ KEYS: list[tuple[str, str, Any, str]] = [
         "qwen3_5",
         "feed_forward_length",
         None,
-        "tensor blk.0.ffn_down.weight and 19 more has no place",
+        "key qwen35.feed_forward_length gives layer 0 no feed-forward",
     ),
     ("qwen3_5", "nextn_predict_layers", 0, "tensor blk.5.nextn.eh_proj.weight and 3 more has no place"),
     ("qwen3_5_moe", "full_attention_interval", 0, None),
+    ("mamba2", "ssm.inner_size", 0, "key mamba2.ssm.inner_size is 0, outside 1 … 1048576"),
+    ("mamba2", "ssm.inner_size", 64, "key mamba2.ssm.inner_size is 64, not 8 heads of a multiple of 16 values"),
+    ("mamba2", "ssm.inner_size", 256, "tensor blk.0.ssm_in.weight has shape [328, 64], but the metadata asks for [584"),
+    (
+        "mamba2",
+        "ssm.time_step_rank",
+        4,
+        "tensor blk.0.ssm_in.weight has shape [328, 64], but the metadata asks for [324",
+    ),
+    ("mamba2", "ssm.group_count", 0, "key mamba2.ssm.group_count is 0, outside 1 … 4096"),
+    ("mamba2", "ssm.group_count", 3, "8 heads cannot share 3 groups of B and C"),
+    ("mamba2", "ssm.group_count", 2, "tensor blk.0.ssm_in.weight has shape [328, 64], but the metadata asks for [392"),
+    ("mamba2", "ssm.state_size", 16, "tensor blk.0.ssm_in.weight has shape [328, 64], but the metadata asks for [296"),
+    ("mamba2", "ssm.conv_kernel", 3, "tensor blk.0.ssm_conv1d.weight has shape [192, 4], but the metadata asks for"),
+    ("mamba2", "attention.head_count", 4, None),
+    ("mamba2", "feed_forward_length", 96, None),
+    ("granite4_h_tiny", "attention.head_count_kv", 2, "has no tensor blk.0.attn_q.weight"),
+    ("granite4_h_tiny", "attention.head_count_kv", 0, "has no tensor blk.2.ssm_in.weight"),
+    ("granite4_h_tiny", "attention.head_count", 0, "has no tensor blk.2.ssm_in.weight"),
+    ("granite4_h_tiny", "expert_used_count", 0, "key granitehybrid.expert_used_count is 0 of 8 experts"),
+    ("granite4_h_tiny", "expert_count", 0, "has no tensor blk.0.ffn_gate.weight"),
+    ("granite4_h_micro", "feed_forward_length", 96, "tensor blk.0.ffn_gate.weight has shape [80, 64], but"),
+    ("granite4_h_micro", "feed_forward_length", 0, "tensor blk.0.ffn_down.weight and"),
+    ("falcon_h1", "attention.head_count", 0, "layer 0 has 0 heads of attention and 2 KV heads"),
+    ("falcon_h1", "attention.head_count_kv", 0, "layer 0 has 4 heads of attention and 0 KV heads"),
+    ("falcon_h1", "ssm.inner_size", 128, "key falcon-h1.ssm.inner_size is 128, not 6 heads of a multiple of 16"),
+    ("falcon_h1", "feed_forward_length", 0, "tensor blk.0.ffn_down.weight and"),
     ("qwen3_next", "ssm.group_count", 4, "tensor blk.0.attn_qkv.weight has shape [128, 64]"),
 ]
 """A case, one of its keys, another value of it, and what the message says; None: the file opens."""
-
-
-def _changed(source: Path, path: Path, key: str, value: Any) -> Path:
-    parts = GGUFParts.read(source)
-    pairs = dict(parts.pairs)
-    pairs.pop(key)
-    if isinstance(value, list):
-        pairs[key] = raw.pair(key, raw.ARRAY, raw.array(raw.BOOL, [raw.number(raw.BOOL, each) for each in value]))
-    elif value is not None:
-        pairs[key] = raw.u32_pair(key, value)
-    path.write_bytes(replace(parts, pairs=pairs).build())
-    return path
-
-
-def _refused(path: Path) -> str:
-    with GGUFFile.open(path) as file, pytest.raises(EdgeLLMError) as error:
-        describe(file)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 @pytest.mark.parametrize(("name", "key", "value", "expected"), KEYS, ids=[f"{c[0]}-{c[1]}-{c[2]}" for c in KEYS])
@@ -89,12 +98,12 @@ def test_keys_that_contradict(
     source = family_file(name)
     with GGUFFile.open(source) as file:
         architecture = file.architecture
-    path = _changed(source, tmp_path / "m.gguf", f"{architecture}.{key}", value)
+    path = with_key(source, tmp_path / "m.gguf", f"{architecture}.{key}", value)
     if expected is None:
         with GGUFFile.open(path) as file:
             assert describe(file).is_recurrent
     else:
-        assert expected in _refused(path)
+        assert expected in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +113,9 @@ def test_keys_that_contradict(
         *(("qwen3_5", stem) for stem in ("ssm_alpha.weight", "ssm_beta.weight", "ssm_a", "ssm_dt.bias")),
         *(("qwen3_5", stem) for stem in ("ssm_norm.weight", "post_attention_norm.weight")),
         ("qwen3_next", "ssm_ba.weight"),
+        *(("mamba2", f"ssm_{stem}") for stem in ("in.weight", "a", "d", "dt.bias", "out.weight")),
+        ("mamba2", "ssm_conv1d.weight"),
+        ("falcon_h1", "ffn_norm"),
     ],
 )
 def test_tensors_of_recurrent_layers_have_their_shape_and_type(
@@ -115,15 +127,23 @@ def test_tensors_of_recurrent_layers_have_their_shape_and_type(
     for other, expected in ((None, f"has no tensor {full}"), (half, f"tensor {full} has shape")):
         others = {key: value for key, value in parts.tensors.items() if key != full} | ({full: other} if other else {})
         path.write_bytes(replace(parts, tensors=others).build())
-        assert expected in _refused(path)
+        assert expected in refusal(path)
     if len(own.dims) == 1 or tensor == "ssm_conv1d.weight":
         halves = replace(own, kind=1, data=own.data[: len(own.data) // 2])
         path.write_bytes(replace(parts, tensors=parts.tensors | {full: halves}).build())
-        assert f"tensor {full} has type F16; supported there: F32" in _refused(path)
+        assert f"tensor {full} has type F16; supported there: F32" in refusal(path)
+
+
+@pytest.mark.parametrize("name", ["mamba2", "granite4_h_tiny"])
+def test_only_falcon_h1_may_lack_the_norm_of_mamba(family_file: FamilyFile, tmp_path: Path, name: str) -> None:
+    parts, path = GGUFParts.read(family_file(name)), tmp_path / "m.gguf"
+    others = {key: value for key, value in parts.tensors.items() if not key.endswith("ssm_norm.weight")}
+    path.write_bytes(replace(parts, tensors=others).build())
+    assert "has no tensor blk.0.ssm_norm.weight" in _refused(path)
 
 
 def test_attention_in_a_recurrent_layer_has_no_place(family_file: FamilyFile, tmp_path: Path) -> None:
     parts, path = GGUFParts.read(family_file("qwen3_5")), tmp_path / "m.gguf"
     added = replace(parts.tensors["blk.1.attn_q.weight"], name="blk.0.attn_q.weight")
     path.write_bytes(replace(parts, tensors=parts.tensors | {"blk.0.attn_q.weight": added}).build())
-    assert "tensor blk.0.attn_q.weight has no place in architecture qwen35" in _refused(path)
+    assert "tensor blk.0.attn_q.weight has no place in architecture qwen35" in refusal(path)

@@ -1,22 +1,18 @@
 """KV pages of sequences with windows: what a later token sees is always there, and everything else is given back."""
 
-import sys
 from collections import defaultdict
-from collections.abc import Callable
 from functools import partial
 from itertools import count, pairwise
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgellm.engine import kv_pages, paged_sequence
 from edgellm.engine.kv_pages import FREED, KEPT_BEFORE_WINDOW, MAX_CHECKPOINTS, PagePool, most_pages
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
 from kquants.kv_layout import PAGE
+from support.interrupted_lines import interrupt_after
 
 WINDOWS = (None, 3, 100, 300)
 
@@ -138,6 +134,9 @@ def test_a_sequence_goes_back_to_its_checkpoints_and_no_further() -> None:
     world.check(sequence)
     world.extend(sequence, 500)
     assert sequence.trim(2000) == 2000, "a checkpoint serves again"
+    world.extend(sequence, 500)
+    assert sequence.trim(1990) == 1990, "and before its end, too"
+    world.check(sequence)
 
 
 def test_checkpoints_that_stay_are_close_together_near_the_end() -> None:
@@ -171,34 +170,6 @@ def test_without_windows_nothing_is_kept_for_going_back() -> None:
     world.extend(sequence, 300)
     sequence.mark()
     assert (sequence.checkpoints.points, sequence.trim(77)) == ([], 77)
-
-
-def interrupt_after(lines: int, call: Callable[[], object]) -> bool:
-    """Raise KeyboardInterrupt in a call after `lines` lines of the modules of sequences; False if it ends before."""
-    left = lines
-
-    def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
-        nonlocal left
-        if frame.f_globals.get("__name__") not in (paged_sequence.__name__, kv_pages.__name__):
-            return None
-        callers = {frame.f_code.co_name, frame.f_back.f_code.co_name if frame.f_back else ""}
-        if callers & {"__init__", "__del__"}:  # there an interrupt may lose pages, which is no harm
-            return None
-        left -= event == "line"
-        if event == "line" and left < 0:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
 
 
 @pytest.mark.parametrize("name", ["trim to 1000", "trim to 1450", "trim to 1990", "reserve", "mark", "fork"])

@@ -113,6 +113,32 @@ def test_a_linear_conversation_needs_one_sequence() -> None:
     assert len(reader.cache._free) == 1
 
 
+class Coarse(Sequence):
+    """It goes back to multiples of 50 tokens alone, as sequences do that have checkpoints."""
+
+    def fork(self) -> "Coarse":
+        child = Coarse()
+        child.tokens = list(self.tokens)
+        return child
+
+    def reach(self, n: int) -> int:
+        return len(self) if n >= len(self) else n // 50 * 50
+
+    def trim(self, n: int) -> int:
+        return super().trim(self.reach(n))
+
+
+def test_a_sequence_is_kept_whose_end_would_cost_many_tokens() -> None:
+    """Few tokens would be lost, but they could be computed from the last checkpoint alone."""
+    reader = Reader()
+    reader.session.engine.new_sequence = Coarse
+    prompt = text(1, 100)
+    assert reader.read(prompt, text(2, 4)) == 0
+    assert reader.read(prompt[:98] + text(3, 20)) == 50
+    assert reader.read(prompt + text(2, 4) + text(4, 20)) == 104
+    assert reader.read(prompt[:98] + text(3, 20) + text(5, 9)) == 118, "the sequence that reaches farthest"
+
+
 def test_the_most_recently_used_sequences_are_kept() -> None:
     reader = Reader()
     for number in range(1, MAX_SEQUENCES + 3):

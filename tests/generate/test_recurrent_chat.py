@@ -8,6 +8,7 @@ import pytest
 
 from edgellm import Chat, Model
 from edgellm.engine.recurrent_states import CHECKPOINT_BYTES, MAX_STATE_CHECKPOINTS, most_state_pages
+from edgellm.generate.prompt_segments import MARK_EVERY
 from support.generation import RECURRENT
 from support.model_file import ModelFile
 
@@ -137,6 +138,16 @@ def test_a_reply_that_shifts_its_context_goes_on_from_the_system_prompt(model_fi
         assert reply(chat, [asked[0], user("R" * 20)], max_tokens=9)[2] < 20 + HEADER, (
             "the system prompt is not read again"
         )
+
+
+def test_the_end_of_a_long_message_is_edited_without_reading_all_of_it(model: Model) -> None:
+    chat, text = model.chat(**GREEDY), "".join(map(letters, range(100)))
+    reply(chat, [user(text)])
+    edited = [user(text[:-5] + "ZZ")]
+    again, prompt, computed = reply(chat, edited)
+    assert prompt > 2 * MARK_EVERY
+    assert computed <= MARK_EVERY
+    assert again == reply(model.chat(**GREEDY), edited)[0]
 
 
 def test_a_cancelled_prompt_is_continued(model: Model) -> None:

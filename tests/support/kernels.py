@@ -25,7 +25,13 @@ PLAIN = [
     name
     for module, names in KERNELS_BY_MODULE.items()
     if module.startswith(
-        ("kquants.activations.", "kquants.experts.", "kquants.threadpool.", "kquants.attention.latent_")
+        (
+            "kquants.activations.",
+            "kquants.experts.",
+            "kquants.threadpool.",
+            "kquants.attention.latent_",
+            "kquants.recurrent.",
+        )
     )
     for name in names
 ]

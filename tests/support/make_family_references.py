@@ -2,12 +2,14 @@
 
     python -m support.make_family_references [NAME ...]      all cases without a NAME
     python -m support.make_family_references --archs SHARED  the greedy text of the fixtures in SHARED/archs
+    python -m support.make_family_references --long SHARED   long runs of those with recurrent layers
 
 Needs torch and transformers (made with torch 2.13.0 and transformers 5.24.0), which the tests that compare with the
 results do not. Prints the size of each file.
 """
 
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ import transformers
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from support.archs import DECODERS, GREEDY, ArchFixture
+from support.archs import DECODERS, GREEDY, HYBRIDS, ArchFixture
 from support.checkpoint_tokenizers import write_json
 from support.families import CASES, FamilyCase, ling
 from support.families.case import VOCABULARY
@@ -30,6 +32,7 @@ from support.families.checkpoint import DrawnTensor, write_family_checkpoint
 from support.families.llama4 import CHUNKED_CASES
 from support.families.references import FAMILY_REFERENCES, IDS, POSITIONS, FamilyReference, save_reference
 from support.families.wide import WIDE_CASES
+from support.long_runs import LONG_IDS, LONG_POSITIONS, LONG_RUNS
 
 _GAIN = 1.4
 _WANTED_SPREAD = 2.0
@@ -204,6 +207,21 @@ def make_greedy(shared: Path) -> None:
     GREEDY.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
+def make_long_runs(shared: Path) -> None:
+    """Write logits far into a long sequence, of each fixture of shared/archs with recurrent layers.
+
+    Of Nemotron-H, `transformers` lets no step be below `time_step_min`, whatever `time_step_limit` says. GGUF has no
+    key for this, and llama.cpp has no such bound.
+    """
+    models = {name: opened(ArchFixture.of(shared, name).checkpoint) for name in HYBRIDS}
+    for model in models.values():
+        for module in model.modules():
+            if hasattr(module, "time_step_limit"):
+                module.time_step_limit = (0.0, math.inf)
+    made = {name: logits_of(model, LONG_IDS)[LONG_POSITIONS].astype(np.float32) for name, model in models.items()}
+    np.savez_compressed(LONG_RUNS, **made)  # type: ignore[arg-type]
+
+
 def main() -> None:
     """Make the references that the command line names."""
     transformers.logging.set_verbosity_error()
@@ -211,6 +229,9 @@ def main() -> None:
     torch.set_num_threads(1)
     if sys.argv[1:2] == ["--archs"]:
         make_greedy(Path(sys.argv[2]))
+        return
+    if sys.argv[1:2] == ["--long"]:
+        make_long_runs(Path(sys.argv[2]))
         return
     cases = CASES | WIDE_CASES | CHUNKED_CASES
     for name in sys.argv[1:] or cases:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kquants import records
-from kquants.layout import quantized_bytes, super_quantized_bytes
+from kquants.layout import STATE_COLUMNS, quantized_bytes, super_quantized_bytes
 
 RECURRENT_OPS = (
     records.ConvOp,
@@ -53,9 +53,13 @@ def state_end(given: Any) -> int:
     """Where the state of an op ends in a page; 0 for an op without one."""
     match given:
         case records.ConvOp():
-            return int(given.state_offset) + (given.taps - 1) * 4 * given.channels
+            return int(given.state_offset) + (given.taps - 1) * 64 * -(-given.channels // 16)
         case records.DeltaRuleOp():
-            return int(given.state_offset) + 4 * given.heads * given.key_dim * given.value_dim
+            return int(given.state_offset) + given.heads * _matrix_bytes(given.key_dim, given.value_dim)
         case records.MambaOp():
-            return int(given.state_offset) + 4 * given.heads * given.state_dim * given.head_dim
+            return int(given.state_offset) + given.heads * _matrix_bytes(given.state_dim, given.head_dim)
     return 0
+
+
+def _matrix_bytes(rows: int, columns: int) -> int:
+    return 4 * rows * -(-columns // STATE_COLUMNS) * STATE_COLUMNS

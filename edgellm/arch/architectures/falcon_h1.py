@@ -32,7 +32,6 @@ _DEFAULTS: dict[str, object] = {
     "rms_norm_eps": 1e-5,
     "mamba_d_ssm": 1024,
     "mamba_n_heads": 128,
-    "mamba_d_head": "auto",
     "mamba_n_groups": 1,
     "mamba_d_state": 256,
     "mamba_d_conv": 4,
@@ -53,7 +52,7 @@ FACTS = ArchitectureFacts(
         *ATTENTION_TENSORS,
         *(replace(each, optional=each.optional or each.gguf == "ssm_norm") for each in MAMBA_TENSORS),
         ATTN_NORM,
-        replace(FFN_NORM, hugging_face="pre_ff_layernorm", is_bare=True),
+        replace(FFN_NORM, hugging_face="pre_ff_layernorm", meta=None, is_bare=True),
         *(
             replace(each, hugging_face=f"{each.hugging_face}".replace("mlp.", "feed_forward."))
             for each in GATED_FEED_FORWARD_TENSORS

@@ -42,7 +42,6 @@ _DEFAULTS: dict[str, object] = {
     "num_experts_per_tok": 2,
     "shared_intermediate_size": 1024,
     "mamba_n_heads": 128,
-    "mamba_d_head": "auto",
     "mamba_n_groups": 1,
     "mamba_d_state": 256,
     "mamba_d_conv": 4,

@@ -21,7 +21,7 @@ _SIZES: dict[str, Any] = {
     "moe_intermediate_size": 256,
     "shared_expert_intermediate_size": 256,
     "rotary_dim": 32,
-    "linear_key_head_dim": 32,
+    "linear_key_head_dim": 64,
     "linear_num_value_heads": 4,
     "linear_value_head_dim": 64,
     "shared_intermediate_size": 256,

@@ -1,0 +1,38 @@
+"""Calls that are interrupted between two lines of the modules of sequences."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from edgellm.engine import checkpoints, kv_pages, paged_sequence, recurrent_states
+
+MODULES = {module.__name__ for module in (checkpoints, kv_pages, paged_sequence, recurrent_states)}
+
+
+def interrupt_after(lines: int, call: Callable[[], object]) -> bool:
+    """Raise KeyboardInterrupt in a call after `lines` lines of the modules of sequences; False if it ends before."""
+    left = lines
+
+    def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
+        nonlocal left
+        if frame.f_globals.get("__name__") not in MODULES:
+            return None
+        callers = {frame.f_code.co_name, frame.f_back.f_code.co_name if frame.f_back else ""}
+        if callers & {"__init__", "__del__"}:  # there an interrupt may lose pages, which is no harm
+            return None
+        left -= event == "line"
+        if event == "line" and left < 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
