@@ -116,7 +116,7 @@ class CheckpointSizes:
             expert_latent=self.expert_latent,
             **recurrent_sizes(self.recurrent[index] if self.recurrent else None),
         )
-        return self.latent.of_layer(sizes) if self.latent else sizes
+        return self.latent.of_layer(sizes) if self.latent and heads else sizes
 
 
 @dataclass(frozen=True, kw_only=True)

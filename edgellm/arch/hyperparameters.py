@@ -32,6 +32,7 @@ _LIMITS = {
     "expert_shared_feed_forward_length": 1 << 20,
     "moe_latent_size": 1 << 20,
     "ssm.state_size": MAX_HEAD_DIM,
+    "kda.head_dim": MAX_HEAD_DIM,
     "ssm.inner_size": 1 << 20,
     "ssm.time_step_rank": 1 << 12,
     "ssm.group_count": 1 << 12,
@@ -104,6 +105,16 @@ class LayerSizes:
     def three_recurrent_widths(self) -> int:
         """Rows of the fused projection of a short convolution: b, c and x."""
         return 3 * self.recurrent_width
+
+    @property
+    def mixer_q_width(self) -> int:
+        """Rows of the projection of q: of attention, or of a recurrent mixer in its place."""
+        return self.q_width or self.recurrent_width
+
+    @property
+    def mixer_width(self) -> int:
+        """Values of the result of all heads: of attention, or of a recurrent mixer in its place."""
+        return self.attention_width or self.recurrent_width
 
     @property
     def twice_width(self) -> int:

@@ -14,9 +14,9 @@ from edgellm.arch.blocks import AttentionSettings, Linear, Norm, StackedLinear
 class LatentSettings(AttentionSettings):
     """The sizes of latent attention. `key_dim` and `value_dim` are those of what KV pages hold, for one KV head.
 
-    `value_dim` is the length of the latent, and `key_dim` counts the values of RoPE behind it, too. `plain_dim` are the
-    values of a query head before those of RoPE, and `head_value_dim` those of a head's result. `q_rank` is the width of
-    the low-rank projection of q, or 0.
+    `value_dim` is the length of the latent, and `key_dim` counts the values of RoPE behind it, too; where `rope` is
+    None these are used as they are. `plain_dim` are the values of a query head before those of RoPE, and
+    `head_value_dim` those of a head's result. `q_rank` is the width of the low-rank projection of q, or 0.
     """
 
     plain_dim: int
@@ -24,14 +24,14 @@ class LatentSettings(AttentionSettings):
     q_rank: int = 0
 
     @property
-    def rope_dim(self) -> int:
-        """Values of RoPE of each query head, and of the key."""
+    def shared_dim(self) -> int:
+        """Values of RoPE of each query head, and of the key, which all heads share; see `rope`."""
         return self.key_dim - self.value_dim
 
     @property
     def q_width(self) -> int:
         """Values of all query heads of a token as projected."""
-        return self.heads * (self.plain_dim + self.rope_dim)
+        return self.heads * (self.plain_dim + self.shared_dim)
 
     @property
     def attention_width(self) -> int:

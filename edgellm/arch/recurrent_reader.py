@@ -4,11 +4,17 @@ attn_norm                           the norm before the mixer
 ssm_conv1d, shortconv.conv          the convolution
 attn_qkv, attn_gate                 gated DeltaNet: the projections of q, k and v, and of z
 ssm_alpha, ssm_beta, or ssm_ba      gated DeltaNet: the projections of the gates of each head
+attn_q, attn_k, attn_v              Kimi delta attention: the projections of q, k and v
+ssm_conv1d_q, ssm_conv1d_k, …_v     Kimi delta attention: their convolutions
+ssm_f_a, ssm_f_b                    Kimi delta attention: the low-rank projection of the decay of each channel
+ssm_g_a, ssm_g_b                    Kimi delta attention: that of the gate
 ssm_in                              Mamba-2: the rows of z, of x, B and C, of the step of each head
 ssm_a, ssm_dt.bias, ssm_d           see `edgellm.arch.recurrent`
-ssm_norm, ssm_out                   the norm of the result, and the projection behind it
+ssm_norm, ssm_out                   the norm of the result, and the projection behind it; attn_output in Kimi's
 shortconv.in_proj                   LFM2: the rows of b, of c, of x; shortconv.out_proj is the projection behind
 """
+
+from dataclasses import replace
 
 from edgellm.arch.blocks import Linear
 from edgellm.arch.layers import LayerReader, part
@@ -16,6 +22,8 @@ from edgellm.arch.recurrent import (
     Convolution,
     DeltaNetSettings,
     GatedDeltaNet,
+    KimiDelta,
+    KimiDeltaSettings,
     Mamba2,
     MambaSettings,
     Recurrent,
@@ -29,6 +37,8 @@ def read_recurrent(reader: LayerReader) -> Recurrent | None:
     match reader.recurrent_settings:
         case DeltaNetSettings() as settings:
             return _delta_net(reader, settings)
+        case KimiDeltaSettings() as settings:
+            return _kimi_delta(reader, settings)
         case MambaSettings() as settings:
             return _mamba(reader, settings)
         case ShortConvSettings() as settings:
@@ -51,6 +61,31 @@ def _delta_net(reader: LayerReader, settings: DeltaNetSettings) -> GatedDeltaNet
         dt_bias=reader.floats("ssm_dt.bias"),
         output_norm=reader.required_norm("ssm_norm"),
         output=reader.required("ssm_out"),
+    )
+
+
+def _kimi_delta(reader: LayerReader, settings: KimiDeltaSettings) -> KimiDelta:
+    shape = settings.width, settings.taps  # files have dimensions of 1 before and between them
+    weights = (replace(reader.floats(f"ssm_conv1d_{each}"), shape=shape) for each in "qkv")
+    q_conv, k_conv, v_conv = map(Convolution, weights)
+    return KimiDelta(
+        **vars(settings),
+        norm=reader.required_norm("attn_norm"),
+        q=reader.required("attn_q"),
+        k=reader.required("attn_k"),
+        v=reader.required("attn_v"),
+        q_conv=q_conv,
+        k_conv=k_conv,
+        v_conv=v_conv,
+        decay_a=reader.required("ssm_f_a"),
+        decay_b=reader.required("ssm_f_b"),
+        beta=reader.required("ssm_beta"),
+        gate_a=reader.required("ssm_g_a"),
+        gate_b=reader.required("ssm_g_b"),
+        a=reader.floats("ssm_a"),
+        dt_bias=reader.floats("ssm_dt.bias"),
+        output_norm=reader.required_norm("ssm_norm"),
+        output=reader.required("attn_output"),
     )
 
 

@@ -1,7 +1,7 @@
 """The settings of recurrent mixers, from the metadata. Some architectures have functions of their own for this."""
 
 from edgellm.arch.hyperparameters import HyperParameters
-from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSettings
+from edgellm.arch.recurrent import DeltaNetSettings, KimiDeltaSettings, MambaSettings, ShortConvSettings
 from kquants.layout import MAX_TAPS
 
 _COLUMNS = 16
@@ -36,6 +36,19 @@ def delta_net_settings(hyper: HyperParameters, grouped: bool) -> DeltaNetSetting
         grouped=grouped,
         taps=_taps(hyper, "ssm.conv_kernel"),
     )
+
+
+def kimi_delta_settings(hyper: HyperParameters, layer: int) -> KimiDeltaSettings:
+    """The sizes of Kimi delta attention: as many heads as attention has, of `kda.head_dim` values."""
+    head_dim = hyper.size("kda.head_dim")
+    if head_dim % _COLUMNS:
+        problem = f"key {hyper.key('kda.head_dim')} is {head_dim}, not a multiple of {_COLUMNS}"
+        hyper.file.fail(f"{problem}; get another conversion of the model")
+    heads = hyper.heads[layer]
+    if not heads:
+        key = hyper.key("attention.head_count")
+        hyper.file.fail(f"key {key} is 0 in layer {layer}; get another conversion of the model")
+    return KimiDeltaSettings(heads, head_dim, _taps(hyper, "ssm.conv_kernel"))
 
 
 def mamba_settings(hyper: HyperParameters) -> MambaSettings:

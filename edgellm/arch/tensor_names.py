@@ -46,6 +46,8 @@ Dimension = Literal[
     "mamba_in_width",
     "qkvz_width",
     "three_recurrent_widths",
+    "mixer_q_width",
+    "mixer_width",
 ]
 Size = Dimension | int
 """A size of a model or of a layer, or the same number in all models; see `edgellm.arch.hyperparameters.LayerSizes`."""
@@ -193,6 +195,32 @@ DELTA_NET_TENSORS = (
     TensorFacts("ssm_out", "linear_attn.out_proj", None, ("width", "recurrent_width")),
 )
 """Tensors of each layer: gated DeltaNet."""
+
+KIMI_DELTA_TENSORS = (
+    TensorFacts("attn_q", "self_attn.q_proj", None, ("mixer_q_width", "width")),
+    TensorFacts("attn_k", "self_attn.k_proj", None, ("recurrent_width", "width")),
+    TensorFacts("attn_v", "self_attn.v_proj", None, ("recurrent_width", "width")),
+    *(
+        TensorFacts(
+            f"ssm_conv1d_{each}",
+            f"self_attn.{each}_conv1d",
+            None,
+            (1, "recurrent_width", 1, "taps"),
+            checkpoint_shape=("recurrent_width", 1, "taps"),
+        )
+        for each in "qkv"
+    ),
+    TensorFacts("ssm_f_a", "self_attn.f_a_proj", None, ("recurrent_head_dim", "width")),
+    TensorFacts("ssm_f_b", "self_attn.f_b_proj", None, ("recurrent_width", "recurrent_head_dim")),
+    TensorFacts("ssm_beta", "self_attn.b_proj", None, ("recurrent_heads", "width")),
+    TensorFacts("ssm_g_a", "self_attn.g_a_proj", None, ("recurrent_head_dim", "width")),
+    TensorFacts("ssm_g_b", "self_attn.g_b_proj", None, ("recurrent_width", "recurrent_head_dim")),
+    TensorFacts("ssm_a", "self_attn.A_log", None, (1, 1, "recurrent_heads", 1), is_bare=True),
+    TensorFacts("ssm_dt.bias", "self_attn.dt_bias", None, ("recurrent_width",)),
+    TensorFacts("ssm_norm", "self_attn.o_norm", None, ("recurrent_head_dim",)),
+    TensorFacts("attn_output", "self_attn.o_proj", None, ("width", "mixer_width")),
+)
+"""Tensors of each layer: Kimi delta attention. Layers with attention have attn_q and attn_output, too."""
 
 MAMBA_TENSORS = (
     TensorFacts("ssm_in", "mamba.in_proj", None, ("mamba_in_width", "width")),

@@ -87,6 +87,7 @@ class LatentOps:
             q_bytes=b.q.row_bytes,
             heads=mixer.heads,
             plain_dim=mixer.plain_dim,
+            shared_dim=mixer.shared_dim,
             **rope_words(mixer.rope, self._tables),
             plain=f32,
             plain_bytes=b.plain.f32.row_bytes,

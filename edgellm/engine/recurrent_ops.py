@@ -1,24 +1,14 @@
 """The ops of recurrent layers."""
 
-from dataclasses import dataclass
-from math import lcm
-
 from edgellm.arch.blocks import Linear
-from edgellm.arch.recurrent import Convolution, GatedDeltaNet, Mamba2, Recurrent, ShortConv
+from edgellm.arch.recurrent import GatedDeltaNet, KimiDelta, Mamba2, Recurrent, ShortConv
 from edgellm.engine.activations import MatmulInput, float_buffer
+from edgellm.engine.kimi_delta_ops import KimiDeltaOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
-from edgellm.gguf import Tensor
+from edgellm.engine.recurrent_parts import RecurrentParts, StatePlace
 from kquants import records
-from kquants.layout import STATE_COLUMNS, X_GROUP
-
-
-@dataclass(frozen=True)
-class StatePlace:
-    """Where the state of a layer lies: `offset` bytes into the state pages, which are group `group` of all pages."""
-
-    group: int
-    offset: int
+from kquants.layout import STATE_COLUMNS
 
 
 class StateLayout:
@@ -38,13 +28,15 @@ class RecurrentOps:
     """Appends the ops of recurrent layers to a program."""
 
     def __init__(self, ops: OpWriter) -> None:
-        self._ops = ops
+        self._ops, self._parts, self._kimi_delta = ops, RecurrentParts(ops), KimiDeltaOps(ops)
 
     def compute(self, mixer: Recurrent, h: MatmulInput, place: StatePlace) -> MatmulInput:
         """What the layer's output matrix reads; h is in the forms that `inputs_of` the mixer read."""
         match mixer:
             case GatedDeltaNet():
                 return self._delta_net(mixer, h, place)
+            case KimiDelta():
+                return self._kimi_delta.compute(mixer, h, place)
             case Mamba2():
                 return self._mamba(mixer, h, place)
             case ShortConv():
@@ -64,10 +56,10 @@ class RecurrentOps:
             assert mixer.alpha and mixer.beta
             self._ops.linear(h, (mixer.qkv, raw), (mixer.z, z), (mixer.alpha, alpha), (mixer.beta, beta))
             gate_places = (alpha, 0, beta, 0, mixer.heads, mixer.heads)
-        self._conv(mixer.conv, raw, qkv, place)
+        self._parts.conv(mixer.conv, raw, qkv, place)
         self._delta_inputs(mixer, qkv, gate_places, gates)
-        self._delta_rule(mixer, qkv, gates, y, StatePlace(place.group, place.offset + mixer.conv.state_bytes))
-        self._gated_norm(mixer, y, z, result)
+        self._delta_rule(mixer, qkv, gates, y, place.behind(mixer.conv.state_bytes))
+        self._parts.gated_norm(mixer.output_norm, mixer.heads, y, z, result, mixer.output)
         return result
 
     def _delta_inputs(
@@ -121,11 +113,11 @@ class RecurrentOps:
         dt, y = float_buffer("dt", mixer.heads), float_buffer("y", mixer.inner_width)
         result = MatmulInput.named("recurrent", mixer.inner_width)
         self._ops.linear(h, (mixer.xbc, raw), (mixer.z, z), (mixer.dt, dt))
-        self._conv(mixer.conv, raw, xbc, place)
+        self._parts.conv(mixer.conv, raw, xbc, place)
         inputs = records.MambaInputsOp(dt, dt.row_bytes, mixer.dt_bias, mixer.a, mixer.heads, gates, gates.row_bytes)
         self._ops.add("mamba_inputs", inputs, per_row=1, barrier=False)
-        self._scan(mixer, xbc, gates, y, StatePlace(place.group, place.offset + mixer.conv.state_bytes))
-        self._gated_norm(mixer, y, z, result)
+        self._scan(mixer, xbc, gates, y, place.behind(mixer.conv.state_bytes))
+        self._parts.gated_norm(mixer.output_norm, mixer.groups, y, z, result, mixer.output, gate_first=True)
         return result
 
     def _scan(self, mixer: Mamba2, xbc: Buffer, gates: Buffer, y: Buffer, place: StatePlace) -> None:
@@ -150,75 +142,21 @@ class RecurrentOps:
         b, c, x = (float_buffer(f"short_conv_{name}", mixer.conv.channels) for name in "bcx")
         result = MatmulInput.named("recurrent", mixer.conv.channels)
         self._ops.linear(h, (mixer.b, b), (mixer.c, c), (mixer.x, x))
-        self._conv(mixer.conv, x, result.f32, place, silu=False, factor=b, gate=c)
+        self._parts.conv(mixer.conv, x, result.f32, place, silu=False, factor=b, gate=c)
         self._ops.quantize(result, [mixer.output])
         return result
-
-    def _conv(
-        self,
-        conv: Convolution,
-        x: Buffer,
-        y: Buffer,
-        place: StatePlace,
-        *,
-        silu: bool = True,
-        factor: Buffer | None = None,
-        gate: Buffer | None = None,
-    ) -> None:
-        """y = gate · f(conv(factor · x)); see `kquants.records.ConvOp`."""
-        arguments = records.ConvOp(
-            x=x,
-            x_bytes=x.row_bytes,
-            channels=conv.channels,
-            taps=conv.taps,
-            weight=conv.weight,
-            bias=conv.bias,
-            silu=int(silu),
-            factor=factor,
-            gate=gate,
-            y=y,
-            y_bytes=y.row_bytes,
-            state_group=place.group,
-            state_offset=place.offset,
-        )
-        self._ops.add("conv", arguments, units=-(-conv.channels // 16))
-
-    def _gated_norm(self, mixer: GatedDeltaNet | Mamba2, y: Buffer, z: Buffer, result: MatmulInput) -> None:
-        """result = norm(y) · silu(z), or norm(y · silu(z)), in the forms that the output matrix reads."""
-        h, q8, super_q8 = result.targets([mixer.output])
-        norm, gate_first = mixer.output_norm, isinstance(mixer, Mamba2)
-        weight: Tensor | None = norm.weight if norm else None
-        groups = mixer.heads if isinstance(mixer, GatedDeltaNet) else mixer.groups
-        group_dim = result.width // groups
-        piece = min(lcm(group_dim, X_GROUP), result.width)
-        arguments = records.GatedNormOp(
-            x=y,
-            x_bytes=y.row_bytes,
-            z=z,
-            z_bytes=z.row_bytes,
-            weight=weight,
-            weight_stride=group_dim if weight and len(weight.shape) == 2 else 0,
-            groups=groups,
-            group_dim=group_dim,
-            piece=piece,
-            eps=norm.eps if norm else 0.0,
-            gate_first=int(gate_first),
-            h=h,
-            h_bytes=result.f32.row_bytes,
-            q8=q8,
-            super_q8=super_q8,
-        )
-        self._ops.need_scratch(result.f32.row_bytes)
-        self._ops.add("gated_norm", arguments, per_row=-(-result.width // piece))
 
 
 def inputs_of(mixer: Recurrent) -> list[Linear]:
     """The projections that read what the layer's norm gives."""
+    given: tuple[Linear | None, ...]
     match mixer:
+        case KimiDelta():
+            given = (mixer.q, mixer.k, mixer.v, mixer.decay_a, mixer.gate_a, mixer.beta)
         case GatedDeltaNet():
             given = (mixer.qkv, mixer.z, mixer.alpha, mixer.beta, mixer.beta_alpha)
         case Mamba2():
-            given = (mixer.xbc, mixer.z, mixer.dt, None, None)
+            given = (mixer.xbc, mixer.z, mixer.dt)
         case ShortConv():
-            given = (mixer.b, mixer.c, mixer.x, None, None)
+            given = (mixer.b, mixer.c, mixer.x)
     return [linear for linear in given if linear]

@@ -29,15 +29,15 @@ def split_heads(op: int, batch: int, first: int, last: int, scratch: int) -> Non
     rows, n = slots // given.heads, given.plain_dim
     for slot in range(first, last):
         h, t = slot // rows, slot % rows
-        head = given.q + t * given.q_bytes + 4 * h * (n + given.rope_dim)
+        head = given.q + t * given.q_bytes + 4 * h * (n + given.shared_dim)
         if given.plain != 0:
             _copy_padded(given.plain + slot * given.plain_bytes, head, n)
         quantize_values(head, 0, n, n, slot, slots, given.q8, given.super_q8)
-        rotated = given.queries + slot * given.queries_bytes + 4 * given.rope_first
-        copy(rotated, head + 4 * n, 4 * given.rope_dim)
-        row = batch_row(op, batch, t)
-        cos_sin = position_entry(batch, given.rope_table, row, 4 * given.rope_dim)
-        rotate(rotated, cos_sin, given.rope_dim, given.rope_type)
+        shared = given.queries + slot * given.queries_bytes + 4 * given.rope_first
+        copy(shared, head + 4 * n, 4 * given.shared_dim)
+        if given.rope_dim > 0:
+            cos_sin = position_entry(batch, given.rope_table, batch_row(op, batch, t), 4 * given.rope_dim)
+            rotate(shared, cos_sin, given.rope_dim, given.rope_type)
 
 
 @kernel("head_groups")

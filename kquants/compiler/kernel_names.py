@@ -27,6 +27,7 @@ KERNELS_BY_MODULE: dict[str, list[str]] = {
         f"kquants.recurrent.{name}": [name]
         for name in ("conv", "delta_inputs", "delta_rule", "gated_norm", "split_gate")
     },
+    "kquants.recurrent.channel_delta": ["channel_delta_inputs", "channel_delta_rule"],
     "kquants.recurrent.mamba": ["mamba_inputs", "mamba"],
     "kquants.microbenchmark": ["read_sum", "int8_peak"],
     "kquants.encoders.floats": _each("encode", of=FLOAT_FORMATS),

@@ -12,6 +12,8 @@ from kquants.records.matmul import MatmulOp
 from kquants.records.microbenchmark import Int8PeakOp, ReadSumOp
 from kquants.records.norms import AddNormOp, HeadNormOp, NormOp
 from kquants.records.recurrent import (
+    ChannelDeltaInputsOp,
+    ChannelDeltaRuleOp,
     ConvOp,
     DeltaInputsOp,
     DeltaRuleOp,
@@ -52,6 +54,8 @@ Arguments = (
     | JoinHeadsOp
     | AttentionOp
     | ConvOp
+    | ChannelDeltaInputsOp
+    | ChannelDeltaRuleOp
     | DeltaInputsOp
     | DeltaRuleOp
     | MambaInputsOp

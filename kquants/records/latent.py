@@ -8,14 +8,16 @@ from kquants.records.header import Word
 class SplitHeadsOp(NamedTuple):
     """Heads of latent attention to slots: slot h · rows + t is of head h of row t. A row has `heads` slots.
 
-    A head of q is [plain values | values of RoPE]. The former are written to each of plain, q8 and super_q8 that is not
-    null, the latter, rotated, to the end of the slot of `queries`.
+    A head of q is [plain values | values for the part of the key that all heads share]. The former are written to each
+    of plain, q8 and super_q8 that is not null, the latter to the end of the slot of `queries`: rotated, if `rope_dim`
+    is as large as `shared_dim`; 0: no RoPE.
     """
 
     q: Word
     q_bytes: Word
     heads: Word
     plain_dim: Word
+    shared_dim: Word
     rope_dim: Word
     rope_type: Word
     rope_table: Word
@@ -26,7 +28,7 @@ class SplitHeadsOp(NamedTuple):
     queries: Word
     queries_bytes: Word
     rope_first: Word
-    """Values of a slot of `queries` before those of RoPE."""
+    """Values of a slot of `queries` before the shared ones."""
 
 
 class HeadGroupsOp(NamedTuple):

@@ -94,6 +94,55 @@ class DeltaRuleOp(NamedTuple):
     state_offset: Word
 
 
+class ChannelDeltaInputsOp(NamedTuple):
+    """What the delta rule with a decay for each channel of keys reads; all but decayed_k are computed in place.
+
+    q = q / sqrt(Σ q² + eps) / sqrt(head_dim), k = k / sqrt(Σ k² + eps) in each head. decay = exp(a · softplus(decay +
+    dt_bias)), with the a of the head; decayed_k = decay · k; beta = sigmoid(beta).
+    """
+
+    q: Word
+    k: Word
+    decay: Word
+    decayed_k: Word
+    row_bytes: Word
+    """Bytes of a row of each of these: heads · head_dim float32."""
+    heads: Word
+    head_dim: Word
+    eps: float
+    a: Word
+    """float32[heads]: negative."""
+    dt_bias: Word
+    """float32[heads · head_dim]."""
+    beta: Word
+    """Rows float32[heads]."""
+    beta_bytes: Word
+
+
+class ChannelDeltaRuleOp(NamedTuple):
+    """The delta rule with a decay for each channel of keys (KDA, arXiv 2510.26692), row by row, in each head.
+
+    S = diag(decay) S; S = S + k (beta · (v - Sᵀ k))ᵀ; y = Sᵀ q, with a state S of [head_dim, head_dim]. It is stored as
+    that of `DeltaRuleOp`.
+    """
+
+    q: Word
+    k: Word
+    v: Word
+    decay: Word
+    decayed_k: Word
+    """decay · k."""
+    y: Word
+    row_bytes: Word
+    """Bytes of a row of each of these: heads · head_dim values."""
+    heads: Word
+    head_dim: Word
+    beta: Word
+    beta_bytes: Word
+    state_group: Word
+    state_offset: Word
+
+
 class MambaInputsOp(NamedTuple):
     """The gates of a Mamba-2 layer: with dt = softplus(dt + dt_bias), decay = exp(dt · a) at [h], dt at [heads + h]."""
 
@@ -135,7 +184,7 @@ class MambaOp(NamedTuple):
 
 
 class GatedNormOp(NamedTuple):
-    """h = norm(x) · weight · silu(z), or with `gate_first` norm(x · silu(z)) · weight; RMSNorm of each group of values.
+    """h = norm(x) · weight · f(z), or with `gate_first` norm(x · f(z)) · weight; RMSNorm of each group of values.
 
     Written to each of h, q8 and super_q8 that is not null.
     """
@@ -153,6 +202,8 @@ class GatedNormOp(NamedTuple):
     """The values of a unit: whole groups and whole blocks of 256 values, unless it is the row."""
     eps: float
     gate_first: Word
+    silu: Word
+    """1: f is SiLU; 0: f is the logistic function."""
     h: Word
     h_bytes: Word
     q8: Word

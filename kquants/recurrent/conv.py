@@ -54,9 +54,9 @@ def _output(given: ConvOp, t: int, k: int, v: Vector) -> None:
 
 
 def _unit_of(taps: int) -> Any:
-    """`unit(given, batch, k)`: the convolution of channels k … k + 15 of all rows, with that many taps.
+    """`unit(given, batch, k, weights, bias)`: the convolution of channels k … k + 15 of all rows, with that many taps.
 
-    The weights and the inputs of the last rows stay in registers.
+    `weights` are those of the channels as they lie in memory. They and the inputs of the last rows stay in registers.
     """
     window, inputs = types.UniTuple(F32, taps), types.UniTuple(F32, taps - 1)
 

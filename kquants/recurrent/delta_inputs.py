@@ -24,7 +24,7 @@ _inputs_of = arguments_of(DeltaInputsOp)
 
 
 @inline
-def _normalize(x: int, n: int, eps: float, scale: float) -> None:
+def normalize(x: int, n: int, eps: float, scale: float) -> None:
     """x = scale · x / sqrt(Σ x² + eps)."""
     factor = splat_f32(scale / square_root(nb.float32(n) * mean_square(x, n) + eps))
     for k in range(0, n, 16):
@@ -64,7 +64,7 @@ def delta_inputs(op: int, batch: int, first: int, last: int, scratch: int) -> No
         t, part = unit // units, unit % units
         if part < given.key_heads:
             q = given.qkv + t * given.qkv_bytes + 4 * part * n
-            _normalize(q, n, given.eps, q_scale)
-            _normalize(q + 4 * given.key_heads * n, n, given.eps, nb.float32(1))
+            normalize(q, n, given.eps, q_scale)
+            normalize(q + 4 * given.key_heads * n, n, given.eps, nb.float32(1))
         else:
             _write_gates(given, t, 16 * (part - given.key_heads), scratch)

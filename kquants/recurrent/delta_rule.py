@@ -32,7 +32,7 @@ _rule_of = arguments_of(DeltaRuleOp)
 
 
 @inline
-def _products(state: int, n: int, k: int) -> tuple[Vector, Vector]:
+def products(state: int, n: int, k: int) -> tuple[Vector, Vector]:
     """Sᵀ k of 32 columns."""
     left = right = splat_f32(nb.float32(0))
     for i in range(n):
@@ -84,7 +84,7 @@ def delta_rule(op: int, batch: int, first: int, last: int, scratch: int) -> None
             start, stop = segment_rows(batch, segment)
             state = kept_state(batch, given.state_group, stop - 1, offset)
             before = load_state(batch, given.state_group, segment, offset, state, nbytes)
-            k_left, k_right = _products(before, n, given.qkv + start * given.qkv_bytes + q_at + key_width)
+            k_left, k_right = products(before, n, given.qkv + start * given.qkv_bytes + q_at + key_width)
             for t in range(start, stop):
                 qkv, gates = given.qkv + t * given.qkv_bytes, given.gates + t * given.gates_bytes
                 q, v, y = qkv + q_at, qkv + 2 * key_width + v_at, given.y + t * given.y_bytes + v_at

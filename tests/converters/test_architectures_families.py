@@ -109,6 +109,22 @@ def test_the_names_of_newer_transformers_are_the_same_model(described: Described
         assert np.array_equal(found[name].rows(0, source.row_count), source.rows(0, source.row_count)), name
 
 
+def test_kimi_linear_as_newer_transformers_save_it(described: Described, tmp_path: Path) -> None:
+    wanted, sources = described("kimi_linear")
+    dense = re.compile(r"\.mlp\.(gate|up|down)_proj")
+    new = rewritten("kimi_linear", tmp_path / "new", lambda name: dense.sub(r".block_sparse_moe.\1_proj", name))
+    config = dict(CASES["kimi_linear"].config)
+    linear = config.pop("linear_attn_config")
+    is_full = [i in linear["full_attn_layers"] for i in range(1, 6)]
+    config |= {"layer_types": ["full_attention" if each else "linear_attention" for each in is_full]}
+    config |= {"linear_head_dim": 32, "linear_num_heads": 4, "linear_conv_kernel_dim": 4}
+    found, others = with_config(new, config)
+    assert {key: found[key] for key in found if "general" not in key} == {
+        key: value for key, value in wanted.items() if "general" not in key
+    }
+    assert {(each.name, each.shape) for each in others} == {(each.name, each.shape) for each in sources}
+
+
 def test_mamba2_of_the_package_that_published_it(folders: Callable[[str], Path], tmp_path: Path) -> None:
     """The file is that of the checkpoint in the names of transformers; the vocabulary is padded to 16 rows."""
     config = CASES["mamba2"].config

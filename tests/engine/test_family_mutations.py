@@ -25,7 +25,7 @@ FAMILIES = [
     *("glm4_5", "dots1", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
     *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super"),
     *("granite4_h_tiny", "granite4_h_micro", "mamba2", "falcon_h1"),
-    *("qwen3_5", "qwen3_5_moe", "qwen3_next"),
+    *("qwen3_5", "qwen3_5_moe", "qwen3_next", "kimi_linear"),
 ]
 OF_EACH = 60
 MOST_MEMORY = 300e6

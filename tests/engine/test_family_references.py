@@ -21,7 +21,7 @@ KINDS = [
     *("gemma4_e2b", "gemma4_31b", "phi3_medium", "phi4_mini", "granite", "olmo3", "cohere2", "glm4_biases"),
     *("hunyuan", "starcoder2", "stablelm_12b", "apertus", "muse_glimmer", "qwen2moe", "minimax_m2"),
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe", "gpt_oss"),
-    *("deepseek_v2_lite", "deepseek_v3"),
+    *("deepseek_v2_lite", "deepseek_v3", "kimi_linear"),
     *("glm4_5", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
     *("granite4_h_tiny", "mamba2", "falcon_h1", "lfm2", "nemotron3_super"),
 ]
@@ -52,6 +52,7 @@ REPEATED = {
     "granite4_h_tiny": ["rope.dimension_count", "rope.freq_base", "vocab_size"],
     "mamba2": ["feed_forward_length"],
     "falcon_h1": ["attention.value_length", "vocab_size"],
+    "kimi_linear": ["attention.value_length", "attention.key_length", "expert_group_used_count", "expert_shared_count"],
     "laguna_xs": ["expert_gating_func", "attention.value_length", "rope.dimension_count_swa"],
 }
 

@@ -34,10 +34,10 @@ def rows_of(shape: Shape, outputs: list[int] | None = None) -> tuple[Pages, Rows
 
 
 @pytest.mark.parametrize("outputs", [None, [1, 4]])
-@pytest.mark.parametrize("rope_type", [ROPE_NORM, ROPE_NEOX])
+@pytest.mark.parametrize("rope_type", [ROPE_NORM, ROPE_NEOX, None])
 @pytest.mark.parametrize(("heads", "plain"), [(1, 8), (3, 24), (4, 128), (2, 192), (2, 256)])
-def test_heads_are_split_to_slots(heads: int, plain: int, rope_type: int, outputs: list[int] | None) -> None:
-    """The plain values as float32 and quantized, and those of RoPE at the end of the queries' slots."""
+def test_heads_are_split_to_slots(heads: int, plain: int, rope_type: int | None, outputs: list[int] | None) -> None:
+    """The plain values as float32 and quantized, and those of RoPE, if any, at the end of the queries' slots."""
     n, before = ROWS if outputs is None else len(outputs), 16
     q = np.random.default_rng(plain).standard_normal((n, heads, plain + ROPE)).astype(F32)
     given, to = fenced(q), Targets(heads * n, plain)
@@ -48,8 +48,9 @@ def test_heads_are_split_to_slots(heads: int, plain: int, rope_type: int, output
         q_bytes=q[0].nbytes,
         heads=heads,
         plain_dim=plain,
-        rope_dim=ROPE,
-        rope_type=rope_type,
+        shared_dim=ROPE,
+        rope_dim=0 if rope_type is None else ROPE,
+        rope_type=rope_type or 0,
         rope_table=1,
         plain=floats,
         plain_bytes=4 * room,
@@ -69,7 +70,8 @@ def test_heads_are_split_to_slots(heads: int, plain: int, rope_type: int, output
     assert same_bits(queries[:, :before].copy(), guarded((heads * n, before), F32)), "the room of latents"
     for slot in range(heads * n):
         row = slot % n if outputs is None else outputs[slot % n]
-        exact = rotated(slots[slot, plain:], POSITIONS[row], rope_type)
+        shared = slots[slot, plain:]
+        exact = shared if rope_type is None else rotated(shared, POSITIONS[row], rope_type)
         assert np.abs(queries[slot, before:] - exact).max() < 1e-6
 
 

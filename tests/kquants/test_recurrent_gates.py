@@ -93,10 +93,10 @@ def test_odd_gates_are_those_of_the_formula() -> None:
     assert close(step, np.array([np.nan, np.inf, 0, 3e38, 0, np.log(2)]))
 
 
-@pytest.mark.parametrize("gate_first", [False, True])
+@pytest.mark.parametrize(("gate_first", "silu"), [(False, True), (True, True), (False, False)])
 @pytest.mark.parametrize("weights", ["none", "shared", "of each group"])
 @pytest.mark.parametrize("groups, group_dim, piece", [(4, 128, 256), (3, 128, 256), (2, 512, 512), (3, 40, 120)])
-def test_gated_norms(groups: int, group_dim: int, piece: int, weights: str, gate_first: bool) -> None:
+def test_gated_norms(groups: int, group_dim: int, piece: int, weights: str, gate_first: bool, silu: bool) -> None:
     n, eps = groups * group_dim, F32(1e-5)
     x, z, weight = random_rows(n), random_rows(n, 2)[::-1].copy(), random_rows(n)[0]
     weight = weight if weights == "of each group" else weight[:group_dim]
@@ -106,7 +106,7 @@ def test_gated_norms(groups: int, group_dim: int, piece: int, weights: str, gate
         given, gate, h = ActivationRows(x), ActivationRows(z), ActivationRows(np.zeros_like(x))
         to = Targets(ROWS, n)
         of = (fenced_weight if weights != "none" else 0, group_dim if weights == "of each group" else 0)
-        sizes = (groups, group_dim, piece, float(eps), int(gate_first))
+        sizes = (groups, group_dim, piece, float(eps), int(gate_first), int(silu))
         rows = (given.array, given.nbytes, gate.array, gate.nbytes)
         for target in (h.array, 0):  # the same quantized rows without h
             op = GatedNormOp(*rows, *of, *sizes, target, h.nbytes, to.q8, to.super_q8)
@@ -115,13 +115,13 @@ def test_gated_norms(groups: int, group_dim: int, piece: int, weights: str, gate
         return [h]
 
     (found,) = in_any_chunks(run, units)
-    v, silu = x.astype(np.float64), z * sigmoid(z)
-    v = (v * silu if gate_first else v).reshape(ROWS, groups, group_dim)
+    v, gates = x.astype(np.float64), z * sigmoid(z) if silu else sigmoid(z)
+    v = (v * gates if gate_first else v).reshape(ROWS, groups, group_dim)
     if weights != "none":
         v = v / np.sqrt((v**2).mean(axis=-1, keepdims=True) + eps)
         v = v * (weight.reshape(groups, group_dim) if weights == "of each group" else weight)
     v = v.reshape(ROWS, n)
-    assert close(found, v if gate_first else v * silu)
+    assert close(found, v if gate_first else v * gates)
 
 
 def test_heads_and_their_gates_are_split() -> None:

@@ -10,6 +10,7 @@ results do not. Prints the size of each file.
 
 import json
 import math
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -63,8 +64,14 @@ def empty_tensors(case: FamilyCase) -> dict[str, torch.Tensor]:
         torch.manual_seed(0)
         model_class(case)(config).save_pretrained(folder / "saved")
         with safe_open(folder / "saved" / "model.safetensors", "pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            tensors = {_published(key): file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     return tensors | unread_keys_and_values(case, tensors) | of_prediction(case, tensors) | kept_apart(case, tensors)
+
+
+def _published(name: str) -> str:
+    """The published name of a tensor; `transformers` saves the dense layers of Kimi Linear under another."""
+    dense = re.compile(r"\.block_sparse_moe\.(gate|up|down)_proj\.")
+    return dense.sub(r".mlp.\1_proj.", name)
 
 
 def unread_keys_and_values(case: FamilyCase, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

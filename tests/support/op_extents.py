@@ -77,8 +77,8 @@ def _reach_of_heads(given: Any) -> dict[str, int]:
     if isinstance(given, records.HeadGroupsOp):
         return {"groups": records.group_list_bytes(given.heads)}
     if isinstance(given, records.SplitHeadsOp):
-        n, head = given.plain_dim, 4 * (given.plain_dim + given.rope_dim)
-        sizes = {"q": given.heads * head, "plain": 4 * n, "queries": 4 * (given.rope_first + given.rope_dim)}
+        n, head = given.plain_dim, 4 * (given.plain_dim + given.shared_dim)
+        sizes = {"q": given.heads * head, "plain": 4 * n, "queries": 4 * (given.rope_first + given.shared_dim)}
     else:
         n = given.heads * given.head_dim
         sizes = {"x": 4 * given.head_dim, "h": 4 * n}

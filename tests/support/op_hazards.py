@@ -33,6 +33,8 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
     records.HeadGroupsOp: ("groups",),
     records.JoinHeadsOp: ("h", "q8", "super_q8"),
     records.AttentionOp: ("out", "partials"),
+    records.ChannelDeltaInputsOp: ("q", "k", "decay", "decayed_k", "beta"),
+    records.ChannelDeltaRuleOp: ("y",),
     records.ConvOp: ("y",),
     records.DeltaInputsOp: ("qkv", "gates"),
     records.DeltaRuleOp: ("y",),
@@ -44,7 +46,7 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
 """The arguments that an op writes; it may read all."""
 
 
-_WITH_STATE = (records.ConvOp, records.DeltaRuleOp, records.MambaOp)
+_WITH_STATE = (records.ChannelDeltaRuleOp, records.ConvOp, records.DeltaRuleOp, records.MambaOp)
 """Ops that read and write the state of a layer."""
 
 
@@ -103,7 +105,9 @@ def _written_whole(op: Op) -> set[object]:
             return {given.x}
         case records.NormOp() | records.QuantizeOp() | records.GatedNormOp() | records.SplitGateOp():
             return _written(op) - {given.x}
-        case records.ConvOp() | records.DeltaRuleOp() | records.MambaOp():
+        case records.ChannelDeltaInputsOp():
+            return {given.decayed_k}
+        case records.ChannelDeltaRuleOp() | records.ConvOp() | records.DeltaRuleOp() | records.MambaOp():
             return {given.y}
         case records.DeltaInputsOp() | records.MambaInputsOp():
             return {given.gates}

@@ -6,6 +6,8 @@ from kquants import records
 from kquants.layout import STATE_COLUMNS, quantized_bytes, super_quantized_bytes
 
 RECURRENT_OPS = (
+    records.ChannelDeltaInputsOp,
+    records.ChannelDeltaRuleOp,
     records.ConvOp,
     records.DeltaInputsOp,
     records.DeltaRuleOp,
@@ -33,6 +35,10 @@ def reach_of_recurrent(given: Any) -> dict[str, int]:
         case records.DeltaRuleOp():
             values = 4 * given.heads * given.value_dim
             return {"qkv": 8 * given.key_heads * given.key_dim + values, "gates": 8 * given.heads, "y": values}
+        case records.ChannelDeltaInputsOp() | records.ChannelDeltaRuleOp():
+            rows = ("q", "k", "v", "decay", "decayed_k", "y", "dt_bias")
+            sizes = dict.fromkeys(("a", "beta"), 4 * given.heads)
+            return sizes | dict.fromkeys(rows, 4 * given.heads * given.head_dim)
         case records.MambaInputsOp():
             return {"gates": 8 * given.heads} | dict.fromkeys(("dt", "dt_bias", "a"), 4 * given.heads)
         case records.MambaOp():
@@ -56,6 +62,8 @@ def state_end(given: Any) -> int:
             return int(given.state_offset) + (given.taps - 1) * 64 * -(-given.channels // 16)
         case records.DeltaRuleOp():
             return int(given.state_offset) + given.heads * _matrix_bytes(given.key_dim, given.value_dim)
+        case records.ChannelDeltaRuleOp():
+            return int(given.state_offset) + given.heads * _matrix_bytes(given.head_dim, given.head_dim)
         case records.MambaOp():
             return int(given.state_offset) + given.heads * _matrix_bytes(given.state_dim, given.head_dim)
     return 0

@@ -45,16 +45,20 @@ def _check_v2(config: Config) -> None:
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    latent, rope = (config.integer(key, most=1 << 10) for key in ("kv_lora_rank", "qk_rope_head_dim"))
-    sizes = read_sizes_with_experts(config, latent + rope)
-    heads = LatentSizes(
+    latent = latent_sizes(config)
+    sizes = read_sizes_with_experts(config, latent.latent_dim + latent.rope_dim)
+    return replace(sizes, kv_heads=(1,) * sizes.layer_count, latent=latent)
+
+
+def latent_sizes(config: Config) -> LatentSizes:
+    """The sizes of latent attention. Raises ModelFileError."""
+    return LatentSizes(
         plain_dim=config.integer("qk_nope_head_dim", most=1 << 10),
-        rope_dim=rope,
+        rope_dim=config.integer("qk_rope_head_dim", most=1 << 10),
         head_value_dim=config.integer("v_head_dim", most=1 << 10),
-        latent_dim=latent,
+        latent_dim=config.integer("kv_lora_rank", most=1 << 10),
         q_rank=config.integer("q_lora_rank", most=_MAX_RANK) if "q_lora_rank" in config else 0,
     )
-    return replace(sizes, kv_heads=(1,) * sizes.layer_count, latent=heads)
 
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
@@ -97,13 +101,14 @@ def _omitted(model: TextModel) -> Collection[str]:
     return ("rope.scaling.attn_factor",) if _has_log_multiplier(model) else ()
 
 
-def _lacks(model: TextModel, layer: int) -> Collection[str]:
+def lacks(model: TextModel, layer: int) -> Collection[str]:
+    """The stems that a layer may lack: those of the other way to project q, and of the other kind of feed-forward."""
     low_rank = ("attn_q_a", "attn_q_a_norm", "attn_q_b")
     q = ("attn_q",) if model.sizes.latent and model.sizes.latent.q_rank else low_rank
     return {*q, *lacks_of(has_experts)(model, layer)}
 
 
-def _sources(model: TextModel, sources: list[Source]) -> list[Source]:
+def split_keys_and_values(model: TextModel, sources: list[Source]) -> list[Source]:
     """The tensors, with the matrices of keys and of values of each head in place of those of both."""
     return [made for source in sources for made in _split(model, source)]
 
@@ -143,6 +148,6 @@ FAMILY = Family(
     sizes=_sizes,
     write=_write,
     omitted=_omitted,
-    sources=_sources,
-    lacks=_lacks,
+    sources=split_keys_and_values,
+    lacks=lacks,
 )

@@ -35,7 +35,16 @@ _GLM_LAYERS, _GLM_VOCABULARY = 47, 154880
 
 
 def attention(hyper: HyperParameters, layer: int) -> LatentSettings:
-    """Latent attention, with the sizes of heads from the keys `*_mla`."""
+    """Latent attention with RoPE, and YaRN that scales scores."""
+    settings = latent_attention(hyper, layer)
+    check_size(hyper, "attention.value_length", settings.value_dim)
+    multiplier, log_factor = _yarn(hyper)
+    rope = hyper.ropes.read(settings.shared_dim, magnitude=1.0 if multiplier else None)
+    return replace(settings, rope=rope, scale=(1 + multiplier * log_factor) ** 2 * settings.scale)
+
+
+def latent_attention(hyper: HyperParameters, layer: int) -> LatentSettings:
+    """Latent attention without RoPE, with the sizes of heads from the keys `*_mla`."""
     if "attention.key_length_mla" not in hyper:
         problem = "has no attention.key_length_mla: conversions before 2025 have keys and values for each head"
         refuse(hyper.file, f"{problem}; get a newer conversion of the model, with attn_k_b and attn_v_b")
@@ -46,14 +55,13 @@ def attention(hyper: HyperParameters, layer: int) -> LatentSettings:
     rope = rope_dims(hyper, head_dim)
     _check_sizes(hyper, layer, latent, rope, head_dim)
     hyper.check_heads(layer, latent + rope, max(latent, head_dim, head_value_dim))
-    multiplier, log_factor = _yarn(hyper)
     return LatentSettings(
         heads=hyper.heads[layer],
         kv_heads=1,
         key_dim=latent + rope,
         value_dim=latent,
-        rope=hyper.ropes.read(rope, magnitude=1.0 if multiplier else None),
-        scale=(1 + multiplier * log_factor) ** 2 * head_dim**-0.5,
+        rope=None,
+        scale=head_dim**-0.5,
         plain_dim=head_dim - rope,
         head_value_dim=head_value_dim,
         q_rank=hyper.size("attention.q_lora_rank") if "attention.q_lora_rank" in hyper else 0,
@@ -68,10 +76,14 @@ def _check_sizes(hyper: HyperParameters, layer: int, latent: int, rope: int, hea
         fail(f"key {hyper.key('attention.kv_lora_rank')} is {latent}, not a multiple of 16; get another conversion")
     if rope >= head_dim:
         fail(f"RoPE rotates {rope} of the {head_dim} values of a head, which leaves none; get another conversion")
-    for name, value in (("key_length", latent + rope), ("value_length", latent)):
-        given = hyper.integer(f"attention.{name}", value)
-        if given != value:
-            fail(f"key {hyper.key(f'attention.{name}')} is {given}, not {value} as others say; get another conversion")
+    check_size(hyper, "attention.key_length", latent + rope)
+
+
+def check_size(hyper: HyperParameters, name: str, value: int) -> None:
+    """Check that a key which says what others say, says the same. Raises ModelFileError."""
+    given = hyper.integer(name, value)
+    if given != value:
+        hyper.file.fail(f"key {hyper.key(name)} is {given}, not {value} as others say; get another conversion")
 
 
 def _yarn(hyper: HyperParameters) -> tuple[float, float]:

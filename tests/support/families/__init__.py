@@ -11,6 +11,7 @@ from support.families.deepseek import DEEPSEEK_CASES
 from support.families.gemma import GEMMA_CASES
 from support.families.glm_moe import GLM_MOE_CASES
 from support.families.gpt_oss import GPT_OSS_CASES
+from support.families.kimi import KIMI_CASES
 from support.families.lfm import LFM_CASES
 from support.families.llama import LLAMA_CASES
 from support.families.llama4 import LLAMA4_CASES
@@ -34,6 +35,7 @@ CASES: dict[str, FamilyCase] = {
     **COHERE_MOE_CASES,
     **DEEPSEEK_CASES,
     **GLM_MOE_CASES,
+    **KIMI_CASES,
     **LFM_CASES,
     **LLAMA4_CASES,
     **MAMBA_CASES,
