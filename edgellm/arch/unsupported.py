@@ -18,7 +18,7 @@ def refuse_architecture(file: GGUFFile, supported: int) -> NoReturn:
     refuse(
         file,
         f"architecture {printable(name)}{having} is not supported; edgellm runs {supported} architectures of "
-        "transformers, such as llama, qwen3moe and phi3; others may run with --engine llama.cpp",
+        "transformers and hybrids, such as llama, qwen3moe and qwen35; others may run with --engine llama.cpp",
     )
 
 
@@ -27,7 +27,7 @@ def _has_recurrent_layers(file: GGUFFile, name: str) -> bool:
 
 
 _UNSUPPORTED_PARTS: dict[str, Callable[[GGUFFile, str], bool]] = {
-    "recurrent layers": _has_recurrent_layers,
+    "recurrent layers of its own": _has_recurrent_layers,
     "bidirectional attention": lambda file, name: file.hint(f"{name}.attention.causal", bool) is False,
 }
 """What a file may have that edgellm does not compute, and whether it does."""

@@ -75,11 +75,12 @@ class Workload:
         return perf_counter() - began
 
     def _rewind(self, sequence: Sequence, steps: int = 0) -> None:
-        """Trim a sequence to `depth` + `steps` tokens, or extend it to that many."""
+        """Trim a sequence to `depth` + `steps` tokens, or extend it to that many, and be able to go back there."""
         wanted = self._depth + steps
         left = sequence.trim(wanted)
         if left < wanted:
             self._prefill(sequence, self._random_tokens(wanted - left))
+            sequence.mark()
 
     def _prefill(self, sequence: Sequence, tokens: list[int]) -> None:
         for start in range(0, len(tokens), self._engine.max_rows):

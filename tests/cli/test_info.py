@@ -15,6 +15,7 @@ from edgellm.errors import ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.info import ExpertInfo, SpecialToken, TypeShare, describe, kv_bytes_per_token
 from support import gguf_bytes as raw
+from support.archs import ArchFixture
 from support.family_file import EXPERTS, write_family
 from support.model_file import ModelFile
 
@@ -274,10 +275,49 @@ def test_the_experts_of_a_model_and_its_active_parameters(tmp_path: Path) -> Non
     assert (found.layers, found.prediction_layers) == (2, 1)
     text = rows(output(str(path)))
     assert text["layers"] == "2, and 1 for multi-token prediction, not computed"
-    assert text["parameters"] == "608, 256 active"
+    assert text["parameters"] == "608, 256 active, 32 for multi-token prediction"
     assert text["experts"] == "8 in a layer, 3 used for each token, 1 shared by all tokens"
     data = json.loads(output(str(path), "--json"))
     assert (data["active_parameters"], data["experts"]) == (256, {"count": 8, "used": 3, "shared": 1})
+    assert (data["prediction_parameters"], data["layer_kinds"], data["state_bytes"]) == (32, None, None)
+
+
+STATE = 4 * (3 * (2 * 16 + 2 * 16) + 2 * 16 * 32)
+"""Bytes of a state of small qwen35 files: rows of the convolution, and 16 rows of two heads, padded to 32 values."""
+
+
+def test_recurrent_layers_and_their_state(model_file: ModelFile) -> None:
+    """Two layers with gated DeltaNet and two with attention, none of which has a window."""
+    sizes = {"arch": "qwen35", "width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96, "layers": 4}
+    path = model_file(**sizes, types="F32")
+    text, data = rows(output(str(path))), json.loads(output(str(path), "--json"))
+    assert text["layers"] == "4: 2 gated DeltaNet, 2 attention"
+    assert text["KV"] == "cache 256 bytes per token (f16)"
+    assert text["state"] == f"{2 * STATE / 1000:.3g} kB per sequence (2 recurrent layers)"
+    assert (data["layer_kinds"], data["state_bytes"]) == ({"gated DeltaNet": 2, "attention": 2}, 2 * STATE)
+    assert (data["kv_bytes_per_token"], data["kv_bytes_beyond_window"]) == (2 * 2 * 2 * (16 + 16), None)
+    dense = model_file(width=64, heads=2, kv_heads=1, head_dim=32, ffn=96, types="F32", layers=3)
+    assert rows(output(str(dense)))["layers"] == "3" and "state" not in rows(output(str(dense)))
+    data = json.loads(output(str(dense), "--json"))
+    assert (data["layer_kinds"], data["state_bytes"], data["prediction_parameters"]) == ({"attention": 3}, 0, 0)
+
+
+FIXTURES = {
+    "qwen3_5": "4: 3 gated DeltaNet, 1 attention, and 1 for multi-token prediction, not computed",
+    "nemotron_h": "5: 2 Mamba-2, 2 feed-forward, 1 attention",
+    "falcon_h1": "3: 3 Mamba-2 and attention",
+    "mamba2": "3: 3 Mamba-2",
+    "lfm2": "5: 3 short convolution, 2 attention",
+    "deepseek_v3": "3",
+}
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_layers_by_kind(shared: Path, name: str) -> None:
+    text = rows(output(str(ArchFixture.of(shared, name).gguf)))
+    assert text["layers"] == FIXTURES[name]
+    assert ("KV" in text) == (name != "mamba2")
+    assert ("state" in text) == (name != "deepseek_v3")
 
 
 @pytest.mark.parametrize("used", [0, 9])

@@ -91,6 +91,23 @@ def test_options_reach_the_model(score: Score) -> None:
     assert len({plain, coarse, other}) == 3
 
 
+def test_recurrent_layers(model_file: ModelFile, text_file: Path) -> None:
+    """States go from chunk to chunk of a window, and each window begins without: any chunks give the same figures."""
+    hybrid = {"arch": "qwen35", "width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96, "types": "F32"}
+    path = model_file(**hybrid)
+    args = [str(path), str(text_file), "--ctx", "40", "--json", "--threads"]
+    found, coarse = (
+        json.loads(CliRunner().invoke(command, [*args, *more], catch_exceptions=False).stdout)["perplexity"]
+        for more in (["1"], ["2", "--kv-type", "q8_0"])
+    )
+    with Model.open(path, threads=1) as model:
+        assert perplexity(model, TEXT, ctx=40).perplexity == found
+        model.engine.max_rows = 7
+        assert perplexity(model, TEXT, ctx=40).perplexity == found
+    assert coarse != found
+    assert coarse == pytest.approx(found, rel=0.01)
+
+
 def test_lines(score: Score, model_file: ModelFile) -> None:
     done = score("--against", model_file(**TINY, seed=1))
     assert (done.exit_code, done.stderr) == (0, "")

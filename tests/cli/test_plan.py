@@ -15,6 +15,7 @@ from edgellm import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.arch import describe
 from edgellm.cli.info import command as info
 from edgellm.cli.plan import command
+from edgellm.engine.recurrent_states import MAX_STATE_CHECKPOINTS
 from edgellm.fmt import size
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -79,6 +80,35 @@ def test_memory_by_part(path: Path) -> None:
     assert plan.scratch >= 4 * 320  # the logits of one token
 
 
+HYBRID: dict[str, Any] = {"arch": "qwen35", "width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96}
+STATE = 2 * 4 * (3 * (2 * 16 + 2 * 16) + 2 * 16 * 32)
+"""Bytes of a state of two layers: rows of the convolution, and 16 rows of two heads, padded to 32 values."""
+
+
+def test_the_states_of_recurrent_layers_have_one_size(model_file: ModelFile) -> None:
+    """Keys and values are those of the two layers with attention; checkpoints and KV pages share `kv_memory`."""
+    save_profile(2, SPEEDS)
+    path, cell = model_file(**HYBRID, types="F32", layers=4), 2 * 2 * (16 + 16) * 2
+    with GGUFFile.open(path) as file:
+        short, long = (make_plan(file, LoadOptions(ctx=ctx, threads=2)) for ctx in (64, 512))
+        rounded = LoadOptions(ctx=512, threads=2, kv_memory=(8 * STATE + 128 * cell) / 1e9)
+        tight = make_plan(file, rounded)
+    assert (short.kv_cache, long.kv_cache) == (64 * cell, 512 * cell)
+    assert (short.state_bytes, short.checkpoints) == (STATE, MAX_STATE_CHECKPOINTS)
+    assert short.states == long.states == (MAX_STATE_CHECKPOINTS + 2) * STATE
+    assert short.fits and not tight.fits
+    assert tight.checkpoints == (8 * STATE + 128 * cell) // 4 // STATE
+    room = 8 * STATE + 128 * cell - (tight.checkpoints + 2) * STATE
+    assert tight.kv_tokens == room // cell // 64 * 64
+    given = path, "--threads", 2, "--ctx", 64, "--gpu-layers", 0
+    found = json.loads(run(*given, "--json").stdout)
+    assert (found["memory"]["states"], found["state_bytes"], found["checkpoints"]) == (short.states, STATE, 512)
+    line = next(line for line in run(*given).stdout.splitlines() if line.startswith("states "))
+    assert line.split(maxsplit=3)[3] == f"of recurrent layers: {size(STATE)} a state, with up to 512 checkpoints"
+    narrow = run(path, "--threads", 2, "--ctx", 512, "--gpu-layers", 0, "--kv-memory", rounded.kv_memory).stdout
+    assert f"with the states, enough for {tight.kv_tokens} tokens" in narrow
+
+
 def test_options_change_the_plan(path: Path) -> None:
     with GGUFFile.open(path) as file:
         small, large, f32, threads = (
@@ -109,9 +139,10 @@ def test_kept_speeds_predict_the_decode_speed(path: Path, monkeypatch: pytest.Mo
         "tps": pytest.approx(decode_tps(roofline, 2, load_profile(2), 2)),
         "tps_full": pytest.approx(decode_tps(roofline, 2, load_profile(2), 2, 255)),
     }
-    parts = ["weights", "kv_cache", "activations", "scratch"]
+    parts = ["weights", "kv_cache", "states", "activations", "scratch"]
     assert list(found["memory"]) == [*parts, "total", "available"]
     assert found["memory"]["total"] == sum(found["memory"][part] for part in parts)
+    assert (found["memory"]["states"], found["state_bytes"], found["checkpoints"]) == (0, 0, 0)
 
 
 def test_active_and_total_weights(model_file: ModelFile) -> None:

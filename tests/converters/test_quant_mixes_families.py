@@ -32,7 +32,7 @@ SIZES = {
     "recurrent_width": WIDTH,
 }
 """Sizes that are the columns of matrices; others are rows, on which no type depends."""
-WITH_AND_WITHOUT_EXPERTS = ("llama", "gemma4")
+WITH_AND_WITHOUT_EXPERTS = ("llama", "gemma4", "granitehybrid")
 MIXES = ("Q2_K", "Q3_K_M", "Q4_K_M", "Q8_0", "F16")
 
 KEYS: dict[str, Any] = {

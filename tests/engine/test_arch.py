@@ -164,7 +164,7 @@ def write_header(path: Path, architecture: str, keys: dict[str, Any]) -> Path:
     [
         ("vocab_size", 320, ""),
         ("expert_count", 8, ""),
-        ("ssm.conv_kernel", 4, " with recurrent layers"),
+        ("ssm.conv_kernel", 4, " with recurrent layers of its own"),
         ("attention.causal", False, " with bidirectional attention"),
     ],
 )

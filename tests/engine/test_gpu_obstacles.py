@@ -43,12 +43,14 @@ def parts(model: Description) -> tuple[Attention, FeedForward]:
     return first.mixer, first.feed_forward
 
 
-def test_what_the_shaders_know(model: Description) -> None:
+@pytest.mark.parametrize("gate_in_q", [False, True])
+def test_what_the_shaders_know(model: Description, gate_in_q: bool) -> None:
     attention, ffn = parts(model)
     sinks = float_tensor("sinks", np.zeros(attention.heads))
     mixer = replace(
         attention, window=7, soft_cap=3.0, sinks=sinks, post_norm=attention.norm, rope=None, gate=attention.q
     )
+    mixer = replace(mixer, gate=None, gate_in_q=True) if gate_in_q else mixer
     mixer = replace(mixer, temperature=AttentionTemperature(0.1, 8192), v=None, v_norm=Norm(None, None, 1e-5))
     gated = replace(ffn, gate=None, activation=Activation.GELU, norm=None, post_norm=ffn.norm)
     model = changed(model, mixer=mixer, feed_forward=gated, output_scale=0.5)

@@ -11,7 +11,7 @@ from edgellm.engine.device import DeviceFault
 from edgellm.engine.limits import BatchLimits
 from edgellm.engine.offload import OffloadRequest, OffloadTask
 from edgellm.engine.open_gpu import GPUOpener
-from edgellm.engine.placement import CPU, GPU, Placement, fewer_layers, is_split, longest_run, runs
+from edgellm.engine.placement import CPU, GPU, Placement, fewer_layers, is_split, longest_run, runs, with_empty_blocks
 from edgellm.errors import EdgeLLMWarning
 
 MODELS = st.integers(1, 6).flatmap(lambda n: st.lists(st.booleans(), min_size=2 * n + 1, max_size=2 * n + 1))
@@ -75,7 +75,16 @@ def test_experts_left_out_stay_out_when_memory_is_full(monkeypatch: pytest.Monke
     opener = GPUOpener(OffloadTask("m.gguf", (), BatchLimits(64, 64, "f16"), request), 3)
     with pytest.warns(EdgeLLMWarning, match=r"trying fewer layers \(2\)"):
         assert opener.open("auto") == ((CPU,) * 7, None)
-    assert asked == [request, OffloadRequest(2, cpu_ffn=cpu_ffn, cpu_moe=not cpu_ffn)]
+    assert asked == [request, OffloadRequest(2, cpu_ffn=cpu_ffn, cpu_moe=not cpu_ffn, was_auto=True)]
+
+
+def test_empty_blocks_cost_no_crossing() -> None:
+    placement = (GPU, CPU, GPU, CPU, GPU, GPU, GPU)
+    assert with_empty_blocks(placement, ()) == placement
+    assert with_empty_blocks(placement, {0, 2}) == (CPU, CPU, CPU, CPU, GPU, GPU, GPU), "none is before the first"
+    assert with_empty_blocks(placement, {1, 3}) == (GPU, GPU, GPU, GPU, GPU, GPU, GPU)
+    assert with_empty_blocks(placement, {3, 4}) == (GPU, CPU, GPU, GPU, GPU, GPU, GPU)
+    assert with_empty_blocks((CPU, GPU, GPU, CPU, CPU), {1, 2}) == (CPU, CPU, CPU, CPU, CPU)
 
 
 def test_runs() -> None:

@@ -93,6 +93,27 @@ def test_a_state_that_cannot_go_back_is_computed_again_off_the_clock(
     assert [side.prefill(3), side.decode(2), side.prefill(3)] == [3, 2, 3]
 
 
+def test_recurrent_layers_go_back_to_their_state_at_the_depth(model_file: ModelFile) -> None:
+    """The depth of 70 tokens is computed once for each sequence, whatever is timed behind it."""
+    hybrid = {"arch": "qwen35", "width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96, "layers": 2}
+    with Model.open(model_file(**hybrid, types="F32"), threads=1, ctx=128) as model:
+        rows = list[int]()
+
+        class Counted:
+            vocab, max_rows, new_sequence = model.engine.vocab, 128, model.engine.new_sequence
+
+            def forward(self, segments: Sequence[Segment[Any]]) -> None:
+                rows.append(sum(len(segment.tokens) for segment in segments))
+                model.engine.forward(segments)
+
+        side = Workload(Counted(), depth=70, parallel=2)
+        side.decode(3)
+        assert rows == [70, 70, 2, 2, 2, 2]
+        side.prefill(5)
+        side.decode(2, before=1)
+        assert rows[6:] == [5, 1, 1, 2, 2, 2], "one token before the timed steps in each sequence"
+
+
 def test_both_sides_get_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     engines = [Counting(monkeypatch) for _ in range(2)]
     for engine in engines:
@@ -152,6 +173,12 @@ def test_the_peak_of_several_sequences_counts_the_experts_that_they_choose() -> 
     # Two tokens choose 4 · (1 - (3/4)²) = 1.75 of 4 experts, 0.75 more than one token.
     assert dense == pytest.approx(2 * 1e3 / (80 + 2))
     assert decode_peak(one, 1e3, 1) == pytest.approx(2 * 1e3 / (80 + 0.75 * 40 + 2))
+
+
+def test_the_peak_counts_states_of_each_sequence_read_and_written() -> None:
+    one = result(tokens=1)
+    one.roofline = Roofline(weight_bytes=80, kv_bytes={None: 1}, matrix_bytes={}, state_bytes=30)
+    assert decode_peak(one, 1e3, 1) == pytest.approx(2 * 1e3 / (80 + 2 + 2 * 2 * 30))
 
 
 def test_layers_that_share_keys_compute_no_prompt_tokens(

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgellm.arch import describe
+from edgellm.arch.description import Description
+from edgellm.arch.recurrent import Recurrent
 from edgellm.engine.placement import CPU, GPU
+from edgellm.engine.recurrent_ops import inputs_of
 from edgellm.gguf import GGUFFile
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.roofline import Roofline, decode_tps, distinct_experts
@@ -70,6 +73,34 @@ def test_layers_with_a_window_read_no_more_than_it(model_file: ModelFile) -> Non
     assert found.kv_bytes == {100: cell}
     reads = [found.bytes_per_token(depth) - found.weight_bytes for depth in (0, 98, 99, 100, 5000)]
     assert reads == [cell, 99 * cell, 100 * cell, 100 * cell, 100 * cell]
+
+
+HYBRID: dict[str, Any] = {"arch": "qwen35", "width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96}
+STATE = 4 * (3 * (2 * 16 + 2 * 16) + 2 * 16 * 32)
+"""Bytes of a state: three rows of q, k and v for the convolution, and 16 rows of two heads, padded to 32 values."""
+
+
+def test_a_token_reads_and_writes_the_states(model_file: ModelFile) -> None:
+    """Of four layers, two have a state, and two keys and values."""
+    found = roofline(model_file(**HYBRID, types="F32", layers=4))
+    assert (found.state_bytes, found.kv_bytes) == (2 * STATE, {None: 2 * 2 * (16 + 16) * 2})
+    cells = 101 * found.kv_bytes_per_token
+    assert found.sequence_bytes(101) == cells + 2 * 2 * STATE
+    assert found.bytes_per_token(100) == found.weight_bytes + cells + 2 * 2 * STATE
+    assert roofline(model_file(**SIZES, types="F32")).state_bytes == 0
+    model = describe(GGUFFile.open(model_file(**HYBRID, types="F32", layers=4)))
+    on_gpu = Roofline.of_cpu(model, "f16", (CPU, GPU, GPU, GPU, CPU, GPU, GPU, GPU, GPU))
+    assert (on_gpu.state_bytes, on_gpu.kv_bytes) == (2 * STATE, {}), "states stay on the CPU"
+    projections = [part.weight for layer in (0, 2) for part in inputs_of(recurrent(model, layer))]
+    outputs = [recurrent(model, layer).output.weight for layer in (0, 2)]
+    assert on_gpu.matrix_bytes == {"F32": sum(weight.nbytes for weight in [*projections, *outputs])}
+
+
+def recurrent(model: Description, layer: int) -> Recurrent:
+    """The recurrent mixer of a layer."""
+    found = model.layers[layer].recurrent
+    assert found
+    return found
 
 
 EXPERTS: dict[str, Any] = {**SIZES, "arch": "qwen3moe", "experts": 8, "used": 3}

@@ -1,7 +1,9 @@
 """Nemotron-H and Nemotron 2 Nano (arXiv 2504.03624, 2508.14444): each layer is one block of Mamba-2, attention or FFN.
 
 A layer is recurrent where it has neither KV heads nor a feed-forward. Attention has no RoPE, feed-forwards no gate.
-Files have the rows of q and k in the order of RoPE type NORM all the same, as llama.cpp's converter writes them.
+Files have the rows of q and k in the order of RoPE type NORM all the same, as llama.cpp's converter writes them. Time
+steps have no lower limit, as in llama.cpp; transformers raises those of a prompt to `time_step_min`, but not those of
+tokens that it generates.
 """
 
 from collections.abc import Iterable
