@@ -1,6 +1,6 @@
 """Nemotron-H: each layer is one block of Mamba-2, attention, or a feed-forward, which may be a mixture of experts.
 
-GGUF has an architecture of its own for models with experts. No key limits the context, as there is no RoPE.
+GGUF has an architecture of its own for models with experts. Nothing limits the context, as there is no RoPE.
 """
 
 from collections.abc import Collection
