@@ -3,7 +3,7 @@
 from edgellm.arch.tensor_names import Size, TensorFacts
 
 _CONVOLUTION: tuple[Size, ...] = ("conv_width", 1, "taps")
-"""The shape of a convolution over time in checkpoints: those of PyTorch have the inputs of a channel between."""
+"""The shape of a convolution over time in checkpoints; in PyTorch's, an output channel has one input channel."""
 
 DELTA_NET_TENSORS = (
     TensorFacts("attn_qkv", "linear_attn.in_proj_qkv", None, ("conv_width", "width")),

@@ -61,7 +61,7 @@ class TensorFacts:
     checkpoints do not have, as the converter computes it, or have within a `FusedTensor` alone. A name with * is that
     of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the architecture
     have no such tensor, or some layers. With `is_bare`, the name in GGUF is the stem alone, without `.weight`.
-    `checkpoint_shape` is the shape in checkpoints, of the same numbers in the same order, where it is another.
+    `checkpoint_shape` is the shape in checkpoints where it differs, of the same numbers in the same order.
     """
 
     gguf: str
