@@ -27,7 +27,7 @@ from edgellm.arch.tensor_names import (
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:
-    """Attention without RoPE, in layers with KV heads. Raises ModelFileError for one with a feed-forward, too."""
+    """Attention without RoPE, in layers with KV heads. Raises ModelFileError for a feed-forward beside it."""
     if not hyper.has_heads(layer):
         return None
     if hyper.ffn[layer]:
@@ -42,7 +42,7 @@ def recurrent(hyper: HyperParameters, layer: int) -> MambaSettings | None:
 
 
 def in_mixers(tensors: Iterable[TensorFacts]) -> tuple[TensorFacts, ...]:
-    """The tensors by their names in Nemotron-H, where the block of a layer is its `mixer` whatever its kind."""
+    """The tensors by their names in checkpoints, where the block of a layer is its `mixer`, whatever its kind."""
     return tuple(replace(each, hugging_face=f"mixer.{f'{each.hugging_face}'.split('.', 1)[1]}") for each in tensors)
 
 
