@@ -17,19 +17,18 @@ shortconv.in_proj                   LFM2: the rows of b, of c, of x; shortconv.o
 from dataclasses import replace
 
 from edgellm.arch.blocks import Linear
+from edgellm.arch.kimi_delta import KimiDelta, KimiDeltaSettings
 from edgellm.arch.layers import LayerReader, part
 from edgellm.arch.recurrent import (
-    Convolution,
     DeltaNetSettings,
     GatedDeltaNet,
-    KimiDelta,
-    KimiDeltaSettings,
     Mamba2,
     MambaSettings,
     Recurrent,
     ShortConv,
     ShortConvSettings,
 )
+from edgellm.arch.recurrent_parts import Convolution
 
 
 def read_recurrent(reader: LayerReader) -> Recurrent | None:

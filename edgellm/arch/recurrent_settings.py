@@ -1,7 +1,8 @@
 """The settings of recurrent mixers, read from the metadata."""
 
 from edgellm.arch.hyperparameters import HyperParameters
-from edgellm.arch.recurrent import DeltaNetSettings, KimiDeltaSettings, MambaSettings, ShortConvSettings
+from edgellm.arch.kimi_delta import KimiDeltaSettings
+from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSettings
 from kquants.layout import MAX_TAPS
 
 _COLUMNS = 16

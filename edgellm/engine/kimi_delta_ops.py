@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from edgellm.arch.blocks import Linear
-from edgellm.arch.recurrent import KimiDelta
+from edgellm.arch.kimi_delta import KimiDelta
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer

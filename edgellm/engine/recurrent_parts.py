@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from edgellm.arch.blocks import Linear, Norm
-from edgellm.arch.recurrent import Convolution
+from edgellm.arch.recurrent_parts import Convolution
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer

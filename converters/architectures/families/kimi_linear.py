@@ -16,7 +16,7 @@ from converters.architectures.model import TextModel
 from converters.architectures.recurrent import decay_rates
 from converters.architectures.sizes import CheckpointSizes, layer_count, read_sizes_with_experts
 from converters.tensors import Source
-from edgellm.arch.recurrent import KimiDeltaSettings
+from edgellm.arch.kimi_delta import KimiDeltaSettings
 from kquants.layout import MAX_TAPS
 
 _LINEAR, _FULL = "linear_attention", "full_attention"
