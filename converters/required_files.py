@@ -21,6 +21,7 @@ SMALL_FILES = frozenset(
         "generation_config.json",
         "special_tokens_map.json",
         "tekken.json",
+        "tiktoken.model",
         "tokenizer.json",
         "tokenizer.model",
         "tokenizer_config.json",
@@ -29,7 +30,7 @@ SMALL_FILES = frozenset(
 """The files that are read besides the weights, if they exist."""
 
 _TEMPLATES = "additional_chat_templates"
-_TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model", "tekken.json"})
+_TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model"})
 _CONFIG = "config.json"
 
 

@@ -1,4 +1,4 @@
-"""Recurrent mixers of checkpoints: their keys in a GGUF file, and the tensors whose numbers change."""
+"""Recurrent mixers of checkpoints: their keys in a GGUF file, and the tensors whose values change."""
 
 from collections.abc import Iterable
 

@@ -6,6 +6,7 @@
     metaspace.py       tokenizer.json made from a SentencePiece model
     character_bpe.py   tokenizer.json of BPE over characters, as Gemma 4 has it
     tekken.py          tekken.json, Mistral's own format
+    tiktoken.py        tiktoken.model, of Kimi's models
     families.py        what llama.cpp's converter knows by the model's family
     added.py           the model's tokens and the added tokens of a tokenizer.json
     tokens.py          the token arrays of the GGUF file
@@ -42,6 +43,7 @@ from converters.vocabulary.sentencepiece import check_same_ids, sentencepiece
 from converters.vocabulary.special import special_tokens
 from converters.vocabulary.tekken import tekken
 from converters.vocabulary.templates import chat_templates
+from converters.vocabulary.tiktoken import tiktoken
 from converters.vocabulary.unrepresentable import warn_unrepresentable
 from edgellm.errors import EdgeLLMWarning, ModelFileError, UnsupportedModelError
 
@@ -117,8 +119,7 @@ def _tokens(
     if tokenizer is None:
         if own := read(checkpoint, "tekken.json"):
             return None, tekken(own, size)
-        text = "it has no tokenizer.json, tokenizer.model or tekken.json; get the one that belongs to the model"
-        raise ModelFileError(f"{display_path(checkpoint)}: {text}")
+        return None, _of_tiktoken(checkpoint, settings, size, rules)
     more = [document for document in (settings, read(checkpoint, "special_tokens_map.json")) if document]
     if is_byte_level(tokenizer):
         return None, byte_level(tokenizer, more, size, rules)
@@ -126,3 +127,17 @@ def _tokens(
         return False if rules.gemma4 else None, character_bpe(tokenizer, more, size, rules)
     made = metaspace(tokenizer, more, size)
     return space_prefix(tokenizer), made
+
+
+def _of_tiktoken(
+    checkpoint: CheckpointFiles, settings: JsonObject | None, size: int | None, rules: TokenizerFamily
+) -> dict[str, MetadataValue]:
+    """The metadata of the tokens of a tiktoken.model, the last of the files that a checkpoint may have."""
+    data, where = checkpoint.bytes("tiktoken.model"), display_path(checkpoint, "tiktoken.model")
+    if data is None:
+        text = "it has no tokenizer.json, tokenizer.model or tekken.json; get the one that belongs to the model"
+        raise ModelFileError(f"{display_path(checkpoint)}: {text}")
+    if rules.tiktoken is None:
+        text = "how its words are cut is not known for this model; get a copy of the checkpoint with a tokenizer.json"
+        raise UnsupportedModelError(f"{where}: {text}")
+    return tiktoken(data, settings, size, rules.tiktoken, where)

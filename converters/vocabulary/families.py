@@ -15,7 +15,7 @@ class TokenizerFamily(NamedTuple):
     role, unless another token has it. `prefix_key`: `add_prefix_space` of tokenizer_config.json is written.
     `gemma4`: BPE over characters has the name "gemma4" as `tokenizer.ggml.model`, and the control tokens that
     structure a reply are user-defined, so that readers show them. `control`: texts of control tokens that
-    tokenizer.json does not mark as special.
+    tokenizer.json does not mark as special. `tiktoken`: the name of the pre-tokenizer of a tiktoken.model.
     """
 
     pre: tuple[str, ...] = ()
@@ -23,6 +23,7 @@ class TokenizerFamily(NamedTuple):
     prefix_key: bool = False
     gemma4: bool = False
     control: tuple[str, ...] = ()
+    tiktoken: str | None = None
 
 
 _GLM_END = "<|endoftext|>"
@@ -32,6 +33,7 @@ _GRANITE = TokenizerFamily(("refact", "dbrx"), prefix_key=True)
 _COHERE, _OLMO2, _PHI3 = TokenizerFamily(("command-r",)), TokenizerFamily(("dbrx",)), TokenizerFamily(("dbrx",))
 _LFM2 = TokenizerFamily(("lfm2",))
 _ERNIE = TokenizerFamily(prefix_key=True)
+_KIMI = TokenizerFamily(tiktoken="kimi-k2")
 
 _FAMILIES = {
     "bailing_moe": TokenizerFamily(("bailingmoe2",)),
@@ -62,6 +64,8 @@ _FAMILIES = {
     "granitemoeshared": _GRANITE,
     "hunyuan_v1_dense": TokenizerFamily(("hunyuan-dense",)),
     "hunyuan_v1_moe": TokenizerFamily(("hunyuan",)),
+    "kimi_k2": _KIMI,
+    "kimi_linear": _KIMI,
     "laguna": TokenizerFamily(("laguna",), {"eot": "</assistant>"}, control=("</assistant>",)),
     "lfm2": _LFM2,
     "lfm2_moe": _LFM2,

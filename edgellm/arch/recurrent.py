@@ -36,7 +36,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class DeltaNetSettings:
-    """The sizes of a gated DeltaNet, which has `heads` of values and `key_heads` of q and k.
+    """The sizes of a gated DeltaNet: `heads` heads of `value_dim` values, `key_heads` heads of q and k of `key_dim`.
 
     With `grouped`, consecutive heads share a key head; otherwise head h has the key head h mod `key_heads`.
     """
@@ -142,7 +142,7 @@ class KimiDelta(KimiDeltaSettings):
 
 @dataclass(frozen=True)
 class MambaSettings:
-    """The sizes of a Mamba-2 layer: `heads` of `head_dim` values, which share B and C of `groups` groups."""
+    """The sizes of a Mamba-2 layer: `heads` heads of `head_dim` values; each of `groups` groups shares B and C."""
 
     heads: int
     head_dim: int
@@ -166,7 +166,8 @@ class Mamba2(MambaSettings):
     """Mamba-2 (arXiv 2405.21060): output(norm(scan(silu(conv(xbc(h)))) · silu(z(h)))).
 
     `xbc` gives [x | B | C], `dt` the step of each head before its bias and softplus. `output_norm` norms each group of
-    values, after the gate; some models have none.
+    values, after the gate; some models have none. `a`, `d` and `dt_bias` have a value for each head; the formula of the
+    scan is that of `kquants.records.MambaOp`.
     """
 
     kind: ClassVar[str] = "Mamba-2"

@@ -10,7 +10,7 @@ ssm_f_a, ssm_f_b                    Kimi delta attention: the low-rank projectio
 ssm_g_a, ssm_g_b                    Kimi delta attention: that of the gate
 ssm_in                              Mamba-2: the rows of z, of x, B and C, of the step of each head
 ssm_a, ssm_dt.bias, ssm_d           see `edgellm.arch.recurrent`
-ssm_norm, ssm_out                   the norm of the result, and the projection behind it; attn_output in Kimi's
+ssm_norm, ssm_out                   the norm of the result, and the projection behind it, which is attn_output in Kimi's
 shortconv.in_proj                   LFM2: the rows of b, of c, of x; shortconv.out_proj is the projection behind
 """
 
@@ -65,7 +65,7 @@ def _delta_net(reader: LayerReader, settings: DeltaNetSettings) -> GatedDeltaNet
 
 
 def _kimi_delta(reader: LayerReader, settings: KimiDeltaSettings) -> KimiDelta:
-    shape = settings.width, settings.taps  # files have dimensions of 1 before and between them
+    shape = settings.width, settings.taps  # without the dimensions of 1 that files have before and between these
     weights = (replace(reader.floats(f"ssm_conv1d_{each}"), shape=shape) for each in "qkv")
     q_conv, k_conv, v_conv = map(Convolution, weights)
     return KimiDelta(

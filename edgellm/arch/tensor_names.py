@@ -61,7 +61,7 @@ class TensorFacts:
     checkpoints do not have, as the converter computes it, or have within a `FusedTensor` alone. A name with * is that
     of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the architecture
     have no such tensor, or some layers. With `is_bare`, the name in GGUF is the stem alone, without `.weight`.
-    `checkpoint_shape` is the shape in checkpoints, of the same numbers in the same order, where it is another.
+    `checkpoint_shape` is the shape in checkpoints where it differs, of the same numbers in the same order.
     """
 
     gguf: str
@@ -181,7 +181,7 @@ PREDICTION_TENSORS = (
 """Tensors of a layer for multi-token prediction (arXiv 2412.19437), beside those of other layers."""
 
 _CONVOLUTION: tuple[Size, ...] = ("conv_width", 1, "taps")
-"""The shape of a convolution over time in checkpoints: those of PyTorch have the inputs of a channel between."""
+"""The shape of a convolution over time in checkpoints; in PyTorch's, an output channel has one input channel."""
 
 DELTA_NET_TENSORS = (
     TensorFacts("attn_qkv", "linear_attn.in_proj_qkv", None, ("conv_width", "width")),

@@ -56,7 +56,7 @@ class KimiDeltaOps:
         return result
 
     def _project(self, x: MatmulInput, projection: Linear, y: Buffer) -> None:
-        """The second half of a low-rank projection."""
+        """The second matrix of a low-rank projection: y = projection(x)."""
         self._ops.quantize(x, [projection])
         self._ops.linear(x, (projection, y))
 

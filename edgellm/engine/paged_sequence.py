@@ -108,7 +108,7 @@ class PagedSequence(protocol.Sequence):
         """Keep the first `n` tokens, or as many as `reach` says, and return how many are left."""
         n = self.reach(n)
         point = None if self._holds(n) else next(each for each in self.checkpoints.points if each.reach(n) == n)
-        self.checkpoints.trim(n)  # first, as those behind other tokens must not stay after an interrupt
+        self.checkpoints.trim(n)  # first: after an interrupt, none may stay behind other tokens
         if point:
             self._return_to_checkpoint(point, n)
         del self.tokens[n:]

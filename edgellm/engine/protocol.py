@@ -38,7 +38,7 @@ class Sequence(ABC):
     """The state of one sequence of tokens; each engine has its own class.
 
     `tokens` are exactly those whose state was computed: a stopped computation adds none. With `needs_marks` it goes
-    back to marked lengths alone, as recurrent layers do.
+    back to marked lengths alone, as it must with recurrent layers.
     """
 
     needs_marks = False
@@ -77,8 +77,8 @@ class Segment(Generic[S_co]):
     """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted.
 
     `embeddings`: float32 [width] by index, in place of the embedding of the token there. The sequence keeps what it
-    needs to go back to behind the tokens of indices `marks`, as `Sequence.mark` does; to behind that of `retry_mark`,
-    until another segment has one; and to before each of the last `drafts` tokens, until the next segment.
+    needs to end again behind each of the tokens of indices `marks`, as `Sequence.mark` does; behind that of
+    `retry_mark`, until another segment has one; and before each of the last `drafts` tokens, until the next segment.
     """
 
     sequence: S_co

@@ -32,7 +32,7 @@ SIZES = {
     "recurrent_width": WIDTH,
 }
 """Sizes that are the columns of matrices; others are rows, on which no type depends."""
-WITH_AND_WITHOUT_EXPERTS = ("llama", "gemma4")
+WITH_AND_WITHOUT_EXPERTS = ("llama", "gemma4", "granitehybrid")
 MIXES = ("Q2_K", "Q3_K_M", "Q4_K_M", "Q8_0", "F16")
 
 KEYS: dict[str, Any] = {
@@ -75,6 +75,7 @@ KEYS: dict[str, Any] = {
     "ssm.time_step_rank": 4,
     "ssm.inner_size": WIDTH,
     "shortconv.l_cache": 3,
+    "kda.head_dim": 32,
 }
 """The keys of all files, without the prefix of the architecture; each architecture reads some of them."""
 EXPERT_KEYS: dict[str, Any] = {
@@ -121,7 +122,7 @@ def tensors(model: Model) -> Iterator[tuple[str, tuple[int, ...]]]:
             if tensor.gguf == "attn_v" and tensor.optional and layer % 4 == 3:
                 continue
             if has_either_mixer(facts) and (
-                is_recurrent(tensor.gguf, facts) if layer % 4 == 3 else is_attention(tensor.gguf)
+                is_recurrent(tensor.gguf, facts) if layer % 4 == 3 else is_attention(tensor.gguf, facts)
             ):
                 continue
             if 0 not in shape:
@@ -142,11 +143,14 @@ def kv_heads(facts: ArchitectureFacts) -> int | list[int]:
 def is_recurrent(stem: str, facts: ArchitectureFacts) -> bool:
     """Whether a tensor is part of a recurrent mixer."""
     of_delta_net = "ssm_dt.bias" in facts.tensors and stem in ("attn_qkv", "attn_gate")
-    return of_delta_net or stem.startswith(("ssm_", "shortconv"))
+    of_kimi_delta = "ssm_conv1d_q" in facts.tensors and stem in ("attn_k", "attn_v")
+    return of_delta_net or of_kimi_delta or stem.startswith(("ssm_", "shortconv"))
 
 
-def is_attention(stem: str) -> bool:
-    """Whether a tensor is part of attention."""
+def is_attention(stem: str, facts: ArchitectureFacts) -> bool:
+    """Whether a tensor is part of attention alone."""
+    if "ssm_conv1d_q" in facts.tensors:
+        return stem.startswith(("attn_q_", "attn_kv_", "attn_k_b", "attn_v_b"))
     return stem in (*ATTENTION, "attn_q_norm", "attn_k_norm")
 
 
@@ -174,9 +178,8 @@ def write(path: Path, model: Model) -> Path:
         writer.add_array(f"xielu.{name}", [0.5] * LAYERS)
     for name, shape in tensors(model):
         is_plain = len(shape) == 1 or shape[0] == 1 or not name.endswith("weight")
-        is_plain |= name.endswith(
-            ("norm.weight", "_coef.weight", ".ffn_gate_inp.weight", "conv1d.weight", "conv.weight")
-        )
+        is_plain |= name.endswith(("norm.weight", "_coef.weight", ".ffn_gate_inp.weight", "conv.weight"))
+        is_plain |= "conv1d" in name
         writer.add_tensor(name, np.zeros(shape, np.float32 if is_plain else np.float16))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -78,6 +78,24 @@ def test_tensors_are_there_and_have_their_shapes(
     assert f"tensor {tensor} has shape" in refusal(path)
 
 
+def test_a_block_that_predicts_further_tokens_is_not_computed(family_file: FamilyFile, tmp_path: Path) -> None:
+    """llama.cpp's converter writes one behind the others, which has attention and experts; arrays count it, too."""
+    parts, path = GGUFParts.read(family_file("nemotron3_super")), tmp_path / "m.gguf"
+    names = {f"blk.5.{stem}.weight": f"blk.3.{stem}.weight" for stem in ("attn_norm", "attn_q", "attn_k", "attn_v")}
+    added = {new: replace(parts.tensors[old], name=new) for new, old in names.items()}
+    path.write_bytes(replace(parts, tensors=parts.tensors | added).build())
+    changes: dict[str, Value] = {
+        "block_count": 6,
+        "nextn_predict_layers": 1,
+        "feed_forward_length": [0, 32, 0, 0, 32, 32],
+        "attention.head_count_kv": [0, 0, 0, 2, 0, 2],
+    }
+    for key, value in changes.items():
+        with_key(path, path, f"nemotron_h_moe.{key}", value)
+    with GGUFFile.open(path) as file:
+        assert len(describe(file).layers) == 5
+
+
 def test_each_layer_of_nemotron_is_one_block(family_file: FamilyFile) -> None:
     with GGUFFile.open(family_file("nemotron3_super")) as file:
         layers = describe(file).layers

@@ -54,7 +54,7 @@ FACTS = ArchitectureFacts(
     rope_type=RopeType.NORM,
     checkpoint_rope_type=RopeType.NORM,
     block_tensors=(
-        *LATENT_ATTENTION_TENSORS,
+        *(each for each in LATENT_ATTENTION_TENSORS if each.gguf not in ("attn_q", "attn_output")),
         *KIMI_DELTA_TENSORS,
         *PRE_NORM_TENSORS,
         *GATED_FEED_FORWARD_TENSORS,

@@ -1,7 +1,9 @@
 """Nemotron-H and Nemotron 2 Nano (arXiv 2504.03624, 2508.14444): each layer is one block of Mamba-2, attention or FFN.
 
 A layer is recurrent where it has neither KV heads nor a feed-forward. Attention has no RoPE, feed-forwards no gate.
-Files have the rows of q and k in the order of RoPE type NORM all the same, as llama.cpp's converter writes them.
+Files have the rows of q and k in the order of RoPE type NORM all the same, as llama.cpp's converter writes them. Time
+steps have no lower limit, as in llama.cpp; transformers raises those of a prompt to `time_step_min`, but not those of
+tokens that it generates.
 """
 
 from collections.abc import Iterable
@@ -25,7 +27,7 @@ from edgellm.arch.tensor_names import (
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:
-    """Attention without RoPE, in layers with KV heads. Raises ModelFileError for one with a feed-forward, too."""
+    """Attention without RoPE, in layers with KV heads. Raises ModelFileError for a feed-forward beside it."""
     if not hyper.has_heads(layer):
         return None
     if hyper.ffn[layer]:
@@ -40,7 +42,7 @@ def recurrent(hyper: HyperParameters, layer: int) -> MambaSettings | None:
 
 
 def in_mixers(tensors: Iterable[TensorFacts]) -> tuple[TensorFacts, ...]:
-    """The tensors by their names in Nemotron-H, where the block of a layer is its `mixer` whatever its kind."""
+    """The tensors by their names in checkpoints, where the block of a layer is its `mixer`, whatever its kind."""
     return tuple(replace(each, hugging_face=f"mixer.{f'{each.hugging_face}'.split('.', 1)[1]}") for each in tensors)
 
 

@@ -68,7 +68,7 @@ class _Planner:
         return longest_run(able, n, kept=kept, cpu_head=self.request.cpu_head)
 
     def _placement(self, n: int, cpu_moe: int = 0) -> Placement:
-        """The same with the blocks between recurrent mixers only where they pay, if the request weighs this."""
+        """As `_asked`, without blocks between recurrent mixers that save no time, if the request weighs crossings."""
         placement = with_empty_blocks(self._asked(n, cpu_moe), self._empty)
         is_weighed = self._recurrent and self.request.weighs_crossings
         return without_losses(self.model, placement) if is_weighed else placement
@@ -96,9 +96,9 @@ class _Planner:
         )
 
     def _notes(self, placement: Placement, n: int, losing: list[int]) -> list[str]:
-        """A line: what the CPU computes of `n` layers and the output head, and why. None if that is nothing.
+        """A line about what the CPU computes of `n` layers and the output head, and why; no line if that is nothing.
 
-        It does not count the blocks that are `losing` time on the GPU.
+        Blocks that are `losing` time on the GPU are not counted.
         """
         if losing and GPU not in placement:
             return [f"no block goes on {self.adapter.name}: {_why_losing(losing)}"]
