@@ -130,13 +130,16 @@ class _Planner:
 
     def plan_within(self, asked: int, room: int) -> OffloadPlan:
         """A plan for as many of `asked` layers as fit into `room` bytes; a note says why not for all."""
-        needed = {n: sum(self.plan_layers(n).memory.values()) for n in range(asked, 0, -1)}
-        n = next((n for n, nbytes in needed.items() if nbytes <= room), 0)
+        n = next((n for n in range(asked, 0, -1) if self._needed(n) <= room), 0)
         plan = self.plan_layers(n)
         if n < asked and (self.request.layers != "auto" or not n):
-            what = f"{n} of {asked} layers fit" if n else f"one layer takes {needed[1] / 1e9:.2g} GB: none fits"
+            what = f"{n} of {asked} layers fit" if n else f"one layer takes {self._needed(1) / 1e9:.2g} GB: none fits"
             plan.notes.append(f"{what} {room / 1e9:.2g} GB of {self.adapter.name}")
         return plan
+
+    def _needed(self, n: int) -> int:
+        """Bytes of GPU memory of a plan for `n` layers."""
+        return sum(gpu_memory(self.model, self._placement(n), self.limits).values())
 
     def plan_experts(self, asked: int, room: int) -> OffloadPlan:
         """The plan within `room` bytes that `ExpertChoice` reckons to be the fastest."""
