@@ -18,6 +18,7 @@ from converters.architectures.sizes import MAX_FFN, CheckpointSizes, check_used_
 from converters.tensors import Source
 from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM, MAX_TAPS
 from edgellm.arch.recurrent import MambaSettings
+from edgellm.fmt import printable
 
 MAMBA, ATTENTION, DENSE, EXPERTS = "M", "*", "-", "E"
 """The kinds of layers, by their letters in `hybrid_override_pattern`."""
@@ -38,7 +39,7 @@ def layer_kinds(config: Config) -> str:
     names = config.names(_LIST)
     unknown = next((name for name in names if name not in _KINDS), None)
     if unknown is not None:
-        config.fail(f"{_LIST} has {unknown!r}, not one of {', '.join(_KINDS)}; correct it")
+        config.fail(f"{_LIST} has {printable(unknown)}, not one of {', '.join(_KINDS)}; correct it")
     listed, pattern = "".join(map(_KINDS.__getitem__, names)), config.word(_PATTERN, "")
     if not {*pattern} <= {*_KINDS.values()}:
         config.fail(f"{_PATTERN} has other letters than {' '.join(dict.fromkeys(_KINDS.values()))}; correct it")
@@ -62,7 +63,7 @@ def _check(config: Config) -> None:
     check_mamba(config, ("use_bias", "mamba_proj_bias", "mlp_bias", "attention_bias"))
     for key, wanted in (("mamba_hidden_act", "silu"), ("mlp_hidden_act", "relu2")):
         if (given := config.word(key, wanted)) != wanted:
-            config.refuse(f"{key} {given!r} is not supported for this architecture, only {wanted}")
+            config.refuse(f"{key} {printable(given)} is not supported for this architecture, only {wanted}")
     if config.given("sliding_window"):
         config.refuse("attention with a window (sliding_window) is not supported for this architecture")
 
@@ -141,9 +142,8 @@ def _omitted(model: TextModel) -> Collection[str]:
     return ("rope.freq_base", "attention.layer_norm_rms_epsilon")
 
 
-_FIRST = ("block_count", "context_length", "embedding_length", "feed_forward_length")
 _ORDER = (
-    *_FIRST,
+    *("block_count", "context_length", "embedding_length", "feed_forward_length"),
     *(f"attention.{name}" for name in ("head_count", "head_count_kv", "layer_norm_epsilon")),
     *(f"expert_{name}" for name in ("count", "used_count", "group_count", "group_used_count")),
     "general.file_type",
