@@ -13,11 +13,11 @@ from edgellm.arch.latent_attention import LatentSettings
 from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import KimiDeltaSettings
+from edgellm.arch.recurrent_names import KIMI_DELTA_TENSORS
 from edgellm.arch.recurrent_settings import kimi_delta_settings
 from edgellm.arch.routers import keyed_router
 from edgellm.arch.tensor_names import (
     GATED_FEED_FORWARD_TENSORS,
-    KIMI_DELTA_TENSORS,
     LATENT_ATTENTION_TENSORS,
     MIXTRAL_EXPERT_TENSORS,
     MIXTRAL_ROUTER,

@@ -15,15 +15,9 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import MambaSettings
+from edgellm.arch.recurrent_names import MAMBA_TENSORS
 from edgellm.arch.recurrent_settings import mamba_settings
-from edgellm.arch.tensor_names import (
-    ATTENTION,
-    ATTENTION_TENSORS,
-    ATTN_NORM,
-    GATED_FEED_FORWARD_TENSORS,
-    MAMBA_TENSORS,
-    TensorFacts,
-)
+from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, ATTN_NORM, GATED_FEED_FORWARD_TENSORS, TensorFacts
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:
