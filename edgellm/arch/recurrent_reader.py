@@ -32,7 +32,7 @@ from edgellm.arch.recurrent_parts import Convolution
 
 
 def read_recurrent(reader: LayerReader) -> Recurrent | None:
-    """The recurrent mixer of a layer; None: it has none. Raises ModelFileError and UnsupportedModelError."""
+    """The recurrent mixer of a layer; None for a layer without one. Raises ModelFileError and UnsupportedModelError."""
     match reader.recurrent_settings:
         case DeltaNetSettings() as settings:
             return _delta_net(reader, settings)

@@ -6,7 +6,7 @@ from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSet
 from kquants.layout import MAX_TAPS
 
 _COLUMNS = 16
-"""Kernels compute this many columns of a head's state together."""
+"""The values of a head are a multiple of this: kernels load vectors of 16 values."""
 
 
 def is_listed_recurrent(hyper: HyperParameters, layer: int) -> bool:

@@ -211,7 +211,7 @@ class GatedNormOp(NamedTuple):
 
 
 class SplitGateOp(NamedTuple):
-    """Rows of heads [q: head_dim | gate: head_dim] to rows of q and rows of gate."""
+    """Split rows of heads [q: head_dim | gate: head_dim] into rows of q and rows of gate."""
 
     x: Word
     x_bytes: Word
