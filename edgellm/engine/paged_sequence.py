@@ -43,7 +43,8 @@ class PagedSequence(protocol.Sequence):
         marks = [length + i + 1 for i in segment.marks]
         retry = None if segment.retry_mark is None else length + segment.retry_mark + 1
         planned = self.checkpoints.plan(marks, retry, any(table.pool.window is not None for table in self.tables))
-        self.states.reserve(length, range(length + n - segment.drafts, length + n + 1) if n else (), planned)
+        first = max(length + 1, length + n - segment.drafts)  # the state behind `length` tokens is there
+        self.states.reserve(length, range(first, length + n + 1), planned)
 
     def append(self, segment: protocol.Segment["PagedSequence"]) -> None:
         """Add the tokens of a segment, whose state is now in the pages."""
