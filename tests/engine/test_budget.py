@@ -97,7 +97,7 @@ def test_a_state_that_has_no_room_is_called_a_state(free: list[int]) -> None:
     with pytest.raises(NoMemoryError, match=beyond):
         pages.ensure_pages(0, 4)
     free[0] = 0
-    with pytest.raises(NoMemoryError, match="no memory for another 1.05 MB, a state of .*, as 0 bytes are free"):
+    with pytest.raises(NoMemoryError, match=r"another 1.05 MB, a state of .*, as 0 bytes are free; close"):
         HostKVPages([], KVBudget(), 1 << 20).ensure_pages(0, 1)
 
 
