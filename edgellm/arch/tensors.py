@@ -42,9 +42,11 @@ class Tensors:
         for name in names:
             self._left.pop(name, None)
 
-    def drop_prefix(self, *prefixes: str) -> None:
-        """Take all tensors whose names begin with one of the prefixes, without using them."""
-        self.drop(*(name for name in self._left if name.startswith(prefixes)))
+    def drop_prefix(self, *prefixes: str) -> int:
+        """Take all tensors whose names begin with one of the prefixes, without using them; returns their number."""
+        names = [name for name in self._left if name.startswith(prefixes)]
+        self.drop(*names)
+        return len(names)
 
     def _take(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> Tensor:
         tensor = self._left.pop(name, None)
@@ -63,9 +65,9 @@ class Tensors:
         """Refuse tensors that were not taken, but for `ignored`: without them the logits would be wrong."""
         left = sorted(set(self._left) - set(ignored))
         if left:
-            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-            place = f"architecture {self.file.architecture} as edgellm knows it"
-            refuse(self.file, f"tensor {printable(left[0])}{more} has no place in {place}")
+            first, more = printable(left[0]), len(left) - 1
+            which = f"tensors {first} and {more} more have" if more else f"tensor {first} has"
+            refuse(self.file, f"{which} no place in architecture {self.file.architecture} as edgellm knows it")
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -45,10 +45,18 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
         output_norm=_output_norm(tensors, hyper, facts.output_norm_stem),
         output=_output(tensors, hyper) or Linear(embedding),
     )
-    unused_layers = range(hyper.layer_count, hyper.layer_count + hyper.prediction_layers)
-    tensors.drop_prefix(*_OTHER_MODALITIES, *(f"blk.{i}." for i in unused_layers))
+    _drop_prediction_layers(tensors, hyper)
+    tensors.drop_prefix(*_OTHER_MODALITIES)
     tensors.finish(*FACTOR_TENSORS)
     return description
+
+
+def _drop_prediction_layers(tensors: Tensors, hyper: HyperParameters) -> None:
+    """Leave out the layers for multi-token prediction, which some files lack; refuse others in their place."""
+    for i in range(hyper.layer_count, hyper.layer_count + hyper.prediction_layers):
+        if tensors.drop_prefix(f"blk.{i}.") and f"blk.{i}.nextn.eh_proj.weight" not in hyper.file.tensors:
+            key = f"key {hyper.key('nextn_predict_layers')} is {hyper.prediction_layers}"
+            hyper.file.fail(f"{key}, but layer {i} has no nextn.eh_proj; get another conversion of the model")
 
 
 def _norm_kind(file: GGUFFile, facts: ArchitectureFacts) -> NormKind:

@@ -82,6 +82,7 @@ def test_a_block_that_predicts_further_tokens_is_not_computed(family_file: Famil
     """llama.cpp's converter writes one behind the others, which has attention and experts; arrays count it, too."""
     parts, path = GGUFParts.read(family_file("nemotron3_super")), tmp_path / "m.gguf"
     names = {f"blk.5.{stem}.weight": f"blk.3.{stem}.weight" for stem in ("attn_norm", "attn_q", "attn_k", "attn_v")}
+    names["blk.5.nextn.eh_proj.weight"] = "blk.3.attn_q.weight"
     added = {new: replace(parts.tensors[old], name=new) for new, old in names.items()}
     path.write_bytes(replace(parts, tensors=parts.tensors | added).build())
     changes: dict[str, Value] = {

@@ -91,7 +91,7 @@ def test_a_llama_may_have_some_biases(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("arch", "name"), [("qwen2", "attn_output"), ("qwen3", "ffn_down")])
 def test_biases_that_an_architecture_does_not_have(tmp_path: Path, arch: str, name: str) -> None:
     path = write_model(tmp_path / "m.gguf", **TINY, arch=arch, biases=True)
-    with pytest.raises(UnsupportedModelError, match=rf"blk\.0\.{name}\.bias and \d more has no place in .* {arch}"):
+    with pytest.raises(UnsupportedModelError, match=rf"blk\.0\.{name}\.bias and \d more have no place in .* {arch}"):
         Model.open(path)
 
 

@@ -88,7 +88,7 @@ def test_glm_norms_heads_and_has_biases_where_the_file_has_them(described_family
 @pytest.mark.parametrize("architecture", ["glm4moe", "bailingmoe2"])
 def test_layers_for_multi_token_prediction_are_left_out(described_family: DescribeFamily, architecture: str) -> None:
     keys = KEYED | {"nextn_predict_layers": 2, "feed_forward_length": [48, 48, 7, 7]}
-    more: dict[str, Any] = {"blk.3.nextn.eh_proj.weight": (32, 64), "blk.2.nextn.enorm.weight": (32,)}
+    more: dict[str, Any] = {"blk.3.nextn.eh_proj.weight": (32, 64), "blk.2.nextn.eh_proj.weight": (32, 64)}
     more |= {"blk.2.attn_output.weight": (5,), "blk.3.ffn_up.weight": (3, 4)}
     model = described_family(architecture, keys, without_experts(0) | more)
     assert [router is not None for router in routers(model)] == [False, True]
