@@ -37,6 +37,7 @@ def in_names_of_transformers(config: Config) -> Config:
             "tie_word_embeddings": config.flag("tie_embeddings", default=True),
             "num_heads": max(1, sizes["expand"] * width // sizes["headdim"]),
             "use_bias": layers.flag("bias"),
+            "use_conv_bias": layers.flag("conv_bias", default=True),
             **{_NAMES[key]: size for key, size in sizes.items()},
         },
     )

@@ -79,6 +79,19 @@ class CheckpointSizes:
         """Number of layers."""
         return len(self.ffn)
 
+    @property
+    def recurrent_settings(self) -> RecurrentSettings | None:
+        """The settings of recurrent layers, which all have the same; None for a model without any."""
+        return next((each for each in self.recurrent if each), None)
+
+    def with_recurrent_layers(self, settings: RecurrentSettings, is_recurrent: Sequence[bool]) -> "CheckpointSizes":
+        """The same with recurrent mixers in place of attention, in the layers for which `is_recurrent` says so."""
+        return replace(
+            self,
+            kv_heads=tuple(0 if each else n for each, n in zip(is_recurrent, self.kv_heads, strict=True)),
+            recurrent=tuple(settings if each else None for each in is_recurrent),
+        )
+
     def with_prediction_layers(self, count: int) -> "CheckpointSizes":
         """The same with `count` more layers, of the sizes of the last, or of the last with attention."""
         kv_heads = next((each for each in reversed(self.kv_heads) if each), 0)

@@ -17,9 +17,6 @@ MAX_EXPERTS = 4096
 
 MAX_HEAD_DIM = 1024
 
-MAX_TAPS = 16
-"""The largest convolution over time: four times that of any published model."""
-
 _LIMITS = {
     "embedding_length": 1 << 20,
     "feed_forward_length": 1 << 20,
@@ -36,8 +33,6 @@ _LIMITS = {
     "ssm.inner_size": 1 << 20,
     "ssm.time_step_rank": 1 << 12,
     "ssm.group_count": 1 << 12,
-    "ssm.conv_kernel": MAX_TAPS,
-    "shortconv.l_cache": MAX_TAPS,
 }
 
 _MOST_IMAGE_TOKENS = 64

@@ -4,8 +4,8 @@ from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.recurrent import DeltaNetSettings, KimiDeltaSettings, MambaSettings, ShortConvSettings
 from kquants.layout import MAX_TAPS
 
-_COLUMNS = 16
-"""Kernels compute this many columns of a head's state together."""
+HEAD_MULTIPLE = 16
+"""The values of a recurrent layer's head are a multiple of this, as those of all published models are."""
 
 
 def is_listed_recurrent(hyper: HyperParameters, layer: int) -> bool:
@@ -41,8 +41,8 @@ def delta_net_settings(hyper: HyperParameters, grouped: bool) -> DeltaNetSetting
 def kimi_delta_settings(hyper: HyperParameters, layer: int) -> KimiDeltaSettings:
     """The sizes of Kimi delta attention: as many heads as attention has, of `kda.head_dim` values."""
     head_dim = hyper.size("kda.head_dim")
-    if head_dim % _COLUMNS:
-        problem = f"key {hyper.key('kda.head_dim')} is {head_dim}, not a multiple of {_COLUMNS}"
+    if head_dim % HEAD_MULTIPLE:
+        problem = f"key {hyper.key('kda.head_dim')} is {head_dim}, not a multiple of {HEAD_MULTIPLE}"
         hyper.file.fail(f"{problem}; get another conversion of the model")
     heads = hyper.heads[layer]
     if not heads:
@@ -73,7 +73,7 @@ def short_conv_settings(hyper: HyperParameters) -> ShortConvSettings:
 
 def _taps(hyper: HyperParameters, key: str) -> int:
     """The taps of a convolution over time, as many as kernels compute with."""
-    taps = hyper.size(key)
+    taps = hyper.integer(key)
     if not 2 <= taps <= MAX_TAPS:
         hyper.file.fail(f"key {hyper.key(key)} is {taps}, outside 2 … {MAX_TAPS}; get another conversion of the model")
     return taps
@@ -82,7 +82,7 @@ def _taps(hyper: HyperParameters, key: str) -> int:
 def _per_head(hyper: HyperParameters, heads: int) -> int:
     """Values of each head of `ssm.inner_size`: a multiple of 16."""
     inner = hyper.size("ssm.inner_size")
-    if inner % (heads * _COLUMNS):
-        problem = f"key {hyper.key('ssm.inner_size')} is {inner}, not {heads} heads of a multiple of {_COLUMNS} values"
-        hyper.file.fail(f"{problem}; get another conversion of the model")
+    if inner % (heads * HEAD_MULTIPLE):
+        wanted = f"{heads} heads of a multiple of {HEAD_MULTIPLE} values"
+        hyper.file.fail(f"key {hyper.key('ssm.inner_size')} is {inner}, not {wanted}; get another conversion")
     return inner // heads

@@ -11,13 +11,12 @@ from converters.architectures.experts import expert_stems
 from converters.architectures.families.family import Family
 from converters.architectures.families.mamba2 import UNLIMITED_CONTEXT
 from converters.architectures.keys import ArchitectureKeys
-from converters.architectures.mamba import MAX_INNER, check_mamba, checked
+from converters.architectures.mamba import MambaKeys, check_mamba, mamba_sources, read_mamba
 from converters.architectures.model import TextModel
-from converters.architectures.recurrent import SSM_KEYS, decay_rates, write_ssm
+from converters.architectures.recurrent import SSM_KEYS, write_ssm
 from converters.architectures.sizes import MAX_FFN, CheckpointSizes, check_used_experts
-from converters.tensors import Source
-from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM, MAX_TAPS
-from edgellm.arch.recurrent import MambaSettings
+from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM
+from edgellm.fmt import printable
 
 MAMBA, ATTENTION, DENSE, EXPERTS = "M", "*", "-", "E"
 """The kinds of layers, by their letters in `hybrid_override_pattern`."""
@@ -28,6 +27,7 @@ _KINDS = {
     "mlp": DENSE,
     "moe": EXPERTS,
 }
+_MAMBA_KEYS = MambaKeys("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")
 _LATENT = "moe_latent_size"
 _PATTERN, _LIST = "hybrid_override_pattern", "layers_block_type"
 _MOST_LAYERS = 1024
@@ -38,7 +38,7 @@ def layer_kinds(config: Config) -> str:
     names = config.names(_LIST)
     unknown = next((name for name in names if name not in _KINDS), None)
     if unknown is not None:
-        config.fail(f"{_LIST} has {unknown!r}, not one of {', '.join(_KINDS)}; correct it")
+        config.fail(f"{_LIST} has {printable(unknown)}, not one of {', '.join(_KINDS)}; correct it")
     listed, pattern = "".join(map(_KINDS.__getitem__, names)), config.word(_PATTERN, "")
     if not {*pattern} <= {*_KINDS.values()}:
         config.fail(f"{_PATTERN} has other letters than {' '.join(dict.fromkeys(_KINDS.values()))}; correct it")
@@ -62,7 +62,7 @@ def _check(config: Config) -> None:
     check_mamba(config, ("use_bias", "mamba_proj_bias", "mlp_bias", "attention_bias"))
     for key, wanted in (("mamba_hidden_act", "silu"), ("mlp_hidden_act", "relu2")):
         if (given := config.word(key, wanted)) != wanted:
-            config.refuse(f"{key} {given!r} is not supported for this architecture, only {wanted}")
+            config.refuse(f"{key} {printable(given)} is not supported for this architecture, only {wanted}")
     if config.given("sliding_window"):
         config.refuse("attention with a window (sliding_window) is not supported for this architecture")
 
@@ -73,7 +73,7 @@ def _sizes(config: Config) -> CheckpointSizes:
     if heads % kv_heads:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
     head_dim = config.integer("head_dim" if config.given("head_dim") else "attention_head_dim", 128, most=MAX_HEAD_DIM)
-    mamba, has_experts = _mamba(config), EXPERTS in kinds
+    mamba, has_experts = read_mamba(config, _MAMBA_KEYS), EXPERTS in kinds
     ffn = config.integer("moe_intermediate_size" if has_experts else "intermediate_size", most=MAX_FFN)
     sizes = CheckpointSizes(
         width=width,
@@ -88,19 +88,6 @@ def _sizes(config: Config) -> CheckpointSizes:
     return _with_experts(config, sizes, ffn) if has_experts else sizes
 
 
-def _mamba(config: Config) -> MambaSettings:
-    """The sizes of Mamba-2, the same in all layers. Raises ModelFileError."""
-    heads, head_dim = config.integer("mamba_num_heads", most=1 << 12), config.integer("mamba_head_dim", most=MAX_INNER)
-    settings = MambaSettings(
-        heads=heads,
-        head_dim=head_dim,
-        groups=config.integer("n_groups", most=1 << 12),
-        state_dim=config.integer("ssm_state_size", most=MAX_HEAD_DIM),
-        taps=config.integer("conv_kernel", most=MAX_TAPS),
-    )
-    return checked(config, settings, heads * head_dim)
-
-
 def _with_experts(config: Config, sizes: CheckpointSizes, ffn: int) -> CheckpointSizes:
     experts, used = config.integer("n_routed_experts", most=MAX_EXPERTS), config.integer("num_experts_per_tok")
     check_used_experts(config, used, experts, "n_routed_experts")
@@ -113,8 +100,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes = model.config, model.sizes
     keys.number("attention.layer_norm_epsilon", config.number("layer_norm_epsilon"))
     keys.integer("rope.dimension_count", sizes.width // sizes.heads)
-    if settings := next((each for each in sizes.recurrent if isinstance(each, MambaSettings)), None):
-        write_ssm(keys, settings)
+    write_ssm(keys, sizes)
     keys.flag("rope.scaling.finetuned", False)
     if not sizes.experts:
         return
@@ -130,10 +116,6 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 def _lacks(model: TextModel, layer: int) -> Collection[str]:
     """The stems of experts in layers that are no feed-forward."""
     return () if model.sizes.ffn[layer] else expert_stems(model)
-
-
-def _sources(model: TextModel, found: list[Source]) -> list[Source]:
-    return decay_rates(found)
 
 
 def _omitted(model: TextModel) -> Collection[str]:
@@ -159,6 +141,6 @@ FAMILY = Family(
     write=_write,
     order=_ORDER,
     omitted=_omitted,
-    sources=_sources,
+    sources=mamba_sources,
     lacks=_lacks,
 )

@@ -45,6 +45,7 @@ _DEFAULTS: dict[str, object] = {
     "mamba_n_groups": 1,
     "mamba_d_state": 256,
     "mamba_d_conv": 4,
+    "mamba_conv_bias": True,
     "mamba_expand": 2,
 }
 
