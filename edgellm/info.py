@@ -82,8 +82,8 @@ class DecodeSpeed:
 class ModelInfo:
     """The contents of a model file; None for what it does not say. `bytes` is the size of all its `files`.
 
-    `active_parameters` are those that compute a token: all but those of experts that it does not use, and of prediction
-    layers, which have `prediction_parameters` of all `parameters`. `experts` is None for a model without.
+    `active_parameters` are those that compute a token: without those of experts that it does not use, and without the
+    `prediction_parameters`, those of prediction layers. `experts` is None for a model without.
 
     `layers` does not count the `prediction_layers` behind them, which predict further tokens and are not computed.
     `layer_kinds` is the number of layers by what mixes the tokens there: "attention", "latent attention", the kind of a
@@ -154,7 +154,7 @@ def describe(file: GGUFFile) -> ModelInfo:
 
 
 _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
-"""A tensor of a block, with its number: a name in a damaged file may have thousands of digits."""
+"""A tensor of a block, with the block's number, whose digits are limited: damaged files may have thousands."""
 
 _OF_EXPERTS = re.compile(r"\bffn_(gate|up|down|gate_up)(_exps|\.\d+)\b")
 """Tensors of all experts of a layer, or, in early files, of each one."""

@@ -51,8 +51,9 @@ zeros behind the last row of W."""
 STATE_COLUMNS = 32
 """Columns of a recurrent layer's state that a unit of its scan works on. Their values in a row lie side by side.
 
-(Measured on Zen 4: 32 heads of 128 · 128 take 38 µs a row with AVX-512, 42 with AVX2 alone, where their products bound
-them. The values k and q are loaded once for two vectors of columns, and sums of two vectors hide each other's latency.)
+(Measured on Zen 4: 32 heads of 128 · 128 take 38 µs a row with AVX-512, 42 with AVX2 alone, where
+multiplications are the limit. The values k and q are loaded once for two vectors of columns, and sums of two vectors
+hide each other's latency.)
 """
 
 MAX_TAPS = 4

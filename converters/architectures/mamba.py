@@ -1,4 +1,4 @@
-"""Mamba-2 layers of checkpoints: their sizes, and the variants that GGUF cannot say."""
+"""Mamba-2 layers of checkpoints: their sizes, and the variants for which GGUF has no keys."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

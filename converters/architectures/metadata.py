@@ -62,7 +62,7 @@ def _write_common(keys: ArchitectureKeys, model: TextModel) -> None:
 
 
 def _write_sizes(keys: ArchitectureKeys, name: str, sizes: Sequence[int]) -> None:
-    """Add the sizes of all layers: one where they are equal, else an array of hybrid models, which lack some."""
+    """Add the sizes of all layers: an array where some are 0, as in hybrid models, else that of the first layer."""
     if 0 in sizes and any(sizes):
         keys.integers(name, sizes)
     else:

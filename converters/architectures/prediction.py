@@ -21,7 +21,7 @@ _OUTSIDE_LAYERS = {
     "pre_fc_norm_hidden": "hnorm",
     "norm": "shared_head.norm",
 }
-"""The names of tensors of the first such layer, where checkpoints keep them apart, and the usual ones."""
+"""Tensors of the first such layer: by their stems in checkpoints that keep these layers apart, the usual stems."""
 
 
 def is_apart(name: str) -> bool:

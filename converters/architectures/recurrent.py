@@ -1,4 +1,4 @@
-"""Recurrent mixers of checkpoints: which layers have them, their keys in a GGUF file, tensors whose numbers change."""
+"""Recurrent mixers of checkpoints: which layers have them, their keys in a GGUF file, tensors whose values change."""
 
 from collections.abc import Iterable, Sequence
 

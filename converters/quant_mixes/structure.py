@@ -21,9 +21,9 @@ _70B = ("llama", "qwen2", "deci", "olmo")
 class ModelStructure:
     """Facts about a model that the rules use: layers, query heads per key-value head, tied embeddings, experts.
 
-    `numbers` counts the matrices of roles that not all layers have: the `values` ones of values, and ffn_down in dense
-    models. `small_attn_v` is True for models that llama.cpp calls 70B: their attn_v is so small that more bits cost
-    little.
+    `numbers` has by name the number of a matrix among those of its role, for roles that some layers may lack: attn_v,
+    of which there are `values`, and ffn_down in dense models. `small_attn_v` is True for models that llama.cpp calls
+    70B: their attn_v is so small that more bits cost little.
     """
 
     layers: int

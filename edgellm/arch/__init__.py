@@ -3,12 +3,14 @@
 architectures         the facts of each architecture, one file each
 facts                 the record that these files fill in; `converters.architectures` reads it, too
 tensor_names          names and shapes of the tensors of a layer, in GGUF files and in checkpoints
+recurrent_names       the same of those of recurrent mixers
 description           the result: sizes and tensors of one model, layer by layer
 blocks, positions     its parts: attention and feed-forwards, RoPE
 mixture               its mixtures of experts, with their routers
 transformer, layers   from a file and facts to a description
 hyperparameters       the sizes, read from the metadata
 rope                  the RoPE, read from the metadata
+recurrent             recurrent mixers; recurrent_settings and recurrent_reader read them
 attention_settings    windows and other settings of attention, read from the metadata
 per_layer             embeddings of each layer, and the streams of Gemma 3n
 ollama_keys           the keys that Ollama's converter leaves out or names otherwise

@@ -4,9 +4,9 @@ ffn_gate_inp                                    the router's matrix, a row for e
 ffn_gate_inp.scale                              the weight of the router's own norm (Gemma 4)
 exp_probs_b.bias                                what is added to scores for the choice alone
 ffn_gate_exps, ffn_up_exps, ffn_down_exps       the matrices of all experts, one behind the other
-ffn_latent_down, ffn_latent_up                  the projections to the latent that experts read, and of their sum
 ffn_gate_up_exps                                the same with the rows of gate, then those of up, in each matrix
 ffn_down_exps.scale                             the factor of each expert's weight
+ffn_latent_down, ffn_latent_up                  the projection to the latent that experts read, and that of their sum
 ffn_gate_shexp, ffn_up_shexp, ffn_down_shexp    the shared expert, ffn_gate_inp_shexp its gate
 pre_ffw_norm_2                                  the norm before the experts, where a feed-forward stands beside them as
                                                 in layers without experts; post_ffw_norm_1 is the norm behind that

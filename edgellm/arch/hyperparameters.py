@@ -128,7 +128,7 @@ class LayerSizes:
 
     @property
     def expert_width(self) -> int:
-        """Values that an expert reads, and of its result."""
+        """Values of what an expert reads, and of its result."""
         return self.expert_latent or self.width
 
     @property
@@ -260,7 +260,7 @@ class HyperParameters:
 
     @cached_property
     def expert_latent(self) -> int:
-        """Values of the latent that experts read in place of hidden states; 0: they read these."""
+        """Values of the latent that experts read; 0 where they read hidden states."""
         name = "moe_latent_size"
         return self.size(name) if self.integer(name, 0) else 0
 

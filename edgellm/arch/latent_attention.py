@@ -25,7 +25,7 @@ class LatentSettings(AttentionSettings):
 
     @property
     def shared_dim(self) -> int:
-        """Values of RoPE of each query head, and of the key, which all heads share; see `rope`."""
+        """Values at the end of each query head and of the common key: those that RoPE turns, if there is RoPE."""
         return self.key_dim - self.value_dim
 
     @property

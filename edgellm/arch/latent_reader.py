@@ -21,7 +21,7 @@ the other norms; GGUF has no key for it, and llama.cpp takes that of the others.
 def read_latent_attention(reader: LayerReader) -> LatentAttention:
     """The latent attention of a layer. Raises ModelFileError and UnsupportedModelError."""
     if reader.has("attn_kv_b"):
-        problem = "has the matrix attn_kv_b of conversions before 2025, which cannot be computed on latents"
+        problem = "has the matrix attn_kv_b of older conversions, which cannot be computed on latents"
         refuse(reader.tensors.file, f"{problem}; get a newer conversion of the model, with attn_k_b and attn_v_b")
     is_low_rank = reader.sizes.q_rank > 0
     return LatentAttention(

@@ -1,4 +1,4 @@
-"""What the layers of a model are, in words, for people."""
+"""The kinds of a model's layers, in words for people."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from edgellm.arch.latent_attention import LatentAttention
 
 
 def layer_kind(layer: Layer) -> str:
-    """What mixes the tokens in a layer; "feed-forward" where nothing does."""
+    """The mixer of a layer, or both of them; "feed-forward" for a layer without one."""
     found = [layer.recurrent.kind] if layer.recurrent else []
     if layer.mixer:
         found.append("latent attention" if isinstance(layer.mixer, LatentAttention) else "attention")

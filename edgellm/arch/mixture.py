@@ -90,5 +90,5 @@ class MixtureOfExperts:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of those that a token uses."""
+        """Bytes of the weights and biases of the experts that a token uses."""
         return self.expert_bytes // self.router.experts * self.router.used

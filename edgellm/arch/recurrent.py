@@ -4,39 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from edgellm.arch.blocks import Linear, Norm
+from edgellm.arch.kimi_delta import KimiDelta, KimiDeltaSettings
+from edgellm.arch.recurrent_parts import Convolution, matrix_state_bytes
 from edgellm.gguf import Tensor
-from kquants.layout import STATE_COLUMNS
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """A causal convolution of each channel over the last `taps` rows of a sequence.
-
-    `weight` is float32 (channels, taps), the last tap that of the row itself; `bias` is float32 [channels].
-    """
-
-    weight: Tensor
-    bias: Tensor | None = None
-
-    @property
-    def channels(self) -> int:
-        """Values of a row."""
-        return self.weight.shape[0]
-
-    @property
-    def taps(self) -> int:
-        """Rows that a result depends on."""
-        return self.weight.shape[1]
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of the state: the inputs of the last taps - 1 rows, each padded to a multiple of 16 values."""
-        return (self.taps - 1) * 64 * -(-self.channels // 16)
 
 
 @dataclass(frozen=True)
 class DeltaNetSettings:
-    """The sizes of a gated DeltaNet, which has `heads` of values and `key_heads` of q and k.
+    """The sizes of a gated DeltaNet: `heads` heads of `value_dim` values, `key_heads` heads of q and k of `key_dim`.
 
     With `grouped`, consecutive heads share a key head; otherwise head h has the key head h mod `key_heads`.
     """
@@ -91,58 +66,8 @@ class GatedDeltaNet(DeltaNetSettings):
 
 
 @dataclass(frozen=True)
-class KimiDeltaSettings:
-    """The sizes of Kimi delta attention: `heads` heads of q, k and v, each of `head_dim` values."""
-
-    heads: int
-    head_dim: int
-    taps: int
-
-    @property
-    def width(self) -> int:
-        """Values of q, of k, of v and of the result of all heads of a token."""
-        return self.heads * self.head_dim
-
-
-@dataclass(frozen=True, kw_only=True)
-class KimiDelta(KimiDeltaSettings):
-    """Kimi delta attention (KDA, arXiv 2510.26692): output(norm(delta_rule(q, k, v, …)) · sigmoid(gate_b(gate_a(h)))).
-
-    q is silu(q_conv(q(h))), and k and v likewise; q and k are normed to unit length. Each channel of a head's keys has
-    a decay: exp(a · softplus(decay_b(decay_a(h)) + dt_bias)), with an a for each head. The beta of a head is
-    sigmoid(beta(h)). `output_norm` norms each head.
-    """
-
-    kind: ClassVar[str] = "Kimi delta attention"
-    norm: Norm
-    q: Linear
-    k: Linear
-    v: Linear
-    q_conv: Convolution
-    k_conv: Convolution
-    v_conv: Convolution
-    decay_a: Linear
-    decay_b: Linear
-    beta: Linear
-    gate_a: Linear
-    gate_b: Linear
-    a: Tensor
-    dt_bias: Tensor
-    output_norm: Norm
-    output: Linear
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of the state of a sequence.
-
-        It is that of the convolutions of q, of k and of v, then a matrix (head_dim, head_dim) of each head.
-        """
-        return 3 * self.q_conv.state_bytes + self.heads * matrix_state_bytes(self.head_dim, self.head_dim)
-
-
-@dataclass(frozen=True)
 class MambaSettings:
-    """The sizes of a Mamba-2 layer: `heads` of `head_dim` values, which share B and C of `groups` groups."""
+    """The sizes of a Mamba-2 layer: `heads` heads of `head_dim` values; each of `groups` groups shares B and C."""
 
     heads: int
     head_dim: int
@@ -166,7 +91,8 @@ class Mamba2(MambaSettings):
     """Mamba-2 (arXiv 2405.21060): output(norm(scan(silu(conv(xbc(h)))) · silu(z(h)))).
 
     `xbc` gives [x | B | C], `dt` the step of each head before its bias and softplus. `output_norm` norms each group of
-    values, after the gate; some models have none.
+    values, after the gate; some models have none. `a`, `d` and `dt_bias` have a value for each head; the formula of the
+    scan is that of `kquants.records.MambaOp`.
     """
 
     kind: ClassVar[str] = "Mamba-2"
@@ -214,11 +140,6 @@ class ShortConv(ShortConvSettings):
     def state_bytes(self) -> int:
         """Bytes of the state of a sequence: that of the convolution."""
         return self.conv.state_bytes
-
-
-def matrix_state_bytes(rows: int, columns: int) -> int:
-    """Bytes of the state of a head, a float32 matrix whose columns are padded to a multiple of `STATE_COLUMNS`."""
-    return 4 * rows * -(-columns // STATE_COLUMNS) * STATE_COLUMNS
 
 
 RecurrentSettings = DeltaNetSettings | KimiDeltaSettings | MambaSettings | ShortConvSettings

@@ -10,30 +10,29 @@ ssm_f_a, ssm_f_b                    Kimi delta attention: the low-rank projectio
 ssm_g_a, ssm_g_b                    Kimi delta attention: that of the gate
 ssm_in                              Mamba-2: the rows of z, of x, B and C, of the step of each head
 ssm_a, ssm_dt.bias, ssm_d           see `edgellm.arch.recurrent`
-ssm_norm, ssm_out                   the norm of the result, and the projection behind it; attn_output in Kimi's
+ssm_norm, ssm_out                   the norm of the result, and the projection behind it, which is attn_output in Kimi's
 shortconv.in_proj                   LFM2: the rows of b, of c, of x; shortconv.out_proj is the projection behind
 """
 
 from dataclasses import replace
 
 from edgellm.arch.blocks import Linear
+from edgellm.arch.kimi_delta import KimiDelta, KimiDeltaSettings
 from edgellm.arch.layers import LayerReader, part
 from edgellm.arch.recurrent import (
-    Convolution,
     DeltaNetSettings,
     GatedDeltaNet,
-    KimiDelta,
-    KimiDeltaSettings,
     Mamba2,
     MambaSettings,
     Recurrent,
     ShortConv,
     ShortConvSettings,
 )
+from edgellm.arch.recurrent_parts import Convolution
 
 
 def read_recurrent(reader: LayerReader) -> Recurrent | None:
-    """The recurrent mixer of a layer; None: it has none. Raises ModelFileError and UnsupportedModelError."""
+    """The recurrent mixer of a layer; None for a layer without one. Raises ModelFileError and UnsupportedModelError."""
     match reader.recurrent_settings:
         case DeltaNetSettings() as settings:
             return _delta_net(reader, settings)
@@ -65,7 +64,7 @@ def _delta_net(reader: LayerReader, settings: DeltaNetSettings) -> GatedDeltaNet
 
 
 def _kimi_delta(reader: LayerReader, settings: KimiDeltaSettings) -> KimiDelta:
-    shape = settings.width, settings.taps  # files have dimensions of 1 before and between them
+    shape = settings.width, settings.taps  # without the dimensions of 1 that files have before and between these
     weights = (replace(reader.floats(f"ssm_conv1d_{each}"), shape=shape) for each in "qkv")
     q_conv, k_conv, v_conv = map(Convolution, weights)
     return KimiDelta(

@@ -1,15 +1,16 @@
-"""The settings of recurrent mixers, from the metadata. Some architectures have functions of their own for this."""
+"""The settings of recurrent mixers, read from the metadata."""
 
 from edgellm.arch.hyperparameters import HyperParameters
-from edgellm.arch.recurrent import DeltaNetSettings, KimiDeltaSettings, MambaSettings, ShortConvSettings
+from edgellm.arch.kimi_delta import KimiDeltaSettings
+from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSettings
 from kquants.layout import MAX_TAPS
 
 HEAD_MULTIPLE = 16
-"""The values of a recurrent layer's head are a multiple of this, as those of all published models are."""
+"""The values of a head are a multiple of this: kernels load vectors of 16 values."""
 
 
 def is_listed_recurrent(hyper: HyperParameters, layer: int) -> bool:
-    """Whether a layer is recurrent by `attention.recurrent_layers`, or else all are but the last of each group.
+    """Whether a layer is recurrent: by `attention.recurrent_layers`; without that key, all but the last of each group.
 
     A group has `full_attention_interval` layers, by default 4.
     """
@@ -52,7 +53,7 @@ def kimi_delta_settings(hyper: HyperParameters, layer: int) -> KimiDeltaSettings
 
 
 def mamba_settings(hyper: HyperParameters) -> MambaSettings:
-    """The sizes of a Mamba-2 layer: `ssm.inner_size` are the values of all heads."""
+    """The sizes of a Mamba-2 layer: `ssm.inner_size` is the number of values of all heads."""
     heads, groups = hyper.size("ssm.time_step_rank"), hyper.size("ssm.group_count")
     head_dim = _per_head(hyper, heads)
     if heads % groups:
@@ -72,7 +73,7 @@ def short_conv_settings(hyper: HyperParameters) -> ShortConvSettings:
 
 
 def _taps(hyper: HyperParameters, key: str) -> int:
-    """The taps of a convolution over time, as many as kernels compute with."""
+    """The number of taps of a convolution over time. Raises ModelFileError for one that kernels do not compute."""
     taps = hyper.integer(key)
     if not 2 <= taps <= MAX_TAPS:
         hyper.file.fail(f"key {hyper.key(key)} is {taps}, outside 2 … {MAX_TAPS}; get another conversion of the model")

@@ -100,7 +100,7 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _as_flag(message: str) -> str:
-    """A message that begins with an option, with the names on the command line of that and of other options in it."""
+    """A message; if it begins with an option, with all options in it under their names on the command line."""
     return _OPTION.sub(_flag, message) if message.startswith("option ") else message
 
 

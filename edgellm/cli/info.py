@@ -91,7 +91,7 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
 
 
 def _layer_kinds(info: ModelInfo) -> str:
-    """The number of layers of each kind, where there are several or none has only attention."""
+    """The number of layers of each kind; empty where all layers have attention alone."""
     kinds = info.layer_kinds or {}
     return "" if kinds.keys() <= _ATTENTION else f": {', '.join(f'{n:,} {kind}' for kind, n in kinds.items())}"
 

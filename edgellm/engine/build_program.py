@@ -219,7 +219,7 @@ class _ProgramBuilder:
     def _sum_of_experts(
         self, block: MixtureOfExperts, latent_up: Linear | None, total: Buffer, b: ExpertBuffers
     ) -> None:
-        """total = the weighted sum of experts, projected from the latent where they read one."""
+        """total = the weighted sum of experts, projected by `latent_up` where they read a latent."""
         if latent_up is None:
             self._expert_ops.combine(block, total, False, 1.0, b)
             return

@@ -1,8 +1,9 @@
 """Checkpoints: lengths to which sequences with windows or recurrent layers can go back.
 
-Windows cost KV pages, so that a sequence has MAX_CHECKPOINTS of them at most. States cost state pages, whose number is
-limited over all sequences (see `edgellm.engine.recurrent_states.StatePool`). Which to forget is decided before pages
-for new ones are reserved, so that the limit holds at any moment.
+A checkpoint with windows takes KV pages, so that a sequence has MAX_CHECKPOINTS of these at most. One with a state
+takes a state page, and the number of these is limited over all sequences (see
+`edgellm.engine.recurrent_states.StatePool`). Which checkpoints to forget is decided before pages for new ones are
+reserved, so that the limit holds at any moment.
 """
 
 from collections.abc import Sequence as Ids
@@ -18,8 +19,8 @@ from edgellm.engine.recurrent_states import StatePage, StatePool
 class SequenceCheckpoint:
     """A length to which a sequence can go back. Forks share it.
 
-    It has the page tables of KV groups with windows, by group, at that length, and the state of recurrent layers. One
-    that is for a `retry` of the last prompt alone is forgotten when there is another.
+    It has the page tables of KV groups with windows, by group, at that length, and the state of recurrent layers. With
+    `retry` it is there to compute the last prompt's end again, and is forgotten when another prompt has one.
     """
 
     length: int
@@ -40,10 +41,10 @@ class Checkpoints:
 
     def __init__(self, budget: "CheckpointBudget", points: list[SequenceCheckpoint] | None = None) -> None:
         self._budget, self.points, self.used = budget, points or [], 0
-        self.planned: dict[int, bool] = {}  # by length, whether it is for a retry alone
+        self.planned: dict[int, bool] = {}  # in the segment computed now, by length: whether for a retry
 
     def fork(self) -> "Checkpoints":
-        """Those of another sequence with the same tokens."""
+        """The checkpoints of another sequence with the same tokens, which are the same."""
         child = Checkpoints(self._budget, list(self.points))
         self._budget.holders.add(child)
         return child
@@ -57,16 +58,16 @@ class Checkpoints:
         return any(point.length == length for point in self.points)
 
     def best(self, n: int) -> SequenceCheckpoint | None:
-        """The one that reaches farthest up to `n`."""
+        """The checkpoint that reaches farthest up to `n`; None without any."""
         return max(self.points, key=lambda point: point.reach(n), default=None)
 
     @property
     def lasting(self) -> list[SequenceCheckpoint]:
-        """Those that are not for a retry alone."""
+        """The checkpoints that are not for a retry alone."""
         return [point for point in self.points if not point.retry]
 
     def add(self, point: SequenceCheckpoint) -> None:
-        """Have one more. Of more than MAX_CHECKPOINTS with windows the least useful one goes (`by_usefulness`)."""
+        """Add a checkpoint. With windows, the least useful one of more than MAX_CHECKPOINTS goes (`by_usefulness`)."""
         kept = [each for each in self.points if not (point.retry and each.retry)]
         self.points = sorted([*kept, point], key=lambda each: each.length)
         lengths = [each.length for each in self.lasting]
@@ -75,15 +76,15 @@ class Checkpoints:
             self.points = [each for each in self.points if each.length != gone]
 
     def trim(self, length: int) -> None:
-        """Forget those behind a length."""
+        """Forget the checkpoints behind a length."""
         self.points = [point for point in self.points if point.length <= length]
 
 
 class CheckpointBudget:
-    """The limit of state pages for the checkpoints of all sequences; None without recurrent layers.
+    """The limit of state pages for the checkpoints of all sequences; `states` is None without recurrent layers.
 
-    Sequences that wait lose those for a retry first. Then the sequence with the most checkpoints loses the least useful
-    one; each keeps its last.
+    When pages are short, sequences that wait lose their checkpoints for a retry first. Then the sequence with the most
+    checkpoints loses its least useful one; each sequence keeps its last.
     """
 
     def __init__(self, states: StatePool | None = None) -> None:
@@ -114,7 +115,7 @@ class CheckpointBudget:
         return [*retries, *reversed(lengths)]
 
     def _forget_retry(self, own: Checkpoints) -> bool:
-        """Forget one that is for a retry, of the sequence that waits longest; False if there is none."""
+        """Forget a checkpoint for a retry, of the sequence that waits longest; False if there is none."""
         waiting = sorted(self.holders, key=lambda each: each.used)
         retries = [point for each in waiting for point in each.points if point.retry and point not in own.points]
         if retries:
@@ -122,7 +123,7 @@ class CheckpointBudget:
         return bool(retries)
 
     def _forget_lasting(self, own: Checkpoints, planned: list[int]) -> bool:
-        """Forget one of the sequence that has most, `own` with those `planned`; False if each has its last only."""
+        """Forget one of the sequence with the most, `planned` of `own` included; False if each has only its last."""
         last = {each.lasting[-1] for each in self.holders if each.lasting and not (planned and each is own)}
         counts = {each: len(each.lasting) + (len(planned) if each is own else 0) for each in self.holders}
         for each in sorted(counts, key=lambda each: (-counts[each], each.used)):
@@ -144,7 +145,7 @@ class CheckpointBudget:
 
 
 def by_usefulness(lengths: Ids[int]) -> list[int]:
-    """The lengths that may be forgotten, the least useful first: never the last; first that with the narrowest gap.
+    """All lengths but the last, the least useful first: that with the narrowest gap around it.
 
     The gap around a length is compared to the distance from the last one, so that the lengths that stay are close
     together near the end and far apart before it.

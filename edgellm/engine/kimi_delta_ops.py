@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from edgellm.arch.blocks import Linear
-from edgellm.arch.recurrent import KimiDelta
+from edgellm.arch.kimi_delta import KimiDelta
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
@@ -56,7 +56,7 @@ class KimiDeltaOps:
         return result
 
     def _project(self, x: MatmulInput, projection: Linear, y: Buffer) -> None:
-        """The second half of a low-rank projection."""
+        """The second matrix of a low-rank projection: y = projection(x)."""
         self._ops.quantize(x, [projection])
         self._ops.linear(x, (projection, y))
 

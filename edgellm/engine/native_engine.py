@@ -160,7 +160,7 @@ class NativeEngine:
         for segment in segments:
             if not segment.sequence.belongs_to(self._runner.pools):
                 self._restore(segment.sequence)
-        return self._runner.run(segments)
+        return self._runner.run([s for s in segments if s.tokens])  # kernels read the last row of each segment
 
     def _restore(self, sequence: PagedSequence) -> None:
         """Compute the state of a sequence and its checkpoints again, after they were lost with a GPU."""

@@ -23,8 +23,8 @@ class OffloadRequest:
 
     `memory` is the most bytes to use there. With `strict` it is an error if the GPU cannot be used as asked. With
     `cpu_ffn` the feed-forwards of these layers stay on the CPU, with `cpu_moe` those that are mixtures of experts, with
-    `n_cpu_moe` those in the first layers of the model, and with `cpu_head` the output head. `was_auto`: the number of
-    layers is what is left of `auto`, as the GPU's memory was full.
+    `n_cpu_moe` those in the first layers of the model, and with `cpu_head` the output head. With `was_auto` the
+    number of layers is what was left of `auto` when the GPU's memory was full.
     """
 
     layers: int | str = 0
@@ -51,7 +51,7 @@ class OffloadRequest:
 
     @property
     def weighs_crossings(self) -> bool:
-        """Whether blocks stay on the CPU where a hidden state's way to the GPU and back takes longer than it saves."""
+        """Whether blocks stay on the CPU where the GPU saves less time than the hidden state takes there and back."""
         return self.was_auto or self.layers == "auto"
 
     def kept_on_cpu(self, model: Description) -> frozenset[int]:

@@ -27,7 +27,7 @@ def decode_seconds(model: Description, placement: Placement) -> float:
 
 
 def without_losses(model: Description, placement: Placement) -> Placement:
-    """The placement with the CPU for those runs of blocks on the GPU that save less time than the way there takes."""
+    """The placement with those runs of blocks on the CPU that save less time on the GPU than the way there takes."""
     found = list(placement)
     for device, run in runs(placement):
         saved = sum(active_bytes(model, block) for block in run) * (1 / CPU_BANDWIDTH - 1 / GPU_BANDWIDTH)

@@ -43,7 +43,8 @@ class PagedSequence(protocol.Sequence):
         marks = [length + i + 1 for i in segment.marks]
         retry = None if segment.retry_mark is None else length + segment.retry_mark + 1
         planned = self.checkpoints.plan(marks, retry, any(table.pool.window is not None for table in self.tables))
-        self.states.reserve(length, range(length + n - segment.drafts, length + n + 1) if n else (), planned)
+        first = max(length + 1, length + n - segment.drafts)  # the state behind `length` tokens is there
+        self.states.reserve(length, range(first, length + n + 1), planned)
 
     def append(self, segment: protocol.Segment["PagedSequence"]) -> None:
         """Add the tokens of a segment, whose state is now in the pages."""
@@ -108,7 +109,7 @@ class PagedSequence(protocol.Sequence):
         """Keep the first `n` tokens, or as many as `reach` says, and return how many are left."""
         n = self.reach(n)
         point = None if self._holds(n) else next(each for each in self.checkpoints.points if each.reach(n) == n)
-        self.checkpoints.trim(n)  # first, as those behind other tokens must not stay after an interrupt
+        self.checkpoints.trim(n)  # first: after an interrupt, none may stay behind other tokens
         if point:
             self._return_to_checkpoint(point, n)
         del self.tokens[n:]

@@ -38,7 +38,7 @@ class Sequence(ABC):
     """The state of one sequence of tokens; each engine has its own class.
 
     `tokens` are exactly those whose state was computed: a stopped computation adds none. With `needs_marks` it goes
-    back to marked lengths alone, as recurrent layers do.
+    back to marked lengths alone, as it must with recurrent layers.
     """
 
     needs_marks = False
@@ -77,8 +77,8 @@ class Segment(Generic[S_co]):
     """Tokens that continue one sequence; `wanted` are the indices of those whose logits are wanted.
 
     `embeddings`: float32 [width] by index, in place of the embedding of the token there. The sequence keeps what it
-    needs to go back to behind the tokens of indices `marks`, as `Sequence.mark` does; to behind that of `retry_mark`,
-    until another segment has one; and to before each of the last `drafts` tokens, until the next segment.
+    needs to end again behind each of the tokens of indices `marks`, as `Sequence.mark` does; behind that of
+    `retry_mark`, until another segment has one; and before each of the last `drafts` tokens, until the next segment.
     """
 
     sequence: S_co
@@ -139,7 +139,8 @@ class Engine(Protocol):
 def check_batch(engine: Engine, segments: Ids[Segment[Any]]) -> None:
     """Check a batch before anything of it is computed.
 
-    Raises ContextOverflowError, and EdgeLLMError for unknown token ids, too many rows, or a sequence given twice.
+    Raises ContextOverflowError, and EdgeLLMError for unknown token ids, too many rows, indices of tokens that a segment
+    does not have, or a sequence given twice.
     """
     for segment in segments:
         _check_segment(engine, segment)
@@ -157,6 +158,11 @@ def _check_segment(engine: Engine, segment: Segment[Any]) -> None:
             raise EdgeLLMError(f"token id {token} is not in the vocabulary of {engine.vocab}")
     if not all(0 <= i < j for i, j in pairwise([*segment.wanted, len(segment.tokens)])):
         raise EdgeLLMError(f"logits can be wanted of tokens 0 to {len(segment.tokens) - 1}, each once, in order")
+    retry = () if segment.retry_mark is None else (segment.retry_mark,)
+    if not all(0 <= i < len(segment.tokens) for i in (*segment.marks, *retry)):
+        raise EdgeLLMError(f"marks can be behind tokens 0 to {len(segment.tokens) - 1} of a segment")
+    if not 0 <= segment.drafts <= len(segment.tokens):
+        raise EdgeLLMError(f"a segment of {len(segment.tokens)} tokens cannot have {segment.drafts} drafts")
     over = len(segment.sequence) + len(segment.tokens) - engine.ctx
     if over > 0:
         raise ContextOverflowError(

@@ -1,7 +1,8 @@
 """The ops of recurrent layers."""
 
 from edgellm.arch.blocks import Linear
-from edgellm.arch.recurrent import GatedDeltaNet, KimiDelta, Mamba2, Recurrent, ShortConv
+from edgellm.arch.kimi_delta import KimiDelta
+from edgellm.arch.recurrent import GatedDeltaNet, Mamba2, Recurrent, ShortConv
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.kimi_delta_ops import KimiDeltaOps
 from edgellm.engine.op_writer import OpWriter

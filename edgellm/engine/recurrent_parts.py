@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from edgellm.arch.blocks import Linear, Norm
-from edgellm.arch.recurrent import Convolution
+from edgellm.arch.recurrent_parts import Convolution
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
@@ -21,7 +21,7 @@ class StatePlace:
     offset: int
 
     def behind(self, nbytes: int) -> "StatePlace":
-        """The place that many bytes later."""
+        """The place `nbytes` bytes later."""
         return StatePlace(self.group, self.offset + nbytes)
 
 
@@ -74,7 +74,7 @@ class RecurrentParts:
     ) -> None:
         """result = norm(y) · f(z), or with `gate_first` norm(y · f(z)), in the forms that `output` reads.
 
-        Each of `groups` groups of values is normed for itself. f is SiLU, or else the logistic function.
+        Each of `groups` groups of values is normed for itself. f is SiLU with `silu`, else the logistic function.
         """
         h, q8, super_q8 = result.targets([output])
         weight: Tensor | None = norm.weight if norm else None

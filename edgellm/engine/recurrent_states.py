@@ -22,7 +22,7 @@ MAX_STATE_CHECKPOINTS = 512
 """The most state pages for these, where pages are small."""
 
 _SHARE = 4
-"""Checkpoints take at most one part of as many of the memory for the KV cache."""
+"""Checkpoints take at most one of this many equal parts of the memory for the KV cache."""
 
 
 def most_checkpoint_pages(state_bytes: int, budget: KVBudget) -> int:
@@ -67,7 +67,7 @@ class StatePool:
 
 
 class RecurrentStates:
-    """The state pages of one sequence, by the number of tokens that they are behind; none without a pool.
+    """The state pages of one sequence: `pages[n]` has the state behind the first n tokens. None without a pool.
 
     They are that of the last token and, until the next batch, those of the drafts before it.
     """
@@ -103,7 +103,7 @@ class RecurrentStates:
         return [new[i].id if i in new else NO_STATE for i in range(length + 1, length + n + 1)]
 
     def advance(self) -> None:
-        """The states of the reserved pages are computed."""
+        """Take the reserved pages for those of the sequence: their states are computed now."""
         self.pages, self._new = self.pages | self._new, {}
 
     def reaches(self, length: int) -> bool:

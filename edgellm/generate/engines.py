@@ -41,7 +41,7 @@ def speed_warnings(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
 
 
 def _disk_forecast(file: GGUFFile, options: LoadOptions, free: int) -> DiskForecast | None:
-    """What the CPU would read from the disk; llama.cpp may compute a model that is not supported, and reads all."""
+    """The forecast for the CPU. For a model that only llama.cpp may compute, it takes it that all weights are read."""
     try:
         roofline = Roofline.of(describe(file), options.kv_type)
     except UnsupportedModelError:

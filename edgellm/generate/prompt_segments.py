@@ -6,11 +6,11 @@ from collections.abc import Sequence as Ids
 from edgellm.engine.protocol import Segment, Sequence
 
 MARK_EVERY = 1024
-"""Tokens without the end of a message after which there is a mark: a long message is edited without reading it all."""
+"""Tokens without the end of a message after which there is a mark: no long message is read again as a whole."""
 
 
 def prompt_segments(sequence: Sequence, ids: Ids[int], rows: int, ends: Collection[int]) -> Iterator[Segment[Sequence]]:
-    """The segments of up to `rows` tokens that extend a sequence to exactly `ids`; the logits wanted are the last ones.
+    """The segments of up to `rows` tokens that extend a sequence to exactly `ids`; each wants its last logits.
 
     Marks are behind the tokens of `ends`, which end messages, and, where a sequence goes back to marks alone, after
     each MARK_EVERY tokens without one. The mark for a retry is before the last token of the prompt.
@@ -26,7 +26,7 @@ def prompt_segments(sequence: Sequence, ids: Ids[int], rows: int, ends: Collecti
 
 
 def _marks(ids: Ids[int], ends: Collection[int], most: int | None) -> list[int]:
-    """The indices of the tokens with a mark behind them: `ends`, and that after `most` tokens without one."""
+    """The indices of tokens with a mark behind them: those of `ends`, and each that is the `most`-th since a mark."""
     marks, last = list[int](), -1
     for i, token in enumerate(ids):
         if token in ends or i - last == most:

@@ -130,7 +130,7 @@ class Session:
                 except Stopped:
                     self.check_open()
                     raise
-                except NoMemoryError:  # drafts are not worth the sequences of other requests
+                except NoMemoryError:  # for drafts, no sequence of another request is evicted
                     if segment.drafts or not any(cache.evict() for cache in list(self.caches)):
                         raise
 

@@ -81,7 +81,7 @@ class SpeculativeDecoder:
         return first
 
     def _draft(self) -> list[int]:
-        """The draft tokens of the next step; none after there was no memory for the states behind them.
+        """The draft tokens of the next step; none once memory was short for the states behind drafts.
 
         None of them needs a KV page of its own, as allocating one could fail.
         """

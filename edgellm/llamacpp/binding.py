@@ -39,7 +39,7 @@ class LlamaContext:
             raise LlamaCppError(f"cannot make a context of {config.ctx} tokens for it")
         self._memory = lib.llama_get_memory(self._context)
         is_recurrent = lib.llama_model_is_recurrent(self._model)
-        # Older versions of llama-cpp-python have no function that tells hybrid models.
+        # Older versions of llama-cpp-python have no function that tells whether a model is hybrid.
         is_hybrid = getattr(lib, "llama_model_is_hybrid", lambda model: False)(self._model)
         self.goes_back = not (is_recurrent or is_hybrid)
         self.vocab: int = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model))

@@ -11,11 +11,11 @@ from kquants.records.header import Word
 
 
 class ConvOp(NamedTuple):
-    """y = gate · f(bias + Σ_i weight[:, i] · (factor · x) of i - (taps - 1) rows later): a causal convolution.
+    """y[t] = gate[t] · f(bias + Σ_i weight[:, i] · (factor · x)[t + i - (taps - 1)]): a causal convolution.
 
-    Each channel has a convolution of its own over the rows of a sequence, of 2 to 4 taps. Factor and gate may be null,
-    1 then; they are as x in rows of `x_bytes`. The state are the last taps - 1 rows of factor · x, padded to a multiple
-    of 16 channels: float32[taps - 1, channels], the oldest first.
+    Each channel has a convolution of its own over the rows t of a sequence, of 2 to 4 taps. Factor and gate may be
+    null, which stands for 1; else their rows are `x_bytes` apart, as those of x. The state is the last taps - 1 rows of
+    factor · x, the oldest first: float32[taps - 1, channels], padded to a multiple of 16 channels.
     """
 
     x: Word
@@ -41,8 +41,8 @@ class DeltaInputsOp(NamedTuple):
     """What the gated delta rule reads: q and k, normed in place, and the gates of each head.
 
     q = q / sqrt(Σ q² + eps) / sqrt(key_dim), k = k / sqrt(Σ k² + eps). Gates of head h: decay = exp(a · softplus(alpha
-    + dt_bias)) at [h], beta = sigmoid(beta) at [heads + h]. The alpha and beta of head h are the values h div group ·
-    group_stride + h mod group behind the byte offsets of their rows.
+    + dt_bias)) at [h], beta = sigmoid(beta) at [heads + h]. Alpha and beta of head h are the values at index
+    h div group · group_stride + h mod group, counted from the byte offsets in their rows.
     """
 
     qkv: Word
@@ -186,7 +186,7 @@ class MambaOp(NamedTuple):
 class GatedNormOp(NamedTuple):
     """h = norm(x) · weight · f(z), or with `gate_first` norm(x · f(z)) · weight; RMSNorm of each group of values.
 
-    Written to each of h, q8 and super_q8 that is not null.
+    The result is written to each of h, q8 and super_q8 that is not null.
     """
 
     x: Word
@@ -199,7 +199,7 @@ class GatedNormOp(NamedTuple):
     groups: Word
     group_dim: Word
     piece: Word
-    """The values of a unit: whole groups and whole blocks of 256 values, unless it is the row."""
+    """The values that a unit computes: whole groups and whole blocks of 256 values, or the whole row."""
     eps: float
     gate_first: Word
     silu: Word
@@ -211,7 +211,7 @@ class GatedNormOp(NamedTuple):
 
 
 class SplitGateOp(NamedTuple):
-    """Rows of heads [q: head_dim | gate: head_dim] to rows of q and rows of gate."""
+    """Split rows of heads [q: head_dim | gate: head_dim] into rows of q and rows of gate."""
 
     x: Word
     x_bytes: Word

@@ -1,4 +1,4 @@
-"""Recurrent layers: the state of a sequence goes from token to token.
+"""The kernels of recurrent layers, whose state of a sequence goes from token to token.
 
 state         the addresses of the states before a segment and behind its rows
 conv          causal convolutions over time

@@ -44,7 +44,7 @@ def _decay(decay: int, dt_bias: int, k: int, decayed_k: int, n: int, a: float) -
 
 @kernel("channel_delta_inputs")
 def channel_delta_inputs(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: ChannelDeltaInputsOp; a unit is a head of a row, or behind the heads of a row 16 of its betas."""
+    """Arguments: ChannelDeltaInputsOp; a row has a unit for each head, then one for each 16 betas."""
     given = _inputs_of(op)
     n, units = given.head_dim, given.heads + (given.heads + 15) // 16
     q_scale, one = nb.float32(1) / square_root(nb.float32(n)), splat_f32(nb.float32(1))

@@ -62,7 +62,7 @@ def _unit_of(taps: int) -> Any:
 
     @define(window, types.UniTuple(F32, MAX_TAPS))
     def by_tap(b: ir.IRBuilder, weights: Any) -> Any:
-        """A vector for each tap of weights that lie side by side for each channel."""
+        """A vector of 16 channels for each tap, from weights whose taps lie side by side in each channel."""
         flat = joined(b, of_tuple(b, weights))
         return as_tuple(b, [shuffle(b, flat, flat, range(i, 16 * taps, taps)) for i in range(taps)])
 

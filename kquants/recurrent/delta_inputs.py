@@ -56,7 +56,7 @@ def _write_gates(given: DeltaInputsOp, t: int, h: int, scratch: int) -> None:
 
 @kernel("delta_inputs")
 def delta_inputs(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: DeltaInputsOp; a key head of a row a unit, and the gates of 16 heads. Scratch: float32[16]."""
+    """Arguments: DeltaInputsOp; units of a row: each key head, then each 16 heads' gates. Scratch: float32[16]."""
     given = _inputs_of(op)
     n, units = given.key_dim, given.key_heads + (given.heads + 15) // 16
     q_scale = nb.float32(1) / square_root(nb.float32(n))

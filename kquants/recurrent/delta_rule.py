@@ -5,8 +5,8 @@ before it, beside that row's y = Sᵀ q; Sᵀ k of the decayed state is decay ·
 take a pass of their own. Both passes add in the same order: the bits do not depend on how rows are cut into segments.
 
 The state is written to where the one behind the last row of a segment is kept, and read there, too; the first row reads
-the one before the segment. (Measured on Zen 4, one row: 1.3 times as long where the first pass asks for the lines that
-the second one writes.)
+the one before the segment. (Measured on Zen 4, one row: it takes 1.3 times as long if the first pass prefetches the
+lines that the second one writes.)
 """
 
 import numba as nb

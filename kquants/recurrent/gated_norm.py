@@ -39,7 +39,7 @@ def _norm_group(h: int, x: int, z: int, weight: int, n: int, eps: float, gate_fi
 
 @kernel("gated_norm")
 def gated_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None:
-    """Arguments: GatedNormOp; a piece of a row a unit. Where h is null, it passes through scratch: float32[width]."""
+    """Arguments: GatedNormOp; a piece of a row a unit. Where h is null, scratch has the result: float32[width]."""
     given, rows = _norm_of(op), row_count(op, batch)
     n, width, piece = given.group_dim, given.groups * given.group_dim, given.piece
     pieces = (width + piece - 1) // piece

@@ -44,7 +44,7 @@ def mamba_inputs(op: int, batch: int, first: int, last: int, scratch: int) -> No
 def _step(
     before: int, state: int, n: int, b: int, c: int, decay: float, left: Vector, right: Vector
 ) -> tuple[Vector, Vector]:
-    """State = decay · before + B addedᵀ of 32 columns, where `left` and `right` are added; Sᵀ C."""
+    """State = decay · before + B addedᵀ of 32 columns, where [left | right] is added; Sᵀ C of the new state."""
     y_left = y_right = splat_f32(nb.float32(0))
     by_decay = splat_f32(decay)
     for i in range(n):

@@ -31,7 +31,7 @@ def segment_rows(batch: int, segment: int) -> tuple[int, int]:
 
 @inline
 def load_state(batch: int, group: int, segment: int, offset: int, state: int, nbytes: int) -> int:
-    """The address of a layer's state before the first row of a segment: `state`, filled with zeros, if that is none."""
+    """The address of a layer's state before the first row of a segment; without one, `state`, filled with zeros."""
     before = state_before(batch, group, segment, offset)
     if before != 0:
         return before

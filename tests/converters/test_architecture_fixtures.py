@@ -58,7 +58,7 @@ def test_equals_llama_cpp(shared: Path, name: str) -> None:
     for source, tensor in zip(sources, reader.tensors, strict=True):
         assert (source.type, list(source.shape)) == (tensor.tensor_type.name, tensor.shape.tolist()[::-1]), source.name
         rows = source.rows(0, source.row_count)
-        if source.name.endswith(".ssm_a"):  # -exp(A_log), which they round less exactly
+        if source.name.endswith(".ssm_a"):  # -exp(A_log), which llama.cpp's converter rounds less exactly
             np.testing.assert_array_max_ulp(rows.view(np.float32).ravel(), tensor.data.ravel())
         else:
             assert rows.tobytes() == tensor.data.tobytes(), source.name

@@ -84,7 +84,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
     "qwen3_5_moe": _INTERVAL,
     "granite4_h_micro": {"granitehybrid.feed_forward_length": _DENSE_WIDTH},
     "granite4_micro": {"granite.feed_forward_length": _DENSE_WIDTH, "granite.attention.head_count_kv": _KV_HEADS},
-    # The attention has no RoPE, by `position_embedding_type`; llama.cpp's converter takes it that it has.
+    # The attention has no RoPE, by `position_embedding_type`; llama.cpp's converter says that it has.
     "granite4_attention": {
         "granitemoe.attention.head_count_kv": _KV_HEADS,
         "granitemoe.rope.scaling.finetuned": ["BOOL", False],

@@ -63,7 +63,7 @@ def test_tensors_have_the_names_of_the_gguf_package(facts: ArchitectureFacts) ->
                 stem.removesuffix("_bias"),
                 stem.replace("dt_bias", "dt_proj"),
                 stem.replace("mixer", "mlp"),
-                f"{stem}.weight",  # Falcon-H1's norm, whose name in GGUF is bare for this
+                f"{stem}.weight",  # Falcon-H1's norm, whose name in GGUF is the stem alone
             )
             theirs = {
                 names.get_name(f"{root}{prefix}{each}") for each in spelled for root in ("model.", "backbone.", "")

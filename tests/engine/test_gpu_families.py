@@ -108,6 +108,23 @@ def test_what_a_shader_lacks_stays_on_the_cpu(family_file: FamilyFile) -> None:
         assert divergence(wanted, some_logits(engine)) < 1e-9
 
 
+@pytest.mark.parametrize(
+    ("name", "why", "blocks"),
+    [
+        ("nemotron3_nano", "recurrent mixers of type Mamba-2: the CPU computes the mixers of 2 layers", [5, 6]),
+        ("nemotron3_super", "experts that read a latent, recurrent mixers of type Mamba-2", [7, 4]),
+    ],
+)
+def test_layers_of_one_block(family_file: FamilyFile, name: str, why: str, blocks: list[int]) -> None:
+    """Blocks that a layer lacks end no run; experts without a gate are computed there, those of a latent are not."""
+    path, every = family_file(name), OffloadRequest("all")
+    with on(path, 0) as engine:
+        wanted = some_logits(engine, (140, 141, 144))
+    with pytest.warns(EdgeLLMWarning, match=why), on(path, "all", offload=every) as engine:
+        assert [device["blocks"] for device in engine.devices] == blocks
+        assert divergence(wanted, some_logits(engine, (140, 141, 144))) < 1e-9
+
+
 def test_pages_before_a_window_are_freed(family_file: FamilyFile) -> None:
     """A long sequence, forked and cut, on a GPU and on the CPU in step; freed pages are used by others."""
     path = family_file("gemma3_1b")

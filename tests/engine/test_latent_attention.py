@@ -60,7 +60,7 @@ def test_sizes_of_latent_attention(described_family: DescribeFamily, q_rank: int
     keys = LATENT_KEYS | ({"attention.q_lora_rank": q_rank} if q_rank else {})
     for mixer in latent_mixers(described_family("deepseek2", keys, tensors(q_rank))):
         assert (mixer.heads, mixer.kv_heads, mixer.key_dim, mixer.value_dim) == (2, 1, 20, 16)
-        assert (mixer.plain_dim, mixer.rope_dim, mixer.head_value_dim, mixer.q_rank) == (12, 4, 16, q_rank)
+        assert (mixer.plain_dim, mixer.shared_dim, mixer.head_value_dim, mixer.q_rank) == (12, 4, 16, q_rank)
         assert mixer.q.weight.shape == (32, q_rank or 32) and mixer.kv.weight.shape == (20, 32)
         assert mixer.k_absorbed.weight.shape == (2, 16, 12) and mixer.v.weight.shape == (2, 16, 16)
         assert bool(mixer.q_a) == bool(mixer.q_norm) == bool(q_rank)
@@ -111,7 +111,7 @@ def test_other_keys_are_refused(described_family: DescribeFamily, keys: dict[str
 
 
 def test_files_with_keys_and_values_of_heads_in_one_matrix_are_refused(described_family: DescribeFamily) -> None:
-    with pytest.raises(UnsupportedModelError, match="attn_kv_b of conversions before 2025"):
+    with pytest.raises(UnsupportedModelError, match="attn_kv_b of older conversions"):
         described_family("deepseek2", LATENT_KEYS, tensors() | {"blk.2.attn_kv_b.weight": (SIZES["kv_b_width"], 16)})
 
 

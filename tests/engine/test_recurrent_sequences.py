@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.errors import ContextOverflowError, NoMemoryError
+from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError
 from support.engine_bits import extend, forward, fresh, opened
 from support.generation import RECURRENT
 from support.logits_bits import IDS, Bits
@@ -133,6 +133,33 @@ def test_sequences_of_one_batch_do_not_touch_each_other(engine: NativeEngine) ->
     left, right = forward(engine, (a, IDS[50:]), (b, IDS[::-1][20:]))
     assert np.array_equal(left, whole[50:])
     assert np.array_equal(right, other[20:])
+
+
+def test_a_segment_without_tokens_changes_nothing(engine: NativeEngine) -> None:
+    whole, sequence, empty = fresh(engine, IDS), engine.new_sequence(), engine.new_sequence()
+    for ids in (IDS[:40], IDS[40:60]):
+        segments = [Segment(empty, []), Segment(sequence, ids), Segment(engine.new_sequence(), [])]
+        engine.forward(segments)
+    assert len(empty) == 0
+    assert np.array_equal(forward(engine, (empty, []), (sequence, IDS[60:]))[1], whole[60:])
+
+
+def test_all_tokens_of_a_segment_may_be_drafts(engine: NativeEngine) -> None:
+    whole, sequence = fresh(engine, IDS), engine.new_sequence()
+    forward(engine, (sequence, IDS[:40]))
+    compute(engine, Segment(sequence, [5, 6, 7], drafts=3))
+    assert sequence.trim(40) == 40
+    assert np.array_equal(forward(engine, (sequence, IDS[40:]))[0], whole[40:])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"marks": [9, 10]}, {"marks": [-1]}, {"retry_mark": 10}, {"retry_mark": -1}, {"drafts": 11}]
+)
+def test_marks_and_drafts_must_be_tokens_of_the_segment(engine: NativeEngine, wrong: dict[str, Any]) -> None:
+    sequence = engine.new_sequence()
+    with pytest.raises(EdgeLLMError, match=r"marks can be behind tokens 0 to 9|cannot have 11 drafts"):
+        engine.forward([Segment(sequence, IDS[:10], **wrong)])
+    assert (len(sequence), sequence.checkpoints.points) == (0, [])
 
 
 @pytest.mark.parametrize("error", [Stopped, KeyboardInterrupt, NoMemoryError])

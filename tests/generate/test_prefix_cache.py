@@ -114,7 +114,7 @@ def test_a_linear_conversation_needs_one_sequence() -> None:
 
 
 class Coarse(Sequence):
-    """It goes back to multiples of 50 tokens alone, as sequences do that have checkpoints."""
+    """A sequence that goes back to multiples of 50 tokens alone, as one with checkpoints does."""
 
     def fork(self) -> "Coarse":
         child = Coarse()

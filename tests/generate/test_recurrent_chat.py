@@ -42,7 +42,7 @@ def user(text: str) -> dict[str, str]:
 
 
 def letters(n: int, length: int = 30) -> str:
-    """A text that differs from that of another number from its first token on."""
+    """A text of `length` letters; those of different `n` differ from the first token on."""
     return chr(65 + n % 26) * length
 
 

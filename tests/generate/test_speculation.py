@@ -163,7 +163,7 @@ def decoding(engine: Any, sequence: Sequence | None = None) -> tuple[Speculative
 
 
 class Coarse(Sequence):
-    """It goes back to multiples of five tokens alone."""
+    """A sequence that goes back to multiples of five tokens alone."""
 
     def trim(self, n: int) -> int:
         return super().trim(n if n >= len(self) else n // 5 * 5)

@@ -67,7 +67,7 @@ HYBRIDS = {
     "falcon_h1": "falcon-h1",
     "mamba2": "mamba2",
 }
-"""The same of each fixture with recurrent layers."""
+"""The architecture of each fixture with recurrent layers."""
 
 DECODERS = DENSE | EXPERTS | HYBRIDS
 

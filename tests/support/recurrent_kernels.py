@@ -65,7 +65,7 @@ def run_states(kernel: str, given: Arguments, cut: Cut, before: Array, units: in
 
 
 class _Pages:
-    """Pages of the states before each segment, then of those kept, full of GUARD bytes but for the former."""
+    """Pages of the states before each segment, then pages for the states kept, full of GUARD bytes."""
 
     def __init__(self, before: Array, kept: Sequence[int]) -> None:
         self._before = before

@@ -6,7 +6,7 @@ import gguf
 import numpy as np
 
 INTERVAL = 2
-"""Of as many layers the last has attention."""
+"""The last of each group of this many layers has attention."""
 
 TAPS, KEY_HEADS, HEADS, KEY_DIM, VALUE_DIM = 4, 1, 2, 16, 16
 

@@ -1,4 +1,4 @@
-"""Falcon-H1: attention and Mamba-2 in each layer. Its multipliers become part of the weights, as GGUF has none."""
+"""Falcon-H1: attention and Mamba-2 in each layer. Multipliers, for which GGUF has no keys, become part of weights."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 
 def _sources(model: TextModel, found: list[Source]) -> list[Source]:
-    """The tensors with their multipliers, and an output matrix where that of a tied model has another multiplier."""
+    """The tensors times their multipliers; tied embeddings get an output matrix where its multiplier is another."""
     check_by_flag(model, found, "ssm_norm.weight", "mamba_rms_norm", model.sizes.layer_count)
     factors, made = _factors(model), mamba_sources(model, found, "mamba_conv_bias")
     embedding = next(source for source in made if source.name == "token_embd.weight")
@@ -79,7 +79,7 @@ def _multipliers(config: Config, key: str, count: int) -> list[float]:
 
 
 def _scaled(source: Source, model: TextModel, factors: dict[str, list[float]]) -> Source:
-    """A tensor with its multipliers; the same one where all of them are 1."""
+    """A tensor times its multipliers; the same one where all of them are 1."""
     stem = source.name.split(".")[-2] if "." in source.name else source.name
     by_row = [np.full(source.row_count, factor, np.float32) for factor in factors.get(stem, [])]
     if stem == "ssm_in":

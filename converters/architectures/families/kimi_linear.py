@@ -17,7 +17,7 @@ from converters.architectures.recurrent import LINEAR_OR_FULL, check_head_dim, d
 from converters.architectures.sizes import CheckpointSizes, layer_count, read_sizes_with_experts
 from converters.tensors import Source
 from edgellm.arch.hyperparameters import MAX_HEAD_DIM
-from edgellm.arch.recurrent import KimiDeltaSettings
+from edgellm.arch.kimi_delta import KimiDeltaSettings
 from kquants.layout import MAX_TAPS
 
 

@@ -1,6 +1,6 @@
 """Nemotron-H: each layer is one block of Mamba-2, attention, or a feed-forward, which may be a mixture of experts.
 
-GGUF has an architecture of its own for models with experts. No key limits the context, as there is no RoPE.
+GGUF has an architecture of its own for models with experts. Nothing limits the context, as there is no RoPE.
 """
 
 from collections.abc import Collection
@@ -123,9 +123,8 @@ def _omitted(model: TextModel) -> Collection[str]:
     return ("rope.freq_base", "attention.layer_norm_rms_epsilon")
 
 
-_FIRST = ("block_count", "context_length", "embedding_length", "feed_forward_length")
 _ORDER = (
-    *_FIRST,
+    *("block_count", "context_length", "embedding_length", "feed_forward_length"),
     *(f"attention.{name}" for name in ("head_count", "head_count_kv", "layer_norm_epsilon")),
     *(f"expert_{name}" for name in ("count", "used_count", "group_count", "group_used_count")),
     "general.file_type",

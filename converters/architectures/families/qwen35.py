@@ -1,7 +1,7 @@
 """Qwen3.5 and its successors: gated DeltaNet beside attention. Files have the heads of values in an order of their own.
 
 Checkpoints have the heads of values that share a key head behind each other; in GGUF the heads of values repeat the key
-heads in order. Norm weights are stored less 1, but for that of gated DeltaNet.
+heads in order. Checkpoints store the weights of norms less 1, except those of gated DeltaNet.
 """
 
 from collections.abc import Callable
@@ -105,13 +105,13 @@ def _reordered(source: Source, settings: DeltaNetSettings) -> Source:
 
 
 def _order(settings: DeltaNetSettings, value_dim: int) -> NDArray[np.intp]:
-    """The value in a checkpoint for each in GGUF, with `value_dim` for each head."""
+    """For each value in GGUF its index in a checkpoint, where a head has `value_dim` values."""
     shape = (settings.key_heads, settings.heads // settings.key_heads, value_dim)
     return np.arange(settings.heads * value_dim).reshape(shape).swapaxes(0, 1).reshape(-1)
 
 
 def _order_behind_keys(settings: DeltaNetSettings) -> NDArray[np.intp]:
-    """The same for q, k and v, of which v is behind the others."""
+    """For each value of [q | k | v] in GGUF its index in a checkpoint: those of q and k keep their places."""
     before = settings.qkv_width - settings.value_width
     return np.concatenate([np.arange(before), before + _order(settings, settings.value_dim)])
 
@@ -126,7 +126,7 @@ _REORDERED: dict[str, Callable[[Source, DeltaNetSettings], Source]] = {
     "ssm_dt.bias": lambda source, settings: reordered_columns(source, _order(settings, 1)),
     "ssm_out.weight": lambda source, settings: reordered_columns(source, _order(settings, settings.value_dim)),
 }
-"""How the tensors of a layer with values of each head are reordered, by their names in GGUF."""
+"""By name in GGUF: how a tensor that has values of each head is reordered."""
 
 
 def _sizes(config: Config) -> CheckpointSizes:

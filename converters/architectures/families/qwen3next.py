@@ -38,13 +38,13 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 
 def _sources(model: TextModel, found: list[Source]) -> list[Source]:
-    """The tensors as GGUF has them: rates of decay, norms, and two matrices for that of q, k, v and z."""
+    """The tensors as GGUF has them: rates of decay, norms, and two matrices in place of that of q, k, v and z."""
     made, settings = qwen35.norms_plus_one(decay_rates(model, found)), qwen35.delta_net(model)
     return [part for source in made for part in _split(source, settings)] if settings else made
 
 
 def _split(source: Source, settings: DeltaNetSettings) -> Iterator[Source]:
-    """The matrix of q, k and v, and that of z, for that of all; any other tensor as it is."""
+    """For the matrix of q, k, v and z that of q, k and v and that of z; any other tensor as it is."""
     if not source.name.endswith(".ssm_in.weight"):
         yield source
         return

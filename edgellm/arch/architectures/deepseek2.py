@@ -80,7 +80,7 @@ def _check_sizes(hyper: HyperParameters, layer: int, latent: int, rope: int, hea
 
 
 def check_size(hyper: HyperParameters, name: str, value: int) -> None:
-    """Check that a key which says what others say, says the same. Raises ModelFileError."""
+    """Check that a key has `value`, which follows from other keys. Raises ModelFileError if it does not."""
     given = hyper.integer(name, value)
     if given != value:
         hyper.file.fail(f"key {hyper.key(name)} is {given}, not {value} as others say; get another conversion")

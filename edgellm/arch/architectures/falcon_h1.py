@@ -6,14 +6,9 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import MambaSettings
+from edgellm.arch.recurrent_names import MAMBA_TENSORS
 from edgellm.arch.recurrent_settings import mamba_settings
-from edgellm.arch.tensor_names import (
-    ATTENTION_TENSORS,
-    ATTN_NORM,
-    FFN_NORM,
-    GATED_FEED_FORWARD_TENSORS,
-    MAMBA_TENSORS,
-)
+from edgellm.arch.tensor_names import ATTENTION_TENSORS, ATTN_NORM, FFN_NORM, GATED_FEED_FORWARD_TENSORS
 
 
 def recurrent(hyper: HyperParameters, layer: int) -> MambaSettings | None:

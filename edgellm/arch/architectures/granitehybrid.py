@@ -13,9 +13,10 @@ from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import MambaSettings
+from edgellm.arch.recurrent_names import MAMBA_TENSORS
 from edgellm.arch.recurrent_settings import mamba_settings
 from edgellm.arch.routers import normalized_softmax
-from edgellm.arch.tensor_names import ATTENTION, GATED_FEED_FORWARD_TENSORS, MAMBA_TENSORS
+from edgellm.arch.tensor_names import ATTENTION, GATED_FEED_FORWARD_TENSORS
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:

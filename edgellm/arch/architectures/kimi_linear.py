@@ -9,15 +9,15 @@ from dataclasses import replace
 from edgellm.arch.architectures.deepseek2 import latent_attention
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.kimi_delta import KimiDeltaSettings
 from edgellm.arch.latent_attention import LatentSettings
 from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
-from edgellm.arch.recurrent import KimiDeltaSettings
+from edgellm.arch.recurrent_names import KIMI_DELTA_TENSORS
 from edgellm.arch.recurrent_settings import kimi_delta_settings
 from edgellm.arch.routers import keyed_router
 from edgellm.arch.tensor_names import (
     GATED_FEED_FORWARD_TENSORS,
-    KIMI_DELTA_TENSORS,
     LATENT_ATTENTION_TENSORS,
     MIXTRAL_EXPERT_TENSORS,
     MIXTRAL_ROUTER,

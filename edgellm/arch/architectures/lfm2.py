@@ -8,14 +8,9 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import ShortConvSettings
+from edgellm.arch.recurrent_names import SHORT_CONV_TENSORS
 from edgellm.arch.recurrent_settings import short_conv_settings
-from edgellm.arch.tensor_names import (
-    ATTENTION_TENSORS,
-    GATED_FEED_FORWARD_TENSORS,
-    HEAD_NORMS,
-    PRE_NORM_TENSORS,
-    SHORT_CONV_TENSORS,
-)
+from edgellm.arch.tensor_names import ATTENTION_TENSORS, GATED_FEED_FORWARD_TENSORS, HEAD_NORMS, PRE_NORM_TENSORS
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:

@@ -12,7 +12,7 @@ from edgellm.arch.tensor_names import EXPERT_TENSORS, FUSED_EXPERTS, ROUTER, SEL
 
 
 def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
-    """Sigmoids whose weights add up to 1, without any key; None for the leading layers."""
+    """Scores by sigmoid, and weights that add up to 1 without a key; None for the leading layers."""
     settings = keyed_router(hyper, layer)
     return replace(settings, normalized=True) if settings else None
 

@@ -7,8 +7,9 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import MambaSettings
+from edgellm.arch.recurrent_names import MAMBA_TENSORS
 from edgellm.arch.recurrent_settings import mamba_settings
-from edgellm.arch.tensor_names import ATTN_NORM, MAMBA_TENSORS
+from edgellm.arch.tensor_names import ATTN_NORM
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:

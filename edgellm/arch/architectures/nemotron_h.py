@@ -15,19 +15,13 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import MambaSettings
+from edgellm.arch.recurrent_names import MAMBA_TENSORS
 from edgellm.arch.recurrent_settings import mamba_settings
-from edgellm.arch.tensor_names import (
-    ATTENTION,
-    ATTENTION_TENSORS,
-    ATTN_NORM,
-    GATED_FEED_FORWARD_TENSORS,
-    MAMBA_TENSORS,
-    TensorFacts,
-)
+from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, ATTN_NORM, GATED_FEED_FORWARD_TENSORS, TensorFacts
 
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings | None:
-    """Attention without RoPE, in layers with KV heads. Raises ModelFileError for one with a feed-forward, too."""
+    """Attention without RoPE, in layers with KV heads. Raises ModelFileError for a feed-forward beside it."""
     if not hyper.has_heads(layer):
         return None
     if hyper.ffn[layer]:
@@ -42,7 +36,7 @@ def recurrent(hyper: HyperParameters, layer: int) -> MambaSettings | None:
 
 
 def in_mixers(tensors: Iterable[TensorFacts]) -> tuple[TensorFacts, ...]:
-    """The tensors by their names in Nemotron-H, where the block of a layer is its `mixer` whatever its kind."""
+    """The tensors by their names in checkpoints, where the block of a layer is its `mixer`, whatever its kind."""
     return tuple(replace(each, hugging_face=f"mixer.{f'{each.hugging_face}'.split('.', 1)[1]}") for each in tensors)
 
 

@@ -1,7 +1,8 @@
 """Nemotron 3 (NVIDIA): as `nemotron_h`, with experts in place of the feed-forwards.
 
-Scores are biased sigmoids. Experts have no gate, and a shared expert computes all tokens. In Nemotron 3 Super the other
-experts read a latent of the hidden state, and their sum is projected back. Checkpoints have the class of `nemotron_h`.
+Sigmoids with biases choose the experts. Experts have no gate, and all tokens pass a shared one. In Nemotron 3 Super the
+other experts read a latent of the hidden state, and their sum is projected back. Checkpoints have the class of
+`nemotron_h`.
 """
 
 from dataclasses import replace

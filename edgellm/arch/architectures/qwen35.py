@@ -12,10 +12,10 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent import DeltaNetSettings
+from edgellm.arch.recurrent_names import DELTA_NET_TENSORS
 from edgellm.arch.recurrent_settings import delta_net_settings, is_listed_recurrent
 from edgellm.arch.tensor_names import (
     ATTN_NORM,
-    DELTA_NET_TENSORS,
     GATED_ATTENTION_TENSORS,
     GATED_FEED_FORWARD_TENSORS,
     HEAD_NORMS,

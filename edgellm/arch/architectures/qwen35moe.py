@@ -7,10 +7,10 @@ behind a gate of its own.
 from edgellm.arch.architectures.qwen35 import DELTA_NET_DEFAULTS, attention, recurrent
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.positions import RopeType
+from edgellm.arch.recurrent_names import DELTA_NET_TENSORS
 from edgellm.arch.routers import normalized_softmax
 from edgellm.arch.tensor_names import (
     ATTN_NORM,
-    DELTA_NET_TENSORS,
     EXPERT_TENSORS,
     FUSED_EXPERTS,
     GATED_ATTENTION_TENSORS,

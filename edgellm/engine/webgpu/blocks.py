@@ -157,7 +157,7 @@ def split_gate(attention: Attention) -> tuple[Linear, Linear]:
 
 
 def _half(tensor: Tensor, heads: int, i: int) -> Tensor:
-    """Of the rows of each head the first half, or with `i` 1 the second."""
+    """The first half (`i` 0) or the second half (`i` 1) of the rows of each head."""
     data = np.ascontiguousarray(tensor.data.reshape(heads, 2, -1)[:, i]).reshape(-1)
     return replace(tensor, shape=(tensor.shape[0] // 2, *tensor.shape[1:]), data=data)
 

@@ -68,7 +68,7 @@ class _Planner:
         return longest_run(able, n, kept=kept, cpu_head=self.request.cpu_head)
 
     def _placement(self, n: int, cpu_moe: int = 0) -> Placement:
-        """The same with the blocks between recurrent mixers only where they pay, if the request weighs this."""
+        """As `_asked`, without blocks between recurrent mixers that save no time, if the request weighs crossings."""
         placement = with_empty_blocks(self._asked(n, cpu_moe), self._empty)
         is_weighed = self._recurrent and self.request.weighs_crossings
         return without_losses(self.model, placement) if is_weighed else placement
@@ -96,9 +96,9 @@ class _Planner:
         )
 
     def _notes(self, placement: Placement, n: int, losing: list[int]) -> list[str]:
-        """A line: what the CPU computes of `n` layers and the output head, and why. None if that is nothing.
+        """A line about what the CPU computes of `n` layers and the output head, and why; no line if that is nothing.
 
-        It does not count the blocks that are `losing` time on the GPU.
+        Blocks that are `losing` time on the GPU are not counted.
         """
         if losing and GPU not in placement:
             return [f"no block goes on {self.adapter.name}: {_why_losing(losing)}"]
@@ -130,13 +130,16 @@ class _Planner:
 
     def plan_within(self, asked: int, room: int) -> OffloadPlan:
         """A plan for as many of `asked` layers as fit into `room` bytes; a note says why not for all."""
-        needed = {n: sum(self.plan_layers(n).memory.values()) for n in range(asked, 0, -1)}
-        n = next((n for n, nbytes in needed.items() if nbytes <= room), 0)
+        n = next((n for n in range(asked, 0, -1) if self._needed(n) <= room), 0)
         plan = self.plan_layers(n)
         if n < asked and (self.request.layers != "auto" or not n):
-            what = f"{n} of {asked} layers fit" if n else f"one layer takes {needed[1] / 1e9:.2g} GB: none fits"
+            what = f"{n} of {asked} layers fit" if n else f"one layer takes {self._needed(1) / 1e9:.2g} GB: none fits"
             plan.notes.append(f"{what} {room / 1e9:.2g} GB of {self.adapter.name}")
         return plan
+
+    def _needed(self, n: int) -> int:
+        """Bytes of GPU memory of a plan for `n` layers."""
+        return sum(gpu_memory(self.model, self._placement(n), self.limits).values())
 
     def plan_experts(self, asked: int, room: int) -> OffloadPlan:
         """The plan within `room` bytes that `ExpertChoice` reckons to be the fastest."""

@@ -44,6 +44,10 @@ _MAMBA_SIZES: dict[str, Any] = {"mamba_num_heads": 8, "mamba_head_dim": 32, "n_g
 _CHANGES: dict[str, dict[str, Any]] = {
     "hunyuan_moe": {"moe_intermediate_size": [512] * 3},  # `transformers` takes `intermediate_size` for experts
     "gpt_oss": {"rope_scaling": CASES["gpt_oss"].config["rope_scaling"] | {"truncate": True}},
+    "kimi_linear": {
+        "linear_attn_config": CASES["kimi_linear"].config["linear_attn_config"] | {"head_dim": 64},
+        "q_lora_rank": None,
+    },
     "lfm2": {"block_ff_dim": 768, "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 256},
     "lfm2_moe": {"use_expert_bias": True},
     "nemotron_h": _MAMBA_SIZES | {"use_conv_bias": True},
@@ -52,7 +56,14 @@ _CHANGES: dict[str, dict[str, Any]] = {
 """What else differs. llama.cpp always truncates YaRN's ramp, and needs the biases."""
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-_USED_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k", "moe_topk")
+_USED_EXPERTS = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "experts_per_token",
+    "top_k_experts",
+    "moe_k",
+    "moe_topk",
+)
 _ALWAYS = ("hidden_size", "intermediate_size", "num_attention_heads")
 # Those that llama.cpp computes as `transformers` does.
 _NAMES = [
@@ -61,7 +72,7 @@ _NAMES = [
     *("muse_glimmer", "qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2", "deepseek_v3", "granitemoe"),
     *("gemma4_26b", "ernie4_5_21b", "hunyuan_moe", "glm4_5_air", "gpt_oss"),
     *("qwen3_5", "qwen3_5_moe", "qwen3_next", "granite4_h_tiny", "mamba2", "falcon_h1"),
-    *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super"),
+    *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super", "kimi_linear"),
 ]
 
 
