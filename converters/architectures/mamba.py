@@ -6,13 +6,11 @@ from typing import NamedTuple
 from converters.architectures.config import Config
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import check_by_flag, check_head_dim, decay_rates
+from converters.architectures.sizes import MAX_HEADS, MAX_WIDTH
 from converters.tensors import Source
 from edgellm.arch.hyperparameters import MAX_HEAD_DIM
 from edgellm.arch.recurrent import MambaSettings
 from kquants.layout import MAX_TAPS
-
-MAX_INNER = 1 << 20
-_MAX_HEADS = 1 << 12
 
 
 class MambaKeys(NamedTuple):
@@ -41,14 +39,14 @@ def check_mamba(config: Config, bias_keys: Iterable[str]) -> None:
 
 def read_mamba(config: Config, keys: MambaKeys, inner: int | None = None) -> MambaSettings:
     """The sizes of Mamba-2 layers with `inner` values, or as many as their heads have. Raises ModelFileError."""
-    heads = config.integer(keys.heads, most=_MAX_HEADS)
+    heads = config.integer(keys.heads, most=MAX_HEADS)
     is_auto = config.is_text(keys.head_dim) and config.word(keys.head_dim, "") == "auto"
     by_itself = inner is not None and (is_auto or keys.head_dim not in config)
-    head_dim = inner // heads if inner is not None and by_itself else config.integer(keys.head_dim, most=MAX_INNER)
+    head_dim = inner // heads if inner is not None and by_itself else config.integer(keys.head_dim, most=MAX_WIDTH)
     settings = MambaSettings(
         heads=heads,
         head_dim=head_dim,
-        groups=config.integer(keys.groups, most=_MAX_HEADS),
+        groups=config.integer(keys.groups, most=MAX_HEADS),
         state_dim=config.integer(keys.state_dim, most=MAX_HEAD_DIM),
         taps=config.integer(keys.taps, least=2, most=MAX_TAPS),
     )

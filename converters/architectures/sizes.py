@@ -4,11 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from converters.architectures.config import Config
-from edgellm.arch.hyperparameters import MAX_EXPERTS, LayerSizes
+from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM, LayerSizes
 from edgellm.arch.recurrent import RecurrentSettings, recurrent_sizes
 
 _MAX_LAYERS = 1024
 MAX_FFN = 1 << 22
+MAX_WIDTH = 1 << 20
+MAX_HEADS = 1 << 12
+MAX_VOCABULARY = 1 << 24
+"""The largest sizes that config.json may give, some times those of any published model."""
 
 EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 """The keys of config.json that count experts."""
@@ -156,10 +160,10 @@ def read_sizes(config: Config, own_head_dim: int | None = None, *, has_feed_forw
     `has_feed_forwards`, config.json may have no width of these, which is 0 then.
     """
     layers = layer_count(config)
-    width = config.integer("hidden_size", most=1 << 20)
-    heads = config.integer("num_attention_heads", most=1 << 12)
-    kv_heads = config.integer("num_key_value_heads", heads, most=1 << 12)
-    head_dim = own_head_dim or config.integer("head_dim", width // heads, most=1024)
+    width = config.integer("hidden_size", most=MAX_WIDTH)
+    heads = config.integer("num_attention_heads", most=MAX_HEADS)
+    kv_heads = config.integer("num_key_value_heads", heads, most=MAX_HEADS)
+    head_dim = own_head_dim or config.integer("head_dim", width // heads, most=MAX_HEAD_DIM)
     if heads % kv_heads:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
     has_width = has_feed_forwards or "intermediate_size" in config
@@ -167,7 +171,7 @@ def read_sizes(config: Config, own_head_dim: int | None = None, *, has_feed_forw
         config.fail(f"heads of {head_dim} dimensions in a model of width {width} are impossible; correct it")
     return CheckpointSizes(
         width=width,
-        vocab=config.integer("vocab_size", most=1 << 24),
+        vocab=config.integer("vocab_size", most=MAX_VOCABULARY),
         context_length=config.integer("max_position_embeddings", 2048),
         heads=heads,
         kv_heads=(kv_heads,) * layers,

@@ -89,6 +89,7 @@ KIMI_LINEAR: dict[str, Any] = CASES["kimi_linear"].config["linear_attn_config"]
         ("kimi_linear", {"moe_renormalize": False}, "experts that do not add up to 1 (moe_renormalize false)"),
         ("kimi_linear", {"moe_router_activation_func": "softmax"}, "moe_router_activation_func other than sigmoid"),
         ("kimi_linear", {"num_expert_group": 2}, "num_expert_group other than 1 is not supported"),
+        ("kimi_linear", {"n_group": 2}, "n_group other than 1 is not supported"),
         ("kimi_linear", {"moe_layer_freq": 2}, "moe_layer_freq other than 1 is not supported"),
         ("kimi_linear", {"num_nextn_predict_layers": 1}, "multi-token prediction (num_nextn_predict_layers)"),
         ("kimi_linear", {"num_attention_heads": 8}, "4 heads of linear attention beside 8 of attention"),

@@ -10,10 +10,10 @@ from converters.architectures.config import Config
 from converters.architectures.families.family import Family
 from converters.architectures.families.mamba2 import KEY_ORDER, write_mamba
 from converters.architectures.keys import ArchitectureKeys
-from converters.architectures.mamba import MAX_INNER, PREFIXED_KEYS, check_mamba, mamba_sources, read_mamba
+from converters.architectures.mamba import PREFIXED_KEYS, check_mamba, mamba_sources, read_mamba
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import check_by_flag
-from converters.architectures.sizes import CheckpointSizes, read_sizes
+from converters.architectures.sizes import MAX_WIDTH, CheckpointSizes, read_sizes
 from converters.architectures.sources import rows_scaled
 from converters.tensors import Source
 from edgellm.arch.recurrent import MambaSettings
@@ -31,7 +31,7 @@ def _sizes(config: Config) -> CheckpointSizes:
     sizes = read_sizes(config)
     inner = config.integer("mamba_expand", most=1 << 8) * sizes.width
     if "mamba_d_ssm" not in config.nulls:
-        inner = config.integer("mamba_d_ssm", most=MAX_INNER)
+        inner = config.integer("mamba_d_ssm", most=MAX_WIDTH)
     return replace(sizes, recurrent=(read_mamba(config, PREFIXED_KEYS, inner),) * sizes.layer_count)
 
 

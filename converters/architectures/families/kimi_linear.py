@@ -14,7 +14,7 @@ from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import LINEAR_OR_FULL, check_head_dim, decay_rates, listed_layers
-from converters.architectures.sizes import CheckpointSizes, layer_count, read_sizes_with_experts
+from converters.architectures.sizes import MAX_HEADS, CheckpointSizes, layer_count, read_sizes_with_experts
 from converters.tensors import Source
 from edgellm.arch.hyperparameters import MAX_HEAD_DIM
 from edgellm.arch.kimi_delta import KimiDeltaSettings
@@ -31,7 +31,7 @@ def _check(config: Config) -> None:
         config.refuse("weights of experts that do not add up to 1 (moe_renormalize false) are not supported here")
     if config.word("moe_router_activation_func", "sigmoid") != "sigmoid":
         config.refuse("moe_router_activation_func other than sigmoid is not supported for this architecture")
-    for key in ("moe_layer_freq", "num_expert_group"):
+    for key in ("moe_layer_freq", "num_expert_group", "n_group"):
         if config.integer(key, 1) != 1:
             config.refuse(f"{key} other than 1 is not supported for this architecture")
     if config.integer("num_nextn_predict_layers", 0, least=0):
@@ -57,7 +57,7 @@ def _delta_settings(config: Config) -> KimiDeltaSettings:
     if "head_dim" in (linear := _linear(config)):
         place, (heads, head_dim, taps) = linear, ("num_heads", "head_dim", "short_conv_kernel_size")
     settings = KimiDeltaSettings(
-        heads=place.integer(heads, most=1 << 12),
+        heads=place.integer(heads, most=MAX_HEADS),
         head_dim=place.integer(head_dim, most=MAX_HEAD_DIM),
         taps=place.integer(taps, least=2, most=MAX_TAPS),
     )

@@ -5,10 +5,10 @@ from collections.abc import Collection
 from converters.architectures.config import Config
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
-from converters.architectures.mamba import MAX_INNER, MambaKeys, check_mamba, mamba_sources, read_mamba
+from converters.architectures.mamba import MambaKeys, check_mamba, mamba_sources, read_mamba
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import write_ssm
-from converters.architectures.sizes import CheckpointSizes, layer_count
+from converters.architectures.sizes import MAX_VOCABULARY, MAX_WIDTH, CheckpointSizes, layer_count
 
 UNLIMITED_CONTEXT = 1 << 20
 """The context length of models without positions, in tokens."""
@@ -29,12 +29,12 @@ def _check(config: Config) -> None:
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    layers, width = layer_count(config), config.integer("hidden_size", most=MAX_INNER)
+    layers, width = layer_count(config), config.integer("hidden_size", most=MAX_WIDTH)
     settings = read_mamba(config, _KEYS, config.integer("expand", most=1 << 8) * width)
     none = (0,) * layers
     return CheckpointSizes(
         width=width,
-        vocab=config.integer("vocab_size", most=1 << 24),
+        vocab=config.integer("vocab_size", most=MAX_VOCABULARY),
         context_length=UNLIMITED_CONTEXT,
         heads=0,
         kv_heads=none,

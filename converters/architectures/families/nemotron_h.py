@@ -14,7 +14,14 @@ from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.mamba import MambaKeys, check_mamba, mamba_sources, read_mamba
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import SSM_KEYS, write_ssm
-from converters.architectures.sizes import MAX_FFN, CheckpointSizes, check_used_experts
+from converters.architectures.sizes import (
+    MAX_FFN,
+    MAX_HEADS,
+    MAX_VOCABULARY,
+    MAX_WIDTH,
+    CheckpointSizes,
+    check_used_experts,
+)
 from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM
 from edgellm.fmt import printable
 
@@ -68,8 +75,8 @@ def _check(config: Config) -> None:
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    kinds, width = layer_kinds(config), config.integer("hidden_size", most=1 << 20)
-    heads, kv_heads = (config.integer(f"num_{kind}_heads", most=1 << 12) for kind in ("attention", "key_value"))
+    kinds, width = layer_kinds(config), config.integer("hidden_size", most=MAX_WIDTH)
+    heads, kv_heads = (config.integer(f"num_{kind}_heads", most=MAX_HEADS) for kind in ("attention", "key_value"))
     if heads % kv_heads:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
     head_dim = config.integer("head_dim" if config.given("head_dim") else "attention_head_dim", 128, most=MAX_HEAD_DIM)
@@ -77,7 +84,7 @@ def _sizes(config: Config) -> CheckpointSizes:
     ffn = config.integer("moe_intermediate_size" if has_experts else "intermediate_size", most=MAX_FFN)
     sizes = CheckpointSizes(
         width=width,
-        vocab=config.integer("vocab_size", most=1 << 24),
+        vocab=config.integer("vocab_size", most=MAX_VOCABULARY),
         context_length=UNLIMITED_CONTEXT,
         heads=heads,
         kv_heads=tuple(kv_heads if kind == ATTENTION else 0 for kind in kinds),
@@ -92,7 +99,7 @@ def _with_experts(config: Config, sizes: CheckpointSizes, ffn: int) -> Checkpoin
     experts, used = config.integer("n_routed_experts", most=MAX_EXPERTS), config.integer("num_experts_per_tok")
     check_used_experts(config, used, experts, "n_routed_experts")
     shared = config.integer("moe_shared_expert_intermediate_size", most=MAX_FFN)
-    latent = config.integer(_LATENT, most=1 << 20) if _LATENT in config else 0
+    latent = config.integer(_LATENT, most=MAX_WIDTH) if _LATENT in config else 0
     return replace(sizes, experts=experts, used_experts=used, expert_ffn=ffn, shared_ffn=shared, expert_latent=latent)
 
 

@@ -14,7 +14,7 @@ from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import LINEAR_OR_FULL, check_head_dim, decay_rates, listed_layers, write_ssm
-from converters.architectures.sizes import CheckpointSizes, layer_count, read_sizes
+from converters.architectures.sizes import MAX_HEADS, CheckpointSizes, layer_count, read_sizes
 from converters.architectures.sources import plus_one, reordered_columns, reordered_rows
 from converters.tensors import Source
 from edgellm.arch.hyperparameters import MAX_HEAD_DIM
@@ -44,7 +44,7 @@ def recurrent_layers(config: Config) -> list[bool]:
 
 def with_delta_net(config: Config, sizes: CheckpointSizes, *, grouped: bool) -> CheckpointSizes:
     """The sizes with those of recurrent layers, which have no attention. Raises ModelFileError."""
-    heads, key_heads = (config.integer(f"linear_num_{kind}_heads", most=1 << 12) for kind in ("value", "key"))
+    heads, key_heads = (config.integer(f"linear_num_{kind}_heads", most=MAX_HEADS) for kind in ("value", "key"))
     if heads % key_heads:
         config.fail(f"{heads} heads of values cannot share {key_heads} heads of keys; correct it")
     settings = DeltaNetSettings(
