@@ -18,7 +18,7 @@ LINEAR_OR_FULL = ("linear_attention",), ("full_attention",)
 """The names of kinds of layers, recurrent and with attention, in most checkpoints."""
 
 _LISTS = ("layer_types", "layers_block_type")
-"""The keys that list the kinds of layers; transformers takes the second for the first."""
+"""The keys that list the kinds of layers; the classes of Granite 4 in transformers take the second for the first."""
 
 
 def listed_layers(config: Config, recurrent: Sequence[str], attention: Sequence[str]) -> list[bool] | None:
