@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from converters.architectures.config import Config
-from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM, LayerSizes
+from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM
+from edgellm.arch.layer_sizes import LayerSizes
 from edgellm.arch.recurrent import RecurrentSettings, recurrent_sizes
 
 _MAX_LAYERS = 1024
