@@ -217,6 +217,22 @@ def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
     assert world.used() == 0
 
 
+def test_an_interrupted_adoption_takes_all_of_the_other_sequence_or_nothing() -> None:
+    for lines in count():
+        lost, world = Sequences(), Sequences()
+        sequence, fresh = lost.new(), world.new()
+        lost.extend(sequence, 40, [9], 38)
+        world.extend(fresh, 40, [9], 38)
+        interrupted = interrupt_after(lines, partial(sequence.adopt, fresh))
+        pool = world.budget.states if sequence.belongs_to(world._pools) else lost.budget.states
+        held = [*sequence.states.pages.values(), *(point.state for point in sequence.checkpoints.points)]
+        assert sequence.states.pool is pool and pool
+        assert all(page in pool._pages for page in held if page)
+        if not interrupted:
+            break
+    assert (len(held), len(fresh), fresh.states.pages, lines > 3) == (3, 0, {}, True)
+
+
 @pytest.mark.parametrize(
     ("state_bytes", "limit", "pages"),
     [
