@@ -41,6 +41,15 @@ class KVBudget(NamedTuple):
         what = f"the KV cache may not grow beyond {size(self.limit)} (--kv-memory), which are full {after}"
         raise NoMemoryError(f"{what}; allow more, {ways}")
 
+    def refuse_states(self, nbytes: int) -> NoReturn:
+        """Raise NoMemoryError: there is no room for `nbytes` more bytes of the states of recurrent layers."""
+        what = f"another {size(nbytes)} of recurrent states"
+        if self.limit is None:
+            spare = f"{size(unreserved_memory())} are free"
+            advice = "close other programs, or allow it all the same with --kv-memory"
+            raise NoMemoryError(f"no memory for {what}, as {spare}; {advice}")
+        raise NoMemoryError(f"no room for {what} within {size(self.limit)} (--kv-memory); allow more")
+
 
 NO_LIMIT = KVBudget()
 """No limit but free memory."""

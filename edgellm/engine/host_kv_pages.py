@@ -52,7 +52,9 @@ class HostKVPages:
                 return huge(count * page_bytes).reshape(count, page_bytes)
         except MemoryError:  # from a system that does not overcommit memory
             pass
-        return self._budget.refuse(needed * page_bytes, max(map(len, self._pages[:-1]), default=0) * PAGE)
+        if group == len(self.page_bytes) - 1:
+            self._budget.refuse_states(needed * page_bytes)
+        self._budget.refuse(needed * page_bytes, max(map(len, self._pages[:-1])) * PAGE)
 
     def _chunk(self, room: int) -> int:
         """Bytes to allocate at a time where `room` bytes are left: with several groups a part, as all need some."""
