@@ -3,14 +3,16 @@
 architectures         the facts of each architecture, one file each
 facts                 the record that these files fill in; `converters.architectures` reads it, too
 tensor_names          names and shapes of the tensors of a layer, in GGUF files and in checkpoints
-recurrent_names       the same of those of recurrent mixers
+recurrent_names       names and shapes of the tensors of recurrent mixers
 description           the result: sizes and tensors of one model, layer by layer
 blocks, positions     its parts: attention and feed-forwards, RoPE
 mixture               its mixtures of experts, with their routers
+recurrent, kimi_delta its recurrent mixers; recurrent_parts has what several of them have
 transformer, layers   from a file and facts to a description
 hyperparameters       the sizes, read from the metadata
 rope                  the RoPE, read from the metadata
-recurrent             recurrent mixers; recurrent_settings and recurrent_reader read them
+recurrent_settings    sizes of recurrent mixers, read from the metadata
+recurrent_reader      from the tensors of a layer to its recurrent mixer
 attention_settings    windows and other settings of attention, read from the metadata
 per_layer             embeddings of each layer, and the streams of Gemma 3n
 ollama_keys           the keys that Ollama's converter leaves out or names otherwise
