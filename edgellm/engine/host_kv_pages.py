@@ -53,8 +53,8 @@ class HostKVPages:
         except MemoryError:  # from a system that does not overcommit memory
             pass
         if group == len(self.page_bytes) - 1:
-            self._budget.refuse_states(needed * page_bytes)
-        self._budget.refuse(needed * page_bytes, max(map(len, self._pages[:-1])) * PAGE)
+            return self._budget.refuse_states(needed * page_bytes)
+        return self._budget.refuse(needed * page_bytes, max(map(len, self._pages[:-1])) * PAGE)
 
     def _chunk(self, room: int) -> int:
         """Bytes to allocate at a time where `room` bytes are left: with several groups a part, as all need some."""
