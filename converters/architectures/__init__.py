@@ -12,6 +12,7 @@ keys, metadata, card   the keys of the file
 families     what the facts do not say, one file for each architecture that needs more
 """
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _CLASSES: dict[str, tuple[ArchitectureFacts, CheckpointClass]] = {
     each.name: (facts, each) for facts in ARCHITECTURES.values() for each in facts.checkpoints
 }
+
+_CLASS_ENDING = re.compile(r"_?For(CausalLM|ConditionalGeneration)$")
 
 
 def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
@@ -68,10 +71,16 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
     names = config.names("architectures")
     if not names or names[0] not in _CLASSES:
         what = printable(names[0]) if names else "an unnamed architecture"
-        config.refuse(f"{what} cannot be converted; choose a model of {', '.join(sorted(ARCHITECTURES))}")
+        config.refuse(f"{what} cannot be converted; choose a model of {', '.join(_class_stems())}")
     facts, checkpoint_class = _CLASSES[names[0]]
     text = config.text_model(checkpoint_class.defaults)
     if choose := family_of(facts.name).architecture:
         facts = ARCHITECTURES[choose(text)]
     check_variant(text, facts, family_of(facts.name))
     return text, facts, checkpoint_class
+
+
+def _class_stems() -> list[str]:
+    """The classes that can be converted, by what distinguishes their names: "Qwen3" for Qwen3ForCausalLM."""
+    stems = {stem.casefold(): stem for stem in (_CLASS_ENDING.sub("", name) for name in _CLASSES)}
+    return [stems[key] for key in sorted(stems)]

@@ -4,6 +4,7 @@ Keys and defaults: mamba_ssm/models/config_mamba.py and mamba_ssm/modules/mamba2
 """
 
 from converters.architectures.config import Config
+from converters.architectures.sizes import MAX_VOCABULARY, MAX_WIDTH
 
 _LAYERS = "ssm_cfg"
 _NAMES = {
@@ -25,7 +26,7 @@ def in_names_of_transformers(config: Config) -> Config:
         return config
     layers = Config(config.path, config.section(_LAYERS))
     _check(config, layers)
-    width, rows = config.integer("d_model", most=1 << 20), config.integer("pad_vocab_size_multiple", 16)
+    width, rows = config.integer("d_model", most=MAX_WIDTH), config.integer("pad_vocab_size_multiple", 16)
     sizes = {key: layers.integer(key, default, most=1 << 16) for key, default in _DEFAULTS.items()}
     return Config(
         config.path,
@@ -33,10 +34,11 @@ def in_names_of_transformers(config: Config) -> Config:
             "architectures": [f"{layers.word('layer', 'Mamba')}ForCausalLM"],
             "hidden_size": width,
             "num_hidden_layers": config.integer("n_layer"),
-            "vocab_size": -(-config.integer("vocab_size", most=1 << 24) // rows) * rows,
+            "vocab_size": -(-config.integer("vocab_size", most=MAX_VOCABULARY) // rows) * rows,
             "tie_word_embeddings": config.flag("tie_embeddings", default=True),
             "num_heads": max(1, sizes["expand"] * width // sizes["headdim"]),
             "use_bias": layers.flag("bias"),
+            "use_conv_bias": layers.flag("conv_bias", default=True),
             **{_NAMES[key]: size for key, size in sizes.items()},
         },
     )

@@ -4,11 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from converters.architectures.config import Config
-from edgellm.arch.hyperparameters import MAX_EXPERTS, LayerSizes
+from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM
+from edgellm.arch.layer_sizes import LayerSizes
 from edgellm.arch.recurrent import RecurrentSettings, recurrent_sizes
 
 _MAX_LAYERS = 1024
 MAX_FFN = 1 << 22
+MAX_WIDTH = 1 << 20
+MAX_HEADS = 1 << 12
+MAX_VOCABULARY = 1 << 24
+"""The largest sizes that config.json may give, some times those of any published model."""
 
 EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 """The keys of config.json that count experts."""
@@ -79,6 +84,19 @@ class CheckpointSizes:
         """Number of layers."""
         return len(self.ffn)
 
+    @property
+    def recurrent_settings(self) -> RecurrentSettings | None:
+        """The settings of recurrent layers, which all have the same; None for a model without any."""
+        return next((each for each in self.recurrent if each), None)
+
+    def with_recurrent_layers(self, settings: RecurrentSettings, is_recurrent: Sequence[bool]) -> "CheckpointSizes":
+        """The same with recurrent mixers in place of attention, in the layers for which `is_recurrent` says so."""
+        return replace(
+            self,
+            kv_heads=tuple(0 if each else n for each, n in zip(is_recurrent, self.kv_heads, strict=True)),
+            recurrent=tuple(settings if each else None for each in is_recurrent),
+        )
+
     def with_prediction_layers(self, count: int) -> "CheckpointSizes":
         """The same with `count` more layers, of the sizes of the last, or of the last with attention."""
         kv_heads = next((each for each in reversed(self.kv_heads) if each), 0)
@@ -143,10 +161,10 @@ def read_sizes(config: Config, own_head_dim: int | None = None, *, has_feed_forw
     `has_feed_forwards`, config.json may have no width of these, which is 0 then.
     """
     layers = layer_count(config)
-    width = config.integer("hidden_size", most=1 << 20)
-    heads = config.integer("num_attention_heads", most=1 << 12)
-    kv_heads = config.integer("num_key_value_heads", heads, most=1 << 12)
-    head_dim = own_head_dim or config.integer("head_dim", width // heads, most=1024)
+    width = config.integer("hidden_size", most=MAX_WIDTH)
+    heads = config.integer("num_attention_heads", most=MAX_HEADS)
+    kv_heads = config.integer("num_key_value_heads", heads, most=MAX_HEADS)
+    head_dim = own_head_dim or config.integer("head_dim", width // heads, most=MAX_HEAD_DIM)
     if heads % kv_heads:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
     has_width = has_feed_forwards or "intermediate_size" in config
@@ -154,7 +172,7 @@ def read_sizes(config: Config, own_head_dim: int | None = None, *, has_feed_forw
         config.fail(f"heads of {head_dim} dimensions in a model of width {width} are impossible; correct it")
     return CheckpointSizes(
         width=width,
-        vocab=config.integer("vocab_size", most=1 << 24),
+        vocab=config.integer("vocab_size", most=MAX_VOCABULARY),
         context_length=config.integer("max_position_embeddings", 2048),
         heads=heads,
         kv_heads=(kv_heads,) * layers,

@@ -37,11 +37,12 @@ def negative_exp(source: Source) -> Source:
 
 
 def mapped(source: Source, function: Callable[[NDArray[np.float32]], NDArray[np.floating]]) -> Source:
-    """A tensor of float32 with the value of `function` for each value, in the same places."""
+    """A tensor of float32 with the value of `function` for each value, infinite where it is too large for float32."""
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
-        values = function(as_floats(source.rows(first, last), source.type))
-        return values.astype(np.float32).view(np.uint8)
+        with np.errstate(over="ignore"):  # the conversion refuses infinite values
+            values = function(as_floats(source.rows(first, last), source.type)).astype(np.float32)
+        return values.view(np.uint8)
 
     return replace(source, type="F32", rows=rows)
 
@@ -51,8 +52,9 @@ def rows_scaled(source: Source, factors: Sequence[NDArray[np.float32]]) -> Sourc
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
         values = as_floats(source.rows(first, last), source.type)
-        for factor in factors:
-            values = values * factor[first:last, None]
+        with np.errstate(over="ignore"):  # the conversion refuses infinite values
+            for factor in factors:
+                values = values * factor[first:last, None]
         return values.view(np.uint8)
 
     return replace(source, type="F32", rows=rows)

@@ -10,6 +10,7 @@ mixture               its mixtures of experts, with their routers
 recurrent, kimi_delta its recurrent mixers; recurrent_parts has what several of them have
 transformer, layers   from a file and facts to a description
 hyperparameters       the sizes, read from the metadata
+layer_sizes           those of a layer, by the names that shapes of tensors have for them
 rope                  the RoPE, read from the metadata
 recurrent_settings    sizes of recurrent mixers, read from the metadata
 recurrent_reader      from the tensors of a layer to its recurrent mixer

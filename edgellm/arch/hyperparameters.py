@@ -4,21 +4,16 @@ Sizes may differ from layer to layer: a key then holds an array with a value for
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from edgellm.arch.blocks import NormKind
 from edgellm.arch.positions import Rope, RopeType
 from edgellm.arch.rope import RopeReader
-from edgellm.arch.tensor_names import Size
 from edgellm.gguf import GGUFFile
 
 MAX_EXPERTS = 4096
 
 MAX_HEAD_DIM = 1024
-
-MAX_TAPS = 16
-"""The largest convolution over time: four times that of any published model."""
 
 _LIMITS = {
     "embedding_length": 1 << 20,
@@ -36,119 +31,12 @@ _LIMITS = {
     "ssm.inner_size": 1 << 20,
     "ssm.time_step_rank": 1 << 12,
     "ssm.group_count": 1 << 12,
-    "ssm.conv_kernel": MAX_TAPS,
-    "shortconv.l_cache": MAX_TAPS,
 }
 
 _MOST_IMAGE_TOKENS = 64
 
 _MAX_Q_WIDTH = 1 << 20
 """The largest heads · head_dim: sixty times that of a model of 405B parameters."""
-
-
-@dataclass(frozen=True)
-class LayerSizes:
-    """Sizes of a layer; the shapes of tensors name them (see `edgellm.arch.tensor_names.Dimension`)."""
-
-    width: int
-    vocab: int
-    ffn: int
-    per_layer_width: int
-    heads: int = 0
-    kv_heads: int = 0
-    key_dim: int = 0
-    q_width: int = 0
-    k_width: int = 0
-    v_width: int = 0
-    attention_width: int = 0
-    gate_width: int = 0
-    experts: int = 0
-    expert_ffn: int = 0
-    shared_ffn: int = 0
-    expert_latent: int = 0
-    q_rank: int = 0
-    plain_dim: int = 0
-    head_value_dim: int = 0
-    taps: int = 0
-    conv_width: int = 0
-    recurrent_heads: int = 0
-    recurrent_head_dim: int = 0
-    recurrent_width: int = 0
-    recurrent_groups: int = 0
-
-    @property
-    def q_and_gate_width(self) -> int:
-        """Rows of the fused projection of q and its gate."""
-        return 2 * self.q_width
-
-    @property
-    def twice_recurrent_heads(self) -> int:
-        """Rows of the fused projection of two values for each head of a recurrent mixer."""
-        return 2 * self.recurrent_heads
-
-    @property
-    def recurrent_group_width(self) -> int:
-        """Values of each group of the result of a recurrent mixer."""
-        return self.recurrent_width // max(1, self.recurrent_groups)
-
-    @property
-    def mamba_in_width(self) -> int:
-        """Rows of the fused projection of Mamba-2: z, then x, B and C, then the step of each head."""
-        return self.recurrent_width + self.conv_width + self.recurrent_heads
-
-    @property
-    def qkvz_width(self) -> int:
-        """Rows of the fused projection of gated DeltaNet: q, k, v and z."""
-        return self.conv_width + self.recurrent_width
-
-    @property
-    def three_recurrent_widths(self) -> int:
-        """Rows of the fused projection of a short convolution: b, c and x."""
-        return 3 * self.recurrent_width
-
-    @property
-    def mixer_q_width(self) -> int:
-        """Rows of the projection of q: of attention, or of a recurrent mixer in its place."""
-        return self.q_width or self.recurrent_width
-
-    @property
-    def mixer_width(self) -> int:
-        """Values of the result of all heads: of attention, or of a recurrent mixer in its place."""
-        return self.attention_width or self.recurrent_width
-
-    @property
-    def twice_width(self) -> int:
-        """Values of two hidden states side by side."""
-        return 2 * self.width
-
-    @property
-    def qkv_width(self) -> int:
-        """Rows of the fused projection of q, k and v."""
-        return self.q_width + self.k_width + self.v_width
-
-    @property
-    def kv_b_width(self) -> int:
-        """Rows of the projection of latents to keys and values of all heads."""
-        return self.heads * (self.plain_dim + self.head_value_dim)
-
-    @property
-    def expert_width(self) -> int:
-        """Values of what an expert reads, and of its result."""
-        return self.expert_latent or self.width
-
-    @property
-    def gate_up(self) -> int:
-        """Rows of the fused projection of gate and up."""
-        return 2 * self.ffn
-
-    @property
-    def expert_gate_up(self) -> int:
-        """Rows of the fused projection of an expert's gate and up."""
-        return 2 * self.expert_ffn
-
-    def shape(self, dimensions: tuple[Size, ...]) -> tuple[int, ...]:
-        """The shape of a tensor, by the names of its dimensions."""
-        return tuple(each if isinstance(each, int) else int(getattr(self, each)) for each in dimensions)
 
 
 class HyperParameters:

@@ -17,8 +17,9 @@ from functools import cached_property
 
 from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
 from edgellm.arch.facts import ArchitectureFacts
-from edgellm.arch.hyperparameters import HyperParameters, LayerSizes
+from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.latent_attention import LatentAttention, LatentSettings
+from edgellm.arch.layer_sizes import LayerSizes
 from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.arch.recurrent import RecurrentSettings, recurrent_sizes
 from edgellm.arch.tensors import Tensors

@@ -147,7 +147,7 @@ Recurrent = GatedDeltaNet | KimiDelta | Mamba2 | ShortConv
 
 
 def recurrent_sizes(settings: RecurrentSettings | None) -> dict[str, int]:
-    """The sizes of a recurrent mixer by their names in `edgellm.arch.hyperparameters.LayerSizes`; none without one."""
+    """The sizes of a recurrent mixer by their names in `edgellm.arch.layer_sizes.LayerSizes`; none without one."""
     match settings:
         case DeltaNetSettings():
             heads, head_dim, width = settings.heads, settings.value_dim, settings.qkv_width

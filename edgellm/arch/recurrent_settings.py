@@ -5,7 +5,7 @@ from edgellm.arch.kimi_delta import KimiDeltaSettings
 from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSettings
 from kquants.layout import MAX_TAPS
 
-_COLUMNS = 16
+HEAD_MULTIPLE = 16
 """The values of a head are a multiple of this: kernels load vectors of 16 values."""
 
 
@@ -42,8 +42,8 @@ def delta_net_settings(hyper: HyperParameters, grouped: bool) -> DeltaNetSetting
 def kimi_delta_settings(hyper: HyperParameters, layer: int) -> KimiDeltaSettings:
     """The sizes of Kimi delta attention: as many heads as attention has, of `kda.head_dim` values."""
     head_dim = hyper.size("kda.head_dim")
-    if head_dim % _COLUMNS:
-        problem = f"key {hyper.key('kda.head_dim')} is {head_dim}, not a multiple of {_COLUMNS}"
+    if head_dim % HEAD_MULTIPLE:
+        problem = f"key {hyper.key('kda.head_dim')} is {head_dim}, not a multiple of {HEAD_MULTIPLE}"
         hyper.file.fail(f"{problem}; get another conversion of the model")
     heads = hyper.heads[layer]
     if not heads:
@@ -74,7 +74,7 @@ def short_conv_settings(hyper: HyperParameters) -> ShortConvSettings:
 
 def _taps(hyper: HyperParameters, key: str) -> int:
     """The number of taps of a convolution over time. Raises ModelFileError for one that kernels do not compute."""
-    taps = hyper.size(key)
+    taps = hyper.integer(key)
     if not 2 <= taps <= MAX_TAPS:
         hyper.file.fail(f"key {hyper.key(key)} is {taps}, outside 2 … {MAX_TAPS}; get another conversion of the model")
     return taps
@@ -83,7 +83,7 @@ def _taps(hyper: HyperParameters, key: str) -> int:
 def _per_head(hyper: HyperParameters, heads: int) -> int:
     """Values of each head of `ssm.inner_size`: a multiple of 16."""
     inner = hyper.size("ssm.inner_size")
-    if inner % (heads * _COLUMNS):
-        problem = f"key {hyper.key('ssm.inner_size')} is {inner}, not {heads} heads of a multiple of {_COLUMNS} values"
-        hyper.file.fail(f"{problem}; get another conversion of the model")
+    if inner % (heads * HEAD_MULTIPLE):
+        wanted = f"{heads} heads of a multiple of {HEAD_MULTIPLE} values"
+        hyper.file.fail(f"key {hyper.key('ssm.inner_size')} is {inner}, not {wanted}; get another conversion")
     return inner // heads

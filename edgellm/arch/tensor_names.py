@@ -50,7 +50,7 @@ Dimension = Literal[
     "mixer_width",
 ]
 Size = Dimension | int
-"""A size of a model or of a layer, or the same number in all models; see `edgellm.arch.hyperparameters.LayerSizes`."""
+"""A size of a model or of a layer, or the same number in all models; see `edgellm.arch.layer_sizes.LayerSizes`."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def test_contradictions(llama: Path, config: dict[str, Any], expected: str) -> N
     [
         (
             {"architectures": ["JambaForCausalLM"]},
-            "JambaForCausalLM cannot be converted; choose a model of ",
+            "JambaForCausalLM cannot be converted; choose a model of Apertus, BailingMoeV2, ",
         ),
         ({"architectures": ["\x1b[31m\n"]}, r"\x1b[31m\n cannot be converted"),
         ({"architectures": ...}, "an unnamed architecture cannot be converted"),

@@ -8,6 +8,8 @@ from edgellm.errors import ModelFileError, UnsupportedModelError
 from support.described_checkpoint import Described
 from support.families import CASES
 
+KIMI_LINEAR: dict[str, Any] = CASES["kimi_linear"].config["linear_attn_config"]
+
 
 @pytest.mark.parametrize(
     ("name", "changes", "expected"),
@@ -87,6 +89,7 @@ from support.families import CASES
         ("kimi_linear", {"moe_renormalize": False}, "experts that do not add up to 1 (moe_renormalize false)"),
         ("kimi_linear", {"moe_router_activation_func": "softmax"}, "moe_router_activation_func other than sigmoid"),
         ("kimi_linear", {"num_expert_group": 2}, "num_expert_group other than 1 is not supported"),
+        ("kimi_linear", {"n_group": 2}, "n_group other than 1 is not supported"),
         ("kimi_linear", {"moe_layer_freq": 2}, "moe_layer_freq other than 1 is not supported"),
         ("kimi_linear", {"num_nextn_predict_layers": 1}, "multi-token prediction (num_nextn_predict_layers)"),
         ("kimi_linear", {"num_attention_heads": 8}, "4 heads of linear attention beside 8 of attention"),
@@ -127,6 +130,13 @@ from support.families import CASES
             {"use_bias": True},
             "biases of projections (use_bias) are not supported for this architecture",
         ),
+        ("mamba2", {"num_heads": 16, "head_dim": 8}, "heads of recurrent layers with 8 values are not supported"),
+        ("qwen3_5", {"linear_value_head_dim": 24}, "heads of recurrent layers with 24 values are not supported"),
+        (
+            "kimi_linear",
+            {"linear_attn_config": KIMI_LINEAR | {"head_dim": 40}},
+            "recurrent layers with 40 values",
+        ),
         ("mamba2", {"hidden_act": "gelu"}, "hidden_act gelu is not supported for mamba2"),
         ("mamba2", {"time_step_limit": [0.001, 0.1]}, "limits of the time step (time_step_limit)"),
         ("mamba2", {"time_step_limit": [0.0, {"__float__": "Infinity"}]}, None),
@@ -163,12 +173,12 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("kimi_linear", {"linear_attn_config": ...}, "must name each of 5 layers once, in full_attn_layers or in kda"),
         (
             "kimi_linear",
-            {"linear_attn_config": CASES["kimi_linear"].config["linear_attn_config"] | {"kda_layers": [1, 2]}},
+            {"linear_attn_config": KIMI_LINEAR | {"kda_layers": [1, 2]}},
             "must name each of 5 layers once",
         ),
         (
             "kimi_linear",
-            {"linear_attn_config": CASES["kimi_linear"].config["linear_attn_config"] | {"short_conv_kernel_size": 5}},
+            {"linear_attn_config": KIMI_LINEAR | {"short_conv_kernel_size": 5}},
             "short_conv_kernel_size is 5, not a whole number from 2 to 4",
         ),
         ("kimi_linear", {"layer_types": ["linear_attention"] * 3}, "layer_types must have linear_attention or full"),
@@ -176,6 +186,8 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("mamba2", {"n_groups": 3}, "8 heads of Mamba-2 cannot share 3 groups of B and C"),
         ("mamba2", {"n_groups": ...}, "conv1d.bias has shape [192], not [640]"),
         ("mamba2", {"conv_kernel": 3}, "conv1d.weight has shape [192, 1, 4], not [192, 1, 3]"),
+        ("mamba2", {"use_conv_bias": False}, "3 layers have ssm_conv1d.bias of GGUF, and by use_conv_bias 0 should"),
+        ("falcon_h1", {"mamba_conv_bias": False}, "3 layers have ssm_conv1d.bias of GGUF, and by mamba_conv_bias 0"),
         ("mamba2", {"conv_kernel": 5}, "conv_kernel is 5, not a whole number from 2 to 4"),
         ("granite4_h_tiny", {"layer_types": ["mamba"] * 3}, "layer_types must have mamba or attention for each of 4"),
         ("granite4_h_tiny", {"layer_types": ["attention"] * 4}, "mamba.A_log has no place in this granitehybrid model"),
@@ -187,7 +199,11 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("falcon_h1", {"mlp_multipliers": [1.0]}, "mlp_multipliers has 1 multipliers, not 2"),
         ("falcon_h1", {"ssm_multipliers": [1.0] * 6}, "ssm_multipliers has 6 multipliers, not 5"),
         ("falcon_h1", {"key_multiplier": -1.0}, "key_multiplier is -1.0, not a number from 0"),
-        ("falcon_h1", {"mamba_rms_norm": False}, "3 layers have a norm of Mamba-2, and by mamba_rms_norm 0 should"),
+        (
+            "falcon_h1",
+            {"mamba_rms_norm": False},
+            "3 layers have ssm_norm.weight of GGUF, and by mamba_rms_norm",
+        ),
         ("gemma4_e2b", {"num_kv_shared_layers": 6}, "num_kv_shared_layers is 6, not a whole number from 0 to 5"),
         ("gemma3n", {"activation_sparsity_pattern": [0.95]}, "activation_sparsity_pattern must have 24 numbers"),
         ("gemma3n", {"activation_sparsity_pattern": [1.0] * 24}, "activation_sparsity_pattern must have 24 numbers"),
@@ -203,7 +219,7 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
         ("qwen3_5", {"linear_num_value_heads": 5}, "5 heads of values cannot share 2 heads of keys"),
         ("qwen3_5", {"linear_num_value_heads": 4}, "A_log has shape [6], not [4]"),
         ("qwen3_5", {"linear_num_key_heads": 0}, "linear_num_key_heads is 0, not a whole number from 1"),
-        ("qwen3_5", {"linear_conv_kernel_dim": 17}, "linear_conv_kernel_dim is 17, not a whole number from 1 to 16"),
+        ("qwen3_5", {"linear_conv_kernel_dim": 5}, "linear_conv_kernel_dim is 5, not a whole number from 2 to 4"),
         ("qwen3_5", {"linear_conv_kernel_dim": 3}, "conv1d.weight has shape [256, 1, 4], not [256, 1, 3]"),
         ("qwen3_5", {"linear_value_head_dim": "wide"}, "linear_value_head_dim is 'wide'"),
         ("qwen3_5", {"mtp_num_hidden_layers": 2}, "mtp_num_hidden_layers is 2, and the checkpoint has 1 such layers"),

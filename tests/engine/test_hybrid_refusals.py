@@ -35,10 +35,10 @@ KEYS: list[tuple[str, str, Any, str]] = [
     ("qwen3_5", "ssm.time_step_rank", 12, "tensor blk.0.ssm_alpha.weight has shape [6, 64]"),
     ("qwen3_5", "ssm.state_size", 0, "key qwen35.ssm.state_size is 0, outside 1 … 1024"),
     ("qwen3_5", "ssm.state_size", 2048, "key qwen35.ssm.state_size is 2048, outside 1 … 1024"),
-    ("qwen3_5", "ssm.conv_kernel", 0, "key qwen35.ssm.conv_kernel is 0, outside 1 … 16"),
+    ("qwen3_5", "ssm.conv_kernel", 0, "key qwen35.ssm.conv_kernel is 0, outside 2 … 4"),
     ("qwen3_5", "ssm.conv_kernel", 1, "key qwen35.ssm.conv_kernel is 1, outside 2 … 4"),
     ("qwen3_5", "ssm.conv_kernel", 5, "key qwen35.ssm.conv_kernel is 5, outside 2 … 4"),
-    ("qwen3_5", "ssm.conv_kernel", 17, "key qwen35.ssm.conv_kernel is 17, outside 1 … 16"),
+    ("qwen3_5", "ssm.conv_kernel", 17, "key qwen35.ssm.conv_kernel is 17, outside 2 … 4"),
     (
         "qwen3_5",
         "ssm.conv_kernel",

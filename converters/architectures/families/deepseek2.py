@@ -14,6 +14,7 @@ from converters.architectures.model import TextModel
 from converters.architectures.sizes import CheckpointSizes, LatentSizes, read_sizes_with_experts
 from converters.architectures.sources import WIDTHS, stacked
 from converters.tensors import Source
+from edgellm.arch.hyperparameters import MAX_HEAD_DIM
 from edgellm.fmt import printable
 
 _V2 = "DeepseekV2ForCausalLM"
@@ -53,10 +54,10 @@ def _sizes(config: Config) -> CheckpointSizes:
 def latent_sizes(config: Config) -> LatentSizes:
     """The sizes of latent attention. Raises ModelFileError."""
     return LatentSizes(
-        plain_dim=config.integer("qk_nope_head_dim", most=1 << 10),
-        rope_dim=config.integer("qk_rope_head_dim", most=1 << 10),
-        head_value_dim=config.integer("v_head_dim", most=1 << 10),
-        latent_dim=config.integer("kv_lora_rank", most=1 << 10),
+        plain_dim=config.integer("qk_nope_head_dim", most=MAX_HEAD_DIM),
+        rope_dim=config.integer("qk_rope_head_dim", most=MAX_HEAD_DIM),
+        head_value_dim=config.integer("v_head_dim", most=MAX_HEAD_DIM),
+        latent_dim=config.integer("kv_lora_rank", most=MAX_HEAD_DIM),
         q_rank=config.integer("q_lora_rank", most=_MAX_RANK) if "q_lora_rank" in config else 0,
     )
 

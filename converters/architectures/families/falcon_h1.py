@@ -10,10 +10,10 @@ from converters.architectures.config import Config
 from converters.architectures.families.family import Family
 from converters.architectures.families.mamba2 import KEY_ORDER, write_mamba
 from converters.architectures.keys import ArchitectureKeys
-from converters.architectures.mamba import MAX_INNER, check_mamba, prefixed_mamba
+from converters.architectures.mamba import PREFIXED_KEYS, check_mamba, mamba_sources, read_mamba
 from converters.architectures.model import TextModel
-from converters.architectures.recurrent import decay_rates
-from converters.architectures.sizes import CheckpointSizes, read_sizes
+from converters.architectures.recurrent import check_by_flag
+from converters.architectures.sizes import MAX_WIDTH, CheckpointSizes, read_sizes
 from converters.architectures.sources import rows_scaled
 from converters.tensors import Source
 from edgellm.arch.recurrent import MambaSettings
@@ -31,8 +31,8 @@ def _sizes(config: Config) -> CheckpointSizes:
     sizes = read_sizes(config)
     inner = config.integer("mamba_expand", most=1 << 8) * sizes.width
     if "mamba_d_ssm" not in config.nulls:
-        inner = config.integer("mamba_d_ssm", most=MAX_INNER)
-    return replace(sizes, recurrent=(prefixed_mamba(config, inner),) * sizes.layer_count)
+        inner = config.integer("mamba_d_ssm", most=MAX_WIDTH)
+    return replace(sizes, recurrent=(read_mamba(config, PREFIXED_KEYS, inner),) * sizes.layer_count)
 
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
@@ -42,22 +42,13 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 def _sources(model: TextModel, found: list[Source]) -> list[Source]:
     """The tensors times their multipliers; tied embeddings get an output matrix where its multiplier is another."""
-    _check_norms(model, found)
-    factors, made = _factors(model), decay_rates(found)
+    check_by_flag(model, found, "ssm_norm.weight", "mamba_rms_norm", model.sizes.layer_count)
+    factors, made = _factors(model), mamba_sources(model, found, "mamba_conv_bias")
     embedding = next(source for source in made if source.name == "token_embd.weight")
     is_same = factors["token_embd"] == factors["output"]
     if not is_same and all(source.name != "output.weight" for source in made):
         made.insert(made.index(embedding), replace(embedding, name="output.weight"))
     return [_scaled(source, model, factors) for source in made]
-
-
-def _check_norms(model: TextModel, found: list[Source]) -> None:
-    """Refuse a checkpoint whose tensors and config.json disagree on norms of Mamba-2: GGUF has no key for these."""
-    key = "mamba_rms_norm"
-    wanted = model.sizes.layer_count if model.config.flag(key) else 0
-    count = sum(source.name.endswith(".ssm_norm.weight") for source in found)
-    if count != wanted:
-        model.config.fail(f"{count} layers have a norm of Mamba-2, and by {key} {wanted} should; correct it")
 
 
 def _factors(model: TextModel) -> dict[str, list[float]]:
@@ -98,7 +89,7 @@ def _scaled(source: Source, model: TextModel, factors: dict[str, list[float]]) -
 
 def _ssm_rows(model: TextModel) -> NDArray[np.float32]:
     """The multiplier of each row of the projection to z, x, B, C and the time step."""
-    settings = model.sizes.recurrent[0]
+    settings = model.sizes.recurrent_settings
     assert isinstance(settings, MambaSettings)
     shared = settings.groups * settings.state_dim
     counts: Sequence[int] = (settings.inner_width, settings.inner_width, shared, shared, settings.heads)

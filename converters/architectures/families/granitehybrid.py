@@ -10,12 +10,11 @@ from converters.architectures.config import Config
 from converters.architectures.families import granite, granitemoe
 from converters.architectures.families.mamba2 import UNLIMITED_CONTEXT
 from converters.architectures.keys import ArchitectureKeys
-from converters.architectures.mamba import check_mamba, prefixed_mamba
+from converters.architectures.mamba import PREFIXED_KEYS, check_mamba, mamba_sources, read_mamba
 from converters.architectures.model import TextModel
-from converters.architectures.recurrent import decay_rates, write_ssm
+from converters.architectures.recurrent import listed_layers, write_ssm
 from converters.architectures.sizes import MAX_FFN, CheckpointSizes, layer_count, read_sizes, read_sizes_with_experts
 from converters.tensors import Source
-from edgellm.arch.recurrent import MambaSettings
 
 _SHARED = "shared_intermediate_size"
 _MAMBA, _ATTENTION = ("mamba", "linear_attention"), ("attention", "full_attention")
@@ -27,10 +26,7 @@ def _check(config: Config) -> None:
 
 def _recurrent_layers(config: Config) -> list[bool]:
     """Whether each layer is recurrent: by `layer_types`, else all are. Raises ModelFileError."""
-    layers, kinds = layer_count(config), config.names("layer_types")
-    if kinds and (len(kinds) != layers or {*kinds} - {*_MAMBA, *_ATTENTION}):
-        config.fail(f"layer_types must have {_MAMBA[0]} or {_ATTENTION[0]} for each of {layers} layers; correct it")
-    return [kind in _MAMBA for kind in kinds] or [True] * layers
+    return listed_layers(config, _MAMBA, _ATTENTION) or [True] * layer_count(config)
 
 
 def _has_experts(config: Config) -> bool:
@@ -47,9 +43,8 @@ def _sizes(config: Config) -> CheckpointSizes:
     if not _has_experts(config):
         sizes = replace(sizes, ffn=(shared,) * sizes.layer_count)
     if any(is_recurrent):
-        settings = prefixed_mamba(config, config.integer("mamba_expand", most=1 << 8) * sizes.width)
-        kv_heads = tuple(0 if each else n for each, n in zip(is_recurrent, sizes.kv_heads, strict=True))
-        sizes = replace(sizes, kv_heads=kv_heads, recurrent=tuple(settings if each else None for each in is_recurrent))
+        settings = read_mamba(config, PREFIXED_KEYS, config.integer("mamba_expand", most=1 << 8) * sizes.width)
+        sizes = sizes.with_recurrent_layers(settings, is_recurrent)
         if not _has_rope(config):
             sizes = replace(sizes, context_length=UNLIMITED_CONTEXT)
     return replace(sizes, shared_ffn=shared)
@@ -64,15 +59,13 @@ def _architecture(model: TextModel) -> str:
 
 def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     granitemoe.FAMILY.write(keys, model)
-    settings = next((each for each in model.sizes.recurrent if isinstance(each, MambaSettings)), None)
-    if settings:
-        write_ssm(keys, settings)
+    write_ssm(keys, model.sizes)
     keys.flag("rope.scaling.finetuned", _has_rope(model.config))
 
 
 def _sources(model: TextModel, found: list[Source]) -> list[Source]:
     """The tensors as GGUF has them: rates of decay, and the feed-forward of dense models under its own name."""
-    made = decay_rates(found)
+    made = mamba_sources(model, found, "mamba_conv_bias")
     if model.sizes.experts:
         return made
     return [replace(source, name=source.name.replace("_shexp.", ".")) for source in made]

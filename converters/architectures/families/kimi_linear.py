@@ -13,13 +13,12 @@ from converters.architectures.families.deepseek2 import lacks, latent_sizes, spl
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
-from converters.architectures.recurrent import decay_rates
-from converters.architectures.sizes import CheckpointSizes, layer_count, read_sizes_with_experts
+from converters.architectures.recurrent import LINEAR_OR_FULL, check_head_dim, decay_rates, listed_layers
+from converters.architectures.sizes import MAX_HEADS, CheckpointSizes, layer_count, read_sizes_with_experts
 from converters.tensors import Source
+from edgellm.arch.hyperparameters import MAX_HEAD_DIM
 from edgellm.arch.kimi_delta import KimiDeltaSettings
 from kquants.layout import MAX_TAPS
-
-_LINEAR, _FULL = "linear_attention", "full_attention"
 
 
 def _check(config: Config) -> None:
@@ -32,7 +31,7 @@ def _check(config: Config) -> None:
         config.refuse("weights of experts that do not add up to 1 (moe_renormalize false) are not supported here")
     if config.word("moe_router_activation_func", "sigmoid") != "sigmoid":
         config.refuse("moe_router_activation_func other than sigmoid is not supported for this architecture")
-    for key in ("moe_layer_freq", "num_expert_group"):
+    for key in ("moe_layer_freq", "num_expert_group", "n_group"):
         if config.integer(key, 1) != 1:
             config.refuse(f"{key} other than 1 is not supported for this architecture")
     if config.integer("num_nextn_predict_layers", 0, least=0):
@@ -47,22 +46,23 @@ def _sizes(config: Config) -> CheckpointSizes:
         problem = f"{delta.heads} heads of linear attention beside {sizes.heads} of attention are not supported"
         config.refuse(f"{problem}: GGUF has one number for both")
     context = "max_position_embeddings" if "max_position_embeddings" in config else "model_max_length"
-    return replace(
-        sizes,
-        context_length=config.integer(context),
-        kv_heads=tuple(0 if each else 1 for each in is_recurrent),
-        latent=latent,
-        recurrent=tuple(delta if each else None for each in is_recurrent),
-    )
+    kv_heads = (1,) * sizes.layer_count
+    sizes = replace(sizes, context_length=config.integer(context), kv_heads=kv_heads, latent=latent)
+    return sizes.with_recurrent_layers(delta, is_recurrent)
 
 
 def _delta_settings(config: Config) -> KimiDeltaSettings:
-    linear, most = _linear(config), 1 << 10
-    if "head_dim" in linear:
-        heads, head_dim = linear.integer("num_heads", most=1 << 12), linear.integer("head_dim", most=most)
-        return KimiDeltaSettings(heads, head_dim, linear.integer("short_conv_kernel_size", least=2, most=MAX_TAPS))
-    heads, head_dim = config.integer("linear_num_heads", most=1 << 12), config.integer("linear_head_dim", most=most)
-    return KimiDeltaSettings(heads, head_dim, config.integer("linear_conv_kernel_dim", least=2, most=MAX_TAPS))
+    """The sizes of Kimi delta attention. Raises ModelFileError and UnsupportedModelError."""
+    place, (heads, head_dim, taps) = config, ("linear_num_heads", "linear_head_dim", "linear_conv_kernel_dim")
+    if "head_dim" in (linear := _linear(config)):
+        place, (heads, head_dim, taps) = linear, ("num_heads", "head_dim", "short_conv_kernel_size")
+    settings = KimiDeltaSettings(
+        heads=place.integer(heads, most=MAX_HEADS),
+        head_dim=place.integer(head_dim, most=MAX_HEAD_DIM),
+        taps=place.integer(taps, least=2, most=MAX_TAPS),
+    )
+    check_head_dim(config, settings.head_dim)
+    return settings
 
 
 def _linear(config: Config) -> Config:
@@ -71,11 +71,9 @@ def _linear(config: Config) -> Config:
 
 def _recurrent_layers(config: Config) -> list[bool]:
     """Whether each layer is recurrent. Raises ModelFileError."""
-    layers, kinds, linear = layer_count(config), config.names("layer_types"), _linear(config)
-    if kinds:
-        if len(kinds) != layers or {*kinds} - {_LINEAR, _FULL}:
-            config.fail(f"layer_types must have {_LINEAR} or {_FULL} for each of {layers} layers; correct it")
-        return [each == _LINEAR for each in kinds]
+    listed, linear, layers = listed_layers(config, *LINEAR_OR_FULL), _linear(config), layer_count(config)
+    if listed:
+        return listed
     full, recurrent = linear.numbers("full_attn_layers"), linear.numbers("kda_layers")
     if sorted([*full, *recurrent]) != [*range(1, layers + 1)]:
         problem = f"must name each of {layers} layers once, in full_attn_layers or in kda_layers"
@@ -110,7 +108,7 @@ def _omitted(model: TextModel) -> Collection[str]:
 
 
 def _sources(model: TextModel, sources: list[Source]) -> list[Source]:
-    return decay_rates(split_keys_and_values(model, sources))
+    return decay_rates(model, split_keys_and_values(model, sources))
 
 
 FAMILY = Family(

@@ -6,11 +6,10 @@ from converters.architectures.config import Config
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
+from converters.architectures.recurrent import listed_layers
 from converters.architectures.sizes import MAX_FFN, CheckpointSizes, layer_count, read_sizes
-from edgellm.arch.hyperparameters import MAX_TAPS
 from edgellm.arch.recurrent import ShortConvSettings
-
-_CONV, _FULL = "conv", "full_attention"
+from kquants.layout import MAX_TAPS
 
 
 def check(config: Config) -> None:
@@ -24,25 +23,19 @@ def convolutional_layers(config: Config) -> list[bool]:
 
     Without either key no layer is, as in transformers.
     """
-    layers = layer_count(config)
-    if kinds := config.names("layer_types"):
-        if len(kinds) != layers or {*kinds} - {_CONV, _FULL}:
-            config.fail(f"layer_types must have {_CONV} or {_FULL} for each of {layers} layers; correct it")
-        return [kind == _CONV for kind in kinds]
-    key = "full_attn_idxs"
-    with_attention = {int(each) for each in config.numbers(key)} if key in config else {*range(layers)}
-    return [i not in with_attention for i in range(layers)]
+    if listed := listed_layers(config, ("conv",), ("full_attention",)):
+        return listed
+    key, layers = "full_attn_idxs", range(layer_count(config))
+    with_attention = config.numbers(key) if key in config else layers
+    if unknown := [each for each in with_attention if each not in layers]:
+        config.fail(f"{key} names layer {unknown[0]:g}, and there are layers 0 to {layers[-1]}; correct it")
+    return [i not in with_attention for i in layers]
 
 
 def with_convolutions(config: Config, sizes: CheckpointSizes) -> CheckpointSizes:
     """The sizes with those of convolutions, in layers that have no attention. Raises ModelFileError."""
     settings = ShortConvSettings(sizes.width, config.integer("conv_L_cache", least=2, most=MAX_TAPS))
-    convolves = convolutional_layers(config)
-    return replace(
-        sizes,
-        kv_heads=tuple(0 if each else n for each, n in zip(convolves, sizes.kv_heads, strict=True)),
-        recurrent=tuple(settings if each else None for each in convolves),
-    )
+    return sizes.with_recurrent_layers(settings, convolutional_layers(config))
 
 
 def feed_forward_width(config: Config) -> int:

@@ -7,6 +7,7 @@ from converters.architectures.experts import SIGMOID, lacks_of
 from converters.architectures.families import lfm2
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
+from converters.architectures.recurrent import check_by_flag
 from converters.architectures.sizes import CheckpointSizes, read_sizes_with_experts
 from converters.tensors import Source
 
@@ -16,9 +17,7 @@ def _check(config: Config) -> None:
     if not config.flag("norm_topk_prob", default=True):
         config.refuse("weights of experts that do not add up to 1 (norm_topk_prob) are not supported: GGUF implies it")
     if config.number("routed_scaling_factor", 1.0) != 1.0:
-        config.refuse(
-            "a scale of experts (routed_scaling_factor) is not supported: llama.cpp's files have no key for it"
-        )
+        config.refuse("a scale of experts (routed_scaling_factor) is not supported: GGUF has no key for it")
 
 
 def _sizes(config: Config) -> CheckpointSizes:
@@ -42,12 +41,8 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 def _check_biases(model: TextModel, sources: list[Source]) -> list[Source]:
     """The tensors. Raises ModelFileError if config.json and the tensors disagree on biases of the choice of experts."""
-    has_bias = model.config.flag("use_expert_bias")
-    wanted = model.sizes.layer_count - _dense_layers(model) if has_bias else 0
-    count = sum(source.name.endswith("exp_probs_b.bias") for source in sources)
-    if count != wanted:
-        what = f"{count} layers have an expert_bias, and by use_expert_bias {wanted} should"
-        model.config.fail(f"{what}; get another copy of the checkpoint")
+    with_experts = model.sizes.layer_count - _dense_layers(model)
+    check_by_flag(model, sources, "exp_probs_b.bias", "use_expert_bias", with_experts)
     return sources
 
 

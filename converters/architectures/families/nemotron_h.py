@@ -11,13 +11,18 @@ from converters.architectures.experts import expert_stems
 from converters.architectures.families.family import Family
 from converters.architectures.families.mamba2 import UNLIMITED_CONTEXT
 from converters.architectures.keys import ArchitectureKeys
-from converters.architectures.mamba import MAX_INNER, check_mamba, checked
+from converters.architectures.mamba import MambaKeys, check_mamba, mamba_sources, read_mamba
 from converters.architectures.model import TextModel
-from converters.architectures.recurrent import SSM_KEYS, decay_rates, write_ssm
-from converters.architectures.sizes import MAX_FFN, CheckpointSizes, check_used_experts
-from converters.tensors import Source
-from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM, MAX_TAPS
-from edgellm.arch.recurrent import MambaSettings
+from converters.architectures.recurrent import SSM_KEYS, write_ssm
+from converters.architectures.sizes import (
+    MAX_FFN,
+    MAX_HEADS,
+    MAX_VOCABULARY,
+    MAX_WIDTH,
+    CheckpointSizes,
+    check_used_experts,
+)
+from edgellm.arch.hyperparameters import MAX_EXPERTS, MAX_HEAD_DIM
 from edgellm.fmt import printable
 
 MAMBA, ATTENTION, DENSE, EXPERTS = "M", "*", "-", "E"
@@ -29,6 +34,7 @@ _KINDS = {
     "mlp": DENSE,
     "moe": EXPERTS,
 }
+_MAMBA_KEYS = MambaKeys("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")
 _LATENT = "moe_latent_size"
 _PATTERN, _LIST = "hybrid_override_pattern", "layers_block_type"
 _MOST_LAYERS = 1024
@@ -69,16 +75,16 @@ def _check(config: Config) -> None:
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    kinds, width = layer_kinds(config), config.integer("hidden_size", most=1 << 20)
-    heads, kv_heads = (config.integer(f"num_{kind}_heads", most=1 << 12) for kind in ("attention", "key_value"))
+    kinds, width = layer_kinds(config), config.integer("hidden_size", most=MAX_WIDTH)
+    heads, kv_heads = (config.integer(f"num_{kind}_heads", most=MAX_HEADS) for kind in ("attention", "key_value"))
     if heads % kv_heads:
         config.fail(f"{heads} attention heads cannot share {kv_heads} key-value heads; correct it")
     head_dim = config.integer("head_dim" if config.given("head_dim") else "attention_head_dim", 128, most=MAX_HEAD_DIM)
-    mamba, has_experts = _mamba(config), EXPERTS in kinds
+    mamba, has_experts = read_mamba(config, _MAMBA_KEYS), EXPERTS in kinds
     ffn = config.integer("moe_intermediate_size" if has_experts else "intermediate_size", most=MAX_FFN)
     sizes = CheckpointSizes(
         width=width,
-        vocab=config.integer("vocab_size", most=1 << 24),
+        vocab=config.integer("vocab_size", most=MAX_VOCABULARY),
         context_length=UNLIMITED_CONTEXT,
         heads=heads,
         kv_heads=tuple(kv_heads if kind == ATTENTION else 0 for kind in kinds),
@@ -89,24 +95,11 @@ def _sizes(config: Config) -> CheckpointSizes:
     return _with_experts(config, sizes, ffn) if has_experts else sizes
 
 
-def _mamba(config: Config) -> MambaSettings:
-    """The sizes of Mamba-2, the same in all layers. Raises ModelFileError."""
-    heads, head_dim = config.integer("mamba_num_heads", most=1 << 12), config.integer("mamba_head_dim", most=MAX_INNER)
-    settings = MambaSettings(
-        heads=heads,
-        head_dim=head_dim,
-        groups=config.integer("n_groups", most=1 << 12),
-        state_dim=config.integer("ssm_state_size", most=MAX_HEAD_DIM),
-        taps=config.integer("conv_kernel", most=MAX_TAPS),
-    )
-    return checked(config, settings, heads * head_dim)
-
-
 def _with_experts(config: Config, sizes: CheckpointSizes, ffn: int) -> CheckpointSizes:
     experts, used = config.integer("n_routed_experts", most=MAX_EXPERTS), config.integer("num_experts_per_tok")
     check_used_experts(config, used, experts, "n_routed_experts")
     shared = config.integer("moe_shared_expert_intermediate_size", most=MAX_FFN)
-    latent = config.integer(_LATENT, most=1 << 20) if _LATENT in config else 0
+    latent = config.integer(_LATENT, most=MAX_WIDTH) if _LATENT in config else 0
     return replace(sizes, experts=experts, used_experts=used, expert_ffn=ffn, shared_ffn=shared, expert_latent=latent)
 
 
@@ -114,8 +107,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     config, sizes = model.config, model.sizes
     keys.number("attention.layer_norm_epsilon", config.number("layer_norm_epsilon"))
     keys.integer("rope.dimension_count", sizes.width // sizes.heads)
-    if settings := next((each for each in sizes.recurrent if isinstance(each, MambaSettings)), None):
-        write_ssm(keys, settings)
+    write_ssm(keys, sizes)
     keys.flag("rope.scaling.finetuned", False)
     if not sizes.experts:
         return
@@ -131,10 +123,6 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 def _lacks(model: TextModel, layer: int) -> Collection[str]:
     """The stems of experts in layers that are no feed-forward."""
     return () if model.sizes.ffn[layer] else expert_stems(model)
-
-
-def _sources(model: TextModel, found: list[Source]) -> list[Source]:
-    return decay_rates(found)
 
 
 def _omitted(model: TextModel) -> Collection[str]:
@@ -159,6 +147,6 @@ FAMILY = Family(
     write=_write,
     order=_ORDER,
     omitted=_omitted,
-    sources=_sources,
+    sources=mamba_sources,
     lacks=_lacks,
 )

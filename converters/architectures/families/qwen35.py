@@ -5,7 +5,6 @@ heads in order. Checkpoints store the weights of norms less 1, except those of g
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +13,18 @@ from converters.architectures.config import Config
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
-from converters.architectures.recurrent import decay_rates, write_ssm
-from converters.architectures.sizes import CheckpointSizes, layer_count, read_sizes
+from converters.architectures.recurrent import LINEAR_OR_FULL, check_head_dim, decay_rates, listed_layers, write_ssm
+from converters.architectures.sizes import MAX_HEADS, CheckpointSizes, layer_count, read_sizes
 from converters.architectures.sources import plus_one, reordered_columns, reordered_rows
 from converters.tensors import Source
+from edgellm.arch.hyperparameters import MAX_HEAD_DIM
 from edgellm.arch.recurrent import DeltaNetSettings
+from kquants.layout import MAX_TAPS
 
-_LINEAR, _FULL = "linear_attention", "full_attention"
 _SECTIONS = (11, 11, 10, 0)
 """The sections of M-RoPE where config.json has none, as in transformers."""
 
-SSM_ORDER = ("conv_kernel", "state_size", "group_count", "time_step_rank", "inner_size")
+_SSM_ORDER = ("conv_kernel", "state_size", "group_count", "time_step_rank", "inner_size")
 
 
 def check(config: Config) -> None:
@@ -37,44 +37,41 @@ def check(config: Config) -> None:
 
 def recurrent_layers(config: Config) -> list[bool]:
     """Whether each layer is recurrent: by `layer_types`, else all but the last of each group. Raises ModelFileError."""
-    layers, kinds = layer_count(config), config.names("layer_types")
-    if kinds and (len(kinds) != layers or {*kinds} - {_LINEAR, _FULL}):
-        config.fail(f"layer_types must have {_LINEAR} or {_FULL} for each of {layers} layers; correct it")
     interval = config.integer("full_attention_interval", 4)
-    return [each == _LINEAR for each in kinds] or [(i + 1) % interval != 0 for i in range(layers)]
+    every = [(i + 1) % interval != 0 for i in range(layer_count(config))]
+    return listed_layers(config, *LINEAR_OR_FULL) or every
 
 
 def with_delta_net(config: Config, sizes: CheckpointSizes, *, grouped: bool) -> CheckpointSizes:
     """The sizes with those of recurrent layers, which have no attention. Raises ModelFileError."""
-    heads, key_heads = (config.integer(f"linear_num_{kind}_heads", most=1 << 12) for kind in ("value", "key"))
+    heads, key_heads = (config.integer(f"linear_num_{kind}_heads", most=MAX_HEADS) for kind in ("value", "key"))
     if heads % key_heads:
         config.fail(f"{heads} heads of values cannot share {key_heads} heads of keys; correct it")
     settings = DeltaNetSettings(
         heads=heads,
         key_heads=key_heads,
-        key_dim=config.integer("linear_key_head_dim", most=1 << 10),
-        value_dim=config.integer("linear_value_head_dim", most=1 << 10),
+        key_dim=config.integer("linear_key_head_dim", most=MAX_HEAD_DIM),
+        value_dim=config.integer("linear_value_head_dim", most=MAX_HEAD_DIM),
         grouped=grouped,
-        taps=config.integer("linear_conv_kernel_dim", most=16),
+        taps=config.integer("linear_conv_kernel_dim", least=2, most=MAX_TAPS),
     )
-    is_recurrent = recurrent_layers(config)
-    kv_heads = tuple(0 if each else n for each, n in zip(is_recurrent, sizes.kv_heads, strict=True))
-    return replace(sizes, kv_heads=kv_heads, recurrent=tuple(settings if each else None for each in is_recurrent))
+    check_head_dim(config, settings.value_dim)
+    return sizes.with_recurrent_layers(settings, recurrent_layers(config))
 
 
 def delta_net(model: TextModel) -> DeltaNetSettings | None:
     """The settings of the recurrent layers; None for a model without any."""
-    return next((each for each in model.sizes.recurrent if isinstance(each, DeltaNetSettings)), None)
+    settings = model.sizes.recurrent_settings
+    return settings if isinstance(settings, DeltaNetSettings) else None
 
 
 def write_delta_net(keys: ArchitectureKeys, model: TextModel) -> None:
     """Add the keys of prediction layers, of recurrent layers, and of RoPE's part of a head."""
-    config, sizes, settings = model.config, model.sizes, delta_net(model)
+    config, sizes = model.config, model.sizes
     keys.integer("attention.head_count_kv", config.integer("num_key_value_heads", sizes.heads))
     if sizes.prediction_layers:
         keys.integer("nextn_predict_layers", sizes.prediction_layers)
-    if settings:
-        write_ssm(keys, settings, SSM_ORDER)
+    write_ssm(keys, sizes, _SSM_ORDER)
     keys.flags("attention.recurrent_layers", [each is not None for each in sizes.recurrent])
     keys.integer("full_attention_interval", config.integer("full_attention_interval", 4))
     keys.integer("rope.dimension_count", int(sizes.head_dim[0] * model.rope.rotary_fraction))
@@ -97,7 +94,7 @@ def norms_plus_one(sources: list[Source]) -> list[Source]:
 
 def sources(model: TextModel, found: list[Source]) -> list[Source]:
     """The tensors as GGUF has them: rates of decay, norms, and the heads of values in the order of key heads."""
-    made, settings = norms_plus_one(decay_rates(found)), delta_net(model)
+    made, settings = norms_plus_one(decay_rates(model, found)), delta_net(model)
     return [_reordered(source, settings) for source in made] if settings else made
 
 

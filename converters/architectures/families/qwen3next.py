@@ -39,7 +39,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 def _sources(model: TextModel, found: list[Source]) -> list[Source]:
     """The tensors as GGUF has them: rates of decay, norms, and two matrices in place of that of q, k, v and z."""
-    made, settings = qwen35.norms_plus_one(decay_rates(found)), qwen35.delta_net(model)
+    made, settings = qwen35.norms_plus_one(decay_rates(model, found)), qwen35.delta_net(model)
     return [part for source in made for part in _split(source, settings)] if settings else made
 
 

@@ -16,6 +16,16 @@ def recurrent(hyper: HyperParameters, layer: int) -> MambaSettings | None:
     return mamba_settings(hyper)
 
 
+MAMBA_DEFAULTS: dict[str, object] = {
+    "mamba_n_heads": 128,
+    "mamba_n_groups": 1,
+    "mamba_d_state": 256,
+    "mamba_d_conv": 4,
+    "mamba_conv_bias": True,
+    "mamba_expand": 2,
+}
+"""Defaults of transformers for all classes whose keys of Mamba-2 begin with `mamba_`."""
+
 _DEFAULTS: dict[str, object] = {
     "vocab_size": 128000,
     "hidden_size": 4096,
@@ -26,11 +36,7 @@ _DEFAULTS: dict[str, object] = {
     "max_position_embeddings": 8192,
     "rms_norm_eps": 1e-5,
     "mamba_d_ssm": 1024,
-    "mamba_n_heads": 128,
-    "mamba_n_groups": 1,
-    "mamba_d_state": 256,
-    "mamba_d_conv": 4,
-    "mamba_expand": 2,
+    **MAMBA_DEFAULTS,
     "attention_in_multiplier": 1.0,
     "attention_out_multiplier": 1.0,
     "embedding_multiplier": 1.0,

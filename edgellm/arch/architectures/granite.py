@@ -31,6 +31,14 @@ def settings(hyper: HyperParameters) -> ModelScales:
     )
 
 
+SCALE_DEFAULTS: dict[str, object] = {
+    "embedding_multiplier": 1.0,
+    "residual_multiplier": 1.0,
+    "attention_multiplier": 1.0,
+    "logits_scaling": 1.0,
+}
+"""Defaults of transformers for the scales of all classes of Granite."""
+
 FACTS = ArchitectureFacts(
     name="granite",
     rope_type=RopeType.NORM,
@@ -41,12 +49,7 @@ FACTS = ArchitectureFacts(
     checkpoints=(
         CheckpointClass(
             name="GraniteForCausalLM",
-            defaults={
-                "embedding_multiplier": 1.0,
-                "residual_multiplier": 1.0,
-                "attention_multiplier": 1.0,
-                "logits_scaling": 1.0,
-            },
+            defaults=SCALE_DEFAULTS,
             bias_keys={"attention_bias": ATTENTION, "mlp_bias": FEED_FORWARD},
         ),
     ),

@@ -7,6 +7,7 @@ beside those that the router chooses, whose weights add up to 1.
 from dataclasses import replace
 
 from edgellm.arch.architectures import granite, granitemoe
+from edgellm.arch.architectures.falcon_h1 import MAMBA_DEFAULTS
 from edgellm.arch.blocks import AttentionSettings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
@@ -35,18 +36,9 @@ def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
 
 
 _DEFAULTS: dict[str, object] = {
-    "embedding_multiplier": 1.0,
-    "residual_multiplier": 1.0,
-    "attention_multiplier": 1.0,
-    "logits_scaling": 1.0,
-    "num_local_experts": 8,
-    "num_experts_per_tok": 2,
+    **granitemoe.EXPERT_DEFAULTS,
     "shared_intermediate_size": 1024,
-    "mamba_n_heads": 128,
-    "mamba_n_groups": 1,
-    "mamba_d_state": 256,
-    "mamba_d_conv": 4,
-    "mamba_expand": 2,
+    **MAMBA_DEFAULTS,
 }
 
 FACTS = ArchitectureFacts(

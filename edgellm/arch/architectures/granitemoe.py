@@ -5,7 +5,7 @@ As Granite, but the feed-forward of each layer is a mixture of experts, whose we
 
 from dataclasses import replace
 
-from edgellm.arch.architectures.granite import attention, settings
+from edgellm.arch.architectures.granite import SCALE_DEFAULTS, attention, settings
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.positions import RopeType
 from edgellm.arch.routers import normalized_softmax
@@ -21,14 +21,8 @@ from edgellm.arch.tensor_names import (
 
 _GATE, _UP, _DOWN = EXPERT_TENSORS
 _SHARED_GATE, _SHARED_UP, _SHARED_DOWN = SHARED_EXPERT_TENSORS
-_DEFAULTS: dict[str, object] = {
-    "embedding_multiplier": 1.0,
-    "residual_multiplier": 1.0,
-    "attention_multiplier": 1.0,
-    "logits_scaling": 1.0,
-    "num_local_experts": 8,
-    "num_experts_per_tok": 2,
-}
+EXPERT_DEFAULTS: dict[str, object] = {**SCALE_DEFAULTS, "num_local_experts": 8, "num_experts_per_tok": 2}
+"""Defaults of transformers for all classes of Granite with experts."""
 
 FACTS = ArchitectureFacts(
     name="granitemoe",
@@ -53,7 +47,7 @@ FACTS = ArchitectureFacts(
     router=normalized_softmax,
     settings=settings,
     checkpoints=tuple(
-        CheckpointClass(name=name, defaults=_DEFAULTS, bias_keys={"attention_bias": ATTENTION})
+        CheckpointClass(name=name, defaults=EXPERT_DEFAULTS, bias_keys={"attention_bias": ATTENTION})
         for name in ("GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM")
     ),
     writes_head_dim=False,

@@ -34,6 +34,7 @@ _DEFAULTS: dict[str, object] = {
     "n_groups": 8,
     "state_size": 128,
     "conv_kernel": 4,
+    "use_conv_bias": True,
     "expand": 2,
     "layer_norm_epsilon": 1e-5,
 }

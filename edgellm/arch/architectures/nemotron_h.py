@@ -57,6 +57,7 @@ _DEFAULTS = {
     "mamba_head_dim": 64,
     "n_groups": 8,
     "conv_kernel": 4,
+    "use_conv_bias": True,
     "n_routed_experts": 8,
     "num_experts_per_tok": 2,
     "n_shared_experts": 1,
