@@ -118,14 +118,12 @@ def test_where_states_have_no_room_the_message_speaks_of_them(free: list[int]) -
     pages = HostKVPages([], KVBudget(3 << 20), state_bytes=1 << 20)
     pages.ensure_pages(0, 3)
     with pytest.raises(
-        NoMemoryError,
-        match=r"not grow beyond 3.15 MB \(--kv-memory\), which leave no room for another 1.05 MB, a state",
+        NoMemoryError, match=r"3.15 MB \(--kv-memory\), which leave no room for another 1.05 MB"
     ):
         pages.ensure_pages(0, 4)
     free[0] = 1 << 19
-    with pytest.raises(
-        NoMemoryError, match=r"no memory for another 1.05 MB, a state of recurrent layers, as 524 kB are free"
-    ):
+    told = "no memory for another 1.05 MB, a state of recurrent layers, as 524 kB are free"
+    with pytest.raises(NoMemoryError, match=told):
         HostKVPages([1 << 20], KVBudget(), state_bytes=1 << 20).ensure_pages(1, 1)
 
 
