@@ -68,8 +68,7 @@ class Checkpoints:
 
     def add(self, point: SequenceCheckpoint) -> None:
         """Add a checkpoint. With windows, the least useful one of more than MAX_CHECKPOINTS goes (`by_usefulness`)."""
-        kept = [each for each in self.points if not (point.retry and each.retry)]
-        self.points = sorted([*kept, point], key=lambda each: each.length)
+        self.points = sorted([*self.points, point], key=lambda each: each.length)
         lengths = [each.length for each in self.lasting]
         if point.tables and len(lengths) > MAX_CHECKPOINTS:
             gone = by_usefulness(lengths)[0]

@@ -139,6 +139,13 @@ def test_a_sequence_is_kept_whose_end_would_cost_many_tokens() -> None:
     assert reader.read(prompt[:98] + text(3, 20) + text(5, 9)) == 118, "the sequence that reaches farthest"
 
 
+def test_the_sequence_that_reaches_farthest_is_taken_not_that_with_the_longest_prefix() -> None:
+    reader, near, far, prompt = Reader(), Coarse(), Coarse(), text(1, 100)
+    near.tokens, far.tokens = prompt[:60], prompt[:99] + text(2, 10)
+    reader.cache._free += [near, far]
+    assert reader.read(prompt) == 60, "of the other sequence 50 tokens could be kept"
+
+
 def test_the_most_recently_used_sequences_are_kept() -> None:
     reader = Reader()
     for number in range(1, MAX_SEQUENCES + 3):

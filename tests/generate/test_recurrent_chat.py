@@ -150,6 +150,14 @@ def test_the_end_of_a_long_message_is_edited_without_reading_all_of_it(model: Mo
     assert again == reply(model.chat(**GREEDY), edited)[0]
 
 
+def test_what_follows_a_completion_is_edited_without_reading_the_completion_again(model: Model) -> None:
+    """Without a token that ends messages: the end of what was generated is a checkpoint of its own."""
+    prompt = "A" * 30
+    prompt += model.generate(prompt, **GREEDY).text
+    first, other = (model.generate(prompt + each * 30, **GREEDY) for each in "BC")
+    assert first.stats.cached_tokens == other.stats.cached_tokens > 30
+
+
 def test_a_cancelled_prompt_is_continued(model: Model) -> None:
     """What was computed before the stop stays, with its checkpoints."""
     chat, long = model.chat(**GREEDY), [user(letters(i, 200)) for i in range(12)]
