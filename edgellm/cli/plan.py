@@ -84,12 +84,12 @@ def _measured(threads: int, unknown: list[str]) -> dict[str, float]:
 
 
 def _memory(plan: "Plan") -> Iterator[str]:
-    ctx, gpu = counted(plan.ctx, "token"), plan.gpu
+    gpu = plan.gpu
     all_layers = f"{counted(plan.layers, 'layer')} and the output head, all"
     where = counted(plan.devices[0]["blocks"], "block") if gpu else all_layers
     rows = [
         ("weights", size(plan.weights), f"mapped from the file{_resident(plan)}; {where} on the CPU"),
-        ("KV cache", size(plan.kv_cache), f"{plan.kv_type}, with a full context of {ctx}{_kv_verdict(plan)}"),
+        ("KV cache", size(plan.kv_cache), f"{_kv_contents(plan)}{_kv_verdict(plan)}"),
         *_state_rows(plan),
         ("activations", size(plan.activations), "of one batch of a prompt"),
         ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
@@ -161,11 +161,20 @@ def _state_rows(plan: "Plan") -> list[tuple[str, str, str]]:
     return [("states", size(plan.states), f"of recurrent layers: {kept}")]
 
 
+def _kv_contents(plan: "Plan") -> str:
+    if not plan.kv_cache and not (plan.gpu and plan.gpu.kv_cache):
+        return "the model has no attention"
+    return f"{plan.kv_type}, with a full context of {counted(plan.ctx, 'token')}"
+
+
 def _kv_verdict(plan: "Plan") -> str:
     if plan.kv_cache + plan.states <= plan.kv_memory:
         return ""
+    allowed = f"; it may take {size(plan.kv_memory)}"
+    if plan.states and not plan.kv_tokens:
+        return f"{allowed} with the states, too little for these"
     states = " with the states" if plan.states else ""
-    return f"; it may take {size(plan.kv_memory)}{states}, enough for {counted(plan.kv_tokens, 'token')}"
+    return f"{allowed}{states}, enough for {counted(plan.kv_tokens, 'token')}"
 
 
 def _verdict(plan: "Plan") -> str:

@@ -31,15 +31,26 @@ class KVBudget(NamedTuple):
         return unreserved_memory() if self.limit is None else max(0, self.limit - held)
 
     def refuse(self, nbytes: int, tokens: int) -> NoReturn:
-        """Raise NoMemoryError: there are pages for `tokens` tokens, and no room for `nbytes` more bytes."""
+        """Raise NoMemoryError: there are KV pages for `tokens` tokens, and no room for `nbytes` more bytes."""
         ways = "shorten the conversation, or choose a smaller --ctx or --kv-type q8_0"
         after = f"after {counted(tokens, 'token')}"
         if self.limit is None:
-            spare = f"{size(unreserved_memory())} are free"
-            what = f"no memory for another {size(nbytes)} of KV cache {after}, as {spare}"
-            raise NoMemoryError(f"{what}; close other programs, allow it all the same with --kv-memory, {ways}")
+            self._refuse_without_limit(f"{size(nbytes)} of KV cache {after}", f", {ways}")
         what = f"the KV cache may not grow beyond {size(self.limit)} (--kv-memory), which are full {after}"
         raise NoMemoryError(f"{what}; allow more, {ways}")
+
+    def refuse_state(self, state_bytes: int) -> NoReturn:
+        """Raise NoMemoryError: there is no room for another state of recurrent layers, of `state_bytes` bytes."""
+        state = f"{size(state_bytes)}, a state of recurrent layers"
+        if self.limit is None:
+            self._refuse_without_limit(state, "")
+        what = f"the KV cache and recurrent states may not grow beyond {size(self.limit)} (--kv-memory)"
+        raise NoMemoryError(f"{what}, which leave no room for another {state}; allow more")
+
+    def _refuse_without_limit(self, what: str, ways: str) -> NoReturn:
+        free = f"as {size(unreserved_memory())} are free"
+        advice = f"close other programs, allow it all the same with --kv-memory{ways}"
+        raise NoMemoryError(f"no memory for another {what}, {free}; {advice}")
 
 
 NO_LIMIT = KVBudget()

@@ -114,6 +114,15 @@ class CheckpointBudget:
         own.planned = dict.fromkeys(lengths, False) | dict.fromkeys(retries, self.states is not None and not windows)
         return [*retries, *reversed(lengths)]
 
+    def forget_one(self, own: Checkpoints) -> bool:
+        """Forget the least useful checkpoint but the last one of another sequence; False if there is none."""
+        if self._forget_retry(own) or self._forget_lasting(own, []):
+            return True
+        if not own.points:
+            return False
+        self._forget_everywhere(max(own.points, key=lambda point: point.retry))
+        return True
+
     def _forget_retry(self, own: Checkpoints) -> bool:
         """Forget a checkpoint for a retry, of the sequence that waits longest; False if there is none."""
         waiting = sorted(self.holders, key=lambda each: each.used)

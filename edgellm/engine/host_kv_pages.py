@@ -52,6 +52,8 @@ class HostKVPages:
                 return huge(count * page_bytes).reshape(count, page_bytes)
         except MemoryError:  # from a system that does not overcommit memory
             pass
+        if group == len(self._pages) - 1:
+            return self._budget.refuse_state(page_bytes)
         return self._budget.refuse(needed * page_bytes, max(map(len, self._pages[:-1]), default=0) * PAGE)
 
     def _chunk(self, room: int) -> int:

@@ -14,6 +14,7 @@ from edgellm.engine import protocol
 from edgellm.engine.checkpoints import CheckpointBudget, Checkpoints, SequenceCheckpoint
 from edgellm.engine.kv_pages import PagePool, PageTable
 from edgellm.engine.recurrent_states import RecurrentStates
+from edgellm.errors import NoMemoryError
 
 
 class PagedSequence(protocol.Sequence):
@@ -44,7 +45,16 @@ class PagedSequence(protocol.Sequence):
         retry = None if segment.retry_mark is None else length + segment.retry_mark + 1
         planned = self.checkpoints.plan(marks, retry, any(table.pool.window is not None for table in self.tables))
         first = max(length + 1, length + n - segment.drafts)  # the state behind `length` tokens is there
-        self.states.reserve(length, range(first, length + n + 1), planned)
+        self._reserve_states(range(first, length + n + 1), planned, segment.drafts)
+
+    def _reserve_states(self, needed: range, planned: Ids[int], drafts: int) -> None:
+        """Have pages for states. Where memory is short checkpoints are forgotten, unless it is for drafts."""
+        while True:
+            try:
+                return self.states.reserve(len(self.tokens), needed, planned)
+            except NoMemoryError:
+                if drafts or not self._budget.forget_one(self.checkpoints):
+                    raise
 
     def append(self, segment: protocol.Segment["PagedSequence"]) -> None:
         """Add the tokens of a segment, whose state is now in the pages."""

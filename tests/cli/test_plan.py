@@ -107,6 +107,8 @@ def test_the_states_of_recurrent_layers_have_one_size(model_file: ModelFile) -> 
     assert line.split(maxsplit=3)[3] == f"of recurrent layers: {size(STATE)} a state, with up to 512 checkpoints"
     narrow = run(path, "--threads", 2, "--ctx", 512, "--gpu-layers", 0, "--kv-memory", rounded.kv_memory).stdout
     assert f"with the states, enough for {tight.kv_tokens} tokens" in narrow
+    full = run(path, "--threads", 2, "--ctx", 512, "--gpu-layers", 0, "--kv-memory", 2 * STATE / 1e9).stdout
+    assert "with the states, too little for these\n" in full
 
 
 def test_options_change_the_plan(path: Path) -> None:

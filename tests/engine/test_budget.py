@@ -90,6 +90,17 @@ def test_pages_stay_within_the_limit() -> None:
     pages.ensure_pages(0, 10)
 
 
+def test_a_state_that_has_no_room_is_called_a_state(free: list[int]) -> None:
+    pages = HostKVPages([], KVBudget(3 << 20), 1 << 20)
+    pages.ensure_pages(0, 3)
+    beyond = r"KV cache and recurrent states may not grow beyond 3.15 MB \(--kv-memory\), .* 1.05 MB, a state of"
+    with pytest.raises(NoMemoryError, match=beyond):
+        pages.ensure_pages(0, 4)
+    free[0] = 0
+    with pytest.raises(NoMemoryError, match=r"another 1.05 MB, a state of .*, as 0 bytes are free; close"):
+        HostKVPages([], KVBudget(), 1 << 20).ensure_pages(0, 1)
+
+
 def test_pages_stay_within_what_is_free(free: list[int]) -> None:
     pages = HostKVPages([1 << 20], KVBudget())
     pages.ensure_pages(0, 1)

@@ -185,13 +185,31 @@ def test_without_memory_there_are_fewer_checkpoints() -> None:
     sequence = world.new()
     world.extend(sequence, 100, range(9, 99, 10), 98)
     assert lengths(sequence) == [80, 90, 99], "the most important of them"
-    world.store.most = 0
     with pytest.raises(NoMemoryError):
-        world.extend(sequence, 1)
-    assert (len(sequence), sequence.reach(100), lengths(sequence)) == (100, 100, [80, 90, 99])
+        world.compute(Segment(sequence, [7, 8], drafts=1))
+    assert (len(sequence), sequence.reach(100), lengths(sequence)) == (100, 100, [80, 90, 99]), "drafts can wait"
+    world.extend(sequence, 1)
+    assert lengths(sequence) == [90, 99], "a token cannot"
     world.store.most = 9
     world.extend(sequence, 1)
-    assert world.used() == 4, "what a failed batch reserved is given back"
+    assert world.used() == 3, "what a failed batch reserved is given back"
+
+
+def test_a_token_takes_the_memory_of_checkpoints_where_there_is_no_other() -> None:
+    world = Sequences()
+    waiting, sequence = world.new(), world.new()
+    world.extend(waiting, 20, [9, 14], 19)
+    world.extend(sequence, 20, [9], 18)
+    world.store.most = 0
+    world.extend(waiting, 1)
+    world.extend(sequence, 1)
+    while lengths(sequence):
+        world.extend(sequence, 1)
+        world.pool.acquire()  # memory becomes shorter
+    assert lengths(waiting) == [15], "another sequence keeps its last one, until it is evicted"
+    with pytest.raises(NoMemoryError):
+        world.extend(sequence, 1)
+    world.check(sequence)
 
 
 @pytest.mark.parametrize("name", ["trim to 50", "trim to 70", "trim to 99", "trim to 0", "reserve", "mark", "fork"])
