@@ -144,7 +144,8 @@ class PagedSequence(protocol.Sequence):
 
     def adopt(self, other: "PagedSequence") -> None:
         """Take the pages of another sequence with the same tokens, and leave it empty."""
-        self._pools, self._budget, self.tables = other._pools, other._budget, other.tables
-        self.checkpoints, other.checkpoints = other.checkpoints, Checkpoints(other._budget)
-        self.states, other.states = other.states, RecurrentStates(other.states.pool)
-        other.tokens, other.tables = [], [PageTable(pool) for pool in other._pools]
+        before, empty = (self.tables, self.checkpoints, self.states), PagedSequence(other._pools, other._budget)
+        taken = other._pools, other._budget, other.tables, other.checkpoints, other.states
+        self._pools, self._budget, self.tables, self.checkpoints, self.states = taken  # without an interrupt between
+        del before  # not earlier, as page tables run code of their own when they are freed
+        other.tokens, other.tables, other.checkpoints, other.states = [], empty.tables, empty.checkpoints, empty.states

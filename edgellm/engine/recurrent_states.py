@@ -49,21 +49,29 @@ class StatePage:
 
 
 class StatePool:
-    """The state pages of all sequences, of which `checkpoints` are for checkpoints and for sequences that wait."""
+    """The state pages of all sequences, of which `checkpoints` are for checkpoints and for sequences that wait.
+
+    Pages for drafts do not count until the draft is accepted.
+    """
 
     def __init__(self, pool: PagePool, checkpoints: int) -> None:
         self._pool, self._most = pool, most_state_pages(checkpoints, 0)
-        self._pages = WeakSet[StatePage]()
+        self._counted = WeakSet[StatePage]()
 
-    def page(self) -> StatePage:
+    def page(self, for_draft: bool = False) -> StatePage:
         """A new page. Raises NoMemoryError."""
         page = StatePage(self._pool)
-        self._pages.add(page)
+        if not for_draft:
+            self._counted.add(page)
         return page
 
+    def count(self, page: StatePage) -> None:
+        """Count a page that was made for a draft."""
+        self._counted.add(page)
+
     def excess(self, pages: int) -> int:
-        """The number of pages that must go before `pages` more are within the budget, not counting drafts."""
-        return len(self._pages) + pages - self._most
+        """The number of pages that must go before `pages` more are within the budget."""
+        return len(self._counted) + pages - self._most
 
 
 class RecurrentStates:
@@ -76,19 +84,23 @@ class RecurrentStates:
         self.pool, self.pages = pool, pages or {}
         self._new: dict[int, StatePage] = {}
 
-    def reserve(self, length: int, needed: Iterable[int], wanted: Iterable[int] = ()) -> None:
+    def reserve(self, length: int, needed: range, wanted: Iterable[int] = ()) -> None:
         """Have pages for the states that the next batch keeps, by number of tokens, and drop those of earlier drafts.
 
-        The batch begins behind `length` tokens. Raises NoMemoryError without memory for those `needed`; of the others,
-        `wanted`, the first ones are kept for which there is memory.
+        The batch begins behind `length` tokens. Raises NoMemoryError without memory for those `needed`: that of the
+        last token, and before it those of drafts. Of the others, `wanted`, the first ones are kept for which there is
+        memory.
         """
         if self.pool is None:
             return
         self.trim(length)
-        new = {n: self.pool.page() for n in needed}
+        new = {n: self.pool.page(for_draft=n != needed[-1]) for n in needed}
         try:
             for n in wanted:
-                new.setdefault(n, self.pool.page())
+                if n in new:
+                    self.pool.count(new[n])
+                else:
+                    new[n] = self.pool.page()
         except NoMemoryError:
             pass
         self._new = new
@@ -117,6 +129,8 @@ class RecurrentStates:
     def trim(self, length: int) -> None:
         """Drop all states but that behind `length` tokens, and the pages reserved for others."""
         self.pages, self._new = {n: page for n, page in self.pages.items() if n == length}, {}
+        if self.pool is not None and length in self.pages:
+            self.pool.count(self.pages[length])
 
     def drop_before(self, length: int) -> None:
         """Drop the states behind fewer than `length` tokens."""

@@ -114,6 +114,16 @@ def test_pages_stay_within_what_is_free(free: list[int]) -> None:
         pages.ensure_pages(0, 36)
 
 
+def test_where_states_have_no_room_the_message_speaks_of_them(free: list[int]) -> None:
+    pages = HostKVPages([], KVBudget(3 << 20), state_bytes=1 << 20)
+    pages.ensure_pages(0, 3)
+    with pytest.raises(NoMemoryError, match=r"of recurrent states within 3.15 MB \(--kv-memory\); allow more"):
+        pages.ensure_pages(0, 4)
+    free[0] = 1 << 19
+    with pytest.raises(NoMemoryError, match=r"no memory for another 1.05 MB of recurrent states, as 524 kB are free"):
+        HostKVPages([1 << 20], KVBudget(), state_bytes=1 << 20).ensure_pages(1, 1)
+
+
 def test_a_limit_that_a_person_set_counts_whatever_is_free(free: list[int]) -> None:
     free[0] = 0
     HostKVPages([1 << 20], KVBudget(1 << 20)).ensure_pages(0, 1)

@@ -136,6 +136,22 @@ def test_states_of_drafts_stay_until_the_next_batch() -> None:
     assert sequence.reach(10) == 0
 
 
+def test_drafts_of_a_sequence_cost_no_checkpoint_of_another() -> None:
+    world = Sequences()
+    first, second = world.new(), world.new()
+    world.extend(first, 100, range(9, 99, 10))
+    held = lengths(first)
+    world.compute(Segment(second, [0] * 8, drafts=7))
+    world.extend(first, 1)
+    assert (len(held), lengths(first)) == (BUDGET - 1, held)
+    assert second.trim(6) == 6
+    second.mark()
+    world.extend(first, 1)
+    pages = BUDGET - 1 + 2  # checkpoints, and the present states of both
+    assert world.budget.states
+    assert world.budget.states.excess(0) == pages - most_state_pages(BUDGET, drafts=0), "an accepted draft counts"
+
+
 def test_pages_that_forks_share_count_once() -> None:
     world = Sequences()
     trunk = world.new()
@@ -233,6 +249,22 @@ def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
     assert lines > 5
     del each, sequence, other, child, new, steps
     assert world.used() == 0
+
+
+def test_an_interrupted_adoption_takes_all_of_the_other_sequence_or_nothing() -> None:
+    for lines in count():
+        lost, world = Sequences(), Sequences()
+        sequence, fresh = lost.new(), world.new()
+        lost.extend(sequence, 40, [9], 38)
+        world.extend(fresh, 40, [9], 38)
+        interrupted = interrupt_after(lines, partial(sequence.adopt, fresh))
+        pool = world.budget.states if sequence.belongs_to(world._pools) else lost.budget.states
+        held = [*sequence.states.pages.values(), *(point.state for point in sequence.checkpoints.points)]
+        assert sequence.states.pool is pool and pool
+        assert all(page in pool._counted for page in held if page)
+        if not interrupted:
+            break
+    assert (len(held), len(fresh), fresh.states.pages, lines > 3) == (3, 0, {}, True)
 
 
 @pytest.mark.parametrize(

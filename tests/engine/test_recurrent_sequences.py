@@ -82,7 +82,7 @@ def test_any_steps_leave_the_bits_of_a_fresh_sequence(engine: NativeEngine, step
     for step, amount, other in steps:
         sequence = held[rng.integers(len(held))]
         before, length = list(sequence.tokens), len(sequence)
-        new = [int(token) for token in rng.integers(3, 320, amount if length < 200 else 1)]
+        new = [int(token) for token in rng.integers(3, 320, amount if length < 180 else 1)]
         marks = sorted(int(i) for i in rng.integers(0, len(new), other)) if step in ("append", "stop") and new else []
         segment = Segment(sequence, new, range(len(new)), marks=marks, retry_mark=0 if other == 1 else None)
         match step:
