@@ -117,10 +117,10 @@ def test_pages_stay_within_what_is_free(free: list[int]) -> None:
 def test_where_states_have_no_room_the_message_speaks_of_them(free: list[int]) -> None:
     pages = HostKVPages([], KVBudget(3 << 20), state_bytes=1 << 20)
     pages.ensure_pages(0, 3)
-    with pytest.raises(NoMemoryError, match=r"of recurrent states within 3.15 MB \(--kv-memory\); allow more"):
+    with pytest.raises(NoMemoryError, match=r"not grow beyond 3.15 MB \(--kv-memory\), which leave no room for another 1.05 MB, a state"):
         pages.ensure_pages(0, 4)
     free[0] = 1 << 19
-    with pytest.raises(NoMemoryError, match=r"no memory for another 1.05 MB of recurrent states, as 524 kB are free"):
+    with pytest.raises(NoMemoryError, match=r"no memory for another 1.05 MB, a state of recurrent layers, as 524 kB are free"):
         HostKVPages([1 << 20], KVBudget(), state_bytes=1 << 20).ensure_pages(1, 1)
 
 
