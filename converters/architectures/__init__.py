@@ -74,7 +74,7 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
         config.refuse(f"{what} cannot be converted; choose a model of {', '.join(_class_stems())}")
     facts, checkpoint_class = _CLASSES[names[0]]
     text = config.text_model(checkpoint_class.defaults)
-    if choose := family_of(facts.name).architecture:
+    if choose := family_of(facts.name).read_architecture:
         facts = ARCHITECTURES[choose(text)]
     check_variant(text, facts, family_of(facts.name))
     return text, facts, checkpoint_class

@@ -142,7 +142,7 @@ _ORDER = (
 
 FAMILY = Family(
     check=_check,
-    architecture=_architecture,
+    read_architecture=_architecture,
     sizes=_sizes,
     write=_write,
     order=_ORDER,
