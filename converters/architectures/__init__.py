@@ -7,6 +7,7 @@ wanted       the tensors that the facts ask for
 prediction   layers for multi-token prediction
 tensors      matches those of a checkpoint with them
 sources      tensors made of others
+biases       those that an architecture does not have
 recurrent, mamba, mamba_ssm   keys, sizes and variants of recurrent layers
 keys, metadata, card   the keys of the file
 families     what the facts do not say, one file for each architecture that needs more

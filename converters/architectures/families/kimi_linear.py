@@ -7,6 +7,7 @@ config.json lists the layers of either kind in `linear_attn_config`, counted fro
 from collections.abc import Collection
 from dataclasses import replace
 
+from converters.architectures.biases import check_no_biases
 from converters.architectures.config import Config
 from converters.architectures.experts import SIGMOID, check_normalized, write_leading_dense
 from converters.architectures.families.deepseek2 import lacks, latent_sizes, split_keys_and_values
@@ -23,8 +24,7 @@ from kquants.layout import MAX_TAPS
 
 def _check(config: Config) -> None:
     """Refuse what neither GGUF nor the architecture has."""
-    if config.flag("attention_bias"):
-        config.refuse("biases of attention (attention_bias) are not supported for this architecture")
+    check_no_biases(config)
     if not config.flag("mla_use_nope", default=True):
         config.refuse("attention with RoPE (mla_use_nope false) is not supported for this architecture")
     for key in ("moe_renormalize", "norm_topk_prob"):
