@@ -7,6 +7,7 @@ wanted       the tensors that the facts ask for
 prediction   layers for multi-token prediction
 tensors      matches those of a checkpoint with them
 sources      tensors made of others
+biases       those that an architecture does not have
 recurrent, mamba, mamba_ssm   keys, sizes and variants of recurrent layers
 keys, metadata, card   the keys of the file
 families     what the facts do not say, one file for each architecture that needs more
@@ -74,7 +75,7 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
         config.refuse(f"{what} cannot be converted; choose a model of {', '.join(_class_stems())}")
     facts, checkpoint_class = _CLASSES[names[0]]
     text = config.text_model(checkpoint_class.defaults)
-    if choose := family_of(facts.name).architecture:
+    if choose := family_of(facts.name).read_architecture:
         facts = ARCHITECTURES[choose(text)]
     check_variant(text, facts, family_of(facts.name))
     return text, facts, checkpoint_class

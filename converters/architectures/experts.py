@@ -49,6 +49,12 @@ def gating_function(config: Config, key: str) -> int:
     return _FUNCTIONS[name]
 
 
+def check_normalized(config: Config, key: str = "norm_topk_prob", *, default: bool = True) -> None:
+    """Refuse weights of experts that do not add up to 1, by the flag `key`. Raises UnsupportedModelError."""
+    if not config.flag(key, default):
+        config.refuse(f"weights of experts that do not add up to 1 ({key}) are not supported: GGUF implies it")
+
+
 def write_expert_widths(keys: ArchitectureKeys, model: "TextModel") -> None:
     """Add the width of an expert, and of the shared experts where there are any."""
     keys.integer("expert_feed_forward_length", model.sizes.expert_ffn)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from converters.architectures.biases import check_no_biases
 from converters.architectures.config import Config
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import check_by_flag, check_head_dim, decay_rates
@@ -29,9 +30,7 @@ PREFIXED_KEYS = MambaKeys("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "ma
 
 def check_mamba(config: Config, bias_keys: Iterable[str]) -> None:
     """Refuse projections with biases, by the flags `bias_keys`, and limits of the time step."""
-    for key in bias_keys:
-        if config.flag(key):
-            config.refuse(f"biases of projections ({key}) are not supported for this architecture")
+    check_no_biases(config, bias_keys)
     key = "time_step_limit"
     if not config.is_unlimited(key):
         config.refuse(f"limits of the time step ({key}) are not supported, only those of 0 and infinity")

@@ -34,17 +34,16 @@ def listed_layers(config: Config, recurrent: Sequence[str], attention: Sequence[
 
 
 def check_head_dim(config: Config, head_dim: int) -> None:
-    """Refuse heads whose values edgellm's kernels do not compute. Raises UnsupportedModelError."""
+    """Refuse heads whose number of values kernels do not compute. Raises UnsupportedModelError."""
     if head_dim % HEAD_MULTIPLE:
         problem = f"heads of recurrent layers with {head_dim} values are not supported"
         config.refuse(f"{problem}, only multiples of {HEAD_MULTIPLE}")
 
 
 def check_by_flag(model: TextModel, found: Iterable[Source], tensor: str, key: str, layers: int) -> None:
-    """Refuse a checkpoint in which other layers have a tensor than the flag `key` of config.json says.
+    """Check how many layers have a tensor: `layers` of them where the flag `key` of config.json is true, else none.
 
-    `tensor` is its GGUF name within a layer; `layers` of them have it where the flag is true, else none. GGUF has no
-    such flag: the tensors alone tell it. Raises ModelFileError.
+    `tensor` is its GGUF name within a layer. GGUF has no such flag: readers go by the tensors. Raises ModelFileError.
     """
     wanted = layers if model.config.flag(key) else 0
     count = sum(source.name.endswith(f".{tensor}") for source in found)

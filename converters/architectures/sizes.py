@@ -13,7 +13,7 @@ MAX_FFN = 1 << 22
 MAX_WIDTH = 1 << 20
 MAX_HEADS = 1 << 12
 MAX_VOCABULARY = 1 << 24
-"""The largest sizes that config.json may give, some times those of any published model."""
+"""The largest sizes that config.json may give, several times those of any published model."""
 
 EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 """The keys of config.json that count experts."""

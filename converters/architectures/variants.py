@@ -23,7 +23,7 @@ def check_variant(config: Config, facts: ArchitectureFacts, family: Family) -> N
 
     Raises UnsupportedModelError, and ModelFileError for values of a wrong type.
     """
-    if facts.router is no_router and family.architecture is None:
+    if facts.router is no_router and family.read_architecture is None:
         _check_experts(config)
     if not _is_causal(config):
         config.refuse("tokens that see the ones after them (is_causal) write no text; choose another model")

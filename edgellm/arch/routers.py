@@ -1,5 +1,7 @@
 """The settings of routers, from the metadata. Some architectures have functions of their own for this."""
 
+from dataclasses import replace
+
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.mixture import RouterSettings, Scoring
 from edgellm.arch.refuse import refuse
@@ -25,6 +27,12 @@ def keyed_router(hyper: HyperParameters, layer: int, scoring: Scoring = Scoring.
         groups=groups,
         used_groups=used_groups,
     )
+
+
+def normalized_keyed_router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
+    """The same of models whose weights add up to 1 whatever `expert_weights_norm` says."""
+    settings = keyed_router(hyper, layer)
+    return replace(settings, normalized=True) if settings else None
 
 
 def normalized_softmax(hyper: HyperParameters, layer: int) -> RouterSettings:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from converters.architectures.biases import check_no_biases
 from converters.architectures.config import Config
 from converters.architectures.experts import SIGMOID, SOFTMAX, has_experts, lacks_of, write_leading_dense
 from converters.architectures.families.family import Family
@@ -23,8 +24,7 @@ _MAX_RANK = 1 << 16
 
 def _check(config: Config) -> None:
     """Refuse what neither GGUF nor the architecture has."""
-    if config.flag("attention_bias"):
-        config.refuse("biases of attention (attention_bias) are not supported for this architecture")
+    check_no_biases(config)
     if not config.flag("rope_interleave", default=True):
         config.refuse("RoPE whose pairs are halves of a head (rope_interleave false) is not supported here")
     if config.integer("moe_layer_freq", 1) != 1:

@@ -44,9 +44,9 @@ def llama3_rope(model: TextModel, sources: list[Source]) -> list[Source]:
 class Family:
     """How checkpoints become GGUF files of an architecture.
 
-    `architecture` gives the name in GGUF of a checkpoint whose class is that of several architectures; the facts of the
-    others have no class. `file_architecture` gives that of the file, where it is not the one whose facts the checkpoint
-    is read by. `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the
+    `read_architecture` gives the GGUF name of the facts by which a checkpoint is read, where its class is that of
+    several architectures; the facts of the others have no class. `file_architecture` gives the name in the file, where
+    it is another. `check` refuses variants by what they have: it raises UnsupportedModelError. `write` adds the
     architecture's keys after those of sizes, RoPE and norms. The rest of the metadata is as llama.cpp's converter has
     it: `leading` are the full names of keys that it writes before all others, `order` those that it writes before
     others of the architecture (one that begins with "general." is a full name), and `omitted` gives those that it does
@@ -62,7 +62,7 @@ class Family:
     are values of `hidden_act` that mean the architecture's activation besides its usual names.
     """
 
-    architecture: Callable[[Config], str] | None = None
+    read_architecture: Callable[[Config], str] | None = None
     file_architecture: Callable[[TextModel], str] = own_architecture
     check: Callable[[Config], None] = accept
     sizes: SizesReader = read_sizes

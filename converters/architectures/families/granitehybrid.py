@@ -51,7 +51,7 @@ def _sizes(config: Config) -> CheckpointSizes:
 
 
 def _architecture(model: TextModel) -> str:
-    """The architecture in GGUF."""
+    """The name in GGUF: that of `granite` or `granitemoe` where all layers are attention."""
     if model.sizes.recurrent:
         return model.facts.name
     return "granitemoe" if model.sizes.experts else "granite"

@@ -7,8 +7,9 @@ config.json lists the layers of either kind in `linear_attn_config`, counted fro
 from collections.abc import Collection
 from dataclasses import replace
 
+from converters.architectures.biases import check_no_biases
 from converters.architectures.config import Config
-from converters.architectures.experts import SIGMOID, write_leading_dense
+from converters.architectures.experts import SIGMOID, check_normalized, write_leading_dense
 from converters.architectures.families.deepseek2 import lacks, latent_sizes, split_keys_and_values
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
@@ -23,12 +24,11 @@ from kquants.layout import MAX_TAPS
 
 def _check(config: Config) -> None:
     """Refuse what neither GGUF nor the architecture has."""
-    if config.flag("attention_bias"):
-        config.refuse("biases of attention (attention_bias) are not supported for this architecture")
+    check_no_biases(config)
     if not config.flag("mla_use_nope", default=True):
         config.refuse("attention with RoPE (mla_use_nope false) is not supported for this architecture")
-    if not config.flag("moe_renormalize", default=True):
-        config.refuse("weights of experts that do not add up to 1 (moe_renormalize false) are not supported here")
+    for key in ("moe_renormalize", "norm_topk_prob"):
+        check_normalized(config, key)
     if config.word("moe_router_activation_func", "sigmoid") != "sigmoid":
         config.refuse("moe_router_activation_func other than sigmoid is not supported for this architecture")
     for key in ("moe_layer_freq", "num_expert_group", "n_group"):

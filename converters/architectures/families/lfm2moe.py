@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from converters.architectures.config import Config
-from converters.architectures.experts import SIGMOID, lacks_of
+from converters.architectures.experts import SIGMOID, check_normalized, lacks_of
 from converters.architectures.families import lfm2
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
@@ -14,8 +14,7 @@ from converters.tensors import Source
 
 def _check(config: Config) -> None:
     lfm2.check(config)
-    if not config.flag("norm_topk_prob", default=True):
-        config.refuse("weights of experts that do not add up to 1 (norm_topk_prob) are not supported: GGUF implies it")
+    check_normalized(config)
     if config.number("routed_scaling_factor", 1.0) != 1.0:
         config.refuse("a scale of experts (routed_scaling_factor) is not supported: GGUF has no key for it")
 

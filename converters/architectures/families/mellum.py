@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from converters.architectures.config import Config
-from converters.architectures.experts import dense_layers
+from converters.architectures.experts import check_normalized, dense_layers
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
@@ -16,8 +16,7 @@ _ALL_FULL = 1
 def _check(config: Config) -> None:
     if dense_layers(config, otherwise=0):
         config.refuse("layers without experts (mlp_layer_types) are not supported for mellum")
-    if not config.flag("norm_topk_prob", default=True):
-        config.refuse("weights of experts that do not add up to 1 (norm_topk_prob) are not supported: GGUF implies it")
+    check_normalized(config)
 
 
 def has_windows(model: TextModel) -> bool:

@@ -121,7 +121,7 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
 
 
 def _lacks(model: TextModel, layer: int) -> Collection[str]:
-    """The stems of experts in layers that are no feed-forward."""
+    """The stems of experts, which layers without a feed-forward lack."""
     return () if model.sizes.ffn[layer] else expert_stems(model)
 
 
@@ -142,7 +142,7 @@ _ORDER = (
 
 FAMILY = Family(
     check=_check,
-    architecture=_architecture,
+    read_architecture=_architecture,
     sizes=_sizes,
     write=_write,
     order=_ORDER,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from converters.architectures.biases import check_no_biases
 from converters.architectures.config import Config
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
@@ -29,8 +30,7 @@ _SSM_ORDER = ("conv_kernel", "state_size", "group_count", "time_step_rank", "inn
 
 def check(config: Config) -> None:
     """Refuse attention with biases or without a gate, which the architecture does not have."""
-    if config.flag("attention_bias"):
-        config.refuse("biases of attention (attention_bias) are not supported for this architecture")
+    check_no_biases(config)
     if not config.flag("attn_output_gate", default=True):
         config.refuse("attention without a gate (attn_output_gate false) is not supported for this architecture")
 

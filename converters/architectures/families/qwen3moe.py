@@ -1,7 +1,7 @@
 """Qwen3 with experts in all layers."""
 
 from converters.architectures.config import Config
-from converters.architectures.experts import write_expert_widths
+from converters.architectures.experts import check_normalized, write_expert_widths
 from converters.architectures.families.family import Family
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
@@ -17,8 +17,7 @@ def check_all_layers_have_experts(config: Config) -> None:
 
 def _check(config: Config) -> None:
     check_all_layers_have_experts(config)
-    if not config.flag("norm_topk_prob"):
-        config.refuse("weights of experts that do not add up to 1 (norm_topk_prob) are not supported: GGUF implies it")
+    check_normalized(config, default=False)
 
 
 def write(keys: ArchitectureKeys, model: TextModel) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from converters.architectures.config import Config
-from converters.architectures.experts import write_expert_widths
+from converters.architectures.experts import check_normalized, write_expert_widths
 from converters.architectures.families import qwen35
 from converters.architectures.families.qwen3moe import check_all_layers_have_experts
 from converters.architectures.keys import ArchitectureKeys
@@ -24,8 +24,7 @@ from edgellm.arch.recurrent import DeltaNetSettings
 def _check(config: Config) -> None:
     qwen35.check(config)
     check_all_layers_have_experts(config)
-    if not config.flag("norm_topk_prob", default=True):
-        config.refuse("weights of experts that do not add up to 1 (norm_topk_prob) are not supported: GGUF implies it")
+    check_normalized(config)
 
 
 def _sizes(config: Config) -> CheckpointSizes:

@@ -11,11 +11,10 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.kimi_delta import KimiDeltaSettings
 from edgellm.arch.latent_attention import LatentSettings
-from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.recurrent_names import KIMI_DELTA_TENSORS
 from edgellm.arch.recurrent_settings import kimi_delta_settings
-from edgellm.arch.routers import keyed_router
+from edgellm.arch.routers import normalized_keyed_router
 from edgellm.arch.tensor_names import (
     GATED_FEED_FORWARD_TENSORS,
     LATENT_ATTENTION_TENSORS,
@@ -36,12 +35,6 @@ def attention(hyper: HyperParameters, layer: int) -> LatentSettings | None:
 def recurrent(hyper: HyperParameters, layer: int) -> KimiDeltaSettings | None:
     """Kimi delta attention; None for layers with attention."""
     return None if hyper.kv_heads[layer] else kimi_delta_settings(hyper, layer)
-
-
-def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
-    """The choice of experts, whose weights add up to 1; None for the leading layers, which have none."""
-    settings = keyed_router(hyper, layer)
-    return replace(settings, normalized=True) if settings else None
 
 
 _DENSE_IN_TRANSFORMERS = tuple(
@@ -69,7 +62,7 @@ FACTS = ArchitectureFacts(
     fused_tensors=_DENSE_IN_TRANSFORMERS,
     attention=attention,
     recurrent=recurrent,
-    router=router,
+    router=normalized_keyed_router,
     checkpoints=(
         CheckpointClass(
             name="KimiLinearForCausalLM",
@@ -87,6 +80,9 @@ FACTS = ArchitectureFacts(
                 "v_head_dim": 128,
                 "num_key_value_heads": 32,
                 "head_dim": 64,
+                "linear_num_heads": 32,
+                "linear_head_dim": 128,
+                "linear_conv_kernel_dim": 4,
             },
         ),
     ),

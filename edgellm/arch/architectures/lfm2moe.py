@@ -4,18 +4,9 @@ from dataclasses import replace
 
 from edgellm.arch.architectures.lfm2 import LFM2_DEFAULTS, LFM2_TENSORS, attention, recurrent
 from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
-from edgellm.arch.hyperparameters import HyperParameters
-from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
-from edgellm.arch.routers import keyed_router
+from edgellm.arch.routers import normalized_keyed_router
 from edgellm.arch.tensor_names import EXPERT_TENSORS, FUSED_EXPERTS, ROUTER, SELECTION_BIAS
-
-
-def router(hyper: HyperParameters, layer: int) -> RouterSettings | None:
-    """Scores by sigmoid, and weights that add up to 1 without a key; None for the leading layers."""
-    settings = keyed_router(hyper, layer)
-    return replace(settings, normalized=True) if settings else None
-
 
 _DEFAULTS = {
     **LFM2_DEFAULTS,
@@ -46,7 +37,7 @@ FACTS = ArchitectureFacts(
     output_norm_name="embedding_norm",
     attention=attention,
     recurrent=recurrent,
-    router=router,
+    router=normalized_keyed_router,
     checkpoints=(CheckpointClass(name="Lfm2MoeForCausalLM", defaults=_DEFAULTS),),
     writes_head_dim=False,
 )
