@@ -138,7 +138,7 @@ def test_tensors_that_cannot_be(
 
 
 def test_tensors_with_no_place_are_named(altered: Callable[..., Path]) -> None:
-    refused(altered({"llama.block_count": 1}, {}), UnsupportedModelError, "tensor blk.1.attn_k.weight and 8 more")
+    refused(altered({"llama.block_count": 1}, {}), UnsupportedModelError, "tensors blk.1.attn_k.weight and 8 more")
 
 
 def test_mixtures_of_experts_and_unknown_scalings_are_refused(altered: Callable[..., Path]) -> None:

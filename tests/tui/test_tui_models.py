@@ -53,7 +53,8 @@ def plan(available: int, ctx: int = 8192, kv_cache: int = 400) -> Plan:
         "resident": None,
         "disk": None,
     }
-    return Plan(ctx=ctx, weights=550, kv_cache=kv_cache, activations=30, scratch=20, available=available, **rest)
+    sizes = {"weights": 550, "kv_cache": kv_cache, "states": 0, "activations": 30, "scratch": 20}
+    return Plan(ctx=ctx, **sizes, state_bytes=0, checkpoints=0, available=available, **rest)
 
 
 @pytest.mark.parametrize(
