@@ -148,6 +148,7 @@ SHARED_EXPERTS_TENSORS = tuple(
     for each in SHARED_EXPERT_TENSORS
 )
 SHARED_EXPERT_GATE = TensorFacts("ffn_gate_inp_shexp", "mlp.shared_expert_gate", None, (1, "width"))
+GATED_SHARED_EXPERT_MIXTURE = (ROUTER, *EXPERT_TENSORS, *SHARED_EXPERT_TENSORS, SHARED_EXPERT_GATE)
 """Tensors of each layer with a mixture of experts. A * in a name of checkpoints stands for the number of an expert."""
 
 LATENT_ATTENTION_TENSORS = (
@@ -198,8 +199,9 @@ PROJECTION_NORMS = (
 )
 """Tensors of each layer: the norms of the whole projections q and k."""
 
+POST_ATTENTION_NORM = TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",))
 POST_NORMS = (
-    TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+    POST_ATTENTION_NORM,
     TensorFacts("post_ffw_norm", "post_feedforward_layernorm", None, ("width",)),
 )
 """Tensors of each layer: the norms behind the mixer and the feed-forward."""

@@ -17,12 +17,12 @@ from edgellm.arch.tensor_names import (
     FUSED_EXPERTS,
     GATED_FEED_FORWARD_TENSORS,
     HEAD_NORMS,
+    POST_ATTENTION_NORM,
     PREDICTION_TENSORS,
     QKV,
     ROUTER,
     SELECTION_BIAS,
     SHARED_EXPERTS_TENSORS,
-    TensorFacts,
 )
 
 _DEFAULTS: dict[str, object] = {
@@ -44,7 +44,7 @@ FACTS = ArchitectureFacts(
         *(replace(each, optional=True) for each in HEAD_NORMS),
         *GATED_FEED_FORWARD_TENSORS,
         ATTN_NORM,
-        TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+        POST_ATTENTION_NORM,
         ROUTER,
         SELECTION_BIAS,
         *EXPERT_TENSORS,

@@ -14,7 +14,15 @@ from edgellm.arch.facts import ArchitectureFacts, CheckpointClass
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
-from edgellm.arch.tensor_names import ATTENTION, ATTENTION_TENSORS, ATTN_NORM, EXPERT_TENSORS, FusedTensor, TensorFacts
+from edgellm.arch.tensor_names import (
+    ATTENTION,
+    ATTENTION_TENSORS,
+    ATTN_NORM,
+    EXPERT_TENSORS,
+    POST_ATTENTION_NORM,
+    FusedTensor,
+    TensorFacts,
+)
 
 LIMIT, ALPHA = 7.0, 1.702
 """`swiglu_limit` and `swiglu_alpha` of config.json, for which GGUF has no keys."""
@@ -45,7 +53,7 @@ FACTS = ArchitectureFacts(
     block_tensors=(
         *ATTENTION_TENSORS,
         ATTN_NORM,
-        TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+        POST_ATTENTION_NORM,
         TensorFacts("attn_sinks", "self_attn.sinks", None, ("heads",)),
         TensorFacts("ffn_gate_inp", "mlp.router", None, ("experts", "width")),
         *EXPERT_TENSORS,

@@ -11,13 +11,10 @@ from edgellm.arch.mixture import RouterSettings
 from edgellm.arch.positions import RopeType
 from edgellm.arch.tensor_names import (
     ATTENTION_TENSORS,
-    EXPERT_TENSORS,
     FUSED_EXPERTS,
+    GATED_SHARED_EXPERT_MIXTURE,
     PRE_NORM_TENSORS,
     QKV,
-    ROUTER,
-    SHARED_EXPERT_GATE,
-    SHARED_EXPERT_TENSORS,
 )
 
 
@@ -32,10 +29,7 @@ FACTS = ArchitectureFacts(
     block_tensors=(
         *ATTENTION_TENSORS,
         *PRE_NORM_TENSORS,
-        ROUTER,
-        *EXPERT_TENSORS,
-        *SHARED_EXPERT_TENSORS,
-        SHARED_EXPERT_GATE,
+        *GATED_SHARED_EXPERT_MIXTURE,
     ),
     fused_tensors=FUSED_EXPERTS,
     optional_biases=QKV,

@@ -19,8 +19,8 @@ from edgellm.arch.tensor_names import (
     GATED_ATTENTION_TENSORS,
     GATED_FEED_FORWARD_TENSORS,
     HEAD_NORMS,
+    POST_ATTENTION_NORM,
     PREDICTION_TENSORS,
-    TensorFacts,
 )
 
 
@@ -59,7 +59,7 @@ FACTS = ArchitectureFacts(
         *DELTA_NET_TENSORS,
         *GATED_FEED_FORWARD_TENSORS,
         ATTN_NORM,
-        TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+        POST_ATTENTION_NORM,
     ),
     prediction_tensors=PREDICTION_TENSORS,
     ffn_norm_stem="post_attention_norm",

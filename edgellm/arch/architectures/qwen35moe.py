@@ -11,15 +11,12 @@ from edgellm.arch.recurrent_names import DELTA_NET_TENSORS
 from edgellm.arch.routers import normalized_softmax
 from edgellm.arch.tensor_names import (
     ATTN_NORM,
-    EXPERT_TENSORS,
     FUSED_EXPERTS,
     GATED_ATTENTION_TENSORS,
+    GATED_SHARED_EXPERT_MIXTURE,
     HEAD_NORMS,
+    POST_ATTENTION_NORM,
     PREDICTION_TENSORS,
-    ROUTER,
-    SHARED_EXPERT_GATE,
-    SHARED_EXPERT_TENSORS,
-    TensorFacts,
 )
 
 _DEFAULTS = {
@@ -39,11 +36,8 @@ FACTS = ArchitectureFacts(
         *HEAD_NORMS,
         *DELTA_NET_TENSORS,
         ATTN_NORM,
-        TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
-        ROUTER,
-        *EXPERT_TENSORS,
-        *SHARED_EXPERT_TENSORS,
-        SHARED_EXPERT_GATE,
+        POST_ATTENTION_NORM,
+        *GATED_SHARED_EXPERT_MIXTURE,
     ),
     fused_tensors=FUSED_EXPERTS,
     prediction_tensors=PREDICTION_TENSORS,

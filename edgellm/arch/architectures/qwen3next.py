@@ -15,14 +15,12 @@ from edgellm.arch.recurrent_settings import delta_net_settings, is_listed_recurr
 from edgellm.arch.routers import normalized_softmax
 from edgellm.arch.tensor_names import (
     ATTN_NORM,
-    EXPERT_TENSORS,
     FUSED_EXPERTS,
     GATED_ATTENTION_TENSORS,
+    GATED_SHARED_EXPERT_MIXTURE,
     HEAD_NORMS,
+    POST_ATTENTION_NORM,
     PREDICTION_TENSORS,
-    ROUTER,
-    SHARED_EXPERT_GATE,
-    SHARED_EXPERT_TENSORS,
     TensorFacts,
 )
 
@@ -57,11 +55,8 @@ FACTS = ArchitectureFacts(
         TensorFacts("ssm_in", "linear_attn.in_proj_qkvz", None, ("qkvz_width", "width")),
         TensorFacts("ssm_ba", "linear_attn.in_proj_ba", None, ("twice_recurrent_heads", "width")),
         ATTN_NORM,
-        TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
-        ROUTER,
-        *EXPERT_TENSORS,
-        *SHARED_EXPERT_TENSORS,
-        SHARED_EXPERT_GATE,
+        POST_ATTENTION_NORM,
+        *GATED_SHARED_EXPERT_MIXTURE,
     ),
     fused_tensors=FUSED_EXPERTS,
     prediction_tensors=PREDICTION_TENSORS,

@@ -8,8 +8,8 @@ from edgellm.arch.tensor_names import (
     ATTN_NORM,
     FEED_FORWARD,
     GATED_FEED_FORWARD_TENSORS,
+    POST_ATTENTION_NORM,
     QKV,
-    TensorFacts,
 )
 
 FACTS = ArchitectureFacts(
@@ -19,7 +19,7 @@ FACTS = ArchitectureFacts(
         *ATTENTION_TENSORS,
         *GATED_FEED_FORWARD_TENSORS,
         ATTN_NORM,
-        TensorFacts("post_attention_norm", "post_attention_layernorm", None, ("width",)),
+        POST_ATTENTION_NORM,
     ),
     optional_biases=(*ATTENTION, *FEED_FORWARD),
     ffn_norm_stem="post_attention_norm",
