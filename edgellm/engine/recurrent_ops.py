@@ -1,5 +1,7 @@
 """The ops of recurrent layers."""
 
+from typing import Any
+
 from edgellm.arch.blocks import Linear
 from edgellm.arch.kimi_delta import KimiDelta
 from edgellm.arch.recurrent import GatedDeltaNet, Mamba2, Recurrent, ShortConv
@@ -52,35 +54,25 @@ class RecurrentOps:
         if mixer.beta_alpha:
             both = float_buffer("beta_alpha", 2 * mixer.heads)
             self._ops.linear(h, (mixer.qkv, raw), (mixer.z, z), (mixer.beta_alpha, both))
-            gate_places = (both, 4 * per_key_head, both, 0, per_key_head, 2 * per_key_head)
+            read = _gate_words(both, both, per_key_head, 2 * per_key_head, alpha_offset=4 * per_key_head)
         else:
             assert mixer.alpha and mixer.beta
             self._ops.linear(h, (mixer.qkv, raw), (mixer.z, z), (mixer.alpha, alpha), (mixer.beta, beta))
-            gate_places = (alpha, 0, beta, 0, mixer.heads, mixer.heads)
+            read = _gate_words(alpha, beta, mixer.heads, mixer.heads)
         self._parts.conv(mixer.conv, raw, qkv, place)
-        self._delta_inputs(mixer, qkv, gate_places, gates)
+        self._delta_inputs(mixer, qkv, read, gates)
         self._delta_rule(mixer, qkv, gates, y, place.behind(mixer.conv.state_bytes))
         self._parts.gated_norm(mixer.output_norm, mixer.heads, y, z, result, mixer.output)
         return result
 
-    def _delta_inputs(
-        self, mixer: GatedDeltaNet, qkv: Buffer, gate_places: tuple[Buffer, int, Buffer, int, int, int], gates: Buffer
-    ) -> None:
-        alpha, alpha_offset, beta, beta_offset, group, group_stride = gate_places
+    def _delta_inputs(self, mixer: GatedDeltaNet, qkv: Buffer, read: dict[str, Any], gates: Buffer) -> None:
         arguments = records.DeltaInputsOp(
             qkv=qkv,
             qkv_bytes=qkv.row_bytes,
             key_heads=mixer.key_heads,
             key_dim=mixer.key_dim,
             eps=mixer.output_norm.eps,
-            alpha=alpha,
-            alpha_bytes=alpha.row_bytes,
-            alpha_offset=alpha_offset,
-            beta=beta,
-            beta_bytes=beta.row_bytes,
-            beta_offset=beta_offset,
-            group=group,
-            group_stride=group_stride,
+            **read,
             a=mixer.a,
             dt_bias=mixer.dt_bias,
             heads=mixer.heads,
@@ -146,6 +138,13 @@ class RecurrentOps:
         self._parts.conv(mixer.conv, x, result.f32, place, silu=False, factor=b, gate=c)
         self._ops.quantize(result, [mixer.output])
         return result
+
+
+def _gate_words(alpha: Buffer, beta: Buffer, group: int, group_stride: int, *, alpha_offset: int = 0) -> dict[str, Any]:
+    """The words of a DeltaInputsOp that say where the alpha and beta of each head are."""
+    places = {"alpha": alpha, "alpha_bytes": alpha.row_bytes, "alpha_offset": alpha_offset}
+    places |= {"beta": beta, "beta_bytes": beta.row_bytes}
+    return places | {"group": group, "group_stride": group_stride}
 
 
 def inputs_of(mixer: Recurrent) -> list[Linear]:

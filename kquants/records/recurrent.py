@@ -42,7 +42,7 @@ class DeltaInputsOp(NamedTuple):
 
     q = q / sqrt(Σ q² + eps) / sqrt(key_dim), k = k / sqrt(Σ k² + eps). Gates of head h: decay = exp(a · softplus(alpha
     + dt_bias)) at [h], beta = sigmoid(beta) at [heads + h]. Alpha and beta of head h are the values at index
-    h div group · group_stride + h mod group, counted from the byte offsets in their rows.
+    h div group · group_stride + h mod group of their rows; the alphas are counted from `alpha_offset` bytes on.
     """
 
     qkv: Word
@@ -56,7 +56,6 @@ class DeltaInputsOp(NamedTuple):
     alpha_offset: Word
     beta: Word
     beta_bytes: Word
-    beta_offset: Word
     group: Word
     group_stride: Word
     a: Word

@@ -45,7 +45,7 @@ def _values_of_heads(x: int, h: int, given: DeltaInputsOp, scratch: int) -> Vect
 def _write_gates(given: DeltaInputsOp, t: int, h: int, scratch: int) -> None:
     """The gates of 16 heads of a row, from head h on."""
     alpha = given.alpha + t * given.alpha_bytes + given.alpha_offset
-    beta = given.beta + t * given.beta_bytes + given.beta_offset
+    beta = given.beta + t * given.beta_bytes
     gates, n = given.gates + t * given.gates_bytes + 4 * h, given.heads - h
     bias, a = load_f32x16_part(given.dt_bias + 4 * h, n), load_f32x16_part(given.a + 4 * h, n)
     decay = exp(mul_f32(a, softplus(add_f32(_values_of_heads(alpha, h, given, scratch), bias))))

@@ -41,7 +41,7 @@ def test_inputs_of_the_delta_rule(heads: int, key_heads: int, key_dim: int, fuse
     qkv, both, bias = random_rows(width + 16), random_rows(2 * heads, 3), random_rows(heads)[0]
     a = -np.abs(random_rows(heads)[1])
     # Fused: for each key head the betas of its heads, then their alphas. Otherwise all betas come first.
-    places = (4 * group, 0, group, 2 * group) if fused else (4 * heads, 0, heads, heads)
+    alpha_offset, *groups = (4 * group, group, 2 * group) if fused else (4 * heads, heads, heads)
     parts = both.reshape(ROWS, key_heads, 2, group) if fused else both.reshape(ROWS, 1, 2, heads)
     beta, alpha = (parts[:, :, i].reshape(ROWS, heads) for i in range(2))
     units = ROWS * (key_heads + -(-heads // 16))
@@ -49,7 +49,7 @@ def test_inputs_of_the_delta_rule(heads: int, key_heads: int, key_dim: int, fuse
 
     def run(chunk: int) -> list[ActivationRows]:
         x, given, gates = ActivationRows(qkv), ActivationRows(both), ActivationRows(np.zeros((ROWS, 2 * heads), F32))
-        rows = (given.array, given.nbytes, places[0], given.array, given.nbytes, *places[1:])
+        rows = (given.array, given.nbytes, alpha_offset, given.array, given.nbytes, *groups)
         sizes = (x.array, x.nbytes, key_heads, key_dim, float(eps))
         op = DeltaInputsOp(*sizes, *rows, fenced_a, fenced_bias, heads, gates.array, gates.nbytes)
         run_op(op_record("delta_inputs", op), batch_record(ROWS), units, scratch_bytes=64, chunk=chunk)

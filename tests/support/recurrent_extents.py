@@ -29,7 +29,7 @@ def reach_of_recurrent(given: Any) -> dict[str, int]:
             return {
                 "qkv": 8 * given.key_heads * given.key_dim,
                 "alpha": given.alpha_offset + 4 * last,
-                "beta": given.beta_offset + 4 * last,
+                "beta": 4 * last,
                 "gates": 8 * given.heads,
             } | dict.fromkeys(("a", "dt_bias"), 4 * given.heads)
         case records.DeltaRuleOp():
