@@ -1,7 +1,7 @@
 """The kernels of recurrent layers, whose state of a sequence goes from token to token.
 
 state         the addresses of the states before a segment and behind its rows
-conv          causal convolutions over time
+conv, taps    causal convolutions over time
 delta_inputs  what the gated delta rule reads: normed q and k, gates
 delta_rule    the gated delta rule
 channel_delta the delta rule with a decay for each channel of keys, and what it reads
