@@ -182,7 +182,7 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     others = activations + scratch if options.kv_memory is None else 0
     kv_memory = max(0, (budget := KVBudget.of(options.kv_memory)).room(0) - others)
     checkpoints = most_checkpoint_pages(model.state_bytes, budget) if model.is_recurrent else 0
-    states = model.state_bytes * most_state_pages(checkpoints, drafts=0)
+    states = model.state_bytes * most_state_pages(checkpoints)
     return Plan(
         ctx=ctx,
         kv_type=options.kv_type,
