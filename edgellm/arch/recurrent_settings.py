@@ -6,7 +6,7 @@ from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSet
 from kquants.layout import MAX_TAPS
 
 HEAD_MULTIPLE = 16
-"""The values of a head are a multiple of this: kernels load vectors of 16 values."""
+"""The values of a head are a multiple of this in all models; a file with others has a wrong key, and is refused."""
 
 
 def is_listed_recurrent(hyper: HyperParameters, layer: int) -> bool:
