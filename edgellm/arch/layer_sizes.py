@@ -47,7 +47,7 @@ class LayerSizes:
 
     @property
     def recurrent_group_width(self) -> int:
-        """Values of each group of the result of a recurrent mixer."""
+        """Values of each group of the result of Mamba-2, which alone has groups."""
         return self.recurrent_width // max(1, self.recurrent_groups)
 
     @property

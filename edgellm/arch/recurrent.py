@@ -47,9 +47,9 @@ class GatedDeltaNet(DeltaNetSettings):
     norm: Norm
     qkv: Linear
     z: Linear
-    alpha: Linear | None = None
-    beta: Linear | None = None
-    beta_alpha: Linear | None = None
+    alpha: Linear | None
+    beta: Linear | None
+    beta_alpha: Linear | None
     conv: Convolution
     a: Tensor
     dt_bias: Tensor
@@ -150,14 +150,11 @@ def recurrent_sizes(settings: RecurrentSettings | None) -> dict[str, int]:
     """The sizes of a recurrent mixer by their names in `edgellm.arch.layer_sizes.LayerSizes`; none without one."""
     match settings:
         case DeltaNetSettings():
-            heads, head_dim, width = settings.heads, settings.value_dim, settings.qkv_width
-            groups = settings.key_heads
+            heads, head_dim, width, groups = settings.heads, settings.value_dim, settings.qkv_width, 0
         case KimiDeltaSettings():
-            heads, head_dim, width = settings.heads, settings.head_dim, settings.width
-            groups = settings.heads
+            heads, head_dim, width, groups = settings.heads, settings.head_dim, settings.width, 0
         case MambaSettings():
-            heads, head_dim, width = settings.heads, settings.head_dim, settings.conv_width
-            groups = settings.groups
+            heads, head_dim, width, groups = settings.heads, settings.head_dim, settings.conv_width, settings.groups
         case ShortConvSettings():
             return {"taps": settings.taps, "conv_width": settings.width, "recurrent_width": settings.width}
         case None:

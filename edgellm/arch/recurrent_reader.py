@@ -50,8 +50,8 @@ def _delta_net(reader: LayerReader, settings: DeltaNetSettings) -> GatedDeltaNet
     return GatedDeltaNet(
         **vars(settings),
         norm=reader.required_norm("attn_norm"),
-        qkv=reader.matrix("attn_qkv", settings.qkv_width, reader.sizes.width),
-        z=reader.matrix("attn_gate", settings.value_width, reader.sizes.width),
+        qkv=reader.required("attn_qkv"),
+        z=reader.required("attn_gate"),
         alpha=reader.linear("ssm_alpha"),
         beta=reader.linear("ssm_beta"),
         beta_alpha=reader.linear("ssm_ba"),
