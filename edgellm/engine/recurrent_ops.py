@@ -34,7 +34,7 @@ class RecurrentOps:
         self._ops, self._parts, self._kimi_delta = ops, RecurrentParts(ops), KimiDeltaOps(ops)
 
     def compute(self, mixer: Recurrent, h: MatmulInput, place: StatePlace) -> MatmulInput:
-        """What the layer's output matrix reads; h is in the forms that `inputs_of` the mixer read."""
+        """The result of a mixer, in the forms that its output matrix reads; h in those that `inputs_of(mixer)` read."""
         match mixer:
             case GatedDeltaNet():
                 return self._delta_net(mixer, h, place)

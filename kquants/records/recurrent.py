@@ -42,7 +42,7 @@ class DeltaInputsOp(NamedTuple):
 
     q = q / sqrt(Σ q² + eps) / sqrt(key_dim), k = k / sqrt(Σ k² + eps). Gates of head h: decay = exp(a · softplus(alpha
     + dt_bias)) at [h], beta = sigmoid(beta) at [heads + h]. Alpha and beta of head h are the values at index
-    h div group · group_stride + h mod group of their rows; the alphas are counted from `alpha_offset` bytes on.
+    h div group · group_stride + h mod group of their rows; those of alpha begin `alpha_offset` bytes into the row.
     """
 
     qkv: Word
@@ -105,7 +105,7 @@ class ChannelDeltaInputsOp(NamedTuple):
     decay: Word
     decayed_k: Word
     row_bytes: Word
-    """Bytes of a row of each of these: heads · head_dim float32."""
+    """Bytes from row to row of each of these; a row is float32[heads · head_dim]."""
     heads: Word
     head_dim: Word
     eps: float
@@ -133,7 +133,7 @@ class ChannelDeltaRuleOp(NamedTuple):
     """decay · k."""
     y: Word
     row_bytes: Word
-    """Bytes of a row of each of these: heads · head_dim values."""
+    """Bytes from row to row of each of these; a row is float32[heads · head_dim]."""
     heads: Word
     head_dim: Word
     beta: Word
