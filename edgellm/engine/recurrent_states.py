@@ -21,6 +21,9 @@ CHECKPOINT_BYTES = 1 << 30
 MAX_STATE_CHECKPOINTS = 512
 """The most state pages for these, where pages are small."""
 
+NEEDED_STATE_PAGES = 2
+"""The state pages without which a sequence does not go on: that of its last token, and that of the next batch."""
+
 _SHARE = 4
 """Checkpoints take at most one of this many equal parts of the memory for the KV cache."""
 
@@ -32,8 +35,8 @@ def most_checkpoint_pages(state_bytes: int, budget: KVBudget) -> int:
 
 
 def most_state_pages(checkpoint_pages: int, drafts: int = MAX_DRAFT) -> int:
-    """The most state pages of one sequence: checkpoints, the present state, the next one, and those of `drafts`."""
-    return checkpoint_pages + 2 + drafts
+    """The most state pages of one sequence: those that it needs, checkpoints, and those of `drafts`."""
+    return checkpoint_pages + NEEDED_STATE_PAGES + drafts
 
 
 class StatePage:
@@ -118,6 +121,11 @@ class RecurrentStates:
         """Take the reserved pages for those of the sequence: their states are computed now."""
         self.pages, self._new = self.pages | self._new, {}
 
+    def count(self, length: int) -> None:
+        """Count the page with the state behind `length` tokens, which may be that of a draft."""
+        if self.pool is not None and length in self.pages:
+            self.pool.count(self.pages[length])
+
     def reaches(self, length: int) -> bool:
         """Whether the state behind `length` tokens is there."""
         return self.pool is None or not length or length in self.pages
@@ -129,8 +137,7 @@ class RecurrentStates:
     def trim(self, length: int) -> None:
         """Drop all states but that behind `length` tokens, and the pages reserved for others."""
         self.pages, self._new = {n: page for n, page in self.pages.items() if n == length}, {}
-        if self.pool is not None and length in self.pages:
-            self.pool.count(self.pages[length])
+        self.count(length)
 
     def drop_before(self, length: int) -> None:
         """Drop the states behind fewer than `length` tokens."""
