@@ -9,6 +9,7 @@ import pytest
 from edgellm import Chat, Model
 from edgellm.engine.recurrent_states import CHECKPOINT_BYTES, MAX_STATE_CHECKPOINTS, most_state_pages
 from edgellm.generate.prompt_segments import MARK_EVERY
+from support.drafts import AllDrafts
 from support.generation import RECURRENT
 from support.model_file import ModelFile
 
@@ -110,9 +111,7 @@ def test_a_reply_that_a_stop_string_ended_is_not_computed_again(
 
     With few letters many beginnings of a stop string do not go on.
     """
-    monkeypatch.setattr(
-        "edgellm.generate.draft_policy.DraftPolicy.draft_length", lambda policy, available, _: available
-    )
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
     bias = {i: -float("inf") for i in range(320) if i not in {3 + ord(letter) for letter in alphabet}}
     forward, stopped, drafted = model.engine.forward, 0, list[int]()
     monkeypatch.setattr(
