@@ -1,5 +1,6 @@
-"""The config.json of the package mamba_ssm, by which Mamba-1 and Mamba-2 were first published (state-spaces/mamba-130m …
-2.8b, mamba2-130m … 2.7b).
+"""The config.json of the package mamba_ssm, by which Mamba-1 and Mamba-2 were first published.
+
+Those are state-spaces/mamba-130m … 2.8b and mamba2-130m … 2.7b.
 
 Keys and defaults: mamba_ssm/models/config_mamba.py, mamba_ssm/modules/mamba_simple.py and mamba_ssm/modules/mamba2.py.
 """

@@ -54,4 +54,6 @@ def keys_of_attention(model: TextModel) -> Collection[str]:
     return ("attention.head_count_kv", "attention.key_length", "attention.value_length", "rope.freq_base")
 
 
-FAMILY = Family(check=_check, sizes=_sizes, write=write_mamba, order=KEY_ORDER, omitted=keys_of_attention, sources=mamba_sources)
+FAMILY = Family(
+    check=_check, sizes=_sizes, write=write_mamba, order=KEY_ORDER, omitted=keys_of_attention, sources=mamba_sources
+)
