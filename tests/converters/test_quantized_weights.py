@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from converters.checkpoint import Checkpoint
 from converters.checkpoint.quantized import grouped
 from converters.checkpoint.quantized.panels import PanelCache
 from converters.checkpoint.quantized.words import BITS, unpacked
+from edgellm.errors import ModelFileError
 from support.checkpoint_numbers import encode
 from support.families import CASES
 from support.families.references import load_reference
@@ -174,7 +176,12 @@ def test_large_matrices_are_read_in_panels(
     check_rows(checkpoint, module)
     source, reads = checkpoint.source("m.weight", "t"), list[int]()
     read = grouped.GroupedReader._read
-    monkeypatch.setattr(grouped.GroupedReader, "_read", lambda self, at: (reads.append(at), read(self, at))[1])
+
+    def counted(self: grouped.GroupedReader, at: int) -> Any:
+        reads.append(at)
+        return read(self, at)
+
+    monkeypatch.setattr(grouped.GroupedReader, "_read", counted)
     fresh = Checkpoint.open(tmp_path).source("m.weight", "t")
     for first in range(0, 200, 5):
         assert np.array_equal(fresh.rows(first, first + 5), source.rows(first, first + 5))
@@ -184,8 +191,12 @@ def test_large_matrices_are_read_in_panels(
 def test_panels_up_to_some_bytes_are_kept() -> None:
     cache, reads = PanelCache[int](10), list[int]()
 
+    def read(number: int) -> int:
+        reads.append(number)
+        return number * 10
+
     def get(number: int, nbytes: int) -> int:
-        return cache.get(number, nbytes, lambda: (reads.append(number), number * 10)[1])
+        return cache.get(number, nbytes, partial(read, number))
 
     assert [get(1, 4), get(2, 4), get(1, 4)] == [10, 20, 10]
     assert reads == [1, 2]
@@ -239,3 +250,60 @@ def test_experts_of_their_own_and_a_quantized_output(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         convert(tmp_path / folder / "model", tmp_path / f"{folder}.gguf", "Q8_0", threads=2)
     assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
+
+
+def test_biases_of_zeros_that_the_model_does_not_have(tmp_path: Path) -> None:
+    """AutoGPTQ adds them to all modules; where the model has biases, zeros or not, they are kept."""
+    for family in ("llama", "qwen2"):
+        quantized, exact = write_pair(tmp_path / family, with_bias, GPTQ, family=family)
+        convert(quantized, tmp_path / "quantized.gguf", "F16", threads=1, force=True)
+        convert(exact, tmp_path / "exact.gguf", "F16", threads=1, force=True)
+        assert (tmp_path / "quantized.gguf").read_bytes() == (tmp_path / "exact.gguf").read_bytes()
+
+
+def with_bias(name: str, rows: int, columns: int) -> QuantizedModule:
+    module = gptq(name, rows, columns)
+    bias = {f"{name}.bias": stored(np.zeros(rows, np.float16))}
+    return QuantizedModule(bias | module.tensors, module.weights)
+
+
+def test_a_bias_that_is_not_of_zeros_has_no_place(tmp_path: Path) -> None:
+    def quantize(name: str, rows: int, columns: int) -> QuantizedModule:
+        module = gptq(name, rows, columns)
+        bias = {f"{name}.bias": stored(np.full(rows, name.endswith("up_proj"), np.float16))}
+        return QuantizedModule(bias | module.tensors, module.weights)
+
+    quantized, _ = write_pair(tmp_path, quantize, GPTQ)
+    with pytest.raises(ModelFileError, match=r"up_proj.bias has no place in this llama model"):
+        convert(quantized, tmp_path / "out.gguf", threads=1)
+
+
+_NOTES: list[tuple[Quantize, dict[str, Any], str, str]] = [
+    (gptq, GPTQ, "F16", "GPTQ at 4 bits in groups of 32, so the new file is at best that good; --type Q5_K_M is"),
+    (gptq, GPTQ, "Q8_0", "GPTQ at 4 bits in groups of 32, so the new file is at best that good; --type Q5_K_M is"),
+    (gptq, GPTQ, "Q4_0", "GPTQ at 4 bits in groups of 32, so the new file is at best that good"),
+    (bnb_int8, BNB, "Q8_0", "bitsandbytes at 8 bits with a scale for each row, so the new file is at best that good"),
+    (bnb_int8, BNB, "BF16", "each row, so the new file is at best that good; --type Q8_0 is large enough for it"),
+]
+
+
+@pytest.mark.parametrize(("quantize", "settings", "mix", "words"), _NOTES)
+def test_plan_and_report_say_what_was_lost(
+    tmp_path: Path, quantize: Quantize, settings: dict[str, Any], mix: str, words: str
+) -> None:
+    quantized, exact = write_pair(tmp_path, quantize, settings)
+    note = convert(quantized, tmp_path / "out.gguf", mix, dry_run=True).source_note
+    assert note == convert(quantized, tmp_path / "out.gguf", mix, threads=1).source_note
+    assert note.startswith("the checkpoint is quantized already, by ") and words in note
+    assert note.endswith(("that good", "is large enough for it")) and ("--type" in note) == ("--type" in words)
+    assert convert(exact, tmp_path / "exact.gguf", mix, threads=1).source_note == ""
+
+
+def test_a_note_names_the_most_weights_first(tmp_path: Path) -> None:
+    def quantize(name: str, rows: int, columns: int) -> QuantizedModule:
+        return gptq(name, rows, columns, 8 if "down" in name else 4, 16 if "self_attn" in name else 32)
+
+    quantized, _ = write_pair(tmp_path, quantize, GPTQ)
+    words = "GPTQ at 4 bits in groups of 16, 4 bits in groups of 32, 8 bits in groups of 32"
+    found = Checkpoint.open(quantized).quantization
+    assert found == (words, 4)

@@ -1,6 +1,7 @@
 """Weights that a checkpoint holds quantized, read as rows of floats. One method of quantization is one file.
 
 weight.py       `QuantizedWeight`: a tensor that several stored ones hold together, and how to read its rows
+summary.py      how the weights of a checkpoint are quantized, in words
 settings.py     `Settings`: what config.json, or a file beside it, says of the quantization
 methods.py      the methods that are read, and which of them a checkpoint has
 refused.py      those that are not read
