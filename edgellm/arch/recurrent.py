@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.arch.kimi_delta import KimiDelta, KimiDeltaSettings
+from edgellm.arch.mamba1 import Mamba1, Mamba1Settings
 from edgellm.arch.recurrent_parts import Convolution, matrix_state_bytes
 from edgellm.gguf import Tensor
 
@@ -142,8 +143,8 @@ class ShortConv(ShortConvSettings):
         return self.conv.state_bytes
 
 
-RecurrentSettings = DeltaNetSettings | KimiDeltaSettings | MambaSettings | ShortConvSettings
-Recurrent = GatedDeltaNet | KimiDelta | Mamba2 | ShortConv
+RecurrentSettings = DeltaNetSettings | KimiDeltaSettings | Mamba1Settings | MambaSettings | ShortConvSettings
+Recurrent = GatedDeltaNet | KimiDelta | Mamba1 | Mamba2 | ShortConv
 
 
 def recurrent_sizes(settings: RecurrentSettings | None) -> dict[str, int]:
@@ -155,6 +156,9 @@ def recurrent_sizes(settings: RecurrentSettings | None) -> dict[str, int]:
             heads, head_dim, width, groups = settings.heads, settings.head_dim, settings.width, 0
         case MambaSettings():
             heads, head_dim, width, groups = settings.heads, settings.head_dim, settings.conv_width, settings.groups
+        case Mamba1Settings():
+            sizes = {"state_dim": settings.state_dim, "step_rank": settings.step_rank}
+            return {"taps": settings.taps, "conv_width": settings.width, "recurrent_width": settings.width, **sizes}
         case ShortConvSettings():
             return {"taps": settings.taps, "conv_width": settings.width, "recurrent_width": settings.width}
         case None:

@@ -12,7 +12,7 @@ from itertools import count
 from weakref import WeakSet
 
 from edgellm.engine.kv_pages import MAX_CHECKPOINTS, PageTable
-from edgellm.engine.recurrent_states import StatePage, StatePool
+from edgellm.engine.recurrent_states import NEEDED_STATE_PAGES, StatePage, StatePool
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +20,15 @@ class SequenceCheckpoint:
     """A length to which a sequence can go back. Forks share it.
 
     It has the page tables of KV groups with windows, by group, at that length, and the state of recurrent layers. With
-    `retry` it is there to compute the last prompt's end again, and is forgotten when another prompt has one.
+    `retry` it is there to compute the last prompt's end again, and is forgotten when another prompt has one. So is the
+    one that is `held` behind a reply, in which it moves on.
     """
 
     length: int
     tables: dict[int, PageTable]
     state: StatePage | None
     retry: bool
+    held: bool = False
 
     def reach(self, n: int) -> int:
         """The largest length up to `n` whose windows and state the checkpoint holds; 0 if there is none."""
@@ -82,6 +84,11 @@ class Checkpoints:
             gone = by_usefulness(lengths)[0]
             self.points = [each for each in self.points if each.length != gone]
 
+    def make_room_to_hold(self) -> None:
+        """Forget the checkpoint that is held, and others for which there is no room beside the next one to be held."""
+        self.points = [point for point in self.points if not point.held]
+        self.budget.make_room(self)
+
     def trim(self, length: int) -> None:
         """Forget the checkpoints behind a length."""
         self.points = [point for point in self.points if point.length <= length]
@@ -120,6 +127,13 @@ class CheckpointBudget:
             lengths.remove(by_usefulness(lengths)[0])
         own.planned = dict.fromkeys(lengths, False) | dict.fromkeys(retries, self.states is not None and not windows)
         return [*retries, *reversed(lengths)]
+
+    def make_room(self, own: Checkpoints) -> None:
+        """Forget checkpoints until the present state may stay beside the two that later batches have pages for."""
+        self.holders.add(own)
+        while self.states and self.states.excess(NEEDED_STATE_PAGES) > 0:
+            if not self._forget_retry(own) and not self._forget_lasting(own, []):
+                break
 
     def forget_one(self, own: Checkpoints) -> bool:
         """Forget the least useful checkpoint; False if there is none. Other sequences keep their last one."""

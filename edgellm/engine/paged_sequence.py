@@ -87,12 +87,19 @@ class PagedSequence(protocol.Sequence):
         """
         self._add_checkpoint(len(self), retry=False)
 
-    def _add_checkpoint(self, n: int, retry: bool) -> None:
+    def hold(self, n: int) -> None:
+        """See `protocol.Sequence`. With recurrent layers it is a checkpoint, which replaces that of the last call."""
+        if self.needs_marks and n in self.states.pages and not self.checkpoints.has(n):
+            self.states.count(n)
+            self.checkpoints.make_room_to_hold()
+            self._add_checkpoint(n, retry=True, held=True)
+
+    def _add_checkpoint(self, n: int, retry: bool, held: bool = False) -> None:
         tables = {group: table for group, table in enumerate(self.tables) if table.pool.window is not None}
         state = self.states.pages.get(n)
         if n and (tables or state) and self.states.reaches(n) and not self.checkpoints.has(n):
             forks = {group: table.fork(n) for group, table in tables.items()}
-            self.checkpoints.add(SequenceCheckpoint(n, forks, state, retry))
+            self.checkpoints.add(SequenceCheckpoint(n, forks, state, retry, held))
 
     def reach(self, n: int) -> int:
         """The length to which `trim` would go back for `n`.

@@ -4,9 +4,11 @@ from typing import Any
 
 from edgellm.arch.blocks import Linear
 from edgellm.arch.kimi_delta import KimiDelta
+from edgellm.arch.mamba1 import Mamba1
 from edgellm.arch.recurrent import GatedDeltaNet, Mamba2, Recurrent, ShortConv
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.kimi_delta_ops import KimiDeltaOps
+from edgellm.engine.mamba1_ops import Mamba1Ops
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
 from edgellm.engine.recurrent_parts import GatedNorm, RecurrentParts, StatePlace, rows_of
@@ -31,7 +33,8 @@ class RecurrentOps:
     """Appends the ops of recurrent layers to a program."""
 
     def __init__(self, ops: OpWriter) -> None:
-        self._ops, self._parts, self._kimi_delta = ops, RecurrentParts(ops), KimiDeltaOps(ops)
+        self._ops, self._parts = ops, RecurrentParts(ops)
+        self._kimi_delta, self._mamba1 = KimiDeltaOps(ops), Mamba1Ops(ops)
 
     def compute(self, mixer: Recurrent, h: MatmulInput, place: StatePlace) -> MatmulInput:
         """The result of a mixer, in the forms that its output matrix reads; h in those that `inputs_of(mixer)` read."""
@@ -40,8 +43,10 @@ class RecurrentOps:
                 return self._delta_net(mixer, h, place)
             case KimiDelta():
                 return self._kimi_delta.compute(mixer, h, place)
+            case Mamba1():
+                return self._mamba1.compute(mixer, h, place)
             case Mamba2():
-                return self._mamba(mixer, h, place)
+                return self._mamba2(mixer, h, place)
             case ShortConv():
                 return self._short_conv(mixer, h, place)
 
@@ -95,7 +100,7 @@ class RecurrentOps:
         )
         self._ops.add("delta_rule", arguments, units=mixer.heads * -(-mixer.value_dim // STATE_COLUMNS))
 
-    def _mamba(self, mixer: Mamba2, h: MatmulInput, place: StatePlace) -> MatmulInput:
+    def _mamba2(self, mixer: Mamba2, h: MatmulInput, place: StatePlace) -> MatmulInput:
         raw, xbc = float_buffer("conv_input", mixer.conv_width), float_buffer("xbc", mixer.conv_width)
         z, gates = float_buffer("z", mixer.inner_width), float_buffer("gates", 2 * mixer.heads)
         dt, y = float_buffer("dt", mixer.heads), float_buffer("y", mixer.inner_width)
@@ -138,6 +143,8 @@ def inputs_of(mixer: Recurrent) -> list[Linear]:
             given = (mixer.q, mixer.k, mixer.v, mixer.decay_a, mixer.gate_a, mixer.beta)
         case GatedDeltaNet():
             given = (mixer.qkv, mixer.z, mixer.alpha, mixer.beta, mixer.beta_alpha)
+        case Mamba1():
+            given = (mixer.x, mixer.z)
         case Mamba2():
             given = (mixer.xbc, mixer.z, mixer.dt)
         case ShortConv():

@@ -20,6 +20,9 @@ CHECKPOINT_BYTES = 1 << 30
 MAX_STATE_CHECKPOINTS = 512
 """The most of these pages, which limits them where pages are small."""
 
+NEEDED_STATE_PAGES = 2
+"""The state pages without which a sequence does not go on: that of its last token, and that of the next batch."""
+
 _SHARE = 4
 """Checkpoints take at most 1 / _SHARE of the memory for the KV cache."""
 
@@ -30,9 +33,9 @@ def most_checkpoint_pages(state_bytes: int, budget: KVBudget) -> int:
     return max(2, min(MAX_STATE_CHECKPOINTS, room // state_bytes))
 
 
-def most_state_pages(checkpoint_pages: int) -> int:
-    """The most state pages of one sequence without drafts: checkpoints, the present state and the next one."""
-    return checkpoint_pages + 2
+def most_state_pages(checkpoint_pages: int, drafts: int = 0) -> int:
+    """The most state pages of one sequence: those that it needs, checkpoints, and those of `drafts`."""
+    return checkpoint_pages + NEEDED_STATE_PAGES + drafts
 
 
 class StatePage:
@@ -117,6 +120,11 @@ class RecurrentStates:
         """Take the reserved pages for those of the sequence: their states are computed now."""
         self.pages, self._new = self.pages | self._new, {}
 
+    def count(self, length: int) -> None:
+        """Count the page with the state behind `length` tokens, which may be that of a draft."""
+        if self.pool is not None and length in self.pages:
+            self.pool.count(self.pages[length])
+
     def reaches(self, length: int) -> bool:
         """Whether the state behind `length` tokens is there."""
         return self.pool is None or not length or length in self.pages
@@ -128,8 +136,7 @@ class RecurrentStates:
     def trim(self, length: int) -> None:
         """Drop all states but that behind `length` tokens, and the pages reserved for others."""
         self.pages, self._new = self._only(length), {}
-        if self.pool is not None and length in self.pages:
-            self.pool.count(self.pages[length])
+        self.count(length)
 
     def _only(self, length: int) -> dict[int, StatePage]:
         return {n: page for n, page in self.pages.items() if n == length}

@@ -182,6 +182,35 @@ class MambaOp(NamedTuple):
     state_offset: Word
 
 
+class SelectiveScanOp(NamedTuple):
+    """The scan of Mamba-1 (arXiv 2312.00752) in each channel, row by row, with a state S of [state_dim, channels].
+
+    With step = softplus(dt + dt_bias), S[i, k] = exp(step[k] · a[k, i]) · S[i, k] + B[i] · step[k] · x[k];
+    y = Sᵀ C + d · x. The state is stored in blocks of 32 channels, the last of them padded:
+    float32[ceil(channels / 32), state_dim, 32]. Channels and `state_dim` are multiples of 16.
+    """
+
+    x: Word
+    x_bytes: Word
+    channels: Word
+    state_dim: Word
+    bc: Word
+    """Rows [B: state_dim | C: state_dim]."""
+    bc_bytes: Word
+    dt: Word
+    dt_bytes: Word
+    dt_bias: Word
+    """float32[channels]."""
+    a: Word
+    """float32[channels, state_dim]: negative; values above 0 count as 0."""
+    d: Word
+    """float32[channels]."""
+    y: Word
+    y_bytes: Word
+    state_group: Word
+    state_offset: Word
+
+
 class GatedNormOp(NamedTuple):
     """h = norm(x) · weight · f(z), or with `gate_first` norm(x · f(z)) · weight; RMSNorm of each group of values.
 

@@ -123,6 +123,42 @@ def test_a_retry_takes_the_place_of_the_one_before() -> None:
     assert lengths(sequence) == [5, 15, 19, 21]
 
 
+def test_the_length_that_is_held_moves_on_and_ends_with_the_next_prompt() -> None:
+    world = Sequences()
+    sequence = world.new()
+    world.extend(sequence, 10, [4], 8)
+    for _ in range(3):
+        sequence.hold(len(sequence))
+        world.extend(sequence, 1)
+    assert lengths(sequence) == [5, 9, 12]
+    world.compute(Segment(sequence, [0] * 8, drafts=7))
+    sequence.hold(17)
+    sequence.hold(11)
+    assert lengths(sequence) == [5, 9, 17], "of a length whose state is gone nothing changes"
+    world.extend(sequence, 3)
+    child = sequence.fork()
+    assert (child.trim(20), lengths(child)) == (17, [5, 9, 17])
+    world.extend(sequence, 10, [], 8)
+    assert lengths(sequence) == [5, 33]
+
+
+def test_what_is_held_is_within_the_budget() -> None:
+    world = Sequences()
+    sequence = world.new()
+    world.extend(sequence, 300, range(0, 300, 3), 298)
+    for _ in range(20):
+        world.extend(sequence, 2)
+        sequence.hold(len(sequence))
+        assert world.used() <= most_state_pages(BUDGET)
+    world.compute(Segment(sequence, [0] * 8, drafts=7))
+    sequence.hold(len(sequence) - 4)
+    for _ in range(2):
+        world.extend(sequence, 1)
+        assert world.used() <= most_state_pages(BUDGET)
+    assert world.store.pages <= most_state_pages(BUDGET, drafts=7)
+    assert len(lengths(sequence)) >= BUDGET - 1
+
+
 def test_states_of_drafts_stay_until_the_next_batch() -> None:
     world = Sequences()
     sequence = world.new()
@@ -228,7 +264,9 @@ def test_a_token_takes_the_memory_of_checkpoints_where_there_is_no_other() -> No
     world.check(sequence)
 
 
-@pytest.mark.parametrize("name", ["trim to 50", "trim to 70", "trim to 99", "trim to 0", "reserve", "mark", "fork"])
+@pytest.mark.parametrize(
+    "name", ["trim to 50", "trim to 70", "trim to 99", "trim to 0", "reserve", "mark", "hold", "fork"]
+)
 def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
     for lines in count():
         world = Sequences()
@@ -238,6 +276,7 @@ def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
         child = sequence.fork()
         new = Segment(sequence, [0] * 30, marks=[4, 9, 19], retry_mark=28)
         steps = {"reserve": partial(sequence.reserve, new), "mark": sequence.mark, "fork": sequence.fork}
+        steps["hold"] = partial(sequence.hold, len(sequence))
         interrupted = interrupt_after(lines, steps.get(name) or partial(sequence.trim, int(name.split()[-1])))
         for each in (sequence, other, child):
             world.check(each)

@@ -114,4 +114,8 @@ def _note(plan: "Plan") -> str:
     takes = f"takes {size(plan.total)} with all {plan.ctx:,} tokens of its context; {size(plan.available)} are free"
     if fit(plan) == "too large":
         return f"{takes}: it would run at the speed of the disk"
-    return takes if plan.total <= plan.available else f"{takes}: set a smaller ctx for long conversations"
+    if plan.total <= plan.available:
+        return takes
+    if plan.needed(plan.ctx) <= plan.available:
+        return f"{takes}: set a smaller kv_memory for fewer checkpoints"
+    return f"{takes}: set a smaller ctx for long conversations"
