@@ -31,12 +31,12 @@ class BatchMemory(NamedTuple):
 class Batch:
     """Segments of different sequences, laid out as rows for the devices.
 
-    The sequences must have room for their new tokens. `lengths`: rows of each segment. `tables`: for each KV group and
-    each segment the page ids of its sequence (the sequence's own list). For each row, `tokens` has its token, `cells`
-    the cell of its sequence that it writes, `positions` its position, and the row sees the cells `first` … `visible` -
-    1. `states` has for each segment the state page that it begins with, and `kept_states` for each row the one that
-    gets its state, -1 for none; both are empty without recurrent layers. `wanted`: rows whose logits are wanted; row i
-    of the logits is that of wanted row i.
+    Each segment must have a token at least, and each sequence room for its new tokens. `lengths`: rows of each segment.
+    `tables`: for each KV group and each segment the page ids of its sequence (the sequence's own list). For each row,
+    `tokens` has its token, `cells` the cell of its sequence that it writes, `positions` its position, and the row sees
+    the cells `first` … `visible` - 1. `states` has for each segment the state page that it begins with, and
+    `kept_states` for each row the one that gets its state, -1 for none; both are empty without recurrent layers.
+    `wanted`: rows whose logits are wanted; row i of the logits is that of wanted row i.
     """
 
     def __init__(self, segments: Ids[Segment[PagedSequence]], position_tables: PositionTables) -> None:

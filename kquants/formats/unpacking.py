@@ -2,8 +2,8 @@
 
 `unpack(tile)` of a format yields the weights half block by half block and, after those of a unit, the scales of that
 unit. Weights are unsigned bytes u with one offset for the format. They form sub-blocks of 32 or of 16, each with a
-scale of its own; how sub-blocks are scaled is in `kquants.matmul.blocks` for formats whose blocks of 32 each have float
-scales, and in `kquants.matmul.super_blocks` for those of eight blocks with small integers.
+scale of its own; how sub-blocks are scaled is in `kquants.matmul.blocks` for formats with float scales, and in
+`kquants.matmul.super_blocks` for those of eight blocks with small integers.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +21,9 @@ SIGNED = 128
 
 SHIFTED_BITS = 4
 """Bits by which a high nibble is too high."""
+
+GROUP = 8
+"""Blocks that are unpacked together: those of a super-block, or as many that have none."""
 
 BLOCK_WEIGHTS = 8 * 64
 """Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""
@@ -86,7 +89,7 @@ class Format(Protocol):
 
     BLOCK_BYTES: int
     BLOCKS: int
-    """Blocks of 32 in a super-block: 8, or 1 where there is none."""
+    """Blocks of 32 that are stored together: 8 in a super-block; 1, 2 or 4 in formats without."""
     SUB_BLOCKS: int
     """Sub-blocks in a block of 32: 1 or 2."""
     BITS: int
@@ -100,26 +103,27 @@ class Format(Protocol):
 
 
 class GroupedBlocks:
-    """Some blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
+    """GROUP blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
 
-    def __init__(self, one: Format, count: int) -> None:
-        self.BLOCK_BYTES, self.BLOCKS = count * one.BLOCK_BYTES, count
+    def __init__(self, one: Format) -> None:
+        self.BLOCK_BYTES, self.BLOCKS = GROUP // one.BLOCKS * one.BLOCK_BYTES, GROUP
         self.SUB_BLOCKS, self.BITS, self.OFFSET = one.SUB_BLOCKS, one.BITS, one.OFFSET
         self.one = one
 
     def unpack(self, tile: Tile) -> Iterator[Unpacked]:
         """The items of each block."""
-        for i in range(self.BLOCKS):
-            for item in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
+        one = self.one
+        for i in range(GROUP // one.BLOCKS):
+            for item in one.unpack(tile.part(i * one.BLOCK_BYTES)):
                 if isinstance(item, HalfBlock):
-                    yield replace(item, block=i)
+                    yield replace(item, block=i * one.BLOCKS + item.block)
                 elif isinstance(item, UnitScales):
-                    yield replace(item, unit=i)
+                    yield replace(item, unit=i * one.BLOCKS + item.unit)
 
 
 def has_integer_scales(fmt: Format) -> bool:
     """Whether sub-blocks are scaled by integers, and the super-block as a whole by floats."""
-    return fmt.BLOCKS > 1 and not isinstance(fmt, GroupedBlocks)
+    return fmt.BLOCKS == GROUP and not isinstance(fmt, GroupedBlocks)
 
 
 def is_signed(fmt: Format) -> bool:

@@ -13,7 +13,16 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from kquants.formats.packed_bytes import Value
-from kquants.formats.unpacking import BLOCK_WEIGHTS, Format, HalfBlock, SuperBlockScales, UnitScales, Values, offset_of
+from kquants.formats.unpacking import (
+    BLOCK_WEIGHTS,
+    GROUP,
+    Format,
+    HalfBlock,
+    SuperBlockScales,
+    UnitScales,
+    Values,
+    offset_of,
+)
 from kquants.layout import X_GROUP
 from kquants.matmul.row_per_lane import add_products, four_bytes
 from kquants.matmul.scaling import scaling_of, units_of
@@ -21,9 +30,6 @@ from kquants.matmul.split_k import XParts
 from kquants.simd import I8_64, VectorType, at, load, store_vectors, times
 from kquants.simd.dot_accumulator import DotAccumulator
 from kquants.tuning import Tuning
-
-GROUP = 8
-"""Blocks that are unpacked together: those of a super-block, or eight that have none."""
 
 
 class UnitOperands(NamedTuple):

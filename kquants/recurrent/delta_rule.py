@@ -4,9 +4,8 @@ A row takes one pass over the state. The products Sᵀ k with the state before a
 before it, beside that row's y = Sᵀ q; Sᵀ k of the decayed state is decay · Sᵀ k. Before the first row of a segment they
 take a pass of their own. Both passes add in the same order: the bits do not depend on how rows are cut into segments.
 
-The state is written to where the one behind the last row of a segment is kept, and read there, too; the first row reads
-the one before the segment. (Measured on Zen 4, one row: it takes 1.3 times as long if the first pass prefetches the
-lines that the second one writes.)
+`kquants.recurrent.state` says which pages a scan reads and writes. (Measured on Zen 4, one row: it takes 1.3 times as
+long if the first pass prefetches the lines that the second one writes.)
 """
 
 import numba as nb

@@ -92,7 +92,7 @@ def test_a_batch_with_many_marks_never_takes_more_pages_than_the_budget() -> Non
     sequence = world.new()
     for _ in range(5):
         world.extend(sequence, 300, range(0, 300, 3), 298)
-    assert world.store.pages == most_state_pages(BUDGET, drafts=0)
+    assert world.store.pages == most_state_pages(BUDGET)
     held = lengths(sequence)
     assert held[-2:] == [1498, 1499]
     gaps = [after - before for before, after in pairwise(held)]
@@ -149,13 +149,13 @@ def test_what_is_held_is_within_the_budget() -> None:
     for _ in range(20):
         world.extend(sequence, 2)
         sequence.hold(len(sequence))
-        assert world.used() <= most_state_pages(BUDGET, drafts=0)
+        assert world.used() <= most_state_pages(BUDGET)
     world.compute(Segment(sequence, [0] * 8, drafts=7))
     sequence.hold(len(sequence) - 4)
     for _ in range(2):
         world.extend(sequence, 1)
-        assert world.used() <= most_state_pages(BUDGET, drafts=0)
-    assert world.store.pages <= most_state_pages(BUDGET)
+        assert world.used() <= most_state_pages(BUDGET)
+    assert world.store.pages <= most_state_pages(BUDGET, drafts=7)
     assert len(lengths(sequence)) >= BUDGET - 1
 
 
@@ -185,7 +185,7 @@ def test_drafts_of_a_sequence_cost_no_checkpoint_of_another() -> None:
     world.extend(first, 1)
     pages = BUDGET - 1 + 2  # checkpoints, and the present states of both
     assert world.budget.states
-    assert world.budget.states.excess(0) == pages - most_state_pages(BUDGET, drafts=0), "an accepted draft counts"
+    assert world.budget.states.excess(0) == pages - most_state_pages(BUDGET), "an accepted draft counts"
 
 
 def test_pages_that_forks_share_count_once() -> None:
@@ -210,7 +210,7 @@ def test_a_fork_that_waits_gives_up_what_it_shares() -> None:
     child = trunk.fork()
     for _ in range(3):
         world.extend(trunk, 100, range(9, 99, 10))
-    assert world.store.pages == most_state_pages(BUDGET, drafts=0)
+    assert world.store.pages == most_state_pages(BUDGET)
     assert (lengths(child)[-1], child.reach(100)) == (90, 100)
 
 
@@ -220,7 +220,7 @@ def test_sequences_share_the_budget_and_each_keeps_its_last_checkpoint() -> None
     world.extend(first, 100, range(9, 99, 10), 98)
     assert len(lengths(first)) == BUDGET
     world.extend(second, 100, range(9, 99, 10), 98)
-    assert world.used() <= most_state_pages(BUDGET, drafts=0)
+    assert world.used() <= most_state_pages(BUDGET)
     assert 99 not in lengths(first), "a retry of the sequence that waits goes first"
     assert (90 in lengths(first), lengths(second)[-2:]) == (True, [90, 99])
     assert abs(len(lengths(first)) - len(lengths(second))) <= 2
@@ -319,4 +319,4 @@ def test_an_interrupted_adoption_takes_all_of_the_other_sequence_or_nothing() ->
 def test_the_budget_is_a_share_of_the_memory_for_the_kv_cache(state_bytes: int, limit: int, pages: int) -> None:
     assert most_checkpoint_pages(state_bytes, KVBudget(limit)) == pages
     assert pages == 2 or pages * state_bytes <= CHECKPOINT_BYTES
-    assert most_state_pages(pages) == pages + 2 + 7, "the present state, the next one, and seven drafts"
+    assert most_state_pages(pages) == pages + 2, "the present state and the next one"

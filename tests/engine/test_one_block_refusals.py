@@ -100,7 +100,7 @@ def test_a_block_that_predicts_further_tokens_is_not_computed(family_file: Famil
 def test_each_layer_of_nemotron_is_one_block(family_file: FamilyFile) -> None:
     with GGUFFile.open(family_file("nemotron3_super")) as file:
         layers = describe(file).layers
-    kinds = "".join("M" if each.recurrent else "*" if each.mixer else "E" for each in layers)
+    kinds = "".join("M" if each.recurrent else "*" if each.attention else "E" for each in layers)
     assert kinds == "MEM*E"
     assert [each.feed_forward is not None for each in layers] == [kind == "E" for kind in kinds]
     experts = layers[1].feed_forward

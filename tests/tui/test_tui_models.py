@@ -232,7 +232,7 @@ def test_what_is_wrong_with_a_file_is_its_row(machine: Machine, tmp_path: Path) 
     machine.write("models/b-header.gguf", whole[:1000])
     machine.write("models/c-empty.gguf", b"")
     machine.write("models/d-text.gguf", b"hello\n")
-    machine.write("models/e-mamba.gguf", raw.RawGGUF((raw.string_pair("general.architecture", "mamba"),)))
+    machine.write("models/e-jamba.gguf", raw.RawGGUF((raw.string_pair("general.architecture", "jamba"),)))
     machine.write("models/f-vocabulary.gguf", raw.RawGGUF((raw.string_pair("general.architecture", "llama"),)))
     (machine.here / "models/g-nowhere.gguf").symlink_to("nowhere")
     if hasattr(os, "mkfifo"):
@@ -242,7 +242,7 @@ def test_what_is_wrong_with_a_file_is_its_row(machine: Machine, tmp_path: Path) 
     problems = {row.name: str(row.problem) for row in rows}
     assert all(row.problem and row.fit == "unknown" for row in rows)
     assert not any("\n" in problem or str(machine.here) in problem for problem in problems.values())
-    assert "architecture mamba is not supported" in problems["e-mamba"]
+    assert "architecture jamba is not supported" in problems["e-jamba"]
     assert "is empty" in problems["c-empty"]
     assert len(rows) == (8 if hasattr(os, "mkfifo") else 7)  # a folder is no model, whatever its name
 
