@@ -19,6 +19,9 @@ from kquants.simd.dot4 import SIGNED_OFFSET
 SIGNED = 128
 """The OFFSET of formats whose weights are signed bytes, whatever their `offset_of` is on this CPU."""
 
+SUPER_BLOCKS = 8
+"""Blocks of 32 in a super-block, which has integer scales."""
+
 SHIFTED_BITS = 4
 """Bits by which a high nibble is too high."""
 
@@ -41,7 +44,7 @@ class HalfBlock:
 
 
 Values = tuple[Value, Value | None]
-"""Values of the compiler: scales and minima; no minima in formats with an offset."""
+"""Values of the compiler: scales and minima, or the float scales of both sub-blocks; see `has_two_values`."""
 
 NOTHING: Values = (None, None)
 """The super-block's own scales where there are none."""
@@ -51,18 +54,22 @@ NOTHING: Values = (None, None)
 class UnitScales:
     """Scales of a unit, and minima where there are some.
 
-    Without super-blocks a unit is a block, with float32 d and m. With them it is a pair of sub-blocks, whose scales and
-    minima are int16: those of sub-block 2 · unit in the low half of each lane, those of the next in the high one.
+    With float scales a unit is a block, with float32 d and m, or the d of its two sub-blocks. With integer scales it is
+    a pair of sub-blocks, whose scales and minima are int16: those of sub-block 2 · unit in the low half of each lane,
+    those of the next in the high one.
     """
 
     unit: int
     scales: Floats | Words
     minima: Floats | Words | None = None
+    second: Floats | None = None
+    """The d of the second sub-block of a block with float scales; such formats have no minima."""
 
     @property
     def values(self) -> Values:
-        """Both."""
-        return self.scales.value, self.minima and self.minima.value
+        """The scales, and the minima or the second scale."""
+        other = self.minima or self.second
+        return self.scales.value, other and other.value
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ class Format(Protocol):
 
     BLOCK_BYTES: int
     BLOCKS: int
-    """Blocks of 32 in a super-block: 8, or 1 where there is none."""
+    """Blocks of 32 that are stored together: 8 with integer scales, 1, 2 or 4 with float scales."""
     SUB_BLOCKS: int
     """Sub-blocks in a block of 32: 1 or 2."""
     BITS: int
@@ -100,26 +107,31 @@ class Format(Protocol):
 
 
 class GroupedBlocks:
-    """Some blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
+    """`blocks` blocks of a format with float scales as one: they are loaded together, wherever each begins."""
 
-    def __init__(self, one: Format, count: int) -> None:
-        self.BLOCK_BYTES, self.BLOCKS = count * one.BLOCK_BYTES, count
+    def __init__(self, one: Format, blocks: int) -> None:
+        self.BLOCK_BYTES, self.BLOCKS = blocks // one.BLOCKS * one.BLOCK_BYTES, blocks
         self.SUB_BLOCKS, self.BITS, self.OFFSET = one.SUB_BLOCKS, one.BITS, one.OFFSET
         self.one = one
 
     def unpack(self, tile: Tile) -> Iterator[Unpacked]:
         """The items of each block."""
-        for i in range(self.BLOCKS):
-            for item in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
+        for number, first in enumerate(range(0, self.BLOCKS, self.one.BLOCKS)):
+            for item in self.one.unpack(tile.part(number * self.one.BLOCK_BYTES)):
                 if isinstance(item, HalfBlock):
-                    yield replace(item, block=i)
+                    yield replace(item, block=first + item.block)
                 elif isinstance(item, UnitScales):
-                    yield replace(item, unit=i)
+                    yield replace(item, unit=first + item.unit)
 
 
 def has_integer_scales(fmt: Format) -> bool:
     """Whether sub-blocks are scaled by integers, and the super-block as a whole by floats."""
-    return fmt.BLOCKS > 1 and not isinstance(fmt, GroupedBlocks)
+    return fmt.BLOCKS == SUPER_BLOCKS and not isinstance(fmt, GroupedBlocks)
+
+
+def has_two_values(fmt: Format) -> bool:
+    """Whether a unit has two values: scales and minima, or two float scales."""
+    return not fmt.OFFSET or (fmt.SUB_BLOCKS == 2 and not has_integer_scales(fmt))
 
 
 def is_signed(fmt: Format) -> bool:

@@ -57,6 +57,7 @@ PLAIN = {
     "IQ4_NL": Plain([], [(2, 18, 0x88)]),
     "IQ4_XS": Plain([(2, 4, 0xAA), (4, 8, 0x11)], [(8, 136, 0x88)]),
     "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
+    "NVFP4": Plain([(0, 4, 0x40)], [(4, 36, 0x11)]),  # 2 · half of what is computed with
 }
 
 
@@ -86,11 +87,16 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 def block_expression(name: str, w: Array, x: BlockRows) -> Array:
     """The documented sum over the blocks in order, each step float32."""
     q, scale, _ = integers(name, w)
-    # MXFP4 has no factor: gguf's scale is all of it.
-    d, *m = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
+    # MXFP4 and NVFP4 have no factor: gguf's scale is all of it.
+    d, *m = [scale.astype(F32)] if name == "NVFP4" else [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
     sums, y = x.sums.astype(F32), np.zeros((len(x.q), len(w)), F32)
     for b in range(q.shape[1] // 2):
         dx, of_block = x.scales[:, b, None], x.q[:, 32 * b : 32 * b + 32]
+        if name == "NVFP4":
+            halves = [x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T for h in (2 * b, 2 * b + 1)]
+            first, second = (dots.astype(F32) for dots in halves)
+            y = fma(fma(second, d[:, 2 * b + 1], first * d[:, 2 * b]), dx, y)
+            continue
         dots = of_block @ q[:, 2 * b : 2 * b + 2].reshape(len(w), 32).T
         y = fma(dots.astype(F32), d[:, b] * dx, y)
         if m:
@@ -117,7 +123,7 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
 
 
 BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3, "Q2_K": 2}
-BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
+BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
@@ -145,6 +151,8 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
     blocks = random_blocks(rng, KINDS[name], rows * columns // KINDS[name].block)
     if name == "MXFP4":
         blocks[:, 0] = rng.integers(110, 140, len(blocks))
+    if name == "NVFP4":
+        blocks[:, :4] &= 0x7F
     return blocks.reshape(rows, -1)
 
 
@@ -157,6 +165,8 @@ def largest_weights(name: str, weight: int) -> Array:
             w[4 * i : 4 * i + 4, :, start:stop] = scale
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
+    if name == "NVFP4":
+        w[:, :, :4] = (0x38, 0x40, 0x4C, 0x7E)
     return w.reshape(16, -1)
 
 
