@@ -8,8 +8,8 @@ distances:
                                             [ q0 q1 … q255    | block 0: d f32, s f32, -h i16 × 2, -o i32 | … × 8 ]
 
 with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, h the sums of the q of both halves of the
-block, s = d · (h0 + h1), and o = SIGNED_OFFSET · (h0 + h1). A block with an Inf or NaN has d = NaN, so that the result shows it; one
-below 1e-36 has q = 0.
+block, s = d · (h0 + h1), and o = SIGNED_OFFSET · (h0 + h1). A block with an Inf or NaN has d = NaN, so that the result
+shows it; one below 1e-36 has q = 0.
 """
 
 import math

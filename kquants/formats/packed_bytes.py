@@ -100,9 +100,7 @@ class Words:
         if not cpu.has("avx512vbmi"):
             numbers = Words(self.b, self.b.bitcast(self.b.select(is_number, codes, _all(codes, 0)), _V32))
             return [numbers._half_of_ue4m3(i) for i in range(4)]
-        low, high = (
-            self.b.select(is_number, look_up_7_bits(self.b, table, codes), _all(codes, 0)) for table in HALVES
-        )
+        low, high = (self.b.select(is_number, look_up_7_bits(self.b, table, codes), _all(codes, 0)) for table in HALVES)
         is_upper = ir.Constant(ir.VectorType(ir.IntType(1), 64), [0, 0, 1, 1] * 16)
         found = []
         for i in range(4):

@@ -8,7 +8,7 @@ NAN = 0x7F
 
 
 def half(code: int) -> float:
-    """Half of the float that seven bits are: four of exponent, three of fraction. That of NAN is the 240 of its bits."""
+    """Half of a float of seven bits: four of exponent, three of fraction. That of NAN is 240, as its bits have it."""
     exponent, fraction = divmod(code, 8)
     return ldexp(8 + fraction, exponent - 11) if exponent else ldexp(fraction, -10)
 

@@ -2,8 +2,8 @@
 
 `unpack(tile)` of a format yields the weights half block by half block and, after those of a unit, the scales of that
 unit. Weights are unsigned bytes u with one offset for the format. They form sub-blocks of 32 or of 16, each with a
-scale of its own; how sub-blocks are scaled is in `kquants.matmul.blocks` for formats whose blocks of 32 each have float
-scales, and in `kquants.matmul.super_blocks` for those of eight blocks with small integers.
+scale of its own; how sub-blocks are scaled is in `kquants.matmul.blocks` for formats with float scales, and in
+`kquants.matmul.super_blocks` for those of eight blocks with small integers.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ from kquants.simd.dot4 import SIGNED_OFFSET
 SIGNED = 128
 """The OFFSET of formats whose weights are signed bytes, whatever their `offset_of` is on this CPU."""
 
-SUPER_BLOCKS = 8
-"""Blocks of 32 in a super-block, which has integer scales."""
-
 SHIFTED_BITS = 4
 """Bits by which a high nibble is too high."""
+
+GROUP = 8
+"""Blocks that are unpacked together: those of a super-block, or as many that have none."""
 
 BLOCK_WEIGHTS = 8 * 64
 """Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""
@@ -93,7 +93,7 @@ class Format(Protocol):
 
     BLOCK_BYTES: int
     BLOCKS: int
-    """Blocks of 32 that are stored together: 8 with integer scales, 1, 2 or 4 with float scales."""
+    """Blocks of 32 that are stored together: 8 in a super-block; 1, 2 or 4 in formats without."""
     SUB_BLOCKS: int
     """Sub-blocks in a block of 32: 1 or 2."""
     BITS: int
@@ -107,26 +107,27 @@ class Format(Protocol):
 
 
 class GroupedBlocks:
-    """`blocks` blocks of a format with float scales as one: they are loaded together, wherever each begins."""
+    """GROUP blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
 
-    def __init__(self, one: Format, blocks: int) -> None:
-        self.BLOCK_BYTES, self.BLOCKS = blocks // one.BLOCKS * one.BLOCK_BYTES, blocks
+    def __init__(self, one: Format) -> None:
+        self.BLOCK_BYTES, self.BLOCKS = GROUP // one.BLOCKS * one.BLOCK_BYTES, GROUP
         self.SUB_BLOCKS, self.BITS, self.OFFSET = one.SUB_BLOCKS, one.BITS, one.OFFSET
         self.one = one
 
     def unpack(self, tile: Tile) -> Iterator[Unpacked]:
         """The items of each block."""
-        for number, first in enumerate(range(0, self.BLOCKS, self.one.BLOCKS)):
-            for item in self.one.unpack(tile.part(number * self.one.BLOCK_BYTES)):
+        one = self.one
+        for i in range(GROUP // one.BLOCKS):
+            for item in one.unpack(tile.part(i * one.BLOCK_BYTES)):
                 if isinstance(item, HalfBlock):
-                    yield replace(item, block=first + item.block)
+                    yield replace(item, block=i * one.BLOCKS + item.block)
                 elif isinstance(item, UnitScales):
-                    yield replace(item, unit=first + item.unit)
+                    yield replace(item, unit=i * one.BLOCKS + item.unit)
 
 
 def has_integer_scales(fmt: Format) -> bool:
     """Whether sub-blocks are scaled by integers, and the super-block as a whole by floats."""
-    return fmt.BLOCKS == SUPER_BLOCKS and not isinstance(fmt, GroupedBlocks)
+    return fmt.BLOCKS == GROUP and not isinstance(fmt, GroupedBlocks)
 
 
 def has_two_values(fmt: Format) -> bool:

@@ -23,7 +23,8 @@ _TURNS = DOTS[:2]
 """Registers used in turn: storing one need not wait for the products in the next."""
 
 _DELAY = 4
-"""Sub-blocks after which products are scaled: those just stored cannot be loaded yet. (2: Q8_0 5 % slower; 5: no gain.)"""
+"""Sub-blocks after which products are scaled: those just stored cannot be loaded yet. (2: Q8_0 5 % slower; 5: no
+gain.)"""
 
 _PLACES = DOTS_BYTES // DOT_BYTES
 """Sub-blocks whose products are kept; six would do."""

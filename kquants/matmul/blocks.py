@@ -60,7 +60,8 @@ class FloatScales:
 
         def scaled(both: Value) -> Value:
             sums = [(low_int16, high_int16)[half](b, both) for half in taken]
-            return b.mul(sums[0] if len(sums) == 1 else b.add(*sums), ir.Constant(both.type, [offset] * both.type.count))
+            total = b.add(*sums) if len(sums) == 2 else sums[0]
+            return b.mul(total, ir.Constant(both.type, [offset] * both.type.count))
 
         return halves.load(_INT, scaled)
 

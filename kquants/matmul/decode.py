@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from kquants.compiler.decorators import inline
+from kquants.formats.unpacking import GROUP
 from kquants.layout import TILE_ROWS, X_GROUP
 from kquants.matmul.decode_tile import multiply_tile, sums_of
-from kquants.matmul.layouts import GROUP
 from kquants.matmul.products import Product
 from kquants.matmul.quantized_x import group_index, x_address
 from kquants.matmul.split_k import add_parts, interleave
@@ -89,7 +89,7 @@ def _dispatch_by_rows(most: int, few: Any, more: Any) -> Any:
 def _decode_whole(strategy: Strategy, most: int) -> Any:
     """`decode(rows, product, w, sums, x, place, end, next_offset)`: sums of whole rows of W and the product's x."""
     fmt, group, has_rest = strategy.fmt, strategy.group, strategy.has_rest
-    group_bytes, block_bytes, blocks = group.BLOCK_BYTES, fmt.BLOCK_BYTES, fmt.BLOCKS
+    group_bytes, blocks, block_bytes = group.BLOCK_BYTES, fmt.BLOCKS, fmt.BLOCK_BYTES
     multiply_group, multiply_rest = (multiply_tile(strategy, each, most, 1) for each in (group, fmt))
     (zeros, store_sums), x_at = sums_of(most), x_address(strategy.scaling)
 

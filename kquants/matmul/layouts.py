@@ -16,6 +16,7 @@ from llvmlite import ir
 from kquants.formats.packed_bytes import Value
 from kquants.formats.unpacking import (
     BLOCK_WEIGHTS,
+    GROUP,
     Format,
     HalfBlock,
     SuperBlockScales,
@@ -31,9 +32,6 @@ from kquants.matmul.split_k import XParts
 from kquants.simd import I8_64, VectorType, at, load, store_vectors, times
 from kquants.simd.dot_accumulator import DotAccumulator
 from kquants.tuning import Tuning
-
-GROUP = 8
-"""Blocks that are unpacked together: those of a super-block, or eight that have none."""
 
 
 class UnitOperands(NamedTuple):

@@ -13,11 +13,11 @@ those of the parts before it. Scratch holds
 from typing import Any
 
 from kquants.compiler.decorators import inline
+from kquants.formats.unpacking import GROUP
 from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS
 from kquants.matmul.amx import configure, release
 from kquants.matmul.amx_super_blocks import multiply_squares
 from kquants.matmul.int16_layouts import AmxInt16Layout
-from kquants.matmul.layouts import GROUP
 from kquants.matmul.prefill_rows import multiply_rows
 from kquants.matmul.products import Product
 from kquants.matmul.split_k import part_count

@@ -87,9 +87,7 @@ def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> N
 def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
     rng = np.random.default_rng(5)
     x = rows_for(name).random(rng, 9, 512)
-    x = replace(
-        x, **{part: np.full_like(v, scale) for part, v in vars(x).items() if part in ("d", "scales")}
-    )
+    x = replace(x, **{part: np.full_like(v, scale) for part, v in vars(x).items() if part in ("d", "scales")})
     check(name, some_weights(rng, name, 16, 512), x, (1, 4, 5, 9))
 
 

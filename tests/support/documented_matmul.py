@@ -87,20 +87,25 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 def block_expression(name: str, w: Array, x: BlockRows) -> Array:
     """The documented sum over the blocks in order, each step float32."""
     q, scale, _ = integers(name, w)
-    # MXFP4 and NVFP4 have no factor: gguf's scale is all of it.
-    d, *m = [scale.astype(F32)] if name == "NVFP4" else [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
+    # MXFP4 has no factor: gguf's scale is all of it.
+    d, *m = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
     sums, y = x.sums.astype(F32), np.zeros((len(x.q), len(w)), F32)
     for b in range(q.shape[1] // 2):
         dx, of_block = x.scales[:, b, None], x.q[:, 32 * b : 32 * b + 32]
-        if name == "NVFP4":
-            halves = [x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T for h in (2 * b, 2 * b + 1)]
-            first, second = (dots.astype(F32) for dots in halves)
-            y = fma(fma(second, d[:, 2 * b + 1], first * d[:, 2 * b]), dx, y)
-            continue
         dots = of_block @ q[:, 2 * b : 2 * b + 2].reshape(len(w), 32).T
         y = fma(dots.astype(F32), d[:, b] * dx, y)
         if m:
             y = fma(m[0][:, b], dx * sums[:, b, None], y)
+    return y
+
+
+def half_block_expression(name: str, w: Array, x: BlockRows) -> Array:
+    """The same with a scale for each half of a block."""
+    q, scale, _ = integers(name, w)
+    y, d = np.zeros((len(x.q), len(w)), F32), scale.astype(F32)
+    for b in range(0, q.shape[1], 2):
+        first, second = ((x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T).astype(F32) for h in (b, b + 1))
+        y = fma(fma(second, d[:, b + 1], first * d[:, b]), x.scales[:, b // 2, None], y)
     return y
 
 
@@ -142,7 +147,10 @@ def expression(name: str, w: Array, x: Rows) -> Array:
 
 
 def expression_of_part(name: str, w: Array, x: Rows) -> Array:
-    y = super_expression(name, w, x) if isinstance(x, SuperRows) else block_expression(name, w, x)
+    if isinstance(x, SuperRows):
+        y = super_expression(name, w, x)
+    else:
+        y = (half_block_expression if name == "NVFP4" else block_expression)(name, w, x)
     assert y.dtype == F32
     return y
 
