@@ -1,6 +1,6 @@
 """The quantized formats by name."""
 
-from kquants.formats import iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0
+from kquants.formats import iq4_nl, iq4_xs, mxfp4, nvfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0
 
 QUANTIZED = {
     "q8_0": q8_0,
@@ -16,4 +16,5 @@ QUANTIZED = {
     "iq4_nl": iq4_nl,
     "iq4_xs": iq4_xs,
     "mxfp4": mxfp4,
+    "nvfp4": nvfp4,
 }

@@ -77,6 +77,12 @@ def look_up_nibble(b: ir.IRBuilder, table: tuple[int, ...], v: Any, first: int) 
     return call(b, "llvm.x86.avx512.permvar.qi.512", v.type, values, index)
 
 
+def look_up_7_bits(b: ir.IRBuilder, table: tuple[int, ...], v: Any) -> Any:
+    """The lower seven bits of each of 64 bytes, looked up in a table of 128 bytes. Only for CPUs with AVX-512 VBMI."""
+    first, second = (ir.Constant(v.type, list(part)) for part in (table[:64], table[64:]))
+    return call(b, "llvm.x86.avx512.vpermi2var.qi.512", v.type, first, v, second)
+
+
 def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
     """The look-up by selects over the bits of the index: LLVM would make 16 single look-ups."""
     found = [ir.Constant(index.type, [value % 256] * index.type.count) for value in table]
