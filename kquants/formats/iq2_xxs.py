@@ -5,8 +5,8 @@
           [ d f16 | 8 blocks of 8 bytes: points: 4 bytes, signs, scale: uint32 ]
 
         point p of block j    byte 2 + 8j + p;  p = 0 … 3
-        signs of block j      bits 7p … 7p + 6 of the word at byte 6 + 8j are those of weights 8p … 8p + 6, set where
-                              one is negative; their parity is that of weight 8p + 7: an even number of eight is negative
+        signs of block j      bits 7p … 7p + 6 of the word at byte 6 + 8j are weights 8p … 8p + 6, set where
+                              one is negative; their parity is weight 8p + 7: an even number of eight is negative
         scale of block j      bits 31-28 of that word
 """
 
