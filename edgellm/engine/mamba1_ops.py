@@ -1,13 +1,14 @@
 """The ops of Mamba-1 layers."""
 
 from math import gcd
+from typing import Any
 
 from edgellm.arch.mamba1 import Mamba1
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
-from edgellm.engine.recurrent_parts import RecurrentParts, StatePlace
+from edgellm.engine.recurrent_parts import GatedNorm, RecurrentParts, StatePlace, rows_of
 from kquants import records
 from kquants.layout import STATE_COLUMNS, X_GROUP
 
@@ -21,15 +22,15 @@ class Mamba1Ops:
     def compute(self, mixer: Mamba1, h: MatmulInput, place: StatePlace) -> MatmulInput:
         """What the layer's output matrix reads; see `edgellm.engine.recurrent_ops.RecurrentOps.compute`."""
         raw, z, y = (float_buffer(name, mixer.width) for name in ("conv_input", "z", "y"))
-        u, result = MatmulInput.named("conv_result", mixer.width), MatmulInput.named("recurrent", mixer.width)
+        u = MatmulInput.named("conv_result", mixer.width)
         self._ops.linear(h, (mixer.x, raw), (mixer.z, z))
         self._parts.conv(mixer.conv, raw, u.f32, place)
         self._ops.quantize(u, [mixer.step_a, mixer.bc])
-        self._scan(mixer, u.f32, *self._scan_inputs(mixer, u), y, place.behind(mixer.conv.state_bytes))
+        step, bc = self._scan_inputs(mixer, u)
+        self._scan(mixer, rows_of(x=u.f32, dt=step, bc=bc, y=y), place.behind(mixer.conv.state_bytes))
         # Without a norm the groups may be any: these give each row as many units as there are pieces to quantize.
         groups = mixer.width // gcd(mixer.width, X_GROUP)
-        self._parts.gated_norm(None, groups, y, z, result, mixer.output)
-        return result
+        return self._parts.gated_norm(GatedNorm(None, groups), y, z, mixer.output)
 
     def _scan_inputs(self, mixer: Mamba1, u: MatmulInput) -> tuple[Buffer, Buffer]:
         """(the step of each channel before its bias, [B | C])."""
@@ -44,23 +45,15 @@ class Mamba1Ops:
         self._ops.linear(values, (mixer.step_b, step))
         return step, bc
 
-    def _scan(self, mixer: Mamba1, x: Buffer, dt: Buffer, bc: Buffer, y: Buffer, place: StatePlace) -> None:
+    def _scan(self, mixer: Mamba1, rows: dict[str, Any], place: StatePlace) -> None:
         arguments = records.SelectiveScanOp(
-            x=x,
-            x_bytes=x.row_bytes,
+            **rows,
+            **place.words,
             channels=mixer.width,
             state_dim=mixer.state_dim,
-            bc=bc,
-            bc_bytes=bc.row_bytes,
-            dt=dt,
-            dt_bytes=dt.row_bytes,
             dt_bias=mixer.dt_bias,
             a=mixer.a,
             d=mixer.d,
-            y=y,
-            y_bytes=y.row_bytes,
-            state_group=place.group,
-            state_offset=place.offset,
         )
         self._ops.need_scratch(4 * STATE_COLUMNS * mixer.state_dim)
         self._ops.add("selective_scan", arguments, units=-(-mixer.width // STATE_COLUMNS))
