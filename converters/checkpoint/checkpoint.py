@@ -12,6 +12,7 @@ from converters.checkpoint.files import fail
 from converters.checkpoint.folder import INDEX, weight_files
 from converters.checkpoint.quantized import Finder, QuantizedWeight, find_quantized, finders_of, read_settings
 from converters.checkpoint.quantized.small import FLOATS, read_floats
+from converters.checkpoint.quantized.summary import QuantizationSummary, summary_of
 from converters.checkpoint.shard import StoredTensor, read_shard
 from converters.tensors import Source
 from edgellm.fmt import printable
@@ -76,12 +77,24 @@ class Checkpoint:
             found = (rows.reordered if len(tensor.shape) > 1 else rows.reordered_numbers)(found, permutation)
         return Source(as_name, tensor.shape, tensor.dtype, found, held)
 
+    @property
+    def quantization(self) -> QuantizationSummary | None:
+        """How its weights are quantized, None if they are not, or if the file keeps them as they are."""
+        return summary_of(each for each in self.tensors.values() if isinstance(each, QuantizedWeight))
+
     def number(self, name: str) -> float:
         """The value of a tensor that holds one number. Raises ModelFileError."""
         tensor = self.tensors.get(name)
         if not isinstance(tensor, StoredTensor) or tensor.dtype not in FLOATS or prod(tensor.shape) != 1:
             fail(self.path, f"tensor {printable(name)} is not one number of {', '.join(FLOATS)}; get another copy")
         return float(read_floats(tensor)[0])
+
+    def is_zero_bias(self, name: str) -> bool:
+        """Whether a tensor is a bias of zeros of a module with a quantized weight, as AutoGPTQ adds to all modules."""
+        tensor, weight = self.tensors.get(name), self.tensors.get(f"{name.removesuffix('.bias')}.weight")
+        if not isinstance(tensor, StoredTensor) or not isinstance(weight, QuantizedWeight):
+            return False
+        return tensor.dtype in FLOATS and tensor.shape == weight.shape[:1] and not read_floats(tensor).any()
 
     def _float_tensor(self, name: str) -> StoredTensor | QuantizedWeight:
         tensor = self.tensors.get(name)

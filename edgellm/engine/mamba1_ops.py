@@ -1,7 +1,6 @@
 """The ops of Mamba-1 layers."""
 
 from math import gcd
-from typing import Any
 
 from edgellm.arch.mamba1 import Mamba1
 from edgellm.engine.activations import MatmulInput, float_buffer
@@ -26,8 +25,7 @@ class Mamba1Ops:
         self._ops.linear(h, (mixer.x, raw), (mixer.z, z))
         self._parts.conv(mixer.conv, raw, u.f32, place)
         self._ops.quantize(u, [mixer.step_a, mixer.bc])
-        step, bc = self._scan_inputs(mixer, u)
-        self._scan(mixer, rows_of(x=u.f32, dt=step, bc=bc, y=y), place.behind(mixer.conv.state_bytes))
+        self._scan(mixer, u.f32, *self._scan_inputs(mixer, u), y, place.behind(mixer.conv.state_bytes))
         # Without a norm the groups may be any: these give each row as many units as there are pieces to quantize.
         groups = mixer.width // gcd(mixer.width, X_GROUP)
         return self._parts.gated_norm(GatedNorm(None, groups), y, z, mixer.output)
@@ -45,9 +43,9 @@ class Mamba1Ops:
         self._ops.linear(values, (mixer.step_b, step))
         return step, bc
 
-    def _scan(self, mixer: Mamba1, rows: dict[str, Any], place: StatePlace) -> None:
+    def _scan(self, mixer: Mamba1, x: Buffer, dt: Buffer, bc: Buffer, y: Buffer, place: StatePlace) -> None:
         arguments = records.SelectiveScanOp(
-            **rows,
+            **rows_of(x=x, bc=bc, dt=dt, y=y),
             **place.words,
             channels=mixer.width,
             state_dim=mixer.state_dim,

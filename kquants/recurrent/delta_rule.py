@@ -61,9 +61,8 @@ def _step(
 
 
 @inline
-def _delta(v: int, width: int, products: Vector, decay: float, beta: float) -> Vector:
-    """beta · (v - decay · Sᵀ k)."""
-    predicted = mul_f32(splat_f32(decay), products)
+def delta(v: int, width: int, predicted: Vector, beta: float) -> Vector:
+    """beta · (v - predicted), where Sᵀ k of the decayed state predicts v; 16 columns, of which the head has `width`."""
     return mul_f32(splat_f32(beta), sub_f32(load_f32x16_part(v, width), predicted))
 
 
@@ -88,8 +87,8 @@ def delta_rule(op: int, batch: int, first: int, last: int, scratch: int) -> None
                 qkv, gates = given.qkv + t * given.qkv_bytes, given.gates + t * given.gates_bytes
                 q, v, y = qkv + q_at, qkv + 2 * key_width + v_at, given.y + t * given.y_bytes + v_at
                 decay, beta = load_f32(gates + 4 * h), load_f32(gates + 4 * (given.heads + h))
-                left = _delta(v, width, k_left, decay, beta)
-                right = _delta(v + 64, width - 16, k_right, decay, beta)
+                left = delta(v, width, mul_f32(splat_f32(decay), k_left), beta)
+                right = delta(v + 64, width - 16, mul_f32(splat_f32(decay), k_right), beta)
                 k = q + key_width
                 next_k = k + given.qkv_bytes if t + 1 < stop else k  # behind the last row, no products are needed
                 y_left, y_right, k_left, k_right = _step(before, state, n, q, k, next_k, decay, left, right)

@@ -9,11 +9,11 @@ import pytest
 from edgellm.arch import describe
 from edgellm.arch.blocks import Activation
 from edgellm.gguf import GGUFFile
+from support.family_file import attentions, windows
 from support.gemma_families import (
     FAMILIES,
     Described,
     Keys,
-    attentions,
     frequencies,
     gemma2_keys,
     gemma3_keys,
@@ -21,7 +21,6 @@ from support.gemma_families import (
     gemma3n_shapes,
     gemma4_keys,
     gemma4_shapes,
-    windows,
 )
 from support.gemma_files import common, plain_shapes, windowed_keys, write_shapes
 

@@ -3,10 +3,10 @@
 import pytest
 
 from edgellm import ModelFileError
+from support.family_file import attentions
 from support.gemma_families import (
     Described,
     Keys,
-    attentions,
     frequencies,
     gemma3_keys,
     gemma3n_keys,

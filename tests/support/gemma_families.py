@@ -24,15 +24,6 @@ Described = Callable[..., Description]
 """`described(arch, keys, shapes, values)`: the description of such a file."""
 
 
-def attentions(model: Description) -> list[Attention]:
-    """The attention of all layers."""
-    return [layer.attention for layer in model.layers if layer.attention]
-
-
-def windows(model: Description) -> list[int | None]:
-    return [attention.window for attention in attentions(model)]
-
-
 def frequencies(attention: Attention) -> list[float]:
     assert attention.rope and attention.rope.rope_type is RopeType.NEOX
     return [float(value) for value in attention.rope.frequencies]

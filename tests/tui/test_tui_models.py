@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from edgellm.fmt import size
+from edgellm.gguf import GGUFFile
 from edgellm.hub.suggestions import SUGGESTIONS
 from edgellm.models.pull_records import FileRecord, incoming_folder, write_record
-from edgellm.perf.plan import Plan
+from edgellm.options import LoadOptions
+from edgellm.perf.plan import Plan, make_plan
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
@@ -191,6 +194,24 @@ def test_a_model_is_reported_with_its_plan(machine: Machine, monkeypatch: pytest
     (row,) = local_rows()
     assert row.fit == "too large"
     assert row.note.endswith("it would run at the speed of the disk")
+
+
+def test_what_checkpoints_take_is_reported_apart(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = machine.here / "models/tiny.gguf"
+    path.parent.mkdir()
+    write_model(path, arch="qwen35", layers=4, width=64, heads=4, kv_heads=2, head_dim=16, ffn=96, types="F32")
+    with GGUFFile.open(path) as file:
+        plan = make_plan(file, LoadOptions())
+    needed, total = plan.needed(plan.ctx), plan.total
+    said = f"takes {size(needed)} with all 512 tokens of its context, up to {size(total)} with checkpoints; "
+    for free, expected, advice in (
+        (total, "fits", ""),
+        (total - 1, "tight", ": set a smaller kv_memory for fewer checkpoints"),
+        (needed - 1, "too large", ": it would run at the speed of the disk"),
+    ):
+        monkeypatch.setattr("edgellm.perf.plan.available_memory", lambda free=free: free)
+        (row,) = local_rows()
+        assert (row.fit, row.note.partition("; ")[2]) == (expected, f"{said}{size(free)} are free{advice}")
 
 
 def test_a_model_without_a_template_says_so(machine: Machine) -> None:

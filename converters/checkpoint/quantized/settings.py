@@ -4,12 +4,15 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from converters.checkpoint import files
 from converters.checkpoint.files import without_nulls
 from edgellm.fmt import printable
 
 _KEY = "quantization_config"
 _GPTQ_FILE, _AWQ_FILE = "quantize_config.json", "quant_config.json"
+_LARGEST = float(np.finfo(np.float32).max)
 _AWQ_KEYS = {"w_bit": "bits", "q_group_size": "group_size"}
 
 SETTINGS_FILES = frozenset({_GPTQ_FILE, _AWQ_FILE})
@@ -46,6 +49,13 @@ class Settings:
             listed = f"from {allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else f"one of {_list(allowed)}"
             self._wrong(key, f"a whole number, {listed}")
         return value
+
+    def number(self, key: str, default: float) -> float:
+        """The finite number at `key`."""
+        value = self._values.get(key, default)
+        if type(value) not in (int, float) or not abs(value) <= _LARGEST:
+            self._wrong(key, "a number")
+        return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
         """The truth value at `key`."""
