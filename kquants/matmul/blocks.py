@@ -35,17 +35,17 @@ class FloatScales:
         """The sums are y itself."""
         return y
 
-    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> DotAccumulator:
-        """The sums before any product: -offset · Σ q_x."""
-        return start_dot4(b, self.minus_offset(b, x, unit), self._fmt.BITS, is_signed(self._fmt))
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> DotAccumulator:
+        """The sums before any product: -offset · 2^up · Σ q_x."""
+        return start_dot4(b, self.minus_offset(b, x, unit, up), self._fmt.BITS, is_signed(self._fmt))
 
-    def minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int) -> Value:
-        """-offset · Σ q_x of a block, int32."""
+    def minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, up: int = 0) -> Value:
+        """-offset · 2^up · Σ q_x of a block, int32."""
         offset, signed = offset_of(self._fmt), is_signed(self._fmt)
         if not offset:
             return ir.Constant(I32.vector, None)
         total = x.at(MINUS_OFFSET_SUM if signed else MINUS_SUM, times(b, unit, X_BLOCK_BYTES)).load(_INT)
-        return total if signed else b.mul(total, ir.Constant(I32.vector, [offset] * 16))
+        return total if signed else b.mul(total, ir.Constant(I32.vector, [offset << up] * 16))
 
     def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int) -> Value:
         """y with the products of a block."""
