@@ -34,7 +34,7 @@ def listed_layers(config: Config, recurrent: Sequence[str], attention: Sequence[
 
 
 def check_head_dim(config: Config, head_dim: int) -> None:
-    """Refuse heads whose number of values kernels do not compute. Raises UnsupportedModelError."""
+    """Refuse heads whose number of values readers of the GGUF file would refuse. Raises UnsupportedModelError."""
     if head_dim % HEAD_MULTIPLE:
         problem = f"heads of recurrent layers with {head_dim} values are not supported"
         config.refuse(f"{problem}, only multiples of {HEAD_MULTIPLE}")

@@ -48,7 +48,7 @@ def half_of_bits(block: int, half: int, packed: PackedBytes, first: int, count: 
 
 
 Values = tuple[Value, Value | None]
-"""Values of the compiler: scales and minima; no minima in formats with an offset."""
+"""Values of the compiler: scales and minima, or the float scales of both sub-blocks; see `has_two_values`."""
 
 NOTHING: Values = (None, None)
 """The super-block's own scales where there are none."""
@@ -58,18 +58,22 @@ NOTHING: Values = (None, None)
 class UnitScales:
     """Scales of a unit, and minima where there are some.
 
-    Without super-blocks a unit is a block, with float32 d and m. With them it is a pair of sub-blocks, whose scales and
-    minima are int16: those of sub-block 2 · unit in the low half of each lane, those of the next in the high one.
+    With float scales a unit is a block, with float32 d and m, or the d of its two sub-blocks. With integer scales it is
+    a pair of sub-blocks, whose scales and minima are int16: those of sub-block 2 · unit in the low half of each lane,
+    those of the next in the high one.
     """
 
     unit: int
     scales: Floats | Words
     minima: Floats | Words | None = None
+    second: Floats | None = None
+    """The d of the second sub-block of a block with float scales; such formats have no minima."""
 
     @property
     def values(self) -> Values:
-        """Both."""
-        return self.scales.value, self.minima and self.minima.value
+        """The scales, and the minima or the second scale."""
+        other = self.minima or self.second
+        return self.scales.value, other and other.value
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,11 @@ class GroupedBlocks:
 def has_integer_scales(fmt: Format) -> bool:
     """Whether sub-blocks are scaled by integers, and the super-block as a whole by floats."""
     return fmt.BLOCKS == GROUP and not isinstance(fmt, GroupedBlocks)
+
+
+def has_two_values(fmt: Format) -> bool:
+    """Whether a unit has two values: scales and minima, or two float scales."""
+    return not fmt.OFFSET or (fmt.SUB_BLOCKS == 2 and not has_integer_scales(fmt))
 
 
 def is_signed(fmt: Format) -> bool:

@@ -90,7 +90,8 @@ def prefill_of(strategy: Strategy) -> Any:
     blocks, super_bytes, amx = strategy.fmt.BLOCKS, strategy.fmt.BLOCK_BYTES, strategy.tuning.amx
     tuning, prefetch, unpack = strategy.tuning, _prefetch_of(strategy), _unpack_of(strategy)
     unpacked_bytes, by_int16 = strategy.layout(strategy.group, tuning).tile_bytes, strategy.layout is AmxInt16Layout
-    parts_of, set_up = part_count(strategy.split_k, tuning.split_k_bytes), configure(columns=64 if by_int16 else 32)
+    parts_of = part_count(strategy.split_k, tuning.split_k_bytes)
+    set_up = configure(columns=64 if by_int16 else 32 // strategy.fmt.SUB_BLOCKS)
     multiply = (multiply_squares if by_int16 else multiply_rows)(strategy, prefetch)
 
     @inline

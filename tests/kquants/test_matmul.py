@@ -42,6 +42,7 @@ QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHA
 QUANTIZED_CASES += [
     (name, *shape) for name in BLOCK_FORMATS for shape in SMALL_SHAPES if shape[1] % KINDS[name].block == 0
 ]
+QUANTIZED_CASES += [("NVFP4", rows, columns) for rows, columns in ((33, 128), (16, 320), (17, 12288))]
 QUANTIZED_CASES += [(name, 37, 8192) for name in ("Q8_0", "Q6_K", "Q5_K", "Q5_1")]
 QUANTIZED_CASES += [(name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "Q5_0")]
 QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
@@ -88,8 +89,7 @@ def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> N
 def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
     rng = np.random.default_rng(5)
     x = rows_for(name).random(rng, 9, 512)
-    scales = "d" if isinstance(x, SuperRows) else "scales"
-    x = replace(x, **{scales: np.full_like(getattr(x, scales), scale)})
+    x = replace(x, **{part: np.full_like(v, scale) for part, v in vars(x).items() if part in ("d", "scales")})
     check(name, some_weights(rng, name, 16, 512), x, (1, 4, 5, 9))
 
 

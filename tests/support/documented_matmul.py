@@ -60,6 +60,7 @@ PLAIN = {
     "Q1_0": Plain([], [(2, 18, 0xFF)]),
     "TQ2_0": Plain([], [(0, 64, 0xAA)]),
     "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
+    "NVFP4": Plain([(0, 4, 0x40)], [(4, 36, 0x11)]),  # 2 · half of what is computed with
 }
 
 
@@ -102,6 +103,16 @@ def block_expression(name: str, w: Array, x: BlockRows) -> Array:
     return y
 
 
+def half_block_expression(name: str, w: Array, x: BlockRows) -> Array:
+    """The same with a scale for each half of a block."""
+    q, scale, _ = integers(name, w)
+    y, d = np.zeros((len(x.q), len(w)), F32), scale.astype(F32)
+    for b in range(0, q.shape[1], 2):
+        first, second = ((x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T).astype(F32) for h in (b, b + 1))
+        y = fma(fma(second, d[:, b + 1], first * d[:, b]), x.scales[:, b // 2, None], y)
+    return y
+
+
 def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     """The documented sum over the super-blocks in order: integers, then three steps in float32."""
     q, scale, minimum = integers(name, w)
@@ -121,7 +132,7 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
 
 
 BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3}
-BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
+BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
 BITS |= dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0"), 2)
 
 
@@ -141,7 +152,10 @@ def expression(name: str, w: Array, x: Rows) -> Array:
 
 
 def expression_of_part(name: str, w: Array, x: Rows) -> Array:
-    y = super_expression(name, w, x) if isinstance(x, SuperRows) else block_expression(name, w, x)
+    if isinstance(x, SuperRows):
+        y = super_expression(name, w, x)
+    else:
+        y = (half_block_expression if name == "NVFP4" else block_expression)(name, w, x)
     assert y.dtype == F32
     return y
 
@@ -150,6 +164,8 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
     blocks = random_blocks(rng, KINDS[name], rows * columns // KINDS[name].block)
     if name == "MXFP4":
         blocks[:, 0] = rng.integers(110, 140, len(blocks))
+    if name == "NVFP4":
+        blocks[:, :4] &= 0x7F
     return blocks.reshape(rows, -1)
 
 
@@ -162,6 +178,8 @@ def largest_weights(name: str, weight: int) -> Array:
             w[4 * i : 4 * i + 4, :, start:stop] = scale
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
+    if name == "NVFP4":
+        w[:, :, :4] = (0x38, 0x40, 0x4C, 0x7E)
     return w.reshape(16, -1)
 
 

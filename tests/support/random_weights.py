@@ -157,6 +157,16 @@ def _packed(q: NDArray[np.int64]) -> Bytes:
     return np.asarray((q.reshape(len(q), -1, 4) << np.array([0, 2, 4, 6])).sum(2), np.uint8)
 
 
+def _nvfp4(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of NVFP4 blocks: w = d * q, the sixteen q have a mean square of 8.56.
+
+    A block of 64 is 4 scales (UE4M3), 32 bytes of q.
+    """
+    n = rows * cols // 64
+    d = std / 8.56**0.5 * rng.uniform(0.7, 1.3, (n, 4))
+    return np.hstack([gguf.quants.NVFP4.fp32_to_ue4m3(d.astype(np.float32)), _codes(rng, n, 32)]).reshape(rows, -1)
+
+
 def _zeros(kind: Type) -> Encoder:
     """Blocks of zero bytes: for types that nothing here computes with."""
     block, nbytes = gguf.GGML_QUANT_SIZES[kind]
@@ -170,3 +180,4 @@ ENCODERS |= {Type[name]: _plain(Type[name]) for name in _PLAIN}
 ENCODERS |= {Type.Q4_K: _q4_or_q5_k(128, 15), Type.Q5_K: _q4_or_q5_k(160, 31)}
 ENCODERS |= {Type.Q2_K: _q2_k, Type.Q3_K: _q3_k, Type.Q6_K: _q6_k, Type.IQ4_NL: _iq4_nl, Type.IQ4_XS: _iq4_xs}
 ENCODERS |= {Type["Q2_0"]: _q2_0, Type.Q1_0: _q1_0, Type.TQ2_0: _tq2_0}
+ENCODERS |= {Type.NVFP4: _nvfp4}
