@@ -78,10 +78,11 @@ class LatentOps:
             self._split_heads(mixer, b)
             self._norms.norm_in_place(b.key, mixer.kv_norm, mixer.value_dim, barrier=False)
         self._group_heads(mixer, b)
+        self._ops.observe(b.plain, [mixer.k_absorbed], b.groups, mixer.heads)
         self._ops.grouped_matmul(mixer.k_absorbed, b.plain, b.queries, b.groups, mixer.heads)
 
     def _split_heads(self, mixer: LatentAttention, b: LatentBuffers) -> None:
-        f32, q8, super_q8 = b.plain.targets([mixer.k_absorbed])
+        f32, q8, super_q8 = self._ops.targets(b.plain, [mixer.k_absorbed])
         arguments = records.SplitHeadsOp(
             q=b.q,
             q_bytes=b.q.row_bytes,
@@ -133,11 +134,12 @@ class LatentOps:
         attend(self._ops, pages, mixer, place, b.queries, out, b.partials, q_outputs, has_slots=True)
         self._ops.quantize(b.latents, [mixer.v], mixer.heads)
         self._group_heads(mixer, b)
+        self._ops.observe(b.latents, [mixer.v], b.groups, mixer.heads)
         self._ops.grouped_matmul(mixer.v, b.latents, b.values, b.groups, mixer.heads)
         self._join_heads(mixer, b)
 
     def _join_heads(self, mixer: LatentAttention, b: LatentBuffers) -> None:
-        h, q8, super_q8 = b.result.targets([mixer.output])
+        h, q8, super_q8 = self._ops.targets(b.result, [mixer.output])
         arguments = records.JoinHeadsOp(
             x=b.values,
             x_bytes=b.values.row_bytes,

@@ -76,7 +76,7 @@ class RecurrentParts:
 
         Each of `groups` groups of values is normed for itself. f is SiLU with `silu`, else the logistic function.
         """
-        h, q8, super_q8 = result.targets([output])
+        h, q8, super_q8 = self._ops.targets(result, [output])
         weight: Tensor | None = norm.weight if norm else None
         group_dim = result.width // groups
         piece = min(lcm(group_dim, X_GROUP), result.width)

@@ -22,7 +22,7 @@ from kquants.records.recurrent import (
     MambaOp,
     SplitGateOp,
 )
-from kquants.records.rows import AddBiasOp, AddScaledOp, EmbedOp, KeepOutputsOp, QuantizeOp
+from kquants.records.rows import AddBiasOp, AddScaledOp, EmbedOp, KeepOutputsOp, QuantizeOp, SquareSumsOp
 from kquants.records.streams import CorrectStreamsOp, MatchMagnitudeOp, PredictStreamsOp
 
 Arguments = (
@@ -34,6 +34,7 @@ Arguments = (
     | KeepOutputsOp
     | AddBiasOp
     | QuantizeOp
+    | SquareSumsOp
     | ActivationOp
     | SigmoidGateOp
     | SoftplusGateOp
