@@ -1,4 +1,4 @@
-"""Sums of squares of what matmuls read, column by column: how much the error of a weight matters, see `SquareSumsOp`."""
+"""Sums of squares of the columns of what matrices are multiplied by: how much an error of a weight matters."""
 
 from kquants.compiler.decorators import kernel
 from kquants.records import SquareSumsOp

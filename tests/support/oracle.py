@@ -48,7 +48,7 @@ def llama_cpp_ends(path: Path) -> set[int]:
 
 def llama_cpp_squares(path: Path, ids: list[int]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """For each tensor of a model the sums of squares of what llama.cpp multiplies by it, and the rows: as `Squares`."""
-    found: dict[str, Any] = pickle.loads(_ask("squares", path, ids=ids, kv_type="f32").tobytes())  # noqa: S301
+    found: dict[str, Any] = pickle.loads(_ask("squares", path, ids=ids, kv_type="f32").tobytes())
     return found
 
 
