@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from converters.conversion import Conversion
     from converters.from_checkpoint import convert, prepare_convert
     from converters.from_gguf import prepare_quantize, quantize
-    from converters.importance import imatrix
+    from converters.importance.collect import imatrix
     from converters.report import ConversionPlan, Report
 
 _MODULE_OF = {
@@ -38,7 +38,7 @@ _MODULE_OF = {
     "ConversionPlan": "converters.report",
     "Report": "converters.report",
     "convert": "converters.from_checkpoint",
-    "imatrix": "converters.importance",
+    "imatrix": "converters.importance.collect",
     "prepare_convert": "converters.from_checkpoint",
     "prepare_quantize": "converters.from_gguf",
     "quantize": "converters.from_gguf",

@@ -9,7 +9,3 @@ sums      the sums so far, what they are of, and their file
 experts   experts that saw too few tokens
 apply     the importance of the columns of each tensor of a conversion
 """
-
-from converters.importance.collect import ImatrixProgress, imatrix
-
-__all__ = ["ImatrixProgress", "imatrix"]

@@ -123,7 +123,8 @@ class _Job:
         engine, saved_at = self._model.engine, monotonic()
         assert isinstance(engine, NativeEngine)
         try:
-            for values in evaluate_windows([self._model], self._windows, negative_log_likelihood, before, of):
+            every = evaluate_windows([self._model], self._windows, negative_log_likelihood, before, of, whole=True)
+            for values in every:
                 self._sums.add(engine.take_squares())
                 chunks = self._sums.so_far.chunks
                 progress(ImatrixProgress(chunks, of, before, math.exp(values[0].mean())))

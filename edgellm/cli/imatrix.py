@@ -14,7 +14,7 @@ from edgellm.fmt import counted, printable
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
-    from converters.importance import ImatrixProgress
+    from converters.importance.collect import ImatrixProgress
 
 
 @click.command("imatrix")
@@ -50,7 +50,7 @@ def _imatrix(model: str, text: str, out: str, given: dict[str, Any]) -> int:
     known: list[ImatrixProgress] = []
     try:
         with show_warnings(), ProgressLine() as line:
-            from converters.importance import imatrix  # imports numpy; wrong options are reported before
+            from converters.importance.collect import imatrix  # imports numpy; wrong options are reported before
 
             progress: dict[str, Any] = {"progress": _shown(line, known, out), "compile_progress": line.compiling}
             line.working("reading the text")

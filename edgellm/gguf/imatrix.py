@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
-from edgellm.gguf.detect import describe_format, is_older_imatrix
+from edgellm.gguf.detect import is_older_imatrix
 from edgellm.gguf.file import GGUFFile
 from edgellm.gguf.tensors import Tensor
 from edgellm.gguf.values import StringArray
@@ -78,17 +78,28 @@ def read_imatrix(path: str | os.PathLike[str]) -> Imatrix:
     Raises ModelFileError, which names the file and what is wrong.
     """
     path = Path(path)
+    if found := find_imatrix(path):
+        return found
+    with GGUFFile.open(path) as file:  # or it says what the file is
+        return imatrix_of(file)
+
+
+def find_imatrix(path: Path) -> Imatrix | None:
+    """The importance matrix in a file, None for a GGUF file of another kind and what is neither.
+
+    Raises ModelFileError for a damaged one, and for a damaged GGUF file.
+    """
     try:
         with path.open("rb") as opened:
             head = opened.read(512)
     except OSError:
-        head = b"GGUF"  # whose reader says what is wrong
+        return None
     if is_older_imatrix(head):
         return _read_older(path)
-    if head and not head.startswith(b"GGUF"):
-        raise ModelFileError(f"{_name(path)}: is {printable(describe_format(head), 200)}; {_AGAIN}")
+    if not head.startswith(b"GGUF"):
+        return None
     with GGUFFile.open(path) as file:
-        return imatrix_of(file)
+        return imatrix_of(file) if is_imatrix(file) else None
 
 
 def imatrix_of(file: GGUFFile) -> Imatrix:

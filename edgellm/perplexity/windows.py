@@ -84,15 +84,22 @@ def _checked(ctx: int | None, longest: int) -> int:
 
 
 def evaluate_windows(
-    models: Sequence[Model], windows: Windows, metric: Metric, start: int = 0, stop: int | None = None
+    models: Sequence[Model],
+    windows: Windows,
+    metric: Metric,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    whole: bool = False,
 ) -> Iterator[Values]:
     """After each window, from `start` to before `stop`, the values of all positions so far: [metrics, positions].
 
-    Raises EdgeLLMError for NaN or infinite logits.
+    With `whole` the last token of each window is computed, too, though it predicts none that is scored. Raises
+    EdgeLLMError for NaN or infinite logits.
     """
     so_far: list[Values] = []
     for window in islice(windows, start, stop):
-        so_far += [metric(*block) for block in _blocks(models, window, windows.first)]
+        so_far += [metric(*block) for block in _blocks(models, window, windows.first, whole)]
         so_far = [np.concatenate(so_far, axis=1)]
         if not (np.abs(so_far[0]) < _MAX_NLL).all():
             names = " or ".join(printable(str(model.file.path), 400) for model in models)
@@ -100,16 +107,17 @@ def evaluate_windows(
         yield so_far[0]
 
 
-def _blocks(models: Sequence[Model], window: list[int], first: int) -> Iterator[tuple[Any, ...]]:
+def _blocks(models: Sequence[Model], window: list[int], first: int, whole: bool) -> Iterator[tuple[Any, ...]]:
     """The arguments of a `Metric`, a few rows at a time, for the positions of a window from `first` on."""
     engines = [model.engine for model in models]
     sequences = [engine.new_sequence() for engine in engines]
-    vocab, rows = engines[0].vocab, min(engine.max_rows for engine in engines)
+    vocab, rows = engines[0].vocab, min(engine.max_rows for engine in engines) - whole
     batch_rows, block_rows = min(rows, max(1, _LOGITS_BYTES // (4 * vocab))), max(1, _BLOCK // vocab)
     last = len(window) - 1
     for start, end in pairwise([*range(0, first, rows), *range(first, last, batch_rows), last]):
         scored = range(end - start) if start >= first else ()
-        segments = [Segment(sequence, window[start:end], scored) for sequence in sequences]
+        tokens = window[start : end + (whole and end == last)]
+        segments = [Segment(sequence, tokens, scored) for sequence in sequences]
         logits = [engine.forward([segment]) for engine, segment in zip(engines, segments, strict=True)]
         targets = np.array(window[start + 1 : end + 1])
         for i in range(0, len(scored), block_rows):
