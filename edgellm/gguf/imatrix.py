@@ -123,7 +123,8 @@ def imatrix_of(file: GGUFFile) -> Imatrix:
 def _entry(file: GGUFFile, name: str) -> ImatrixEntry:
     sums, counts = (_floats(file, name + suffix) for suffix in (SUMS, COUNTS))
     if sums.size % counts.size or not np.array_equal(counts, np.rint(counts)) or counts.max() >= 2**62:
-        file.fail(f"tensor {printable(name)}: has sums of {sums.size} values that {counts.size} counts do not fit")
+        problem = f"has sums of {sums.size} values of {printable(name)}, which its {counts.size} counts do not fit"
+        file.fail(f"{problem}; {_AGAIN}")
     return ImatrixEntry(sums.reshape(counts.size, -1), counts.astype(np.int64))
 
 
