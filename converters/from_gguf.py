@@ -3,9 +3,11 @@
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from converters.conversion import Conversion, prepare
+from converters.gptq.compensation import read_calibration
 from converters.gguf_source import gguf_sources, raw_pairs
 from converters.loadable import is_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
@@ -29,6 +31,7 @@ def quantize(
     force: bool = False,
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
+    gptq: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -37,7 +40,9 @@ def quantize(
     Metadata is kept. `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces an existing file;
     `requantize` allows quantized tensors to be quantized again, with a warning. A file in one part whose tensors all
     have the requested types already causes a warning, too. `imatrix` is the file of an importance matrix, of `edgellm
-    imatrix` or llama.cpp, by which errors are weighted; the new file names it. `progress` is called with (weights
+    imatrix` or llama.cpp, by which errors are weighted; the new file names it. `gptq` is a text file, which the model
+    reads first: errors of one column of a matrix are then made good by later columns (GPTQ), and without `imatrix` the
+    text also says which columns matter. `progress` is called with (weights
     written, all weights).
 
     Raises:
@@ -54,6 +59,7 @@ def quantize(
         force=force,
         requantize=requantize,
         imatrix=imatrix,
+        gptq=gptq,
         threads=threads,
     )
     return conversion.run(progress)
@@ -68,12 +74,14 @@ def prepare_quantize(
     force: bool = False,
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
+    gptq: str | os.PathLike[str] | None = None,
     threads: int | None = None,
 ) -> Conversion:
     """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`."""
     mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
     sigbus.install()
     importance = None if imatrix is None else read_imatrix(imatrix)
+    calibration = None if gptq is None else read_calibration(gptq, lambda: nullcontext(Path(source)))
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
@@ -92,6 +100,7 @@ def prepare_quantize(
         source_name=source_name,
         threads=threads,
         imatrix=importance,
+        gptq=calibration,
     )
 
 

@@ -6,6 +6,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from converters.gptq.compensate import compensated
 from converters.tensors import PlannedTensor
 from edgellm.errors import EdgeLLMError, ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
@@ -15,6 +16,7 @@ from kquants import FLOAT_FORMATS, FORMATS, jit
 from kquants.dequantize import dequantize
 from kquants.encode import Encoded, NotEncodableError, encode, kernel_of
 from kquants.ggml import NAMED_TYPES
+from kquants.round_columns import KERNEL as ROUND_COLUMNS
 
 
 class RowConverter:
@@ -33,6 +35,8 @@ class RowConverter:
                 raise UnsupportedModelError(f"{what}, which this version cannot read; start from another file")
         names = {f"dequantize_{tensor.source.type.lower()}" for tensor in changed}
         names |= {kernel_of(tensor.type) for tensor in changed}
+        if rounded := [tensor for tensor in changed if tensor.compensated]:
+            names |= {ROUND_COLUMNS, *(f"dequantize_{tensor.type.name.lower()}" for tensor in rounded)}
         try:
             jit.load(names, self._folder, compile_progress)
         except jit.KernelError as error:
@@ -58,6 +62,8 @@ class RowConverter:
         if importance is not None:
             importance = importance[first * len(importance) // tensor.source.row_count]
         try:
+            if tensor.passed_on is not None and importance is not None:
+                return compensated(tensor.type, weights, tensor.passed_on, importance, self._folder)
             return encode(tensor.type, weights, self._folder, importance)
         except NotEncodableError as error:
             _refuse(tensor, first, error)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kquants.dequantize import dequantize
-from kquants.formats.iq4_nl import VALUES
 from kquants.ggml import NAMED_TYPES, GGMLType
 
 Floats = NDArray[np.float32]
@@ -106,7 +105,8 @@ def _grid(name: str, *bits: _Bits, levels: int = 0, offset: int = 0) -> Grid:
     return Grid(NAMED_TYPES[name], bits, np.arange(count, dtype=np.float32), offset)
 
 
-_IQ4_NL = np.asarray(VALUES, np.float32)
+_IQ4_NL = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32)
+"""ggml: kvalues_iq4nl."""
 
 GRIDS = {
     grid.type.name: grid
