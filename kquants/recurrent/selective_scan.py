@@ -1,8 +1,8 @@
 """Mamba-1: the selective scan, whose decay differs for each channel and each row of the state.
 
-A channel is a column of the state, and the columns are independent: a unit is 32 of them. As in
-`kquants.recurrent.mamba`, a row takes one pass over the state, which is written to where the one behind the last row of
-a segment is kept. The factors `a` of a unit lie channel by channel; scratch has them by rows of the state.
+A channel is a column of the state, and the columns are independent: a unit is 32 of them. `kquants.recurrent.state`
+says which pages a scan reads and writes. The factors `a` of a unit lie channel by channel; scratch has them by rows of
+the state.
 """
 
 import math

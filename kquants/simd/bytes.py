@@ -130,3 +130,16 @@ def _are_set(b: ir.IRBuilder, words: Any, first: int) -> Any:
     bits = ir.Constant(words.type, [1 << (first + i) % 8 for i in range(4)] * 16)
     bit = b.and_(shuffle(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
     return b.icmp_unsigned("!=", bit, ir.Constant(words.type, None))
+
+
+def spread_pairs(b: ir.IRBuilder, words: Any, byte: int) -> Any:
+    """Bits 2i and 2i + 1 of a byte of each 32-bit word as byte i; 64 bytes."""
+    kind, zero, mask = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [3] * 64)
+    if cpu.has("avx512vbmi"):
+        starts = ir.Constant(kind, [32 * (i // 4) % 64 + 8 * byte + 2 * (i % 4) for i in range(64)])
+        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
+    lanes = [i + byte if i % 4 == 0 else 64 for i in range(64)]
+    v = b.bitcast(shuffle(b, words, zero, lanes), I32.vector)
+    for distance in (6, 12):  # bits 0 … 7 come to lie at 6 … 13, then both at 12 … 25
+        v = b.or_(v, b.shl(v, ir.Constant(v.type, [distance] * 16)))
+    return b.and_(b.bitcast(v, kind), mask)

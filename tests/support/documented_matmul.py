@@ -56,6 +56,9 @@ PLAIN = {
     "Q4_0": Plain([], [(2, 18, 0x99)]),
     "IQ4_NL": Plain([], [(2, 18, 0x88)]),
     "IQ4_XS": Plain([(2, 4, 0xAA), (4, 8, 0x11)], [(8, 136, 0x88)]),
+    "Q2_0": Plain([], [(2, 18, 0xAA)]),
+    "Q1_0": Plain([], [(2, 18, 0xFF)]),
+    "TQ2_0": Plain([], [(0, 64, 0xAA)]),
     "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
     "NVFP4": Plain([(0, 4, 0x40)], [(4, 36, 0x11)]),  # 2 · half of what is computed with
 }
@@ -88,7 +91,8 @@ def block_expression(name: str, w: Array, x: BlockRows) -> Array:
     """The documented sum over the blocks in order, each step float32."""
     q, scale, _ = integers(name, w)
     # MXFP4 has no factor: gguf's scale is all of it.
-    d, *m = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
+    given = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
+    d, *m = (v.repeat(KINDS[name].block // 32, axis=1) for v in given)
     sums, y = x.sums.astype(F32), np.zeros((len(x.q), len(w)), F32)
     for b in range(q.shape[1] // 2):
         dx, of_block = x.scales[:, b, None], x.q[:, 32 * b : 32 * b + 32]
@@ -127,8 +131,9 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     return y
 
 
-BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3, "Q2_K": 2}
+BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3}
 BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
+BITS |= dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0"), 2)
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
