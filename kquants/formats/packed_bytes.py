@@ -60,7 +60,7 @@ class Words:
     def every_other_byte(self, first: int, others: "Words") -> "Words":
         """Bytes first and first + 2 of each word, then those of another."""
         lanes = [4 * row + first + byte for row in range(16) for byte in (0, 2, 64, 66)]
-        found = shuffle(self.b, *(self.b.bitcast(words.value, _V8) for words in (self, others)), lanes)
+        found = shuffle(self.b, self.b.bitcast(self.value, _V8), self.b.bitcast(others.value, _V8), lanes)
         return Words(self.b, self.b.bitcast(found, _V32))
 
     def int16(self, i: int) -> "Words":

@@ -1,7 +1,25 @@
 """The quantized formats by name."""
 
-from kquants.formats import iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, iq4_nl, iq4_xs, mxfp4
-from kquants.formats import q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0
+from kquants.formats import (
+    iq2_s,
+    iq2_xs,
+    iq2_xxs,
+    iq3_s,
+    iq3_xxs,
+    iq4_nl,
+    iq4_xs,
+    mxfp4,
+    q2_k,
+    q3_k,
+    q4_0,
+    q4_1,
+    q4_k,
+    q5_0,
+    q5_1,
+    q5_k,
+    q6_k,
+    q8_0,
+)
 
 QUANTIZED = {
     "q8_0": q8_0,

@@ -41,7 +41,9 @@ SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
 QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
 QUANTIZED_CASES += [(name, *shape) for name in QUANTIZED_FORMATS for shape in SMALL_SHAPES if KINDS[name].block == 32]
 QUANTIZED_CASES += [(name, 37, 8192) for name in ("Q8_0", "Q6_K", "Q5_K", "Q5_1")]
-QUANTIZED_CASES += [(name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "Q5_0")]
+QUANTIZED_CASES += [
+    (name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "IQ3_S", "IQ2_XXS", "MXFP4", "Q5_0")
+]
 QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
 
 
