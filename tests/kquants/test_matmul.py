@@ -44,7 +44,9 @@ QUANTIZED_CASES += [
 ]
 QUANTIZED_CASES += [("NVFP4", rows, columns) for rows, columns in ((33, 128), (16, 320), (17, 12288))]
 QUANTIZED_CASES += [(name, 37, 8192) for name in ("Q8_0", "Q6_K", "Q5_K", "Q5_1")]
-QUANTIZED_CASES += [(name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "Q5_0")]
+QUANTIZED_CASES += [
+    (name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "IQ3_S", "IQ2_XXS", "MXFP4", "Q5_0")
+]
 QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
 
 
