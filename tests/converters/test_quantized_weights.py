@@ -191,13 +191,13 @@ def test_large_matrices_are_read_in_panels(
     checkpoint = checkpoint_of(tmp_path, module.tensors, GPTQ if make is gptq else AWQ)
     check_rows(checkpoint, module)
     source, reads = checkpoint.source("m.weight", "t"), list[int]()
-    read = grouped.GroupedReader._read
+    read = grouped.GroupedMatrix._read
 
-    def counted(self: grouped.GroupedReader, at: int) -> Any:
+    def counted(self: grouped.GroupedMatrix, at: int) -> Any:
         reads.append(at)
         return read(self, at)
 
-    monkeypatch.setattr(grouped.GroupedReader, "_read", counted)
+    monkeypatch.setattr(grouped.GroupedMatrix, "_read", counted)
     fresh = Checkpoint.open(tmp_path).source("m.weight", "t")
     for first in range(0, 200, 5):
         assert np.array_equal(fresh.rows(first, first + 5), source.rows(first, first + 5))

@@ -74,8 +74,8 @@ class _Panel(NamedTuple):
 GroupedCache = PanelCache[_Panel]
 
 
-class GroupedReader:
-    """A reader of rows as float32 of the matrix in `parts`, whose shape is (rows, columns).
+class GroupedMatrix:
+    """The matrix in `parts`, whose shape is (rows, columns).
 
     Shapes and dtypes of parts must have been checked. Reading raises ModelFileError for a group that does not exist,
     and for scales of NaN or Inf.
