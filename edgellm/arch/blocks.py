@@ -53,24 +53,27 @@ class Norm:
 
 @dataclass(frozen=True)
 class Linear:
-    """W x + b: `weight` is (rows, columns) = (outputs, inputs), `bias` float32 (rows) or None."""
+    """f W x + b: `weight` is (rows, columns) = (outputs, inputs), `bias` float32 (rows) or None, `factor` float32 (1)
+    or None for 1."""
 
     weight: Tensor
     bias: Tensor | None = None
+    factor: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class StackedLinear:
-    """W_i x + b_i for each i of a stack: `weight` is (matrices, stored rows, columns), of which W_i has `rows` rows.
+    """f_i W_i x + b_i for each i of a stack: `weight` is (matrices, stored rows, columns); W_i has `rows` of the rows.
 
     These begin at row `first` of each matrix, as gate and up may be stored as one. `bias` is float32 (matrices,
-    stored rows) or None.
+    stored rows) or None, `factors` float32 (matrices) or None for 1.
     """
 
     weight: Tensor
     rows: int
     first: int = 0
     bias: Tensor | None = None
+    factors: Tensor | None = None
 
     @property
     def first_matrix(self) -> Tensor:

@@ -146,7 +146,8 @@ def _short_conv(reader: LayerReader, settings: ShortConvSettings) -> ShortConv:
 def _linear(reader: LayerReader, name: str) -> Linear:
     """A projection without a bias, by its whole name."""
     rows, columns = reader.sizes.shape(reader.facts.shapes[name])
-    return Linear(reader.tensors.matrix(f"blk.{reader.index}.{name}", rows, columns))
+    weight = reader.tensors.matrix(f"blk.{reader.index}.{name}", rows, columns)
+    return Linear(weight, factor=reader.factors(name.removesuffix(".weight"), 1))
 
 
 def _convolution(reader: LayerReader, name: str) -> Convolution:

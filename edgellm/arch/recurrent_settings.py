@@ -6,8 +6,11 @@ from edgellm.arch.mamba1 import Mamba1Settings
 from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSettings
 from kquants.layout import MAX_TAPS
 
-HEAD_MULTIPLE = 16
-"""The values of a head are a multiple of this in all models; a file with others has a wrong key, and is refused."""
+SIZE_MULTIPLE = 16
+"""The values of a head, and the channels and rows of a state of Mamba-1, are a multiple of this.
+
+The kernel of Mamba-1 reads squares of as many values. Of heads all models have such a number: another is a wrong key.
+"""
 
 STEP_NORM_EPS = "ssm.dt_b_c_rms_epsilon"
 """The key of the epsilon of Mamba-1's norms of the step, B and C; llama.cpp's converter writes none."""
@@ -99,8 +102,8 @@ def _taps(hyper: HyperParameters, key: str) -> int:
 def _whole_vectors(hyper: HyperParameters, key: str) -> int:
     """The size at a key. Raises ModelFileError for one that is not a multiple of 16."""
     size = hyper.size(key)
-    if size % HEAD_MULTIPLE:
-        problem = f"key {hyper.key(key)} is {size}, not a multiple of {HEAD_MULTIPLE}"
+    if size % SIZE_MULTIPLE:
+        problem = f"key {hyper.key(key)} is {size}, not a multiple of {SIZE_MULTIPLE}"
         hyper.file.fail(f"{problem}; get another conversion of the model")
     return size
 
@@ -108,7 +111,7 @@ def _whole_vectors(hyper: HyperParameters, key: str) -> int:
 def _per_head(hyper: HyperParameters, heads: int) -> int:
     """Values of each head of `ssm.inner_size`: a multiple of 16."""
     inner = hyper.size("ssm.inner_size")
-    if inner % (heads * HEAD_MULTIPLE):
-        wanted = f"{heads} heads of a multiple of {HEAD_MULTIPLE} values"
+    if inner % (heads * SIZE_MULTIPLE):
+        wanted = f"{heads} heads of a multiple of {SIZE_MULTIPLE} values"
         hyper.file.fail(f"key {hyper.key('ssm.inner_size')} is {inner}, not {wanted}; get another conversion")
     return inner // heads

@@ -89,4 +89,5 @@ def _output(tensors: Tensors, hyper: HyperParameters) -> Linear | None:
     if name not in tensors:
         return None
     weight = tensors.matrix(name, hyper.vocab, hyper.width)
-    return Linear(weight, tensors.floats(bias, (hyper.vocab,)) if bias in tensors else None)
+    has_bias = bias in tensors
+    return Linear(weight, tensors.floats(bias, (hyper.vocab,)) if has_bias else None, tensors.factors(OUTPUT.gguf, 1))

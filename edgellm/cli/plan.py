@@ -181,9 +181,8 @@ def _kv_verdict(plan: "Plan") -> str:
 def _verdict(plan: "Plan") -> str:
     if plan.from_disk:
         return ": too little, it would run at the speed of the disk; choose a smaller quantization"
-    if plan.total <= plan.available:
-        return ""
     needed = plan.needed(plan.ctx)
     if needed > plan.available:
         return ": too little for a full context; choose a smaller --ctx"
-    return f": {size(needed)} are needed, the rest is for checkpoints; choose a smaller --kv-memory for fewer of them"
+    most = f"; {size(needed)} are needed, the rest is for checkpoints and drafts" if needed < plan.total else ""
+    return most if plan.total <= plan.available else f"{most}; choose a smaller --kv-memory for fewer of them"

@@ -11,7 +11,18 @@ from llvmlite import ir
 
 from kquants.compiler import cpu
 from kquants.formats.ue4m3 import HALVES, NAN
-from kquants.simd import F32, I8_64, I32, half_to_float, look_up_7_bits, look_up_nibble, move_bits, shuffle, spread_bits
+from kquants.simd import (
+    F32,
+    I8_64,
+    I32,
+    half_to_float,
+    look_up_7_bits,
+    look_up_nibble,
+    move_bits,
+    shuffle,
+    spread_bits,
+    spread_pairs,
+)
 
 Value = Any
 """A value of the compiler."""
@@ -134,6 +145,11 @@ class Words:
         """Bits 16 · half … 16 · half + 15, each in a byte of its own, as bit `to`."""
         v = self.b.bitcast(self.value, _V8)
         return PackedBytes(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
+
+    def spread_pairs(self) -> "PackedBytes":
+        """Each two bits in a byte of their own."""
+        v = self.b.bitcast(self.value, _V8)
+        return PackedBytes(self.b, [spread_pairs(self.b, v, byte) for byte in range(4)])
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from kquants.formats import (
     iq4_xs,
     mxfp4,
     nvfp4,
+    q1_0,
+    q2_0,
     q2_k,
     q3_k,
     q4_0,
@@ -20,6 +22,7 @@ from kquants.formats import (
     q5_k,
     q6_k,
     q8_0,
+    tq2_0,
 )
 
 QUANTIZED = {
@@ -42,4 +45,7 @@ QUANTIZED = {
     "iq2_xxs": iq2_xxs,
     "mxfp4": mxfp4,
     "nvfp4": nvfp4,
+    "q2_0": q2_0,
+    "q1_0": q1_0,
+    "tq2_0": tq2_0,
 }

@@ -41,13 +41,13 @@ class FloatScales:
         """The sums are y itself."""
         return y
 
-    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> DotAccumulator:
-        """The sums before any product: -offset · Σ q_x."""
-        return start_dot4(b, self.minus_offset(b, x, unit, sub_block), self._fmt.BITS, is_signed(self._fmt))
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> DotAccumulator:
+        """The sums before any product: -offset · 2^up · Σ q_x."""
+        return start_dot4(b, self.minus_offset(b, x, unit, sub_block, up), self._fmt.BITS, is_signed(self._fmt))
 
-    def minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> Value:
-        """-offset · Σ q_x of a sub-block of a block, int32."""
-        offset, signed, zero = offset_of(self._fmt), is_signed(self._fmt), ir.Constant(I32.vector, None)
+    def minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> Value:
+        """-offset · 2^up · Σ q_x of a sub-block of a block, int32; signed weights have no `up`."""
+        offset, signed, zero = offset_of(self._fmt) << up, is_signed(self._fmt), ir.Constant(I32.vector, None)
         if not offset:
             return zero
         of_block = x.at(times(b, unit, X_BLOCK_BYTES))

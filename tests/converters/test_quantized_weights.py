@@ -80,6 +80,22 @@ def test_integers_of_3_bits_go_on_in_the_next_word() -> None:
     assert unpacked(np.array([words], np.uint32), 3).tolist() == [numbers]
 
 
+def test_a_zero_point_of_0_borrows_from_the_next_in_its_word(tmp_path: Path) -> None:
+    """GPTQModel subtracts from words what it adds to them in `convert_gptq_v1_to_v2_format_module`."""
+    module = gptq("m", 64, 96, sym=False, v2=True)
+    assert not all(module.tensors["m.qzeros"].data & 0x0F)
+    words = module.tensors["m.qzeros"].data.view("<u4").reshape(3, 8) - np.uint32(0x11111111)
+    module.tensors["m.qzeros"] = stored(words.view(np.int32))
+    check_rows(checkpoint_of(tmp_path, module.tensors, GPTQ), module)
+
+
+@pytest.mark.parametrize(("packing", "v2"), [("auto_round:auto_gptq", False), ("auto_round:gptqmodel", True)])
+def test_gptq_of_autoround(tmp_path: Path, packing: str, v2: bool) -> None:
+    module = gptq("m", 64, 96, 2, sym=False, v2=v2)
+    plan = {"quant_method": "intel/auto-round", "packing_format": packing, "bits": 2, "group_size": 32}
+    check_rows(checkpoint_of(tmp_path, module.tensors, plan), module)
+
+
 def test_modules_of_gptq_may_have_other_bits_than_the_rest(tmp_path: Path) -> None:
     """With g_idx (GPTQModel: `dynamic`) the shapes say it, without it AutoRound's extra_config."""
     module = gptq("m", 32, 96, 8)

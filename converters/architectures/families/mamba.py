@@ -14,7 +14,7 @@ from converters.architectures.sizes import MAX_VOCABULARY, MAX_WIDTH, Checkpoint
 from converters.tensors import Source
 from edgellm.arch.hyperparameters import MAX_HEAD_DIM
 from edgellm.arch.mamba1 import Mamba1Settings
-from edgellm.arch.recurrent_settings import HEAD_MULTIPLE, STEP_NORM_EPS
+from edgellm.arch.recurrent_settings import SIZE_MULTIPLE, STEP_NORM_EPS
 from kquants.layout import MAX_TAPS
 
 _MOST_STEP_VALUES = 1 << 12
@@ -51,8 +51,8 @@ def _read_settings(config: Config, width: int) -> Mamba1Settings:
         norm_eps=config.number(_STEP_EPS) if _STEP_EPS in config else None,
     )
     for what, size in (("channels", settings.width), ("rows of the state", settings.state_dim)):
-        if size % HEAD_MULTIPLE:
-            config.refuse(f"{size} {what} of Mamba-1 are not supported, only multiples of {HEAD_MULTIPLE}")
+        if size % SIZE_MULTIPLE:
+            config.refuse(f"{size} {what} of Mamba-1 are not supported, only multiples of {SIZE_MULTIPLE}")
     return settings
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from converters.checkpoint.quantized.awq_gemv import find_gemv
 from converters.checkpoint.quantized.grouped import GroupedCache, GroupedParts, GroupedReader, Packing, Words
 from converters.checkpoint.quantized.parts import checked_group_size, modules_with, part_of, sharing
-from converters.checkpoint.quantized.settings import Settings
+from converters.checkpoint.quantized.settings import AUTOROUND, Settings
 from converters.checkpoint.quantized.small import FLOATS
 from converters.checkpoint.quantized.weight import Finder, Grid, Method, QuantizedWeight, Tensors
 from converters.checkpoint.quantized.words import unpacked
@@ -30,12 +30,12 @@ _ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 _PLACES = np.argsort(_ORDER)
 """The place in a word of each of its eight rows."""
 
-_AUTOROUND = ("auto_round:auto_awq", "auto_round:awq")
+_AUTOROUND = "auto_round:auto_awq"
 
 
 def _recognizes(settings: Settings) -> bool:
-    if settings.method in ("auto-round", "intel/auto-round"):
-        return settings.word("packing_format", "") in _AUTOROUND
+    if settings.method == AUTOROUND:
+        return settings.word("packing_format", "") == _AUTOROUND
     return settings.method == "awq"
 
 

@@ -7,10 +7,9 @@ A module of `rows` outputs and `columns` inputs has, in place of `MODULE.weight`
     MODULE.scales    F16  [groups, rows]                or BF16, or F32
     MODULE.g_idx     I32  [columns]                     the group of each column; not in all checkpoints
 
-The format "gptq" stores zero points reduced by 1 (modulo 2^bits), "gptq_v2" as they are. With act-order (`desc_act`)
-the columns of a group are scattered, and g_idx alone says where. Sources: `pack` of
-auto_gptq/nn_modules/qlinear/qlinear_cuda.py, and "Packing Formats and Compatibility" in the wiki of GPTQModel.
-AutoRound writes the same layout under the `packing_format` "auto_round:auto_gptq".
+The format "gptq" stores zero points reduced by 1, "gptq_v2" as they are. With act-order (`desc_act`) the columns of a
+group are scattered, and g_idx alone says where. Sources: `pack` of auto_gptq/nn_modules/qlinear/qlinear_cuda.py, and
+`convert_gptq_v1_to_v2_format_module` of gptqmodel/utils/model.py. AutoRound writes the same layouts under other names.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,15 +22,27 @@ from numpy.typing import NDArray
 from converters.checkpoint.files import fail
 from converters.checkpoint.quantized.grouped import GroupedCache, GroupedParts, GroupedReader, Packing, Words
 from converters.checkpoint.quantized.parts import checked_group_size, modules_with, part_of, sharing
-from converters.checkpoint.quantized.settings import Settings
+from converters.checkpoint.quantized.settings import AUTOROUND, Settings
 from converters.checkpoint.quantized.small import FLOATS
 from converters.checkpoint.quantized.weight import Finder, Grid, Method, QuantizedWeight, Tensors
 from converters.checkpoint.quantized.words import BITS, unpacked, word_count
 from converters.checkpoint.shard import StoredTensor
 from edgellm.fmt import printable
 
-_FORMATS = ("gptq", "gptq_v2")
-_AUTOROUND = ("auto_round:auto_gptq", "auto_round:gptq")
+_FORMATS = {"gptq": True, "gptq_v2": False}
+"""Whether zero points are stored reduced by 1, by `checkpoint_format`."""
+
+_AUTOROUND = {
+    "auto_round:auto_gptq": True,
+    "auto_round:gptq": True,
+    "auto_round:gptqmodel": False,
+    "auto_round": False,
+}
+"""The same by AutoRound's `packing_format` (auto_round/inference/backend.py)."""
+
+
+_STREAM = 3
+"""The bits with which integers go on in the next word."""
 
 
 class _Plan(NamedTuple):
@@ -44,22 +55,28 @@ class _Plan(NamedTuple):
 
 
 def _recognizes(settings: Settings) -> bool:
-    if settings.method in ("auto-round", "intel/auto-round"):
+    if settings.method == AUTOROUND:
         return settings.word("packing_format", "") in _AUTOROUND
     return settings.method == "gptq"
 
 
 def _finder(settings: Settings) -> Finder:
-    kind = settings.word("checkpoint_format", settings.word("format", _FORMATS[0]))
-    if kind not in _FORMATS or settings.flag("is_marlin_format", default=False):
-        packed = printable(kind) if kind not in _FORMATS else "marlin"
-        settings.fail(
-            f"GPTQ weights in the format {packed} are not read, only {' and '.join(_FORMATS)}; get one of these"
-        )
     bits = settings.integer("bits", None, BITS)
     size = settings.integer("group_size", -1, range(-1, 1 << 31))
-    plan = _Plan(bits, size, kind == _FORMATS[0], settings.section("extra_config"))
-    return partial(_find, plan=plan)
+    return partial(_find, plan=_Plan(bits, size, _is_reduced(settings), settings.section("extra_config")))
+
+
+def _is_reduced(settings: Settings) -> bool:
+    """Whether zero points are stored reduced by 1. Raises ModelFileError for formats with other layouts."""
+    if settings.method == AUTOROUND:
+        return _AUTOROUND[settings.word("packing_format", "")]
+    kind = settings.word("checkpoint_format", settings.word("format", "gptq"))
+    if settings.flag("is_marlin_format", default=False):
+        kind = "marlin"
+    if kind not in _FORMATS:
+        problem = f"GPTQ weights in the format {printable(kind)} are not read, only {' and '.join(_FORMATS)}"
+        settings.fail(f"{problem}; get one of these")
+    return _FORMATS[kind]
 
 
 GPTQ = Method(_recognizes, _finder)
@@ -114,6 +131,11 @@ def _codes(words: Words, bits: int) -> NDArray[np.uint8]:
 
 
 def _zeros(words: Words, bits: int, reduced: bool) -> NDArray[np.uint8]:
-    """The zero points [groups, rows] of words [groups, n]."""
+    """The zero points [groups, rows] of words [groups, n].
+
+    They were reduced in whole words, so that a 0 borrowed from the next one, but for 3 bits, where each was for itself.
+    """
+    if reduced and bits != _STREAM:
+        words = words + np.uint32(sum(1 << at for at in range(0, 32, bits)))
     zeros = unpacked(words, bits)
-    return zeros + np.uint8(1) & np.uint8((1 << bits) - 1) if reduced else zeros
+    return zeros + np.uint8(1) & np.uint8((1 << bits) - 1) if reduced and bits == _STREAM else zeros

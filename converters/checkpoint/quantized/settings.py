@@ -15,6 +15,9 @@ _GPTQ_FILE, _AWQ_FILE = "quantize_config.json", "quant_config.json"
 _LARGEST = float(np.finfo(np.float32).max)
 _AWQ_KEYS = {"w_bit": "bits", "q_group_size": "group_size"}
 
+AUTOROUND = "auto-round"
+"""The method that writes the layouts of others, which `packing_format` names."""
+
 SETTINGS_FILES = frozenset({_GPTQ_FILE, _AWQ_FILE})
 """Files that say it where config.json does not: those of AutoGPTQ and AutoAWQ."""
 
@@ -30,7 +33,8 @@ class Settings:
     def method(self) -> str:
         """The name of the method in lower case, "" where there is none; bitsandbytes was not named at first."""
         in_bits = self._values.get("load_in_4bit") or self._values.get("load_in_8bit")
-        return str(self._values.get("quant_method", "bitsandbytes" if in_bits else "")).lower()
+        name = self._values.get("quant_method", self._values.get("method", "bitsandbytes" if in_bits else ""))
+        return str(name).lower().removeprefix("intel/")
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -104,10 +108,10 @@ def read_settings(folder: Path, config: Mapping[str, Any]) -> Settings:
     """The settings of a checkpoint folder with this config.json. Raises ModelFileError."""
     settings = settings_of(folder / "config.json", config)
     if not settings and (found := files.read_object(folder, _GPTQ_FILE)):
-        return Settings(folder / _GPTQ_FILE, {"quant_method": "gptq", **found})
+        return Settings(folder / _GPTQ_FILE, {"method": "gptq", **found})
     if not settings and (found := files.read_object(folder, _AWQ_FILE)):
         renamed = {_AWQ_KEYS.get(key, key): value for key, value in found.items()}
-        return Settings(folder / _AWQ_FILE, {"quant_method": "awq", **renamed})
+        return Settings(folder / _AWQ_FILE, {"method": "awq", **renamed})
     return settings
 
 
