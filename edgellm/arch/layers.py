@@ -36,12 +36,12 @@ class LayerReader:
     index: int
 
     def layer(
-        self, mixer: Attention | LatentAttention | None, feed_forward: FeedForward | MixtureOfExperts | None
+        self, attention: Attention | LatentAttention | None, feed_forward: FeedForward | MixtureOfExperts | None
     ) -> Layer:
-        """The layer of a mixer and a feed-forward."""
+        """The layer of attention and a feed-forward, either of which it may lack."""
         has_norm = self.facts.ffn_norm_stem in self.facts.tensors
         lacks_norm = feed_forward is not None and feed_forward.norm is None and has_norm
-        return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
+        return Layer(attention, feed_forward, parallel=self.facts.parallel or lacks_norm)
 
     @cached_property
     def attention_settings(self) -> AttentionSettings | None:
@@ -89,7 +89,7 @@ class LayerReader:
         return {name: getattr(settings, name) for name in names}
 
     def attention(self) -> Attention:
-        """The mixer of the layer."""
+        """The attention of the layer."""
         q, k, v = self.qkv()
         weightless = Norm(None, None, self.hyper.eps) if self.facts.weightless_qk_norm(self.hyper, self.index) else None
         return Attention(

@@ -7,9 +7,9 @@ distances:
     [n / 256, rounded up][rows] of    byte  0                 256                                                 384
                                             [ q0 q1 … q255    | block 0: d f32, s f32, -16h i32, -128o i32 | … × 8 ]
 
-with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, h the sum of the q of its first half, o that
-of all of them, and s = d · o. A block with an Inf or NaN has d = NaN, so that the result shows it; one below 1e-36 has
-q = 0.
+with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, h the sum of the q of its first half, o
+that of all of them, and s = d · o. A block with an Inf or NaN has d = NaN, so that the result shows it; one below 1e-36
+has q = 0.
 """
 
 import math

@@ -11,7 +11,18 @@ from llvmlite import ir
 
 from kquants.compiler import cpu
 from kquants.formats.ue4m3 import HALVES, NAN
-from kquants.simd import F32, I8_64, I32, half_to_float, look_up_7_bits, look_up_nibble, move_bits, shuffle, spread_bits
+from kquants.simd import (
+    F32,
+    I8_64,
+    I32,
+    half_to_float,
+    look_up_7_bits,
+    look_up_nibble,
+    move_bits,
+    shuffle,
+    spread_bits,
+    spread_pairs,
+)
 
 Value = Any
 """A value of the compiler."""
@@ -33,7 +44,10 @@ class Floats:
     value: Value
 
     def __neg__(self) -> "Floats":
-        return Floats(self.b, self.b.fmul(self.value, ir.Constant(_VF, [-1.0] * 16)))
+        return self * -1.0
+
+    def __mul__(self, factor: float) -> "Floats":
+        return Floats(self.b, self.b.fmul(self.value, ir.Constant(_VF, [factor] * 16)))
 
 
 @dataclass(frozen=True)
@@ -46,14 +60,22 @@ class Words:
     def __and__(self, bits: int) -> "Words":
         return Words(self.b, self.b.and_(self.value, ir.Constant(_V32, [bits] * 16)))
 
-    def __or__(self, other: "Words") -> "Words":
-        return Words(self.b, self.b.or_(self.value, other.value))
+    def __or__(self, other: "Words | int") -> "Words":
+        value = ir.Constant(_V32, [other] * 16) if isinstance(other, int) else other.value
+        return Words(self.b, self.b.or_(self.value, value))
 
     def __rshift__(self, n: int) -> "Words":
         return Words(self.b, self.b.lshr(self.value, ir.Constant(_V32, [n] * 16)))
 
     def __lshift__(self, n: int) -> "Words":
         return Words(self.b, self.b.shl(self.value, ir.Constant(_V32, [n] * 16)))
+
+    def every_other_byte(self, first: int, others: "Words") -> "Words":
+        """Bytes first and first + 2 of each word, then those of another."""
+        lanes = [4 * row + first + byte for row in range(16) for byte in (0, 2, 64, 66)]
+        mine, theirs = (self.b.bitcast(words.value, _V8) for words in (self, others))
+        found = shuffle(self.b, mine, theirs, lanes)
+        return Words(self.b, self.b.bitcast(found, _V32))
 
     def int16(self, i: int) -> "Words":
         """Bytes i and i + 1, unsigned, as two int16."""
@@ -123,6 +145,11 @@ class Words:
         """Bits 16 · half … 16 · half + 15, each in a byte of its own, as bit `to`."""
         v = self.b.bitcast(self.value, _V8)
         return PackedBytes(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
+
+    def spread_pairs(self) -> "PackedBytes":
+        """Each two bits in a byte of their own."""
+        v = self.b.bitcast(self.value, _V8)
+        return PackedBytes(self.b, [spread_pairs(self.b, v, byte) for byte in range(4)])
 
 
 @dataclass(frozen=True)

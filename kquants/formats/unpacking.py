@@ -19,9 +19,6 @@ from kquants.simd.dot4 import SIGNED_OFFSET
 SIGNED = 128
 """The OFFSET of formats whose weights are signed bytes, whatever their `offset_of` is on this CPU."""
 
-SHIFTED_BITS = 4
-"""Bits by which a high nibble is too high."""
-
 GROUP = 8
 """Blocks that are unpacked together: those of a super-block, or as many that have none."""
 
@@ -33,14 +30,21 @@ BLOCK_WEIGHTS = 8 * 64
 class HalfBlock:
     """u of one half of a block: 16 weights of each row.
 
-    `shifted` is the same where it lies, SHIFTED_BITS bits too high: that saves a shift where products take all eight
-    bits. Formats with an offset have none.
+    `in_place` is the same where it lies in the bytes of W, `up` bits too high: that saves a shift where products take
+    all eight bits.
     """
 
     block: int
     half: int
     u: PackedBytes
-    shifted: PackedBytes | None = None
+    in_place: PackedBytes | None = None
+    up: int = 0
+
+
+def half_of_bits(block: int, half: int, packed: PackedBytes, first: int, count: int) -> HalfBlock:
+    """The half block whose u are bits first … first + count - 1 of each byte."""
+    in_place = packed & ((1 << count) - 1 << first)
+    return HalfBlock(block, half, packed.bits(first, count), in_place, first)
 
 
 Values = tuple[Value, Value | None]
@@ -145,7 +149,7 @@ def offset_of(fmt: Format) -> int:
     return SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
 
 
-def shifted_back(b: ir.IRBuilder, shifted: Value) -> Value:
-    """The sums of products whose weights were SHIFTED_BITS bits too high, shifted back."""
+def shifted_back(b: ir.IRBuilder, sums: Value, up: int) -> Value:
+    """The sums of products whose weights were `up` bits too high, shifted back."""
     # Exact, so that LLVM makes one shift of this and one up that follows.
-    return b.ashr(shifted, ir.Constant(shifted.type, [SHIFTED_BITS] * shifted.type.count), flags=("exact",))
+    return b.ashr(sums, ir.Constant(sums.type, [up] * sums.type.count), flags=("exact",)) if up else sums

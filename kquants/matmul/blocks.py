@@ -39,22 +39,22 @@ class FloatScales:
         """The sums are y itself."""
         return y
 
-    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> DotAccumulator:
-        """The sums before any product: -offset · Σ q_x."""
-        return start_dot4(b, self.minus_offset(b, x, unit, sub_block), self._fmt.BITS, is_signed(self._fmt))
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> DotAccumulator:
+        """The sums before any product: -offset · 2^up · Σ q_x."""
+        return start_dot4(b, self.minus_offset(b, x, unit, sub_block, up), self._fmt.BITS, is_signed(self._fmt))
 
-    def minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> Value:
-        """-offset · Σ q_x of a sub-block of a block, int32."""
-        offset, of_block = offset_of(self._fmt), x.at(times(b, unit, X_BLOCK_BYTES))
+    def minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> Value:
+        """-offset · 2^up · Σ q_x of a sub-block of a block, int32; signed weights have no `up`."""
+        offset, of_block = offset_of(self._fmt) << up, x.at(times(b, unit, X_BLOCK_BYTES))
         if not offset:
             return ir.Constant(I32.vector, None)
         if self.SUB_BLOCKS == 1:
-            return _scaled_down(b, of_block.at(MINUS_SUM).load(_INT), SUM_FACTOR // offset)
+            return _divided(b, of_block.at(MINUS_SUM).load(_INT), SUM_FACTOR // offset)
         assert offset == HALF_SUM_FACTOR
         first = of_block.at(MINUS_HALF_SUM).load(_INT)
         if sub_block == 0:
             return first
-        return b.sub(_scaled_down(b, of_block.at(MINUS_SUM).load(_INT), SUM_FACTOR // offset), first)
+        return b.sub(_divided(b, of_block.at(MINUS_SUM).load(_INT), SUM_FACTOR // offset), first)
 
     def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int) -> Value:
         """y with the products of a block."""
@@ -78,8 +78,8 @@ class FloatScales:
         return sums
 
 
-def _scaled_down(b: ir.IRBuilder, v: Value, factor: int) -> Value:
+def _divided(b: ir.IRBuilder, v: Value, factor: int) -> Value:
     """v divided by a power of two, of which it is a multiple."""
     bits = factor.bit_length() - 1
-    assert factor == 1 << bits, "offsets are powers of two"
+    assert factor == 1 << bits, "offsets are powers of two, up to SUM_FACTOR"
     return b.ashr(v, ir.Constant(v.type, [bits] * v.type.count)) if bits else v

@@ -4,6 +4,7 @@
     memory           addresses, loads and stores of scalars, prefetches, atomic operations
     vector_memory    loads and stores of vectors
     floats, bytes    arithmetic of float32; bits, shifts and table look-ups of bytes
+    tables           look-ups in tables that are longer than a vector
     dot4             dot products of bytes, in a lowering for each kind of CPU (`dot4_madd`, `dot_accumulator`)
     dot2             dot products of int16
     bf16             dot products of bfloat16 (AVX-512 BF16)
@@ -26,5 +27,6 @@ from kquants.simd.bf16 import *  # noqa: F403
 from kquants.simd.bytes import *  # noqa: F403
 from kquants.simd.floats import *  # noqa: F403
 from kquants.simd.memory import *  # noqa: F403
+from kquants.simd.tables import *  # noqa: F403
 from kquants.simd.vector_memory import *  # noqa: F403
 from kquants.simd.vectors import *  # noqa: F403

@@ -18,6 +18,8 @@ from edgellm.gguf.check import find_problems
 from edgellm.gguf.nonfinite import find_nonfinite
 from kquants.ggml import GGML_TYPES, NAMED_TYPES, GGMLType
 from support import gguf_bytes as raw
+from support.changed_keys import with_key
+from support.model_file import FamilyFile
 
 TOKENS = [f"t{i}" for i in range(6)]
 
@@ -221,3 +223,17 @@ def test_json_is_one_object_in_every_case(tmp_path: Path) -> None:
     gone = run(str(tmp_path / "gone.gguf"), "--json")
     assert gone.exit_code == 1
     assert "no such file" in json.loads(gone.stdout)["problems"][0]
+
+
+def test_sizes_that_contradict_the_architecture_are_a_problem(family_file: FamilyFile, tmp_path: Path) -> None:
+    """Of an architecture that edgellm does not know, no sizes are known."""
+    whole = family_file("qwen3_5")
+    assert run(str(whole)).exit_code == 0
+    wrong = with_key(whole, tmp_path / "m.gguf", "qwen35.ssm.state_size", 24)
+    done = run(str(wrong))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("tensor blk.0.attn_qkv.weight has shape [256, 64], but the metadata asks for [288")
+    assert done.stdout.count("\n") == 1
+    unknown = tmp_path / "unknown.gguf"
+    unknown.write_bytes(wrong.read_bytes().replace(b"qwen35", b"qwen95"))
+    assert run(str(unknown)).exit_code == 0

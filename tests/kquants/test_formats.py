@@ -95,7 +95,7 @@ def test_chunks_and_threads_change_no_bit(model_file: ModelFile, name: str) -> N
         assert np.array_equal(logits_bits(path, threads, chunk), whole), f"{threads} threads, chunks of {chunk}"
 
 
-REFUSED = ["IQ2_XXS", "TQ1_0", "Q8_K", "I32"]
+REFUSED = ["TQ1_0", "Q8_K", "I32"]
 
 
 @pytest.mark.parametrize("name", REFUSED)
