@@ -32,7 +32,7 @@ _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
 class Conversion:
     """Created by `converters.prepare_convert` and `converters.prepare_quantize`.
 
-    `source_files` must not change before the target is complete.
+    `source_files` must not change before the target is complete; `source_note` goes into plan and report.
     """
 
     target: Path
@@ -40,6 +40,7 @@ class Conversion:
     tensors: Sequence[PlannedTensor] = field(repr=False)
     threads: int
     source_files: FileStamps = field(repr=False)
+    source_note: str = ""
 
     def plan(self, compile_progress: Progress | None = None) -> ConversionPlan:
         """The dry run. Writes nothing and reads no weights; encoding speed is measured on noise."""
@@ -47,7 +48,7 @@ class Conversion:
         tensors = tensor_reports(self.tensors, [None] * len(self.tensors))
         memory = estimate_memory(self.tensors, self.threads)
         seconds = estimate_seconds(converter, self.tensors, self.threads)
-        return ConversionPlan(self.target, self.layout.nbytes, tensors, memory, seconds, self.threads)
+        return ConversionPlan(self.target, self.layout.nbytes, tensors, self.source_note, memory, seconds, self.threads)
 
     def run(self, progress: Progress | None = None, compile_progress: Progress | None = None) -> Report:
         """Write the target file, which appears only when it is complete.
@@ -62,7 +63,7 @@ class Conversion:
             errors = WeightStream(converter, output, progress).run(self.tensors, self.layout.offsets, self.threads)
             self.source_files.check_unchanged()
         tensors = tensor_reports(self.tensors, [error_sums.relative_rmse for error_sums in errors])
-        return Report(self.target, self.layout.nbytes, tensors, monotonic() - since)
+        return Report(self.target, self.layout.nbytes, tensors, self.source_note, monotonic() - since)
 
 
 def prepare(
@@ -74,6 +75,7 @@ def prepare(
     source_files: Sequence[Path],
     source_name: str | None,
     threads: int | None,
+    source_note: str = "",
 ) -> Conversion:
     """A conversion that writes `tensors` with the metadata `pairs` to `target`; `source_files` are read for it.
 
@@ -88,7 +90,7 @@ def prepare(
     if source_name is not None:
         check_loadable(layout, tensors, target, source_name)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
-    return Conversion(target, layout, tensors, count, FileStamps(source_files))
+    return Conversion(target, layout, tensors, count, FileStamps(source_files), source_note)
 
 
 def _checked(threads: int) -> int:

@@ -9,6 +9,9 @@ from kquants.formats import (
     iq4_nl,
     iq4_xs,
     mxfp4,
+    nvfp4,
+    q1_0,
+    q2_0,
     q2_k,
     q3_k,
     q4_0,
@@ -19,6 +22,7 @@ from kquants.formats import (
     q5_k,
     q6_k,
     q8_0,
+    tq2_0,
 )
 
 QUANTIZED = {
@@ -40,4 +44,8 @@ QUANTIZED = {
     "iq2_xs": iq2_xs,
     "iq2_xxs": iq2_xxs,
     "mxfp4": mxfp4,
+    "nvfp4": nvfp4,
+    "q2_0": q2_0,
+    "q1_0": q1_0,
+    "tq2_0": tq2_0,
 }

@@ -93,6 +93,12 @@ def look_up_nibble(b: ir.IRBuilder, table: tuple[int, ...], v: Any, first: int) 
     return call(b, "llvm.x86.avx512.permvar.qi.512", v.type, values, index)
 
 
+def look_up_7_bits(b: ir.IRBuilder, table: tuple[int, ...], v: Any) -> Any:
+    """The lower seven bits of each of 64 bytes, looked up in a table of 128 bytes. Only for CPUs with AVX-512 VBMI."""
+    first, second = (ir.Constant(v.type, list(part)) for part in (table[:64], table[64:]))
+    return call(b, "llvm.x86.avx512.vpermi2var.qi.512", v.type, first, v, second)
+
+
 def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
     """The look-up by selects over the bits of the index: LLVM would make 16 single look-ups."""
     found = [ir.Constant(index.type, [value % 256] * index.type.count) for value in table]
@@ -118,3 +124,16 @@ def are_set(b: ir.IRBuilder, words: Any, first: int) -> Any:
     bits = ir.Constant(words.type, [1 << (first + i) % 8 for i in range(4)] * 16)
     bit = b.and_(shuffle(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
     return b.icmp_unsigned("!=", bit, ir.Constant(words.type, None))
+
+
+def spread_pairs(b: ir.IRBuilder, words: Any, byte: int) -> Any:
+    """Bits 2i and 2i + 1 of a byte of each 32-bit word as byte i; 64 bytes."""
+    kind, zero, mask = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [3] * 64)
+    if cpu.has("avx512vbmi"):
+        starts = ir.Constant(kind, [32 * (i // 4) % 64 + 8 * byte + 2 * (i % 4) for i in range(64)])
+        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
+    lanes = [i + byte if i % 4 == 0 else 64 for i in range(64)]
+    v = b.bitcast(shuffle(b, words, zero, lanes), I32.vector)
+    for distance in (6, 12):  # bits 0 … 7 come to lie at 6 … 13, then both at 12 … 25
+        v = b.or_(v, b.shl(v, ir.Constant(v.type, [distance] * 16)))
+    return b.and_(b.bitcast(v, kind), mask)

@@ -56,8 +56,8 @@ def vpermb(table: Array, index: Array) -> Array:
     return table[index % 64]
 
 
-def vpermi2b(table: Array, index: Array, others: Array) -> Array:
-    return np.concatenate([table, others])[index % 128]
+def vpermi2b(first: Array, index: Array, second: Array) -> Array:
+    return np.concatenate([first, second])[index % 128]
 
 
 def tbl(table: Array, index: Array) -> Array:

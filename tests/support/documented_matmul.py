@@ -76,7 +76,11 @@ PLAIN = {
     "IQ2_S": Plain([(74, 82, 0)], [(2, 74, 0)], 8),
     "IQ2_XS": Plain([(66, 74, 0)], [(2, 66, 0)], 8),
     "IQ2_XXS": Plain(SCALES_2, SIGNS_2, 8),
+    "Q2_0": Plain([], [(2, 18, 0xAA)]),
+    "Q1_0": Plain([], [(2, 18, 0xFF)]),
+    "TQ2_0": Plain([], [(0, 64, 0xAA)]),
     "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
+    "NVFP4": Plain([(0, 4, 0x40)], [(4, 36, 0x11)]),  # 2 · half of what is computed with
 }
 
 
@@ -107,7 +111,8 @@ def block_expression(name: str, w: Array, x: BlockRows) -> Array:
     """The documented sum over the blocks in order, each step float32."""
     q, scale, _ = integers(name, w)
     # MXFP4 has no factor: gguf's scale is all of it.
-    d, *m = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
+    given = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
+    d, *m = (v.repeat(KINDS[name].block // 32, axis=1) for v in given)
     sums, y = x.sums.astype(F32), np.zeros((len(x.q), len(w)), F32)
     for b in range(q.shape[1] // 2):
         dx, of_block = x.scales[:, b, None], x.q[:, 32 * b : 32 * b + 32]
@@ -115,6 +120,16 @@ def block_expression(name: str, w: Array, x: BlockRows) -> Array:
         y = fma(dots.astype(F32), d[:, b] * dx, y)
         if m:
             y = fma(m[0][:, b], dx * sums[:, b, None], y)
+    return y
+
+
+def half_block_expression(name: str, w: Array, x: BlockRows) -> Array:
+    """The same with a scale for each half of a block."""
+    q, scale, _ = integers(name, w)
+    y, d = np.zeros((len(x.q), len(w)), F32), scale.astype(F32)
+    for b in range(0, q.shape[1], 2):
+        first, second = ((x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T).astype(F32) for h in (b, b + 1))
+        y = fma(fma(second, d[:, b + 1], first * d[:, b]), x.scales[:, b // 2, None], y)
     return y
 
 
@@ -136,9 +151,10 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     return y
 
 
-BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3, "Q2_K": 2}
-BITS |= dict.fromkeys(("IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS"), 6)
-BITS |= dict.fromkeys(("IQ3_S", "Q5_K", "Q5_1", "Q5_0", "MXFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
+BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q3_K": 3}
+BITS |= dict.fromkeys(("Q6_K", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS"), 6)
+BITS |= dict.fromkeys(("IQ3_S", "Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5)
+BITS |= dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4) | dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0"), 2)
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
@@ -157,7 +173,10 @@ def expression(name: str, w: Array, x: Rows) -> Array:
 
 
 def expression_of_part(name: str, w: Array, x: Rows) -> Array:
-    y = super_expression(name, w, x) if isinstance(x, SuperRows) else block_expression(name, w, x)
+    if isinstance(x, SuperRows):
+        y = super_expression(name, w, x)
+    else:
+        y = (half_block_expression if name == "NVFP4" else block_expression)(name, w, x)
     assert y.dtype == F32
     return y
 
@@ -166,6 +185,8 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
     blocks = random_blocks(rng, KINDS[name], rows * columns // KINDS[name].block)
     if name == "MXFP4":
         blocks[:, 0] = rng.integers(110, 140, len(blocks))
+    if name == "NVFP4":
+        blocks[:, :4] &= 0x7F
     return blocks.reshape(rows, -1)
 
 
@@ -178,6 +199,8 @@ def largest_weights(name: str, weight: int) -> Array:
             w[4 * i : 4 * i + 4, :, start:stop] = scale
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
+    if name == "NVFP4":
+        w[:, :, :4] = (0x38, 0x40, 0x4C, 0x7E)
     return w.reshape(16, -1)
 
 

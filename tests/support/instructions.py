@@ -78,10 +78,10 @@ def _vpermb(b: ir.IRBuilder, table: Value, index: Value) -> Value:
     return made
 
 
-def _vpermi2b(b: ir.IRBuilder, table: Value, index: Value, others: Value) -> Value:
-    """The low seven bits of the index count: the upper one of them chooses one of two tables of 64."""
-    is_other = b.icmp_unsigned("!=", b.and_(index, ir.Constant(_B512, [64] * 64)), ir.Constant(_B512, None))
-    return b.select(is_other, _vpermb(b, others, index), _vpermb(b, table, index))
+def _vpermi2b(b: ir.IRBuilder, first: Value, index: Value, second: Value) -> Value:
+    """The low seven bits of the index count: bit 6 chooses one of two tables of 64."""
+    in_second = b.icmp_unsigned("!=", b.and_(index, ir.Constant(_B512, [64] * 64)), ir.Constant(_B512, None))
+    return b.select(in_second, _vpermb(b, second, index), _vpermb(b, first, index))
 
 
 def _tbl(b: ir.IRBuilder, table: Value, index: Value) -> Value:
