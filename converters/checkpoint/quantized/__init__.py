@@ -25,11 +25,11 @@ that it has in a checkpoint of floats.
 
 from converters.checkpoint.quantized.methods import find_quantized, finders_of
 from converters.checkpoint.quantized.settings import Settings, read_settings, settings_of
-from converters.checkpoint.quantized.weight import Finder, Grid, QuantizedWeight
+from converters.checkpoint.quantized.weight import Finder, Precision, QuantizedWeight
 
 __all__ = [
     "Finder",
-    "Grid",
+    "Precision",
     "QuantizedWeight",
     "Settings",
     "find_quantized",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from converters.checkpoint.files import fail
 from converters.checkpoint.quantized.panels import KEPT_BYTES, PANEL_BYTES, PanelCache
 from converters.checkpoint.quantized.small import as_float32, check_finite
-from converters.checkpoint.quantized.weight import Grid, QuantizedWeight
+from converters.checkpoint.quantized.weight import Precision, QuantizedWeight
 from converters.checkpoint.shard import StoredTensor
 from converters.file_bytes import read_bytes, read_pieces
 from edgellm.fmt import printable
@@ -96,10 +96,10 @@ class GroupedReader:
             self._decode(panel, begin - start, end - start, found[begin - first : end - first])
         return found.view(np.uint8)
 
-    def weight(self, name: str, grid: Grid) -> QuantizedWeight:
+    def weight(self, name: str, precision: Precision) -> QuantizedWeight:
         """The matrix as the weight `name`."""
         shape = (self._rows, self._columns)
-        return QuantizedWeight(name, shape, "F32", self._parts.stored, grid, lambda: self, self._held)
+        return QuantizedWeight(name, shape, "F32", self._parts.stored, precision, lambda: self, self._held)
 
     def _decode(self, panel: _Panel, first: int, last: int, out: Floats) -> None:
         """Write rows first … last - 1 of a panel to `out`."""
