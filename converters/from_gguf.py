@@ -17,6 +17,7 @@ from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
 from kquants import FLOAT_FORMATS
+from kquants.plain_types import NUMBERS
 
 
 def quantize(
@@ -75,7 +76,8 @@ def prepare_quantize(
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:
     """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn."""
-    again = [t for t in tensors if t.source.type not in FLOAT_FORMATS and t.source.type != t.type.name]
+    unquantized = (*FLOAT_FORMATS, *NUMBERS)
+    again = [t for t in tensors if t.source.type not in unquantized and t.source.type != t.type.name]
     if not again:
         return
     name, first = printable(str(file.path), 400), again[0]
