@@ -34,8 +34,8 @@ _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
 class Conversion:
     """Created by `converters.prepare_convert` and `converters.prepare_quantize`.
 
-    `source_files` must not change before the target is complete. `lacking` are the names of tensors of which the
-    importance matrix, if one is given, has nothing.
+    `source_files` must not change before the target is complete; `source_note` goes into plan and report. `lacking` are
+    the names of tensors of which the importance matrix, if one is given, has nothing.
     """
 
     target: Path
@@ -43,6 +43,7 @@ class Conversion:
     tensors: Sequence[PlannedTensor] = field(repr=False)
     threads: int
     source_files: FileStamps = field(repr=False)
+    source_note: str = ""
     lacking: frozenset[str] = frozenset()
 
     def plan(self, compile_progress: Progress | None = None) -> ConversionPlan:
@@ -51,7 +52,7 @@ class Conversion:
         tensors = tensor_reports(self.tensors, [None] * len(self.tensors), self.lacking)
         memory = estimate_memory(self.tensors, self.threads)
         seconds = estimate_seconds(converter, self.tensors, self.threads)
-        return ConversionPlan(self.target, self.layout.nbytes, tensors, memory, seconds, self.threads)
+        return ConversionPlan(self.target, self.layout.nbytes, tensors, self.source_note, memory, seconds, self.threads)
 
     def run(self, progress: Progress | None = None, compile_progress: Progress | None = None) -> Report:
         """Write the target file, which appears only when it is complete.
@@ -66,7 +67,7 @@ class Conversion:
             errors = WeightStream(converter, output, progress).run(self.tensors, self.layout.offsets, self.threads)
             self.source_files.check_unchanged()
         tensors = tensor_reports(self.tensors, [sums.relative_rmse for sums in errors], self.lacking)
-        return Report(self.target, self.layout.nbytes, tensors, monotonic() - since)
+        return Report(self.target, self.layout.nbytes, tensors, self.source_note, monotonic() - since)
 
 
 def prepare(
@@ -78,6 +79,7 @@ def prepare(
     source_files: Sequence[Path],
     source_name: str | None,
     threads: int | None,
+    source_note: str = "",
     imatrix: Imatrix | None = None,
 ) -> Conversion:
     """A conversion that writes `tensors` with the metadata `pairs` to `target`; `source_files` are read for it.
@@ -99,7 +101,7 @@ def prepare(
     if source_name is not None:
         check_loadable(layout, tensors, target, source_name)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
-    return Conversion(target, layout, tensors, count, FileStamps(source_files), lacking)
+    return Conversion(target, layout, tensors, count, FileStamps(source_files), source_note, lacking)
 
 
 def _checked(threads: int) -> int:

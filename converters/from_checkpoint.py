@@ -11,6 +11,7 @@ from converters.conversion import Conversion, prepare
 from converters.header import encode_pairs
 from converters.hub_checkpoint import local_folder
 from converters.quant_mixes import assign_types, mix_name, parse_override
+from converters.quant_mixes.sufficient import smaller_mix
 from converters.report import ConversionPlan, Report
 from converters.streaming import Progress
 from converters.target import check_target
@@ -114,8 +115,19 @@ def prepare_convert(
         source_files=checkpoint.weights,
         source_name=name,
         threads=threads,
+        source_note=_quantization_note(checkpoint, mix),
         imatrix=importance,
     )
+
+
+def _quantization_note(checkpoint: Checkpoint, mix: str) -> str:
+    """What it means that the weights of the checkpoint are quantized, "" if they are not."""
+    found = checkpoint.quantization
+    if found is None:
+        return ""
+    note = f"the checkpoint is quantized already, by {found.words}, so the new file is at best that good"
+    enough = smaller_mix(mix, found.bits)
+    return f"{note}; --type {enough} is large enough for it" if enough else note
 
 
 def _folder(source: str | os.PathLike[str]) -> Path:

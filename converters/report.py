@@ -29,11 +29,15 @@ class TensorReport(NamedTuple):
 
 @dataclass(frozen=True)
 class ConversionSummary:
-    """The file that was written, or would be: its path, its size in bytes, its tensors."""
+    """The file that was written, or would be: its path, its size in bytes, its tensors.
+
+    `source_note` says what limits the quality of the file beyond its types, "" if nothing does.
+    """
 
     path: Path
     nbytes: int
     tensors: list[TensorReport] = field(repr=False)
+    source_note: str
 
     @property
     def weights(self) -> int:

@@ -8,10 +8,11 @@ from converters.architectures import text_model
 from converters.architectures.config import Config
 from converters.checkpoint.files import is_plain, parse_json
 from converters.checkpoint.folder import INDEX, weights_or_index
-from converters.checkpoint.quantized import check_quantization
+from converters.checkpoint.quantized import finders_of, settings_of
+from converters.checkpoint.quantized.settings import SETTINGS_FILES
 from edgellm.errors import ModelFileError
 
-SMALL_FILES = frozenset(
+SMALL_FILES = SETTINGS_FILES | frozenset(
     {
         "README.md",
         "added_tokens.json",
@@ -59,7 +60,7 @@ def _check(names: set[str], read: Callable[[str], bytes]) -> None:
         path = Path(_CONFIG)
         config = parse_json(path, read(_CONFIG))
         text_model(Config(path, config))
-        check_quantization(path, config)
+        finders_of(settings_of(path, config))
 
 
 def _is_small(name: str) -> bool:

@@ -242,16 +242,16 @@ def _described(file: GGUFFile) -> tuple[Description | None, str | None]:
 
 def _kv_bytes(layers: Iterable[Layer]) -> int:
     """Bytes of float16 keys and values of one token in layers that have their own."""
-    mixers = [layer.mixer for layer in layers if layer.mixer]
+    attentions = [layer.attention for layer in layers if layer.attention]
     return sum(
-        2 * mixer.kv_heads * (mixer.key_dim + mixer.stored_value_dim) for mixer in mixers if mixer.kv_layer is None
+        2 * each.kv_heads * (each.key_dim + each.stored_value_dim) for each in attentions if each.kv_layer is None
     )
 
 
 def _kv_bytes_beyond_window(model: Description) -> int | None:
     """Bytes of one token in the layers that see all tokens; None if no layer has a window."""
-    attending = [layer for layer in model.layers if layer.mixer]
-    everywhere = [layer for layer in attending if layer.mixer and layer.mixer.window is None]
+    attending = [layer for layer in model.layers if layer.attention]
+    everywhere = [layer for layer in attending if layer.attention and layer.attention.window is None]
     return None if len(everywhere) == len(attending) else _kv_bytes(everywhere)
 
 

@@ -24,10 +24,14 @@ What kernels are made of, each package with a guide in its `__init__`:
 FLOAT_FORMATS = ("F32", "F16", "BF16")
 """Formats whose matmuls take float32 activations."""
 
-BLOCK_FORMATS = ("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4")
+BLOCK_FORMATS = ("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVFP4", "Q2_0", "Q1_0")
 """Formats whose matmuls take activations quantized with a scale for each 32."""
 
-SUPER_FORMATS = ("Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K", "IQ4_XS")
+SUPER_FORMATS = (
+    *("Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"),
+    *("IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS"),
+    "TQ2_0",
+)
 """Formats whose matmuls take activations quantized with a scale for each 256."""
 
 QUANTIZED_FORMATS = BLOCK_FORMATS + SUPER_FORMATS

@@ -40,6 +40,9 @@ _CLASSES: dict[str, tuple[ArchitectureFacts, CheckpointClass]] = {
 
 _CLASS_ENDING = re.compile(r"_?For(CausalLM|ConditionalGeneration)$")
 
+_PUZZLE = "block_configs"
+"""The key of layers that differ, in checkpoints of Nemotron 3 Puzzle and Llama-Nemotron Super and Ultra."""
+
 
 def describe(checkpoint: "Checkpoint") -> tuple[Metadata, list[Source]]:
     """The metadata of a model without its vocabulary, and its tensors, both in the order of llama.cpp's converter.
@@ -69,6 +72,9 @@ def text_model(config: Config) -> tuple[Config, ArchitectureFacts, CheckpointCla
     Raises UnsupportedModelError for an unknown class, and for a variant that edgellm does not compute.
     """
     config = in_names_of_transformers(config)
+    if config.given(_PUZZLE):
+        what = f"layers with feed-forwards or experts of different sizes ({_PUZZLE}, as NVIDIA's Puzzle makes them)"
+        config.refuse(f"{what} are not supported; convert the model that this one was made of")
     names = config.names("architectures")
     if not names or names[0] not in _CLASSES:
         what = printable(names[0]) if names else "an unnamed architecture"

@@ -83,6 +83,6 @@ def _transposed(source: Source, rows: slice, shape: tuple[int, ...], cache: Matr
     def rows_of(number: int) -> RowReader:
         return lambda first, last: cache.get(source.name, number, read)[first:last]
 
-    held = width * columns * (source.columns + _KEPT * count)
+    held = source.held + width * columns * (source.columns + _KEPT * count)
     parts = [replace(source, shape=shape[1:], rows=rows_of(number)) for number in range(shape[0])]
     return replace(stacked(source.name, parts), held=held)

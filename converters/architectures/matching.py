@@ -40,10 +40,13 @@ Origins = Mapping[str, Origin]
 def match(model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wanted) -> Origins:
     """The origin of each tensor of the file, all of the wanted shapes. Raises ModelFileError."""
     found: dict[str, Origin] = {}
+    checkpoint = model.checkpoint
     first_predicting = model.sizes.layer_count - model.sizes.prediction_layers
     for name in _names(model, family):
         apart = family.separate_prediction and is_apart(name)
         place = layout.place(f"{layout.prefix}{numbered(name, first_predicting)}" if apart else name)
+        if checkpoint.is_zero_bias(name) and not (place and _is_required(place, wanted)):
+            continue
         if place is None or not all(_is_wanted(wanted.get(each), place.part) for each in place.names):
             what = f"tensor {printable(name)} has no place in this {model.facts.name} model"
             model.config.fail(f"{what}, and what it does is not known here; choose another checkpoint")
@@ -63,6 +66,11 @@ def match(model: TextModel, family: Family, layout: CheckpointLayout, wanted: Wa
 def _is_wanted(tensor: WantedTensor | None, part: int | None) -> bool:
     """Whether the model has a tensor, with as many parts if this is one of them."""
     return tensor is not None and (part is None or part < tensor.shape[0])
+
+
+def _is_required(place: TensorPlace, wanted: Wanted) -> bool:
+    """Whether the model cannot do without the tensors at a place."""
+    return any(each in wanted and not wanted[each].optional for each in place.names)
 
 
 def _check_shape(model: TextModel, family: Family, name: str, place: TensorPlace, wanted: Wanted) -> None:

@@ -9,7 +9,7 @@ from converters.architectures.sizes import CheckpointSizes, given_key, layer_cou
 from converters.architectures.sources import negative_exp
 from converters.tensors import Source
 from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings
-from edgellm.arch.recurrent_settings import HEAD_MULTIPLE
+from edgellm.arch.recurrent_settings import SIZE_MULTIPLE
 
 SSM_KEYS = ("conv_kernel", "state_size", "group_count", "inner_size", "time_step_rank")
 """The keys of Mamba-2 and gated DeltaNet below `ssm.`; llama.cpp's converter writes them in various orders."""
@@ -34,10 +34,10 @@ def listed_layers(config: Config, recurrent: Sequence[str], attention: Sequence[
 
 
 def check_head_dim(config: Config, head_dim: int) -> None:
-    """Refuse heads whose number of values kernels do not compute. Raises UnsupportedModelError."""
-    if head_dim % HEAD_MULTIPLE:
+    """Refuse heads whose number of values readers of the GGUF file would refuse. Raises UnsupportedModelError."""
+    if head_dim % SIZE_MULTIPLE:
         problem = f"heads of recurrent layers with {head_dim} values are not supported"
-        config.refuse(f"{problem}, only multiples of {HEAD_MULTIPLE}")
+        config.refuse(f"{problem}, only multiples of {SIZE_MULTIPLE}")
 
 
 def check_by_flag(model: TextModel, found: Iterable[Source], tensor: str, key: str, layers: int) -> None:

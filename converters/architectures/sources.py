@@ -94,7 +94,7 @@ def stacked(name: str, parts: Sequence[Source]) -> Source:
             found.append(parts[number].rows(max(first - start, 0), min(last - start, each)))
         return np.concatenate(found)
 
-    return Source(name, (len(parts), *shape), kind, rows)
+    return Source(name, (len(parts), *shape), kind, rows, max(part.held for part in parts))
 
 
 def reshaped(source: Source, shape: tuple[int, ...]) -> Source:

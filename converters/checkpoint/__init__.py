@@ -5,8 +5,7 @@ files.py        small files, of bounded size
 shard.py        the header of a safetensors file
 checkpoint.py   `Checkpoint`: configuration, tensors and small files together
 rows.py         reading rows of a tensor
-quantized.py    refuses quantized weights, but for FP8
-fp8.py          decodes FP8; scales.py finds the scales
+quantized/      weights that are quantized already, as rows of floats
 """
 
 from converters.checkpoint.checkpoint import Checkpoint

@@ -1,7 +1,7 @@
 """A checkpoint: its configuration, its tensors, its small files."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -10,14 +10,13 @@ from typing import Any, Self
 from converters.checkpoint import files, rows
 from converters.checkpoint.files import fail
 from converters.checkpoint.folder import INDEX, weight_files
-from converters.checkpoint.mxfp4 import MXFP4, mxfp4_parts, mxfp4_rows, with_mxfp4
-from converters.checkpoint.quantized import check_names, check_quantization
-from converters.checkpoint.scales import FP8, read_floats, read_scales, scale_names, scale_of
+from converters.checkpoint.quantized import Finder, QuantizedWeight, find_quantized, finders_of, read_settings
+from converters.checkpoint.quantized.small import FLOATS, read_floats
+from converters.checkpoint.quantized.summary import QuantizationSummary, summary_of
 from converters.checkpoint.shard import StoredTensor, read_shard
 from converters.tensors import Source
 from edgellm.fmt import printable
 
-_FLOATS = ("F32", "F16", "BF16")
 _MAX_TENSORS = 1 << 17
 
 
@@ -25,29 +24,25 @@ class Checkpoint:
     """A checkpoint folder, opened by `Checkpoint.open(folder)`.
 
     `config` is the content of config.json; `tensors` have their Hugging Face names as keys; `weights` are the files
-    that hold them. The scales of FP8 weights are not in `tensors`: `source` returns such weights as float32. Nor are
-    those of MXFP4, whose tensors of blocks have the dtype MXFP4 and the shape of the weights there. No file stays open,
-    and no weights stay in memory.
+    that hold them. A weight that is quantized is one tensor there, a `QuantizedWeight`, under the name that it would
+    have in a checkpoint of floats; its parts, such as scales, are not there. No file stays open, and no weights stay in
+    memory.
     """
 
     def __init__(
-        self, path: Path, config: Mapping[str, Any], stored: Mapping[str, StoredTensor], block: tuple[int, int]
+        self, path: Path, config: Mapping[str, Any], stored: Mapping[str, StoredTensor], finders: Sequence[Finder]
     ) -> None:
-        scales = scale_names(stored)
         self.path = path
         self.config = MappingProxyType(config)
-        without_scales = {name: tensor for name, tensor in stored.items() if name not in scales}
-        self.tensors = MappingProxyType(with_mxfp4(without_scales))
+        self.tensors = MappingProxyType(find_quantized(finders, stored))
         self.weights = sorted({tensor.file for tensor in stored.values()})
-        self._stored = stored
-        self._block = block
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Self:
         """Read config.json and the headers of the weight files, no weights.
 
-        Raises ModelFileError if `folder` is no folder, is incomplete or damaged, or holds pickled or quantized
-        weights, an adapter, or GGUF files.
+        Raises ModelFileError if `folder` is no folder, is incomplete or damaged, or holds pickled weights, weights
+        quantized by a method that is not read, an adapter, or GGUF files.
         """
         path = Path(folder)
         listed = weight_files(path)
@@ -55,46 +50,57 @@ class Checkpoint:
         if config is None:
             beside = " beside params.json, which is Mistral's own" if (path / "params.json").exists() else ""
             fail(path, f"has no config.json{beside}: it says what the weights are; download the whole checkpoint")
-        block = check_quantization(path / "config.json", config)
+        finders = finders_of(read_settings(path, config))
         stored: dict[str, StoredTensor] = {}
         for file, names in listed.items():
             stored |= _read(path / file, names)
             if len(stored) > _MAX_TENSORS:
                 fail(path, f"has more than {_MAX_TENSORS} tensors, as no model does; download it again")
-        return cls(path, config, stored, block)
+        return cls(path, config, stored, finders)
 
     def source(self, name: str, as_name: str, permutation: rows.RowOrder | None = None) -> Source:
         """The tensor `name` as a source named `as_name`, whose row i is row permutation[i] of the tensor.
 
-        In a vector, numbers are permuted. FP8 becomes F32, blocks of MXFP4 those of GGUF. Raises ModelFileError
-        for a tensor that is missing, empty, or of no float type, and if the permutation has another length than the
-        tensor has rows.
+        In a vector, numbers are permuted. Rows of a quantized weight are floats, or blocks of GGUF. Raises
+        ModelFileError for a tensor that is missing, empty, or of no float type, for parts of a quantized one that do
+        not fit, and if the permutation has another length than the tensor has rows.
         """
         tensor = self._float_tensor(name)
-        is_mxfp4 = tensor.dtype == MXFP4
-        found = mxfp4_rows(*mxfp4_parts(self._stored, name)) if is_mxfp4 else rows.stored(tensor)
-        if tensor.dtype in FP8:
-            scales = read_scales(tensor, scale_of(self._stored, tensor), self._block)
-            found = rows.decoded(found, tensor.dtype, scales)
+        if isinstance(tensor, QuantizedWeight):
+            found, held = tensor.reader(), tensor.held
+        else:
+            found, held = rows.stored(tensor), 0
         if permutation is not None:
             if len(permutation) != tensor.shape[0]:
                 problem = f"has {tensor.shape[0]} rows, and config.json speaks of {len(permutation)}"
                 fail(tensor.file, f"tensor {printable(name)} {problem}; download the checkpoint again")
             found = (rows.reordered if len(tensor.shape) > 1 else rows.reordered_numbers)(found, permutation)
-        return Source(as_name, tensor.shape, "F32" if tensor.dtype in FP8 else tensor.dtype, found)
+        return Source(as_name, tensor.shape, tensor.dtype, found, held)
+
+    @property
+    def quantization(self) -> QuantizationSummary | None:
+        """How its weights are quantized, None if they are not, or if the file keeps them as they are."""
+        return summary_of(each for each in self.tensors.values() if isinstance(each, QuantizedWeight))
 
     def number(self, name: str) -> float:
         """The value of a tensor that holds one number. Raises ModelFileError."""
         tensor = self.tensors.get(name)
-        if tensor is None or tensor.dtype not in _FLOATS or prod(tensor.shape) != 1:
-            fail(self.path, f"tensor {printable(name)} is not one number of {', '.join(_FLOATS)}; get another copy")
+        if not isinstance(tensor, StoredTensor) or tensor.dtype not in FLOATS or prod(tensor.shape) != 1:
+            fail(self.path, f"tensor {printable(name)} is not one number of {', '.join(FLOATS)}; get another copy")
         return float(read_floats(tensor)[0])
 
-    def _float_tensor(self, name: str) -> StoredTensor:
+    def is_zero_bias(self, name: str) -> bool:
+        """Whether a tensor is a bias of zeros of a module with a quantized weight, as AutoGPTQ adds to all modules."""
+        tensor, weight = self.tensors.get(name), self.tensors.get(f"{name.removesuffix('.bias')}.weight")
+        if not isinstance(tensor, StoredTensor) or not isinstance(weight, QuantizedWeight):
+            return False
+        return tensor.dtype in FLOATS and tensor.shape == weight.shape[:1] and not read_floats(tensor).any()
+
+    def _float_tensor(self, name: str) -> StoredTensor | QuantizedWeight:
         tensor = self.tensors.get(name)
         if tensor is None:
             fail(self.path, f"has no tensor {printable(name)}; download the whole checkpoint")
-        if tensor.dtype not in (*_FLOATS, *FP8, MXFP4):
+        if isinstance(tensor, StoredTensor) and tensor.dtype not in FLOATS:
             fail(tensor.file, f"tensor {printable(name)} has the dtype {tensor.dtype}; get a checkpoint in BF16")
         if not prod(tensor.shape or (0,)):
             fail(tensor.file, f"tensor {printable(name)} has no rows; download it again")
@@ -119,7 +125,6 @@ class Checkpoint:
 def _read(path: Path, listed: set[str] | None) -> dict[str, StoredTensor]:
     """The tensors of a file. Raises ModelFileError if the index, given as `listed`, has other ones for it."""
     found = read_shard(path)
-    check_names(path, found)
     for name in sorted(found.keys() ^ (found.keys() if listed is None else listed)):
         problem = "holds, unlike the index," if name in found else "does not hold"
         fail(path, f"{problem} tensor {printable(name)}; download it and {INDEX} again")

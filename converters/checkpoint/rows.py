@@ -1,9 +1,8 @@
-"""Reading rows of a stored tensor: as stored, in another order, or decoded from FP8."""
+"""Reading rows of a tensor: as stored, or in another order."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from converters.checkpoint.fp8 import FP8Scales, decode
 from converters.checkpoint.shard import StoredTensor
 from converters.file_bytes import read_bytes
 from converters.tensors import RowReader
@@ -21,15 +20,6 @@ def stored(tensor: StoredTensor) -> RowReader:
         return data.reshape(last - first, row_bytes)
 
     return rows
-
-
-def decoded(rows: RowReader, dtype: str, scales: FP8Scales) -> RowReader:
-    """A reader of FP8 rows as float32."""
-
-    def as_floats(first: int, last: int) -> NDArray[np.uint8]:
-        return decode(rows(first, last), dtype, scales, first).view(np.uint8)
-
-    return as_floats
 
 
 def reordered(rows: RowReader, order: RowOrder) -> RowReader:

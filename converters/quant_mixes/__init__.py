@@ -4,6 +4,7 @@ mixes.py      the values of `--type`: one type for most tensors, and exceptions 
 assign.py     the type of each tensor of one model
 structure.py  what the mixes ask of a model: layers, heads, tied embeddings
 unquantized.py  the tensors that no mix quantizes
+sufficient.py   the mix that is large enough for weights that were quantized before
 overrides.py  `--tensor-type`: types given by the user
 """
 

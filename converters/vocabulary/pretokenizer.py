@@ -12,9 +12,17 @@ from converters.vocabulary.files import JsonObject
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.text.pretokenizers import PRE_TOKENIZERS
-from edgellm.text.word_patterns import GPT2
+from edgellm.text.word_patterns import FALCON, GPT2
 
 _ALL = r"|\s+(?!\S)|\s+"
+
+# Falcon's. The last two steps cut what bytes are spelled with; its merges never join what they cut.
+_FALCON = [
+    {"type": "Punctuation", "behavior": "Contiguous"},
+    {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    {"type": "Digits", "individual_digits": False},
+    {"type": "Split", "pattern": {"Regex": "[0-9][0-9][0-9]"}, "behavior": "Isolated", "invert": False},
+]
 
 # Checkpoints with these exist with ignore_merges and without, and GGUF has one name for both. Their merges make every
 # token, so that the ids are the same.
@@ -53,10 +61,12 @@ def _patterns(tokenizer: JsonObject, model: JsonObject) -> tuple[tuple[str, ...]
     for key in ("continuing_subword_prefix", "end_of_word_suffix"):
         if model.text(key):
             _refuse(tokenizer, f"its model has a {key}")
-    *before, last = steps(tokenizer, "pre_tokenizer", "pretokenizers")
-    if last.text("type") != "ByteLevel":
-        _refuse(tokenizer, f"its pre-tokenizer ends with {_shown(last)}")
-    return tuple(pattern for step in (*before, last) for pattern in _split_patterns(tokenizer, step)), composed
+    found = steps(tokenizer, "pre_tokenizer", "pretokenizers")
+    if [step.entries for step in found] == _FALCON:
+        return FALCON, composed
+    if found[-1].text("type") != "ByteLevel":
+        _refuse(tokenizer, f"its pre-tokenizer ends with {_shown(found[-1])}")
+    return tuple(pattern for step in found for pattern in _split_patterns(tokenizer, step)), composed
 
 
 def _warn_of_merges(tokenizer: JsonObject, whole: bool) -> None:

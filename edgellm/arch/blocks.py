@@ -53,24 +53,27 @@ class Norm:
 
 @dataclass(frozen=True)
 class Linear:
-    """W x + b: `weight` is (rows, columns) = (outputs, inputs), `bias` float32 (rows) or None."""
+    """f W x + b: `weight` is (rows, columns) = (outputs, inputs), `bias` float32 (rows) or None, `factor` float32 (1)
+    or None for 1."""
 
     weight: Tensor
     bias: Tensor | None = None
+    factor: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class StackedLinear:
-    """W_i x + b_i for each i of a stack: `weight` is (matrices, stored rows, columns), of which W_i has `rows` rows.
+    """f_i W_i x + b_i for each i of a stack: `weight` is (matrices, stored rows, columns); W_i has `rows` of the rows.
 
     These begin at row `first` of each matrix, as gate and up may be stored as one. `bias` is float32 (matrices,
-    stored rows) or None.
+    stored rows) or None, `factors` float32 (matrices) or None for 1.
     """
 
     weight: Tensor
     rows: int
     first: int = 0
     bias: Tensor | None = None
+    factors: Tensor | None = None
 
     @property
     def first_matrix(self) -> Tensor:
@@ -208,7 +211,7 @@ class PerLayerInput:
 
 @dataclass(frozen=True)
 class Laurel:
-    """h + norm(right(left(h))) of the h that the mixer reads (learned augmented residual layer, Gemma 3n)."""
+    """h + norm(right(left(h))) of the h that attention reads (learned augmented residual layer, Gemma 3n)."""
 
     left: Linear
     right: Linear
@@ -236,17 +239,17 @@ class AltUp:
 class Layer:
     """x += s · post_norm(mixer(norm(x))), then x += s · post_norm(feed_forward(norm(x))), each if there is one.
 
-    `mixer` is attention. `recurrent` is a mixer in its place; where a layer has both, they read the same norm(x), which
-    is that of attention, and x gets both results. Norms belong to the mixer and the feed-forward, each of which may
-    have none before or behind it; s is the model's `residual_scale`. With `parallel` the feed-forward has no norm of
-    its own: it reads what the mixer's norm gives, and both results are added to x. Then comes `per_layer_input`, and
+    The mixer is `attention` or `recurrent`. Where a layer has both, they read the same norm(x), which is that of
+    attention, and both results are added to x. Norms belong to the mixer and the feed-forward, each of which may have
+    none before or behind it; s is the model's `residual_scale`. With `parallel` the feed-forward has no norm of its
+    own: it reads what the norm of attention gives, and both results are added to x. Then comes `per_layer_input`, and
     the whole x is multiplied by `output_scale`.
 
     With `laurel`, (x + laurel(h)) / √2 takes the place of x before the feed-forward. With `altup`, x is its prediction
     before all of this, and the result is corrected before `per_layer_input`.
     """
 
-    mixer: "Attention | LatentAttention | None"
+    attention: "Attention | LatentAttention | None"
     feed_forward: "FeedForward | MixtureOfExperts | None"
     parallel: bool = False
     per_layer_input: PerLayerInput | None = None

@@ -72,8 +72,8 @@ class Description(ModelScales):
     @cached_property
     def position_tables(self) -> tuple[Rope | AttentionTemperature, ...]:
         """The distinct position tables of all layers, in order of first use."""
-        mixers = [layer.mixer for layer in self.layers if layer.mixer]
-        tables = [table for mixer in mixers for table in (mixer.rope, mixer.temperature) if table]
+        attentions = [layer.attention for layer in self.layers if layer.attention]
+        tables = [table for attention in attentions for table in (attention.rope, attention.temperature) if table]
         return tuple(dict.fromkeys(tables))
 
     @cached_property
@@ -82,13 +82,13 @@ class Description(ModelScales):
 
         Layers with the same window have their KV pages together.
         """
-        mixers = [layer.mixer for layer in self.layers if layer.mixer and layer.mixer.kv_layer is None]
-        return tuple(dict.fromkeys(mixer.window for mixer in mixers))
+        attentions = [layer.attention for layer in self.layers if layer.attention and layer.attention.kv_layer is None]
+        return tuple(dict.fromkeys(attention.window for attention in attentions))
 
     @cached_property
     def last_state_layer(self) -> int:
         """The last layer with keys and values of its own, or with a recurrent state; without any, the first."""
-        has_state = (layer.recurrent or (layer.mixer and layer.mixer.kv_layer is None) for layer in self.layers)
+        has_state = (layer.recurrent or (layer.attention and layer.attention.kv_layer is None) for layer in self.layers)
         return max((i for i, has in enumerate(has_state) if has), default=0)
 
     @cached_property

@@ -93,7 +93,7 @@ class ExpertReader:
     def _gate_and_up(self) -> tuple[StackedLinear | None, StackedLinear]:
         if self._reader.has("ffn_gate_up_exps"):
             fused, ffn = self._stack("ffn_gate_up_exps"), self._reader.sizes.expert_ffn
-            return tuple(StackedLinear(fused.weight, ffn, first, fused.bias) for first in (0, ffn))  # type: ignore[return-value]
+            return replace(fused, rows=ffn), replace(fused, rows=ffn, first=ffn)
         gate = self._stack("ffn_gate_exps") if "ffn_gate_exps" in self._reader.facts.tensors else None
         return gate, self._stack("ffn_up_exps")
 
@@ -101,7 +101,8 @@ class ExpertReader:
         reader = self._reader
         count, rows, columns = reader.sizes.shape(reader.facts.shapes[stem])
         weight = reader.tensors.stack(f"blk.{reader.index}.{stem}.weight", count, rows, columns)
-        return StackedLinear(weight, rows, bias=reader.bias(stem, (count, rows)))
+        factors = reader.factors(stem, count)
+        return StackedLinear(weight, rows, bias=reader.bias(stem, (count, rows)), factors=factors)
 
     def _shared(self) -> FeedForward | None:
         """The shared expert, which reads what the norm of the others gives."""

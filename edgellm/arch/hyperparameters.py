@@ -8,6 +8,7 @@ from functools import cached_property
 
 from edgellm.arch.blocks import NormKind
 from edgellm.arch.positions import Rope, RopeType
+from edgellm.arch.refuse import refuse
 from edgellm.arch.rope import RopeReader
 from edgellm.gguf import GGUFFile
 
@@ -43,6 +44,7 @@ class HyperParameters:
     """The metadata of a file's architecture. Keys are given without the architecture's prefix.
 
     All methods and properties raise ModelFileError where values are missing, absurd or contradict each other.
+    `used_experts` raises UnsupportedModelError where it differs from layer to layer.
     """
 
     def __init__(
@@ -141,6 +143,9 @@ class HyperParameters:
     def used_experts(self) -> int:
         """Experts that compute a token, in each layer that has any."""
         name, most = "expert_used_count", self.experts
+        if self.file.is_array(self.key(name)):
+            what = "layers that use different numbers of experts, as those of Nemotron 3 Puzzle, are not supported"
+            refuse(self.file, f"{what} (key {self.key(name)}); choose another model, such as Nemotron 3 Super or Nano")
         used = self.integer(name)
         if not 0 < used <= most:
             self.file.fail(f"key {self.key(name)} is {used} of {most} experts; get another conversion of the model")

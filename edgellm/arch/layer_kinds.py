@@ -8,10 +8,10 @@ from edgellm.arch.latent_attention import LatentAttention
 
 
 def layer_kind(layer: Layer) -> str:
-    """The mixer of a layer, or both of them; "feed-forward" for a layer without one."""
+    """The mixers of a layer, recurrent and attention; "feed-forward" for a layer without any."""
     found = [layer.recurrent.kind] if layer.recurrent else []
-    if layer.mixer:
-        found.append("latent attention" if isinstance(layer.mixer, LatentAttention) else "attention")
+    if layer.attention:
+        found.append("latent attention" if isinstance(layer.attention, LatentAttention) else "attention")
     return " and ".join(found) or "feed-forward"
 
 

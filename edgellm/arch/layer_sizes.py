@@ -34,6 +34,8 @@ class LayerSizes:
     recurrent_head_dim: int = 0
     recurrent_width: int = 0
     recurrent_groups: int = 0
+    state_dim: int = 0
+    step_rank: int = 0
 
     @property
     def q_and_gate_width(self) -> int:
@@ -47,7 +49,7 @@ class LayerSizes:
 
     @property
     def recurrent_group_width(self) -> int:
-        """Values of each group of the result of a recurrent mixer."""
+        """Values of each group of the result of Mamba-2, which alone has groups."""
         return self.recurrent_width // max(1, self.recurrent_groups)
 
     @property
@@ -59,6 +61,16 @@ class LayerSizes:
     def qkvz_width(self) -> int:
         """Rows of the fused projection of gated DeltaNet: q, k, v and z."""
         return self.conv_width + self.recurrent_width
+
+    @property
+    def twice_recurrent_width(self) -> int:
+        """Rows of the fused projection of Mamba-1: x and z."""
+        return 2 * self.recurrent_width
+
+    @property
+    def step_b_c_width(self) -> int:
+        """Rows of the fused projection of Mamba-1: the values of the step, B and C."""
+        return self.step_rank + 2 * self.state_dim
 
     @property
     def three_recurrent_widths(self) -> int:

@@ -36,12 +36,12 @@ class LayerReader:
     index: int
 
     def layer(
-        self, mixer: Attention | LatentAttention | None, feed_forward: FeedForward | MixtureOfExperts | None
+        self, attention: Attention | LatentAttention | None, feed_forward: FeedForward | MixtureOfExperts | None
     ) -> Layer:
-        """The layer of a mixer and a feed-forward."""
+        """The layer of attention and a feed-forward, either of which it may lack."""
         has_norm = self.facts.ffn_norm_stem in self.facts.tensors
         lacks_norm = feed_forward is not None and feed_forward.norm is None and has_norm
-        return Layer(mixer, feed_forward, parallel=self.facts.parallel or lacks_norm)
+        return Layer(attention, feed_forward, parallel=self.facts.parallel or lacks_norm)
 
     @cached_property
     def attention_settings(self) -> AttentionSettings | None:
@@ -89,7 +89,7 @@ class LayerReader:
         return {name: getattr(settings, name) for name in names}
 
     def attention(self) -> Attention:
-        """The mixer of the layer."""
+        """The attention of the layer."""
         q, k, v = self.qkv()
         weightless = Norm(None, None, self.hyper.eps) if self.facts.weightless_qk_norm(self.hyper, self.index) else None
         return Attention(
@@ -189,9 +189,14 @@ class LayerReader:
         return None if facts is None or (facts.optional and not self.has(stem)) else self.required(stem)
 
     def matrix(self, stem: str, rows: int, columns: int) -> Linear:
-        """A projection with its bias, if it has one."""
+        """A projection with its bias and its factor, if it has them."""
         weight = self.tensors.matrix(f"blk.{self.index}.{stem}.weight", rows, columns)
-        return Linear(weight, self.bias(stem, (rows,)))
+        return Linear(weight, self.bias(stem, (rows,)), self.factors(stem, 1))
+
+    def factors(self, stem: str, count: int) -> Tensor | None:
+        """The factors of the matrices of a stem; None where the file has none, or what it has is something else."""
+        is_factor = f"{stem}.scale" not in self.facts.tensors
+        return self.tensors.factors(f"blk.{self.index}.{stem}", count) if is_factor else None
 
     def bias(self, stem: str, shape: tuple[int, ...]) -> Tensor | None:
         """The bias of a stem; None where the architecture has none, or may lack it and does."""
@@ -210,4 +215,5 @@ _POST_NORM = "post_attention_norm"
 
 def part(fused: Linear, first: int, last: int) -> Linear:
     """Rows `first` … `last` - 1 of a fused projection."""
-    return Linear(fused.weight.rows(first, last), fused.bias.rows(first, last) if fused.bias else None)
+    bias = fused.bias.rows(first, last) if fused.bias else None
+    return replace(fused, weight=fused.weight.rows(first, last), bias=bias)

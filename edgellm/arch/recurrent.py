@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.arch.kimi_delta import KimiDelta, KimiDeltaSettings
+from edgellm.arch.mamba1 import Mamba1, Mamba1Settings
 from edgellm.arch.recurrent_parts import Convolution, matrix_state_bytes
 from edgellm.gguf import Tensor
 
@@ -47,9 +48,9 @@ class GatedDeltaNet(DeltaNetSettings):
     norm: Norm
     qkv: Linear
     z: Linear
-    alpha: Linear | None = None
-    beta: Linear | None = None
-    beta_alpha: Linear | None = None
+    alpha: Linear | None
+    beta: Linear | None
+    beta_alpha: Linear | None
     conv: Convolution
     a: Tensor
     dt_bias: Tensor
@@ -142,22 +143,22 @@ class ShortConv(ShortConvSettings):
         return self.conv.state_bytes
 
 
-RecurrentSettings = DeltaNetSettings | KimiDeltaSettings | MambaSettings | ShortConvSettings
-Recurrent = GatedDeltaNet | KimiDelta | Mamba2 | ShortConv
+RecurrentSettings = DeltaNetSettings | KimiDeltaSettings | Mamba1Settings | MambaSettings | ShortConvSettings
+Recurrent = GatedDeltaNet | KimiDelta | Mamba1 | Mamba2 | ShortConv
 
 
 def recurrent_sizes(settings: RecurrentSettings | None) -> dict[str, int]:
     """The sizes of a recurrent mixer by their names in `edgellm.arch.layer_sizes.LayerSizes`; none without one."""
     match settings:
         case DeltaNetSettings():
-            heads, head_dim, width = settings.heads, settings.value_dim, settings.qkv_width
-            groups = settings.key_heads
+            heads, head_dim, width, groups = settings.heads, settings.value_dim, settings.qkv_width, 0
         case KimiDeltaSettings():
-            heads, head_dim, width = settings.heads, settings.head_dim, settings.width
-            groups = settings.heads
+            heads, head_dim, width, groups = settings.heads, settings.head_dim, settings.width, 0
         case MambaSettings():
-            heads, head_dim, width = settings.heads, settings.head_dim, settings.conv_width
-            groups = settings.groups
+            heads, head_dim, width, groups = settings.heads, settings.head_dim, settings.conv_width, settings.groups
+        case Mamba1Settings():
+            sizes = {"state_dim": settings.state_dim, "step_rank": settings.step_rank}
+            return {"taps": settings.taps, "conv_width": settings.width, "recurrent_width": settings.width, **sizes}
         case ShortConvSettings():
             return {"taps": settings.taps, "conv_width": settings.width, "recurrent_width": settings.width}
         case None:

@@ -64,6 +64,19 @@ MAMBA_TENSORS = (
 )
 """Tensors of each layer: Mamba-2."""
 
+MAMBA1_TENSORS = (
+    TensorFacts("ssm_in", "mixer.in_proj", None, ("twice_recurrent_width", "width")),
+    TensorFacts("ssm_conv1d", "mixer.conv1d", None, ("conv_width", "taps"), checkpoint_shape=_CONVOLUTION),
+    TensorFacts("ssm_conv1d.bias", "mixer.conv1d.bias", None, ("conv_width",), optional=True),
+    TensorFacts("ssm_x", "mixer.x_proj", None, ("step_b_c_width", "recurrent_width")),
+    TensorFacts("ssm_dt", "mixer.dt_proj", None, ("recurrent_width", "step_rank")),
+    TensorFacts("ssm_dt.bias", "mixer.dt_proj.bias", None, ("recurrent_width",)),
+    TensorFacts("ssm_a", "mixer.A_log", None, ("recurrent_width", "state_dim"), is_bare=True),
+    TensorFacts("ssm_d", "mixer.D", None, ("recurrent_width",), is_bare=True),
+    TensorFacts("ssm_out", "mixer.out_proj", None, ("width", "recurrent_width")),
+)
+"""Tensors of each layer: Mamba-1."""
+
 SHORT_CONV_TENSORS = (
     TensorFacts("shortconv.in_proj.weight", "conv.in_proj", None, ("three_recurrent_widths", "width")),
     TensorFacts("shortconv.conv.weight", "conv.conv", None, ("conv_width", "taps"), checkpoint_shape=_CONVOLUTION),

@@ -8,7 +8,8 @@ attn_q, attn_k, attn_v              Kimi delta attention: the projections of q, 
 ssm_conv1d_q, ssm_conv1d_k, …_v     Kimi delta attention: their convolutions
 ssm_f_a, ssm_f_b                    Kimi delta attention: the low-rank projection of the decay of each channel
 ssm_g_a, ssm_g_b                    Kimi delta attention: that of the gate
-ssm_in                              Mamba-2: the rows of z, of x, B and C, of the step of each head
+ssm_in                              Mamba-2: the rows of z, of x, B and C, of the step of each head; Mamba-1: of x, of z
+ssm_x, ssm_dt                       Mamba-1: the rows of the values of the step, of B, of C; those of the step itself
 ssm_a, ssm_dt.bias, ssm_d           see `edgellm.arch.recurrent`
 ssm_norm, ssm_out                   the norm of the result, and the projection behind it, which is attn_output in Kimi's
 shortconv.in_proj                   LFM2: the rows of b, of c, of x; shortconv.out_proj is the projection behind
@@ -19,6 +20,7 @@ from dataclasses import replace
 from edgellm.arch.blocks import Linear
 from edgellm.arch.kimi_delta import KimiDelta, KimiDeltaSettings
 from edgellm.arch.layers import LayerReader, part
+from edgellm.arch.mamba1 import Mamba1, Mamba1Settings
 from edgellm.arch.recurrent import (
     DeltaNetSettings,
     GatedDeltaNet,
@@ -38,8 +40,10 @@ def read_recurrent(reader: LayerReader) -> Recurrent | None:
             return _delta_net(reader, settings)
         case KimiDeltaSettings() as settings:
             return _kimi_delta(reader, settings)
+        case Mamba1Settings() as settings:
+            return _mamba1(reader, settings)
         case MambaSettings() as settings:
-            return _mamba(reader, settings)
+            return _mamba2(reader, settings)
         case ShortConvSettings() as settings:
             return _short_conv(reader, settings)
         case None:
@@ -50,8 +54,8 @@ def _delta_net(reader: LayerReader, settings: DeltaNetSettings) -> GatedDeltaNet
     return GatedDeltaNet(
         **vars(settings),
         norm=reader.required_norm("attn_norm"),
-        qkv=reader.matrix("attn_qkv", settings.qkv_width, reader.sizes.width),
-        z=reader.matrix("attn_gate", settings.value_width, reader.sizes.width),
+        qkv=reader.required("attn_qkv"),
+        z=reader.required("attn_gate"),
         alpha=reader.linear("ssm_alpha"),
         beta=reader.linear("ssm_beta"),
         beta_alpha=reader.linear("ssm_ba"),
@@ -88,7 +92,26 @@ def _kimi_delta(reader: LayerReader, settings: KimiDeltaSettings) -> KimiDelta:
     )
 
 
-def _mamba(reader: LayerReader, settings: MambaSettings) -> Mamba2:
+def _mamba1(reader: LayerReader, settings: Mamba1Settings) -> Mamba1:
+    width, rank, end = settings.width, settings.step_rank, reader.sizes.step_b_c_width
+    fused, read_by_scan = reader.required("ssm_in"), reader.required("ssm_x")
+    return Mamba1(
+        **vars(settings),
+        norm=reader.required_norm("attn_norm"),
+        x=part(fused, 0, width),
+        z=part(fused, width, 2 * width),
+        conv=_convolution(reader, "ssm_conv1d"),
+        step_a=part(read_by_scan, 0, rank),
+        bc=part(read_by_scan, rank, end),
+        step_b=reader.required("ssm_dt"),
+        a=reader.floats("ssm_a"),
+        d=reader.floats("ssm_d"),
+        dt_bias=reader.floats("ssm_dt.bias"),
+        output=reader.required("ssm_out"),
+    )
+
+
+def _mamba2(reader: LayerReader, settings: MambaSettings) -> Mamba2:
     inner, end = settings.inner_width, settings.inner_width + settings.conv_width
     fused = reader.required("ssm_in")
     return Mamba2(
@@ -123,7 +146,8 @@ def _short_conv(reader: LayerReader, settings: ShortConvSettings) -> ShortConv:
 def _linear(reader: LayerReader, name: str) -> Linear:
     """A projection without a bias, by its whole name."""
     rows, columns = reader.sizes.shape(reader.facts.shapes[name])
-    return Linear(reader.tensors.matrix(f"blk.{reader.index}.{name}", rows, columns))
+    weight = reader.tensors.matrix(f"blk.{reader.index}.{name}", rows, columns)
+    return Linear(weight, factor=reader.factors(name.removesuffix(".weight"), 1))
 
 
 def _convolution(reader: LayerReader, name: str) -> Convolution:

@@ -2,11 +2,18 @@
 
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.kimi_delta import KimiDeltaSettings
+from edgellm.arch.mamba1 import Mamba1Settings
 from edgellm.arch.recurrent import DeltaNetSettings, MambaSettings, ShortConvSettings
 from kquants.layout import MAX_TAPS
 
-HEAD_MULTIPLE = 16
-"""The values of a head are a multiple of this: kernels load vectors of 16 values."""
+SIZE_MULTIPLE = 16
+"""The values of a head, and the channels and rows of a state of Mamba-1, are a multiple of this.
+
+The kernel of Mamba-1 reads squares of as many values. Of heads all models have such a number: another is a wrong key.
+"""
+
+STEP_NORM_EPS = "ssm.dt_b_c_rms_epsilon"
+"""The key of the epsilon of Mamba-1's norms of the step, B and C; llama.cpp's converter writes none."""
 
 
 def is_listed_recurrent(hyper: HyperParameters, layer: int) -> bool:
@@ -41,15 +48,27 @@ def delta_net_settings(hyper: HyperParameters, grouped: bool) -> DeltaNetSetting
 
 def kimi_delta_settings(hyper: HyperParameters, layer: int) -> KimiDeltaSettings:
     """The sizes of Kimi delta attention: as many heads as attention has, of `kda.head_dim` values."""
-    head_dim = hyper.size("kda.head_dim")
-    if head_dim % HEAD_MULTIPLE:
-        problem = f"key {hyper.key('kda.head_dim')} is {head_dim}, not a multiple of {HEAD_MULTIPLE}"
-        hyper.file.fail(f"{problem}; get another conversion of the model")
-    heads = hyper.heads[layer]
+    head_dim, heads = _whole_vectors(hyper, "kda.head_dim"), hyper.heads[layer]
     if not heads:
         key = hyper.key("attention.head_count")
         hyper.file.fail(f"key {key} is 0 in layer {layer}; get another conversion of the model")
     return KimiDeltaSettings(heads, head_dim, _taps(hyper, "ssm.conv_kernel"))
+
+
+def mamba1_settings(hyper: HyperParameters) -> Mamba1Settings:
+    """The sizes of a Mamba-1 layer: `ssm.inner_size` is the number of channels, `ssm.time_step_rank` that of the step.
+
+    With `ssm.dt_b_c_rms`, the values of the step, B and C are normed, with the epsilon `ssm.dt_b_c_rms_epsilon`; in
+    files without that key, as llama.cpp's converter writes them, with that of the other norms.
+    """
+    is_normed = hyper.file.get_bool(hyper.key("ssm.dt_b_c_rms"), False)
+    return Mamba1Settings(
+        width=_whole_vectors(hyper, "ssm.inner_size"),
+        state_dim=_whole_vectors(hyper, "ssm.state_size"),
+        step_rank=hyper.size("ssm.time_step_rank"),
+        taps=_taps(hyper, "ssm.conv_kernel"),
+        norm_eps=hyper.number(STEP_NORM_EPS, hyper.eps, least=0.0, most=0.99) if is_normed else None,
+    )
 
 
 def mamba_settings(hyper: HyperParameters) -> MambaSettings:
@@ -80,10 +99,19 @@ def _taps(hyper: HyperParameters, key: str) -> int:
     return taps
 
 
+def _whole_vectors(hyper: HyperParameters, key: str) -> int:
+    """The size at a key. Raises ModelFileError for one that is not a multiple of 16."""
+    size = hyper.size(key)
+    if size % SIZE_MULTIPLE:
+        problem = f"key {hyper.key(key)} is {size}, not a multiple of {SIZE_MULTIPLE}"
+        hyper.file.fail(f"{problem}; get another conversion of the model")
+    return size
+
+
 def _per_head(hyper: HyperParameters, heads: int) -> int:
     """Values of each head of `ssm.inner_size`: a multiple of 16."""
     inner = hyper.size("ssm.inner_size")
-    if inner % (heads * HEAD_MULTIPLE):
-        wanted = f"{heads} heads of a multiple of {HEAD_MULTIPLE} values"
+    if inner % (heads * SIZE_MULTIPLE):
+        wanted = f"{heads} heads of a multiple of {SIZE_MULTIPLE} values"
         hyper.file.fail(f"key {hyper.key('ssm.inner_size')} is {inner}, not {wanted}; get another conversion")
     return inner // heads

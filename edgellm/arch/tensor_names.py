@@ -45,7 +45,11 @@ Dimension = Literal[
     "recurrent_group_width",
     "mamba_in_width",
     "qkvz_width",
+    "twice_recurrent_width",
     "three_recurrent_widths",
+    "state_dim",
+    "step_rank",
+    "step_b_c_width",
     "mixer_q_width",
     "mixer_width",
 ]

@@ -37,6 +37,16 @@ class Tensors:
         """A stack of `count` matrices (rows, columns)."""
         return self._take(name, (count, rows, columns), FORMATS)
 
+    def factors(self, stem: str, count: int) -> Tensor | None:
+        """The factors of the matrices of `stem`.weight: float32 (count), or None where the file has none.
+
+        Files whose matrices are NVFP4 have them beside these. The scale of inputs that such a file may have besides is
+        for activations of 4 bits, which nothing here computes with.
+        """
+        self.drop(f"{stem}.input_scale")
+        name = f"{stem}.scale"
+        return self.floats(name, (count,)) if name in self else None
+
     def drop(self, *names: str) -> None:
         """Take tensors that compute nothing, where the file has them."""
         for name in names:

@@ -68,9 +68,9 @@ def _norm_kind(file: GGUFFile, facts: ArchitectureFacts) -> NormKind:
 def _check_shared_heads(file: GGUFFile, layers: tuple[Layer, ...]) -> None:
     """Check that layers that read the keys and values of another have its sizes: kernels find these in its pages."""
     for i, layer in enumerate(layers):
-        if layer.mixer is None or layer.mixer.kv_layer is None:
+        if layer.attention is None or layer.attention.kv_layer is None:
             continue
-        own, read = layer.mixer, layers[layer.mixer.kv_layer].mixer
+        own, read = layer.attention, layers[layer.attention.kv_layer].attention
         if read is None or any(getattr(own, name) != getattr(read, name) for name in _SHARED_SIZES):
             which = f"the keys and values of layer {own.kv_layer}"
             file.fail(f"has layer {i} read {which}, whose heads are others; get another conversion of the model")
@@ -89,4 +89,5 @@ def _output(tensors: Tensors, hyper: HyperParameters) -> Linear | None:
     if name not in tensors:
         return None
     weight = tensors.matrix(name, hyper.vocab, hyper.width)
-    return Linear(weight, tensors.floats(bias, (hyper.vocab,)) if bias in tensors else None)
+    has_bias = bias in tensors
+    return Linear(weight, tensors.floats(bias, (hyper.vocab,)) if has_bias else None, tensors.factors(OUTPUT.gguf, 1))

@@ -23,8 +23,11 @@ def bench_report(path: str, results: Sequence[BenchResult]) -> dict[str, Any]:
     Results without a complete round are left out; the report is empty if there are no others.
     """
     runs = [_run(result) for result in results if result.rounds]
-    options = {"model": path, **asdict(results[-1].options)} if results else {}
-    return {**options, **runs[-1], "runs": runs} if runs else {}
+    if not runs:
+        return {}
+    kv_bytes = results[-1].roofline.kv_bytes_per_token
+    options = {"model": path, **asdict(results[-1].options), "kv_bytes_per_token": kv_bytes}
+    return {**options, **runs[-1], "runs": runs}
 
 
 def _run(result: BenchResult) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def report(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         f"decode {found['tokens']:,}" if found["tokens"] else "",
         f"{found['parallel']} at once" if found["parallel"] > 1 else "",
         f"depth {found['depth']:,}" if found["depth"] else "",
-        f"{found['kv_type']} KV",
+        f"{found['kv_type']} KV" if found["kv_bytes_per_token"] else "no KV cache",
     ]
     yield f" {glyphs.dot} ".join(part for part in parts if part)
     for run in found["runs"]:

@@ -121,6 +121,7 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     yield ""
     yield from _types(plan)
     yield ""
+    yield from _source_note(plan)
     threads = counted(plan.threads, "thread")
     yield from _without_importance(plan)
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_duration(plan.seconds)} with {threads}"
@@ -137,8 +138,14 @@ def _report(report: "Report") -> Iterator[str]:
         yield ""
         yield from table(("not the type of the mix", "type", "why"), _notes(report))
     yield ""
+    yield from _source_note(report)
     yield from _without_importance(report)
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
+
+
+def _source_note(summary: "ConversionSummary") -> Iterator[str]:
+    if summary.source_note:
+        yield summary.source_note
 
 
 def _facts(summary: "ConversionSummary") -> str:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 )
 @option_of(LoadOptions, "threads")
 @option_of(LoadOptions, "kv_type")
+@option_of(LoadOptions, "kv_memory")
 @option_of(LoadOptions, "engine")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context

@@ -157,8 +157,9 @@ def _state_rows(plan: "Plan") -> list[tuple[str, str, str]]:
     """The row of the states of recurrent layers, if there are any."""
     if not plan.state_bytes:
         return []
-    kept = f"{size(plan.state_bytes)} a state, with up to {counted(plan.checkpoints, 'checkpoint')}"
-    return [("states", size(plan.states), f"of recurrent layers: {kept}")]
+    drafts = f" and {plan.drafts} for drafts" if plan.drafts else ""
+    kept = f"two, and up to {counted(plan.checkpoints, 'checkpoint')}{drafts} as memory allows"
+    return [("states", size(plan.states), f"of recurrent layers: {size(plan.state_bytes)} a state; {kept}")]
 
 
 def _kv_contents(plan: "Plan") -> str:
@@ -168,16 +169,20 @@ def _kv_contents(plan: "Plan") -> str:
 
 
 def _kv_verdict(plan: "Plan") -> str:
-    if plan.kv_cache + plan.states <= plan.kv_memory:
+    if plan.kv_tokens >= plan.ctx:
         return ""
     allowed = f"; it may take {size(plan.kv_memory)}"
-    if plan.states and not plan.kv_tokens:
+    if plan.state_bytes and not plan.kv_tokens:
         return f"{allowed} with the states, too little for these"
-    states = " with the states" if plan.states else ""
+    states = " with the states" if plan.state_bytes else ""
     return f"{allowed}{states}, enough for {counted(plan.kv_tokens, 'token')}"
 
 
 def _verdict(plan: "Plan") -> str:
     if plan.from_disk:
         return ": too little, it would run at the speed of the disk; choose a smaller quantization"
-    return "" if plan.total <= plan.available else ": too little for a full context; choose a smaller --ctx"
+    needed = plan.needed(plan.ctx)
+    if needed > plan.available:
+        return ": too little for a full context; choose a smaller --ctx"
+    most = f"; {size(needed)} are needed, the rest is for checkpoints and drafts" if needed < plan.total else ""
+    return most if plan.total <= plan.available else f"{most}; choose a smaller --kv-memory for fewer of them"

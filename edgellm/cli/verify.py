@@ -1,11 +1,13 @@
 """`edgellm verify`: checks that a model file is complete and valid."""
 
 import json
+from collections.abc import Iterator
 
 import click
 
+from edgellm.arch import describe
 from edgellm.cli.shell_completion import model_names
-from edgellm.errors import ModelFileError
+from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import counted, printable, size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
@@ -50,9 +52,24 @@ def _show_imatrix(found: Imatrix, as_json: bool) -> None:
         click.echo(f"ok: {name}, importance matrix of {counted(tensors, 'tensor')}, {size(nbytes)}")
 
 
+def _problems(file: GGUFFile) -> Iterator[str]:
+    """Each problem of the file; if there is no other, what contradicts its architecture, where edgellm knows that."""
+    is_sound = True
+    for problem in find_problems(file):
+        is_sound = False
+        yield problem
+    if is_sound and file.tensors:
+        try:
+            describe(file)
+        except UnsupportedModelError:
+            return
+        except ModelFileError as error:
+            yield str(error).removeprefix(f"{printable(str(file.path), 400)}: ")
+
+
 def _verify(file: GGUFFile, as_json: bool) -> None:
     problems = []
-    for problem in find_problems(file):
+    for problem in _problems(file):
         problems.append(problem)
         if not as_json:
             click.echo(printable(problem, 400))

@@ -91,16 +91,18 @@ class AttentionBuffers:
     result: MatmulInput
 
     @classmethod
-    def of(cls, mixer: Attention, partials: int) -> "AttentionBuffers":
+    def of(cls, attention: Attention, partials: int) -> "AttentionBuffers":
         """The buffers for a layer's sizes, with room for `partials` partial softmaxes of all heads.
 
         Layers of the same sizes share them.
         """
         return cls(
-            q=float_buffer("q", mixer.q_width),
-            k=float_buffer("k", mixer.k_width),
-            v=float_buffer("v", mixer.v_width),
-            gate=float_buffer("attention_gate", mixer.gate_width),
-            partials=Buffer("partials", mixer.heads * partial_bytes(padded_head_dim(mixer.value_dim)), partials),
-            result=MatmulInput.named("attention", mixer.attention_width),
+            q=float_buffer("q", attention.q_width),
+            k=float_buffer("k", attention.k_width),
+            v=float_buffer("v", attention.v_width),
+            gate=float_buffer("attention_gate", attention.gate_width),
+            partials=Buffer(
+                "partials", attention.heads * partial_bytes(padded_head_dim(attention.value_dim)), partials
+            ),
+            result=MatmulInput.named("attention", attention.attention_width),
         )

@@ -37,13 +37,15 @@ class KVLayout:
         self.page_bytes = [0] * len(model.kv_groups)
         self._places: dict[int, KVPlace] = {}
 
-    def place(self, layer: int, mixer: AttentionSettings) -> KVPlace:
+    def place(self, layer: int, attention: AttentionSettings) -> KVPlace:
         """The place of a layer's keys and values: its own, new behind those of earlier layers, or another layer's."""
-        if mixer.kv_layer is not None:
-            return self._places[mixer.kv_layer]
-        group = self._groups.index(mixer.window)
+        if attention.kv_layer is not None:
+            return self._places[attention.kv_layer]
+        group = self._groups.index(attention.window)
         self._places[layer] = KVPlace(group, self.page_bytes[group])
-        self.page_bytes[group] += layer_page_bytes(mixer.kv_heads, mixer.key_dim, mixer.stored_value_dim, self._kv_type)
+        self.page_bytes[group] += layer_page_bytes(
+            attention.kv_heads, attention.key_dim, attention.stored_value_dim, self._kv_type
+        )
         return self._places[layer]
 
 
@@ -101,77 +103,79 @@ class AttentionOps:
         self._tables, self._kv_type, self._ops = model.position_tables, kv_type, ops
         self._norms = NormOps(ops)
 
-    def project(self, mixer: Attention, h: MatmulInput, b: AttentionBuffers) -> None:
+    def project(self, attention: Attention, h: MatmulInput, b: AttentionBuffers) -> None:
         """q, k, v and the gate from h, with norms of heads before RoPE."""
-        q = float_buffer("q_and_gate", 2 * mixer.q_width) if mixer.gate_in_q else b.q
-        targets = [(mixer.q, q), (mixer.k, b.k), (mixer.v, b.v), (mixer.gate, b.gate)]
+        q = float_buffer("q_and_gate", 2 * attention.q_width) if attention.gate_in_q else b.q
+        targets = [(attention.q, q), (attention.k, b.k), (attention.v, b.v), (attention.gate, b.gate)]
         self._ops.linear(h, *[(linear, buffer) for linear, buffer in targets if linear])
-        if mixer.gate_in_q:
-            self._split_gate(mixer, q, b)
-        if mixer.v_norm and mixer.k:
-            source = b.v if mixer.v else b.k
-            self._norms.norm_heads(source, mixer.v_norm, mixer.kv_heads, mixer.value_dim, b.v)
-        if not mixer.norm_after_rope:
-            self._norm_heads(mixer, b)
+        if attention.gate_in_q:
+            self._split_gate(attention, q, b)
+        if attention.v_norm and attention.k:
+            source = b.v if attention.v else b.k
+            self._norms.norm_heads(source, attention.v_norm, attention.kv_heads, attention.value_dim, b.v)
+        if not attention.norm_after_rope:
+            self._norm_heads(attention, b)
 
-    def _split_gate(self, mixer: Attention, both: Buffer, b: AttentionBuffers) -> None:
+    def _split_gate(self, attention: Attention, both: Buffer, b: AttentionBuffers) -> None:
         arguments = records.SplitGateOp(
             x=both,
             x_bytes=both.row_bytes,
-            heads=mixer.heads,
-            head_dim=mixer.key_dim,
+            heads=attention.heads,
+            head_dim=attention.key_dim,
             q=b.q,
             q_bytes=b.q.row_bytes,
             gate=b.gate,
             gate_bytes=b.gate.row_bytes,
         )
-        self._ops.add("split_gate", arguments, per_row=mixer.heads)
+        self._ops.add("split_gate", arguments, per_row=attention.heads)
 
-    def _norm_heads(self, mixer: Attention, b: AttentionBuffers) -> None:
-        if mixer.q_norm:
-            self._norms.norm_heads(b.q, mixer.q_norm, mixer.heads, mixer.key_dim)
-        if mixer.k_norm and mixer.k:
-            self._norms.norm_heads(b.k, mixer.k_norm, mixer.kv_heads, mixer.key_dim, barrier=mixer.q_norm is None)
+    def _norm_heads(self, attention: Attention, b: AttentionBuffers) -> None:
+        if attention.q_norm:
+            self._norms.norm_heads(b.q, attention.q_norm, attention.heads, attention.key_dim)
+        if attention.k_norm and attention.k:
+            self._norms.norm_heads(
+                b.k, attention.k_norm, attention.kv_heads, attention.key_dim, barrier=attention.q_norm is None
+            )
 
-    def store(self, mixer: Attention, place: KVPlace, b: AttentionBuffers) -> None:
+    def store(self, attention: Attention, place: KVPlace, b: AttentionBuffers) -> None:
         """Rotate q and k, and write k and v to the KV pages."""
-        rope = rope_words(mixer.rope, self._tables)
-        if mixer.norm_after_rope and mixer.rope:
-            self._rope_store(self._rotated(mixer, mixer.heads, b.q) | rope)
-            if mixer.k:
-                self._rope_store(self._rotated(mixer, mixer.kv_heads, b.k) | rope, barrier=False)
+        rope = rope_words(attention.rope, self._tables)
+        if attention.norm_after_rope and attention.rope:
+            self._rope_store(self._rotated(attention, attention.heads, b.q) | rope)
+            if attention.k:
+                self._rope_store(self._rotated(attention, attention.kv_heads, b.k) | rope, barrier=False)
             rope |= {"rope_dim": 0}
-        if mixer.norm_after_rope:
-            self._norm_heads(mixer, b)
-        stored = self._rotated(mixer, mixer.heads, b.q) | rope
-        if mixer.k:
+        if attention.norm_after_rope:
+            self._norm_heads(attention, b)
+        stored = self._rotated(attention, attention.heads, b.q) | rope
+        if attention.k:
             stored |= {"k": b.k, "k_bytes": b.k.row_bytes, "v": b.v, "v_bytes": b.v.row_bytes}
-            stored |= {"kv_heads": mixer.kv_heads, "kv_group": place.group, "page_offset": place.page_offset}
-        if mixer.temperature:
-            stored["q_factor_table"] = self._tables.index(mixer.temperature)
-        if mixer.k or mixer.temperature or stored["rope_dim"]:
+            stored |= {"kv_heads": attention.kv_heads, "kv_group": place.group, "page_offset": place.page_offset}
+        if attention.temperature:
+            stored["q_factor_table"] = self._tables.index(attention.temperature)
+        if attention.k or attention.temperature or stored["rope_dim"]:
             self._rope_store(stored)
 
-    def _rotated(self, mixer: Attention, heads: int, x: Buffer) -> dict[str, Any]:
+    def _rotated(self, attention: Attention, heads: int, x: Buffer) -> dict[str, Any]:
         """The words of a RopeStoreOp that rotates the heads of x in place of q, and stores nothing."""
         nothing = dict.fromkeys(("k_bytes", "v_bytes", "kv_group", "page_offset"), 0) | {"k": None, "v": None}
-        sizes = {"heads": heads, "kv_heads": heads, "key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
+        sizes = {"heads": heads, "kv_heads": heads, "key_dim": attention.key_dim, "value_dim": attention.value_dim}
         return nothing | sizes | {"q": x, "q_bytes": x.row_bytes, "q_factor_table": -1}
 
     def _rope_store(self, words: dict[str, Any], barrier: bool = True) -> None:
         arguments = records.RopeStoreOp(**words)
         self._ops.add(f"rope_store_{self._kv_type}", arguments, per_row=arguments.kv_heads, barrier=barrier)
 
-    def attend(self, mixer: Attention, place: KVPlace, b: AttentionBuffers, q_outputs: bool) -> None:
+    def attend(self, attention: Attention, place: KVPlace, b: AttentionBuffers, q_outputs: bool) -> None:
         """result = attention of q over the KV pages, times the sigmoid of the gate; quantized for the output matrix.
 
         With `q_outputs`, q has the rows of wanted logits alone.
         """
         out = b.result.f32
-        attend(self._ops, self._kv_type, mixer, place, b.q, out, b.partials, q_outputs, mixer.sinks)
-        if mixer.has_gate and mixer.gate_function is GateFunction.SIGMOID:
-            self._ops.sigmoid_gate(out, b.gate, mixer.attention_width)
-        elif mixer.has_gate:
-            group = mixer.attention_width // mixer.gate_width
-            self._ops.softplus_gate(out, b.gate, mixer.attention_width, group)
-        self._ops.quantize(b.result, [mixer.output])
+        attend(self._ops, self._kv_type, attention, place, b.q, out, b.partials, q_outputs, attention.sinks)
+        if attention.has_gate and attention.gate_function is GateFunction.SIGMOID:
+            self._ops.sigmoid_gate(out, b.gate, attention.attention_width)
+        elif attention.has_gate:
+            group = attention.attention_width // attention.gate_width
+            self._ops.softplus_gate(out, b.gate, attention.attention_width, group)
+        self._ops.quantize(b.result, [attention.output])

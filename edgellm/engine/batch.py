@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Sequence as Ids
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,12 +31,12 @@ class BatchMemory(NamedTuple):
 class Batch:
     """Segments of different sequences, laid out as rows for the devices.
 
-    The sequences must have room for their new tokens. `lengths`: rows of each segment. `tables`: for each KV group and
-    each segment the page ids of its sequence (the sequence's own list). For each row, `tokens` has its token, `cells`
-    the cell of its sequence that it writes, `positions` its position, and the row sees the cells `first` … `visible` -
-    1. `states` has for each segment the state page that it begins with, and `kept_states` for each row the one that
-    gets its state, -1 for none; both are empty without recurrent layers. `wanted`: rows whose logits are wanted; row i
-    of the logits is that of wanted row i.
+    Each segment must have a token at least, and each sequence room for its new tokens. `lengths`: rows of each segment.
+    `tables`: for each KV group and each segment the page ids of its sequence (the sequence's own list). For each row,
+    `tokens` has its token, `cells` the cell of its sequence that it writes, `positions` its position, and the row sees
+    the cells `first` … `visible` - 1. `states` has for each segment the state page that it begins with, and
+    `kept_states` for each row the one that gets its state, -1 for none; both are empty without recurrent layers.
+    `wanted`: rows whose logits are wanted; row i of the logits is that of wanted row i.
     """
 
     def __init__(self, segments: Ids[Segment[PagedSequence]], position_tables: PositionTables) -> None:
@@ -73,38 +73,39 @@ class Batch:
         The arrays are those of Python, not of NumPy, whose code would be read from memory for each token, since the
         weights of a token leave nothing else in the caches: 0.1 ms more a token.
         """
-        rows, n = self.rows, 4 * self.rows
+        lists = self._lists()
         ids = [page for tables in self.tables for table in tables for page in table]
-        by_row = self.tokens + self.positions + self.cells + self.first + self.visible
-        numbers = array("i", by_row + self.wanted + self.starts + self.states + self.kept_states + ids)
-        tokens = numbers.buffer_info()[0]
-        wanted = tokens + 5 * n
-        starts = wanted + 4 * self.outputs
-        states = starts + 4 * len(self.starts)
-        kept_states = states + 4 * len(self.states)
-        addresses = self._page_tables(kept_states + 4 * len(self.kept_states))
+        numbers = array("i", [*chain.from_iterable(lists.values()), *ids])
+        *places, after = accumulate((4 * len(each) for each in lists.values()), initial=numbers.buffer_info()[0])
+        addresses = self._page_tables(after)
         table_count = len(addresses)
         addresses.extend(0 if each is None else each.ctypes.data for each in self._embeddings)
         page_tables = addresses.buffer_info()[0]
         record = BatchRecord(
-            rows=rows,
+            rows=self.rows,
             outputs=self.outputs,
             segments=len(self.lengths),
-            segment_rows=starts,
-            tokens=tokens,
             embeddings=page_tables + 8 * table_count if self._embeddings else 0,
-            positions=tokens + n,
-            cells=tokens + 2 * n,
-            first=tokens + 3 * n,
-            visible=tokens + 4 * n,
-            output_rows=wanted,
             position_tables=self._position_tables.address,
             page_tables=page_tables,
             pages=pages,
-            states=states,
-            kept_states=kept_states,
+            **dict(zip(lists, places, strict=True)),
         )
         return BatchMemory(array("q", record), addresses, numbers)
+
+    def _lists(self) -> dict[str, list[int]]:
+        """The lists of numbers that the record points to, by its fields."""
+        return {
+            "tokens": self.tokens,
+            "positions": self.positions,
+            "cells": self.cells,
+            "first": self.first,
+            "visible": self.visible,
+            "output_rows": self.wanted,
+            "segment_rows": self.starts,
+            "states": self.states,
+            "kept_states": self.kept_states,
+        }
 
     def _page_tables(self, table: int) -> "array[int]":
         """For each KV group and row the address of its page table; the first table is at `table`."""

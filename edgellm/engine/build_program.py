@@ -100,7 +100,7 @@ class _ProgramBuilder:
             self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
 
     def _mixer(self, layer: Layer, index: int) -> None:
-        block = layer.mixer
+        block = layer.attention
         if isinstance(block, LatentAttention):
             self._latent_attention(block, self._kv.place(index, block))
         elif block:

@@ -12,7 +12,7 @@ from itertools import count
 from weakref import WeakSet
 
 from edgellm.engine.kv_pages import MAX_CHECKPOINTS, PageTable
-from edgellm.engine.recurrent_states import StatePage, StatePool
+from edgellm.engine.recurrent_states import NEEDED_STATE_PAGES, StatePage, StatePool
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +20,15 @@ class SequenceCheckpoint:
     """A length to which a sequence can go back. Forks share it.
 
     It has the page tables of KV groups with windows, by group, at that length, and the state of recurrent layers. With
-    `retry` it is there to compute the last prompt's end again, and is forgotten when another prompt has one.
+    `retry` it is there to compute the last prompt's end again, and is forgotten when another prompt has one. So is the
+    one that is `held` behind a reply, in which it moves on.
     """
 
     length: int
     tables: dict[int, PageTable]
-    state: StatePage | None = None
-    retry: bool = False
+    state: StatePage | None
+    retry: bool
+    held: bool = False
 
     def reach(self, n: int) -> int:
         """The largest length up to `n` whose windows and state the checkpoint holds; 0 if there is none."""
@@ -37,21 +39,29 @@ class SequenceCheckpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one sequence, in order of length."""
+    """The checkpoints of one sequence, in order of length.
 
-    def __init__(self, budget: "CheckpointBudget", points: list[SequenceCheckpoint] | None = None) -> None:
-        self._budget, self.points, self.used = budget, points or [], 0
-        self.planned: dict[int, bool] = {}  # in the segment computed now, by length: whether for a retry
+    `used` is the time of its last segment, as the budget counts it. `planned` are the checkpoints that this segment
+    adds, by length: whether each is for a retry.
+    """
+
+    def __init__(self, budget: "CheckpointBudget", points: Ids[SequenceCheckpoint] = ()) -> None:
+        self.budget, self.points, self.used = budget, list(points), 0
+        self.planned: dict[int, bool] = {}
 
     def fork(self) -> "Checkpoints":
         """The checkpoints of another sequence with the same tokens, which are the same."""
-        child = Checkpoints(self._budget, list(self.points))
-        self._budget.holders.add(child)
+        child = Checkpoints(self.budget, self.points)
+        self.budget.holders.add(child)
         return child
 
     def plan(self, marks: Ids[int], retry: int | None, windows: bool) -> list[int]:
         """See `CheckpointBudget.plan`."""
-        return self._budget.plan(self, marks, retry, windows)
+        return self.budget.plan(self, marks, retry, windows)
+
+    def forget_one(self) -> bool:
+        """See `CheckpointBudget.forget_one`."""
+        return self.budget.forget_one(self)
 
     def has(self, length: int) -> bool:
         """Whether there is one at a length."""
@@ -74,6 +84,11 @@ class Checkpoints:
             gone = by_usefulness(lengths)[0]
             self.points = [each for each in self.points if each.length != gone]
 
+    def make_room_to_hold(self) -> None:
+        """Forget the checkpoint that is held, and others for which there is no room beside the next one to be held."""
+        self.points = [point for point in self.points if not point.held]
+        self.budget.make_room(self)
+
     def trim(self, length: int) -> None:
         """Forget the checkpoints behind a length."""
         self.points = [point for point in self.points if point.length <= length]
@@ -86,7 +101,7 @@ class CheckpointBudget:
     checkpoints loses its least useful one; each sequence keeps its last.
     """
 
-    def __init__(self, states: StatePool | None = None) -> None:
+    def __init__(self, states: StatePool | None) -> None:
         self.states, self._clock = states, count(1)
         self.holders = WeakSet[Checkpoints]()
 
@@ -113,8 +128,15 @@ class CheckpointBudget:
         own.planned = dict.fromkeys(lengths, False) | dict.fromkeys(retries, self.states is not None and not windows)
         return [*retries, *reversed(lengths)]
 
+    def make_room(self, own: Checkpoints) -> None:
+        """Forget checkpoints until the present state may stay beside the two that later batches have pages for."""
+        self.holders.add(own)
+        while self.states and self.states.excess(NEEDED_STATE_PAGES) > 0:
+            if not self._forget_retry(own) and not self._forget_lasting(own, []):
+                break
+
     def forget_one(self, own: Checkpoints) -> bool:
-        """Forget the least useful checkpoint but the last one of another sequence; False if there is none."""
+        """Forget the least useful checkpoint; False if there is none. Other sequences keep their last one."""
         if self._forget_retry(own) or self._forget_lasting(own, []):
             return True
         if not own.points:

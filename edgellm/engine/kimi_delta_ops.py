@@ -7,7 +7,7 @@ from edgellm.arch.kimi_delta import KimiDelta
 from edgellm.engine.activations import MatmulInput, float_buffer
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
-from edgellm.engine.recurrent_parts import RecurrentParts, StatePlace
+from edgellm.engine.recurrent_parts import GatedNorm, RecurrentParts, StatePlace, rows_of
 from kquants import records
 from kquants.layout import STATE_COLUMNS
 
@@ -51,9 +51,8 @@ class KimiDeltaOps:
             place = place.behind(conv.state_bytes)
         self._inputs(mixer, rows, beta)
         self._delta_rule(mixer, rows, beta, place)
-        result = MatmulInput.named("recurrent", mixer.width)
-        self._parts.gated_norm(mixer.output_norm, mixer.heads, rows.y, gate, result, mixer.output, silu=False)
-        return result
+        norm = GatedNorm(mixer.output_norm, mixer.heads, silu=False)
+        return self._parts.gated_norm(norm, rows.y, gate, mixer.output)
 
     def _project(self, x: MatmulInput, projection: Linear, y: Buffer) -> None:
         """The second matrix of a low-rank projection: y = projection(x)."""
@@ -72,25 +71,17 @@ class KimiDeltaOps:
             eps=_EPS,
             a=mixer.a,
             dt_bias=mixer.dt_bias,
-            beta=beta,
-            beta_bytes=beta.row_bytes,
+            **rows_of(beta=beta),
         )
         self._ops.add("channel_delta_inputs", arguments, per_row=mixer.heads + -(-mixer.heads // 16))
 
     def _delta_rule(self, mixer: KimiDelta, rows: _Rows, beta: Buffer, place: StatePlace) -> None:
         arguments = records.ChannelDeltaRuleOp(
-            q=rows.q,
-            k=rows.k,
-            v=rows.v,
-            decay=rows.decay,
-            decayed_k=rows.decayed_k,
-            y=rows.y,
+            **rows._asdict(),
             row_bytes=rows.q.row_bytes,
             heads=mixer.heads,
             head_dim=mixer.head_dim,
-            beta=beta,
-            beta_bytes=beta.row_bytes,
-            state_group=place.group,
-            state_offset=place.offset,
+            **rows_of(beta=beta),
+            **place.words,
         )
         self._ops.add("channel_delta_rule", arguments, units=mixer.heads * -(-mixer.head_dim // STATE_COLUMNS))

@@ -98,7 +98,7 @@ def block_tensors(model: Description, block: int) -> list[Tensor]:
         found = tensors_in([model.output_norm, model.output])
     else:
         layer = model.layers[block // 2]
-        found = tensors_in(layer.feed_forward if block % 2 else [layer.mixer, layer.recurrent])
+        found = tensors_in(layer.feed_forward if block % 2 else [layer.attention, layer.recurrent])
     return list({id(tensor): tensor for tensor in found}.values())
 
 
@@ -119,7 +119,7 @@ def empty_blocks(model: Description) -> list[int]:
     return [
         block
         for i, layer in layers
-        for block, is_there in ((mixer(i), layer.mixer or layer.recurrent), (feed_forward(i), layer.feed_forward))
+        for block, is_there in ((mixer(i), layer.attention or layer.recurrent), (feed_forward(i), layer.feed_forward))
         if not is_there
     ]
 

@@ -194,18 +194,19 @@ class OpWriter:
         self.add("soft_cap", arguments, per_row=pieces(width))
 
     def linear(self, x: MatmulInput, *projections: tuple[Linear, Buffer], accumulate: bool = False) -> None:
-        """Each y = W x + b, or with `accumulate` y += W x + b: first all matmuls, then the biases."""
+        """Each y = f W x + b, or with `accumulate` y += f W x + b: first all matmuls, then the biases."""
         self.observe(x, [w for w, _ in projections])
         for i, (w, y) in enumerate(projections):
-            self.matmul(w.weight, x, y, accumulate, barrier=i == 0)
+            self._matmul(w, x, y, accumulate, barrier=i == 0)
         biases = [(w.bias, y) for w, y in projections if w.bias]
         for i, (bias, y) in enumerate(biases):
             (n,) = bias.shape
             arguments = records.AddBiasOp(y=y, y_bytes=y.row_bytes, bias=bias, n=n)
             self.add("add_bias", arguments, per_row=pieces(n), barrier=i == 0)
 
-    def matmul(self, w: Tensor, x: MatmulInput, y: Buffer, accumulate: bool = False, barrier: bool = True) -> None:
-        """y = W x, or with `accumulate` y += W x."""
+    def _matmul(self, linear: Linear, x: MatmulInput, y: Buffer, accumulate: bool, barrier: bool) -> None:
+        """y = f W x, or with `accumulate` y += f W x."""
+        w = linear.weight
         rows, columns = w.shape
         read = x.read_by(w)
         arguments = records.MatmulOp(
@@ -218,6 +219,7 @@ class OpWriter:
             y=y,
             y_bytes=y.row_bytes,
             accumulate=int(accumulate),
+            factors=linear.factor,
         )
         self.need_scratch(matmul_scratch(columns, w.type.name))
         self.add(matmul_kernel(w.type.name), arguments, units=-(-rows // TILE_ROWS), barrier=barrier)
@@ -225,7 +227,10 @@ class OpWriter:
     def grouped_matmul(
         self, w: StackedLinear, x: MatmulInput, y: Buffer, groups: Buffer, slots: int, barrier: bool = True
     ) -> None:
-        """y = W x + b for groups of consecutive rows of x, each with a matrix of a stack; `slots` rows for each row."""
+        """y = f W x + b for groups of consecutive rows of x, each with a matrix of a stack.
+
+        x and y have `slots` rows for each row of the batch.
+        """
         columns, kind = w.weight.shape[-1], w.weight.type
         read, row_bytes = x.read_by(w.weight), kind.row_bytes(columns)
         arguments = records.MatmulOp(
@@ -242,6 +247,7 @@ class OpWriter:
             matrix_bytes=w.weight.shape[1] * row_bytes,
             bias=w.first_bias,
             bias_bytes=4 * w.weight.shape[1],
+            factors=w.factors,
         )
         self.need_scratch(matmul_scratch(columns, kind.name))
         units = -(-w.rows // TILE_ROWS)

@@ -24,10 +24,9 @@ class PagedSequence(protocol.Sequence):
     reserved. `embeddings` are those that some of them had in place of their own, by cell.
     """
 
-    def __init__(self, pools: Ids[PagePool], budget: CheckpointBudget | None = None) -> None:
+    def __init__(self, pools: Ids[PagePool], budget: CheckpointBudget) -> None:
         super().__init__()
-        budget = budget or CheckpointBudget()
-        self._pools, self._budget, self.states = pools, budget, RecurrentStates(budget.states)
+        self._pools, self.states = pools, RecurrentStates(budget.states)
         self.needs_marks = budget.states is not None
         self.embeddings: dict[int, NDArray[np.float32]] = {}
         self.tables = [PageTable(pool) for pool in pools]
@@ -53,7 +52,7 @@ class PagedSequence(protocol.Sequence):
             try:
                 return self.states.reserve(len(self.tokens), needed, planned)
             except NoMemoryError:
-                if drafts or not self._budget.forget_one(self.checkpoints):
+                if drafts or not self.checkpoints.forget_one():
                     raise
 
     def append(self, segment: protocol.Segment["PagedSequence"]) -> None:
@@ -74,7 +73,7 @@ class PagedSequence(protocol.Sequence):
 
     def fork(self) -> "PagedSequence":
         """Another sequence with the same tokens, sharing the pages that hold their state."""
-        child = PagedSequence(self._pools, self._budget)
+        child = PagedSequence(self._pools, self.checkpoints.budget)
         child.states = self.states.fork(len(self))
         child.tokens, child.embeddings = list(self.tokens), self._embeddings_before(len(self))
         child.tables = [table.fork(len(self)) for table in self.tables]
@@ -86,14 +85,21 @@ class PagedSequence(protocol.Sequence):
 
         A checkpoint takes the pages of a window at most, and a state page.
         """
-        self._add_checkpoint(len(self))
+        self._add_checkpoint(len(self), retry=False)
 
-    def _add_checkpoint(self, n: int, retry: bool = False) -> None:
+    def hold(self, n: int) -> None:
+        """See `protocol.Sequence`. With recurrent layers it is a checkpoint, which replaces that of the last call."""
+        if self.needs_marks and n in self.states.pages and not self.checkpoints.has(n):
+            self.states.count(n)
+            self.checkpoints.make_room_to_hold()
+            self._add_checkpoint(n, retry=True, held=True)
+
+    def _add_checkpoint(self, n: int, retry: bool, held: bool = False) -> None:
         tables = {group: table for group, table in enumerate(self.tables) if table.pool.window is not None}
         state = self.states.pages.get(n)
         if n and (tables or state) and self.states.reaches(n) and not self.checkpoints.has(n):
             forks = {group: table.fork(n) for group, table in tables.items()}
-            self.checkpoints.add(SequenceCheckpoint(n, forks, state, retry))
+            self.checkpoints.add(SequenceCheckpoint(n, forks, state, retry, held))
 
     def reach(self, n: int) -> int:
         """The length to which `trim` would go back for `n`.
@@ -144,8 +150,9 @@ class PagedSequence(protocol.Sequence):
 
     def adopt(self, other: "PagedSequence") -> None:
         """Take the pages of another sequence with the same tokens, and leave it empty."""
-        before, empty = (self.tables, self.checkpoints, self.states), PagedSequence(other._pools, other._budget)
-        taken = other._pools, other._budget, other.tables, other.checkpoints, other.states
-        self._pools, self._budget, self.tables, self.checkpoints, self.states = taken  # without an interrupt between
+        before = self.tables, self.checkpoints, self.states
+        empty = PagedSequence(other._pools, other.checkpoints.budget)
+        taken = other._pools, other.tables, other.checkpoints, other.states
+        self._pools, self.tables, self.checkpoints, self.states = taken  # without an interrupt between
         del before  # not earlier, as page tables run code of their own when they are freed
         other.tokens, other.tables, other.checkpoints, other.states = [], empty.tables, empty.checkpoints, empty.states

@@ -64,6 +64,12 @@ class Sequence(ABC):
     def mark(self) -> None:  # noqa: B027 (most states go back to any length)
         """Keep what is needed to go back to the present length later, as far as memory is given to that."""
 
+    def hold(self, n: int) -> None:  # noqa: B027 (most states go back to any length)
+        """Keep what is needed to go back to `n` tokens, until `hold` is called again or a prompt follows.
+
+        `n` is the present length, or that before a draft of the last segment.
+        """
+
     def shared_prefix(self, tokens: Ids[int]) -> int:
         """The length of the longest prefix of `tokens` that this sequence holds."""
         return common_prefix(self.tokens, list(tokens))

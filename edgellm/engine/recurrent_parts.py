@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from math import lcm
+from typing import Any
 
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.arch.recurrent_parts import Convolution
 from edgellm.engine.activations import MatmulInput
 from edgellm.engine.op_writer import OpWriter
 from edgellm.engine.program import Buffer
-from edgellm.gguf import Tensor
 from kquants import records
 from kquants.layout import X_GROUP
 
@@ -24,6 +24,43 @@ class StatePlace:
         """The place `nbytes` bytes later."""
         return StatePlace(self.group, self.offset + nbytes)
 
+    @property
+    def words(self) -> dict[str, int]:
+        """The words of a record that name this place."""
+        return {"state_group": self.group, "state_offset": self.offset}
+
+
+@dataclass(frozen=True)
+class GatedNorm:
+    """norm(y) · f(z), or with `gate_first` norm(y · f(z)): each of `groups` groups of values is normed for itself.
+
+    f is SiLU with `silu`, else the logistic function. Without `norm`, the result is y · f(z).
+    """
+
+    norm: Norm | None
+    groups: int
+    gate_first: bool = False
+    silu: bool = True
+
+    def words(self, width: int) -> dict[str, Any]:
+        """The words of a GatedNormOp over rows of `width` values, but for the buffers."""
+        group_dim, weight = width // self.groups, self.norm.weight if self.norm else None
+        return {
+            "weight": weight,
+            "weight_stride": group_dim if weight and len(weight.shape) == 2 else 0,
+            "groups": self.groups,
+            "group_dim": group_dim,
+            "piece": min(lcm(group_dim, X_GROUP), width),
+            "eps": self.norm.eps if self.norm else 0.0,
+            "gate_first": int(self.gate_first),
+            "silu": int(self.silu),
+        }
+
+
+def rows_of(**buffers: Buffer) -> dict[str, Any]:
+    """The words of a record for buffers, by name: the buffer itself, and as `…_bytes` the bytes of its rows."""
+    return {**buffers, **{f"{name}_bytes": buffer.row_bytes for name, buffer in buffers.items()}}
+
 
 class RecurrentParts:
     """Appends these ops to a program."""
@@ -32,71 +69,31 @@ class RecurrentParts:
         self._ops = ops
 
     def conv(
-        self,
-        conv: Convolution,
-        x: Buffer,
-        y: Buffer,
-        place: StatePlace,
-        *,
-        silu: bool = True,
-        factor: Buffer | None = None,
-        gate: Buffer | None = None,
+        self, conv: Convolution, x: Buffer, y: Buffer, place: StatePlace, gates: tuple[Buffer, Buffer] | None = None
     ) -> None:
-        """y = gate · f(conv(factor · x)); see `kquants.records.ConvOp`."""
+        """y = silu(conv(x)), or with `gates` (b, c) y = c · conv(b · x); see `kquants.records.ConvOp`."""
+        factor, gate = gates or (None, None)
         arguments = records.ConvOp(
-            x=x,
-            x_bytes=x.row_bytes,
+            **rows_of(x=x, y=y),
             channels=conv.channels,
             taps=conv.taps,
             weight=conv.weight,
             bias=conv.bias,
-            silu=int(silu),
+            silu=int(gates is None),
             factor=factor,
             gate=gate,
-            y=y,
-            y_bytes=y.row_bytes,
-            state_group=place.group,
-            state_offset=place.offset,
+            **place.words,
         )
         self._ops.add("conv", arguments, units=-(-conv.channels // 16))
 
-    def gated_norm(
-        self,
-        norm: Norm | None,
-        groups: int,
-        y: Buffer,
-        z: Buffer,
-        result: MatmulInput,
-        output: Linear,
-        *,
-        gate_first: bool = False,
-        silu: bool = True,
-    ) -> None:
-        """result = norm(y) · f(z), or with `gate_first` norm(y · f(z)), in the forms that `output` reads.
-
-        Each of `groups` groups of values is normed for itself. f is SiLU with `silu`, else the logistic function.
-        """
+    def gated_norm(self, form: GatedNorm, y: Buffer, z: Buffer, output: Linear) -> MatmulInput:
+        """The gated norm of y and z, in the forms that `output` reads."""
+        result = MatmulInput.named("recurrent", output.weight.shape[1])
+        words = form.words(result.width)
         h, q8, super_q8 = self._ops.targets(result, [output])
-        weight: Tensor | None = norm.weight if norm else None
-        group_dim = result.width // groups
-        piece = min(lcm(group_dim, X_GROUP), result.width)
         arguments = records.GatedNormOp(
-            x=y,
-            x_bytes=y.row_bytes,
-            z=z,
-            z_bytes=z.row_bytes,
-            weight=weight,
-            weight_stride=group_dim if weight and len(weight.shape) == 2 else 0,
-            groups=groups,
-            group_dim=group_dim,
-            piece=piece,
-            eps=norm.eps if norm else 0.0,
-            gate_first=int(gate_first),
-            silu=int(silu),
-            h=h,
-            h_bytes=result.f32.row_bytes,
-            q8=q8,
-            super_q8=super_q8,
+            **rows_of(x=y, z=z), **words, h=h, h_bytes=result.f32.row_bytes, q8=q8, super_q8=super_q8
         )
         self._ops.need_scratch(result.f32.row_bytes)
-        self._ops.add("gated_norm", arguments, per_row=-(-result.width // piece))
+        self._ops.add("gated_norm", arguments, per_row=-(-result.width // words["piece"]))
+        return result

@@ -9,7 +9,6 @@ from weakref import WeakSet
 
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.kv_pages import PagePool
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.errors import NoMemoryError
 
 NO_STATE = -1
@@ -19,21 +18,24 @@ CHECKPOINT_BYTES = 1 << 30
 """The most bytes of checkpoints of recurrent layers, and of the states of sequences that wait."""
 
 MAX_STATE_CHECKPOINTS = 512
-"""The most state pages for these, where pages are small."""
+"""The most of these pages, which limits them where pages are small."""
+
+NEEDED_STATE_PAGES = 2
+"""The state pages without which a sequence does not go on: that of its last token, and that of the next batch."""
 
 _SHARE = 4
-"""Checkpoints take at most one of this many equal parts of the memory for the KV cache."""
+"""Checkpoints take at most 1 / _SHARE of the memory for the KV cache."""
 
 
 def most_checkpoint_pages(state_bytes: int, budget: KVBudget) -> int:
     """The most pages of `state_bytes` bytes for checkpoints: at least two, for the last message and its reply."""
     room = min(CHECKPOINT_BYTES, budget.room(0) // _SHARE)
-    return max(2, min(MAX_STATE_CHECKPOINTS, room // max(1, state_bytes)))
+    return max(2, min(MAX_STATE_CHECKPOINTS, room // state_bytes))
 
 
-def most_state_pages(checkpoint_pages: int, drafts: int = MAX_DRAFT) -> int:
-    """The most state pages of one sequence: checkpoints, the present state, the next one, and those of `drafts`."""
-    return checkpoint_pages + 2 + drafts
+def most_state_pages(checkpoint_pages: int, drafts: int = 0) -> int:
+    """The most state pages of one sequence: those that it needs, checkpoints, and those of `drafts`."""
+    return checkpoint_pages + NEEDED_STATE_PAGES + drafts
 
 
 class StatePage:
@@ -55,7 +57,7 @@ class StatePool:
     """
 
     def __init__(self, pool: PagePool, checkpoints: int) -> None:
-        self._pool, self._most = pool, most_state_pages(checkpoints, 0)
+        self._pool, self._most = pool, most_state_pages(checkpoints)
         self._counted = WeakSet[StatePage]()
 
     def page(self, for_draft: bool = False) -> StatePage:
@@ -75,16 +77,16 @@ class StatePool:
 
 
 class RecurrentStates:
-    """The state pages of one sequence: `pages[n]` has the state behind the first n tokens. None without a pool.
+    """The state pages of one sequence: `pages[n]` has the state behind the first n tokens; empty without a pool.
 
-    They are that of the last token and, until the next batch, those of the drafts before it.
+    There are that of the last token and, until the next batch, those before its drafts.
     """
 
     def __init__(self, pool: StatePool | None, pages: dict[int, StatePage] | None = None) -> None:
         self.pool, self.pages = pool, pages or {}
         self._new: dict[int, StatePage] = {}
 
-    def reserve(self, length: int, needed: range, wanted: Iterable[int] = ()) -> None:
+    def reserve(self, length: int, needed: range, wanted: Iterable[int]) -> None:
         """Have pages for the states that the next batch keeps, by number of tokens, and drop those of earlier drafts.
 
         The batch begins behind `length` tokens. Raises NoMemoryError without memory for those `needed`: that of the
@@ -118,19 +120,26 @@ class RecurrentStates:
         """Take the reserved pages for those of the sequence: their states are computed now."""
         self.pages, self._new = self.pages | self._new, {}
 
+    def count(self, length: int) -> None:
+        """Count the page with the state behind `length` tokens, which may be that of a draft."""
+        if self.pool is not None and length in self.pages:
+            self.pool.count(self.pages[length])
+
     def reaches(self, length: int) -> bool:
         """Whether the state behind `length` tokens is there."""
         return self.pool is None or not length or length in self.pages
 
     def fork(self, length: int) -> "RecurrentStates":
         """Those of another sequence, with the state behind `length` tokens."""
-        return RecurrentStates(self.pool, {n: page for n, page in self.pages.items() if n == length})
+        return RecurrentStates(self.pool, self._only(length))
 
     def trim(self, length: int) -> None:
         """Drop all states but that behind `length` tokens, and the pages reserved for others."""
-        self.pages, self._new = {n: page for n, page in self.pages.items() if n == length}, {}
-        if self.pool is not None and length in self.pages:
-            self.pool.count(self.pages[length])
+        self.pages, self._new = self._only(length), {}
+        self.count(length)
+
+    def _only(self, length: int) -> dict[int, StatePage]:
+        return {n: page for n, page in self.pages.items() if n == length}
 
     def drop_before(self, length: int) -> None:
         """Drop the states behind fewer than `length` tokens."""

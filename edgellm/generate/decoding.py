@@ -49,10 +49,12 @@ def generate_ids(
     cancel: CancelFlag,
     progress: PrefillProgress | None = None,
     ends: Collection[int] = (),
+    certain: Callable[[], int | None] = lambda: None,
 ) -> Generator[SampledToken, None, None]:
     """Sample tokens without end, on the sequence that `acquire` gives. Raises Stopped after `cancel`.
 
-    `ends` are the tokens that end messages in the prompt.
+    `ends` are the tokens that end messages in the prompt. `certain` tells how many of the sampled tokens certainly stay
+    in the reply, as the others may begin a stop string; the sequence can go back to the end of the former.
     """
 
     def prefill(ids: list[int]) -> Logits:
@@ -74,6 +76,8 @@ def generate_ids(
             lookup.accept(token)
             generated.append(token)
             yield SampledToken(token, logits)
+            if certain() == len(generated) - 1:
+                session.hold(sequence, decoder.length, cancel)
             if prompt.context_shift and decoder.length == session.engine.ctx:
                 shorter = prompt.context_shift(generated)
                 timer.truncation = shorter.truncation

@@ -47,7 +47,7 @@ class Generation:
         self.finish_reason: str | None = None
         room = math.inf if prompt.context_shift else session.engine.ctx - len(prompt.ids) + 1
         max_tokens = room if options.max_tokens is None else min(room, options.max_tokens)
-        self._output = TextAssembler(tokenizer, options, max_tokens, reader)
+        self._output = output = TextAssembler(tokenizer, options, max_tokens, reader)
         self._session, self._tokenizer, self._timer, self._on_end = session, tokenizer, timer, on_end
         self._prompt = prompt
         timer.truncation = prompt.truncation
@@ -57,7 +57,16 @@ class Generation:
         seed = randbits(64) if options.seed is None else options.seed
         sampler = Sampler(options, session.engine.vocab)
         self._ids = generate_ids(
-            session, acquire, prompt, sampler, seed, timer, self._cancel_flag, progress, tokenizer.eog_ids
+            session,
+            acquire,
+            prompt,
+            sampler,
+            seed,
+            timer,
+            self._cancel_flag,
+            progress,
+            tokenizer.eog_ids,
+            lambda: output.certain,  # without a reference to `self`, which ends when nobody has one
         )
 
     def __repr__(self) -> str:

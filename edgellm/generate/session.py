@@ -99,6 +99,11 @@ class Session:
         last: Logits = logits[0]
         return last
 
+    def hold(self, sequence: Sequence, length: int, cancel: CancelFlag) -> None:
+        """`Sequence.hold`, where the sequence needs it. Raises Stopped after `cancel`."""
+        if sequence.needs_marks:
+            self._exclusively(lambda: sequence.hold(length), cancel)
+
     def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float]:
         """The logits [tokens, vocab] after each of the given tokens, and the seconds of the computation alone.
 

@@ -10,7 +10,8 @@ class StopStrings:
     """Passes text on until a stop string appears; holds back text that may be the beginning of one.
 
     `hidden` maps the texts of hidden tokens (such as `<|im_end|>`) to their ids. A stop string that contains such a
-    text is found where that token comes; other hidden tokens may stand anywhere inside a stop string.
+    text is found where that token comes; other hidden tokens may stand anywhere inside a stop string. `held_back` is
+    the text that is held back, with a character for each such token.
     """
 
     def __init__(self, strings: Sequence[str], hidden: Mapping[str, int] | None = None) -> None:
@@ -21,7 +22,7 @@ class StopStrings:
         self._strings = list(dict.fromkeys([*strings, *(_marked(string, marks) for string in strings)]))
         self._mark_of = {hidden[text]: mark for text, mark in marks.items()} if hidden else {}
         self._marks = "".join(self._mark_of.values())
-        self._held_back = ""
+        self.held_back = ""
         self.found = False
 
     def push(self, text: str, hidden: int | None = None) -> str:
@@ -31,29 +32,29 @@ class StopStrings:
         """
         if not self._strings:
             return text
-        self._held_back += text if hidden is None else text + self._mark_of.get(hidden, "")
+        self.held_back += text if hidden is None else text + self._mark_of.get(hidden, "")
         matches = [self._match(string) for string in self._strings]
         self.found = any(complete for _, complete in matches)
         end = min(start for start, complete in matches if complete or not self.found)
-        passed, self._held_back = self._held_back[:end], "" if self.found else self._held_back[end:]
+        passed, self.held_back = self.held_back[:end], "" if self.found else self.held_back[end:]
         return self._without_marks(passed)
 
     def flush(self) -> str:
         """Returns the text that was held back, as no more text comes."""
-        rest, self._held_back = self._held_back, ""
+        rest, self.held_back = self.held_back, ""
         return self._without_marks(rest)
 
     def _match(self, string: str) -> tuple[int, bool]:
         """Where a stop string begins in the text that is held back, and whether it is complete."""
         ignored = set(self._marks).difference(string)
-        places = [at for at, letter in enumerate(self._held_back) if letter not in ignored]
-        seen = "".join(map(self._held_back.__getitem__, places))
+        places = [at for at, letter in enumerate(self.held_back) if letter not in ignored]
+        seen = "".join(map(self.held_back.__getitem__, places))
         at = seen.find(string)
         if at >= 0:
             return places[at], True
         longest = min(len(string) - 1, len(seen))
         n = next((n for n in range(longest, 0, -1) if seen.endswith(string[:n])), 0)
-        return places[len(seen) - n] if n else len(self._held_back), False
+        return places[len(seen) - n] if n else len(self.held_back), False
 
     def _without_marks(self, text: str) -> str:
         return "".join(letter for letter in text if letter not in self._marks) if self._marks else text

@@ -19,9 +19,13 @@ class TextAssembler:
         max_tokens: float,
         reader: ReplyReader | None = None,
     ) -> None:
-        """`reader` reads the tokens of a reply in that format; the stop strings are then those of its result."""
+        """`reader` reads the tokens of a reply in that format; the stop strings are then those of its result.
+
+        `certain` counts the tokens before the first one whose text is held back as a possible stop string.
+        """
         self.text = ""
         self.tokens: list[int] = []
+        self.certain = 0
         self.logprobs: list[SampledLogprob] | None = None if options.logprobs is False else []
         self._n_top = 0 if isinstance(options.logprobs, bool) else options.logprobs
         self._tokenizer, self._special, self._max_tokens = tokenizer, options.special, max_tokens
@@ -44,7 +48,10 @@ class TextAssembler:
     def push(self, token: int) -> tuple[str, str | None]:
         """Append a token: returns the text that became certain with it, and the finish reason or None."""
         self.tokens.append(token)
-        text = self._stops.push(self._decoded(token), token)
+        decoded = self._decoded(token)
+        text = self._stops.push(decoded, token)
+        if len(self._stops.held_back) <= len(decoded):  # nothing, or a part of what this token completes
+            self.certain = len(self.tokens) - bool(self._stops.held_back)
         reason = self._finish_reason(token)
         if reason and not self._stops.found:
             text += self._stops.push(self._read(self._detokenizer.flush())) + self._rest()

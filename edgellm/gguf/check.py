@@ -112,6 +112,6 @@ def _weights(tensor: Tensor) -> Iterator[str]:
     if found:
         total = tensor.size // tensor.type.block
         share = f"{found.bad} of {total}"
-        what = f"the scales of {share} blocks" if tensor.type.scales else f"{share} weights"
+        what = f"the scales of {share} blocks" if tensor.type.block > 1 else f"{share} weights"
         where = f"row {found.row} ({printable(tensor.path.name)}, byte {found.byte})"
         yield f"tensor {printable(tensor.name)} ({tensor.type.name}) has NaN or Inf in {what}, first in {where}"

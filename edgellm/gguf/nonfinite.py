@@ -21,6 +21,9 @@ FLOATS = {
 A float is NaN or Inf if all bits of its exponent are set.
 """
 
+_BYTE_SCALES = {"MXFP4": ((0,), 0xFF), "NVFP4": ((0, 1, 2, 3), 0x7F)}
+"""The byte offsets of scales of 8 bits, E8M0 and UE4M3, and the bits that are all set in a NaN."""
+
 _CHUNK_BYTES = 1 << 20
 """Bytes of a tensor that are checked at once; the chunk and its flags stay in the cache."""
 
@@ -34,9 +37,9 @@ class NonFinite(NamedTuple):
 
 
 def find_nonfinite(tensor: Tensor) -> NonFinite | None:
-    """Count NaN and Inf among the floats of a tensor, or the float16 scales of its blocks; None if there are none.
+    """Count NaN and Inf among the floats of a tensor, or the scales of its blocks; None if there are none.
 
-    Types with other scales (Q8_K, IQ1_M, MXFP4, NVFP4) and integer types are not checked.
+    Types with other scales (Q8_K, IQ1_M) and integer types are not checked.
     """
     bad, first = 0, -1
     for start, flags in _chunks(tensor):
@@ -62,9 +65,11 @@ def _chunks(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
 
 
 def _exponents(kind: GGMLType) -> tuple[int, np.dtype[np.void]]:
-    """The exponent bits, and a dtype of one block whose fields are the floats to check."""
+    """The bits that are set in NaN and Inf, and a dtype of one block whose fields are the floats to check."""
     number, mask = FLOATS.get(kind.name, _HALF)
     offsets = (0,) if kind.name in FLOATS else kind.scales
+    if kind.name in _BYTE_SCALES:
+        number, (offsets, mask) = np.uint8, _BYTE_SCALES[kind.name]
     return mask, np.dtype(
         {
             "names": [str(offset) for offset in offsets],

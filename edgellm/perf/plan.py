@@ -12,12 +12,12 @@ from edgellm.engine.budget import KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.kv_pages import most_pages
-from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
+from edgellm.engine.limits import MAX_DRAFT, BatchLimits, context_length, max_batch_rows
 from edgellm.engine.offload import OffloadRequest, active_bytes_by_device, device_figures, expert_option_note
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.position_tables import table_bytes
 from edgellm.engine.program import Program
-from edgellm.engine.recurrent_states import most_checkpoint_pages, most_state_pages
+from edgellm.engine.recurrent_states import NEEDED_STATE_PAGES, most_checkpoint_pages, most_state_pages
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.page_cache import resident_bytes
@@ -60,14 +60,16 @@ class Plan:
 
     `total_weights` are the bytes of all weights, on whatever device, of which `roofline` has those that a token reads.
     `weights` are pages of the mapped file, which the system can evict and read again. `kv_cache` grows with the tokens
-    in the context; with `states` it is limited to `kv_memory`, which holds `kv_tokens` tokens. `states` are those of
-    recurrent layers, which have one size whatever the context: `state_bytes` behind one token, of which a sequence
-    keeps `checkpoints` at most beside the present and the next one; drafts take a few more. `scratch` is that of all
-    threads, with the logits of one token. `available` is the free memory of the machine, `resident` the bytes of the
-    weights that are in memory now (None if the system does not tell), and `disk` the forecast for weights that exceed
-    the free memory. `devices` are as in `Stats`, with `active`, the bytes of weights that a token reads there.
-    `cpu_roofline` is that of the CPU's blocks where experts are among them, and other blocks are on a GPU: the CPU then
-    limits the speed.
+    in the context; with `states` it is limited to `kv_memory`, which holds `kv_tokens` tokens beside all states, or
+    beside those that are needed where all leave no room. `state_bytes` are those of the states of recurrent layers
+    behind one token, whatever the context. A sequence needs two of them; up to `checkpoints` to which it can go back,
+    and up to `drafts` behind draft tokens, are kept where there is memory.
+
+    `scratch` is that of all threads, with the logits of one token. `available` is the free memory of the machine,
+    `resident` the bytes of the weights that are in memory now (None if the system does not tell), and `disk` the
+    forecast for weights that exceed the free memory. `devices` are as in `Stats`, with `active`, the bytes of weights
+    that a token reads there. `cpu_roofline` is that of the CPU's blocks where experts are among them, and other blocks
+    are on a GPU: the CPU then limits the speed.
     """
 
     ctx: int
@@ -78,9 +80,9 @@ class Plan:
     total_weights: int
     weights: int
     kv_cache: int
-    states: int
     state_bytes: int
     checkpoints: int
+    drafts: int
     kv_memory: int
     kv_tokens: int
     activations: int
@@ -94,14 +96,28 @@ class Plan:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def states(self) -> int:
+        """The most bytes of states of recurrent layers."""
+        return self.state_bytes * most_state_pages(self.checkpoints, self.drafts)
+
+    @property
     def total(self) -> int:
-        """Bytes of all parts."""
+        """The most bytes that all parts take, with a full context."""
         return sum(getattr(self, part) for part in PARTS)
+
+    def needed(self, tokens: int) -> int:
+        """Bytes without which a conversation of `tokens` tokens, or of a full context, does not run in memory.
+
+        Checkpoints and states behind drafts are not needed: where they are not kept, tokens are computed again.
+        """
+        kv_cache = self.kv_cache * min(tokens, self.ctx) // self.ctx
+        states = self.state_bytes * NEEDED_STATE_PAGES
+        return self.total - self.kv_cache - self.states + kv_cache + states
 
     @property
     def fits(self) -> bool:
         """Whether all parts fit in the memory with a full context."""
-        return self.total <= self.available and self.kv_cache + self.states <= self.kv_memory
+        return self.total <= self.available and self.kv_tokens >= self.ctx
 
     @property
     def from_disk(self) -> bool:
@@ -146,6 +162,8 @@ class Plan:
             "kv_tokens": self.kv_tokens,
             "state_bytes": self.state_bytes,
             "checkpoints": self.checkpoints,
+            "drafts": self.drafts,
+            "needed": self.needed(self.ctx),
             "fits": self.fits,
             "resident": self.resident,
             "disk": self.disk and {**vars(self.disk), "tps": self.disk.tps},
@@ -182,7 +200,12 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     others = activations + scratch if options.kv_memory is None else 0
     kv_memory = max(0, (budget := KVBudget.of(options.kv_memory)).room(0) - others)
     checkpoints = most_checkpoint_pages(model.state_bytes, budget) if model.is_recurrent else 0
-    states = model.state_bytes * most_state_pages(checkpoints, drafts=0)
+    drafts = MAX_DRAFT if model.is_recurrent and not gpu else 0  # rows depend on their batch with a GPU: no drafts
+
+    def beside(state_pages: int) -> int:
+        """The tokens whose KV pages `kv_memory` holds beside this many state pages."""
+        return _tokens_within(kv_memory - state_pages * model.state_bytes, model, program, rows, ctx)
+
     return Plan(
         ctx=ctx,
         kv_type=options.kv_type,
@@ -192,11 +215,11 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
         total_weights=weights,
         weights=devices[0]["bytes"],
         kv_cache=_kv_cache(model, program, rows, ctx),
-        states=states,
         state_bytes=model.state_bytes,
         checkpoints=checkpoints,
+        drafts=drafts,
         kv_memory=kv_memory,
-        kv_tokens=_tokens_within(kv_memory - states, model, program, rows, ctx),
+        kv_tokens=beside(most_state_pages(checkpoints, drafts)) or beside(NEEDED_STATE_PAGES),
         activations=activations,
         scratch=scratch,
         available=(available := available_memory()),

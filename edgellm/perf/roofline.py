@@ -64,7 +64,7 @@ class Roofline:
         layers = (
             replace(
                 layer,
-                mixer=None if placement[mixer(i)] == GPU else layer.mixer,
+                attention=None if placement[mixer(i)] == GPU else layer.attention,
                 feed_forward=None if placement[feed_forward(i)] == GPU else layer.feed_forward,
             )
             for i, layer in enumerate(model.layers)
@@ -121,7 +121,7 @@ def distinct_experts(count: int, used: int, rows: int) -> float:
 def _kv_bytes(model: Description, kv_type: str) -> Mapping[int | None, int]:
     """Bytes of the keys and values of a token that layers read, by window; shared ones count for each layer."""
     found = Counter[int | None]()
-    for own in (layer.mixer for layer in model.layers if layer.mixer):
+    for own in (layer.attention for layer in model.layers if layer.attention):
         found[own.window] += layer_page_bytes(own.kv_heads, own.key_dim, own.stored_value_dim, kv_type) // PAGE
     return found
 

@@ -5,11 +5,11 @@ with an offset or a minimum need. A group of all rows lies side by side, so that
 distances:
 
     [n / 256, rounded up][rows] of    byte  0                 256                                                 384
-                                            [ q0 q1 … q255    | block 0: d f32, s f32, -sum i32, -o i32 | … × 8   ]
+                                            [ q0 q1 … q255    | block 0: d f32, s f32, -h i16 × 2, -o i32 | … × 8 ]
 
-with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, sum the sum of the block's q,
-s = d · sum, and o = SIGNED_OFFSET · sum. A block with an Inf or NaN has d = NaN, so that the result shows it; one
-below 1e-36 has q = 0.
+with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, h the sums of the q of both halves of the
+block, s = d · (h0 + h1), and o = SIGNED_OFFSET · (h0 + h1). A block with an Inf or NaN has d = NaN, so that the result
+shows it; one below 1e-36 has q = 0.
 """
 
 import math
@@ -45,9 +45,10 @@ from kquants.simd import (
     store_i32,
     sum_f32,
 )
+from kquants.simd.dot2 import pair_int16
 from kquants.simd.dot4 import SIGNED_OFFSET
 
-D_SUM, MINUS_SUM, MINUS_OFFSET_SUM = 4, 8, 12
+D_SUM, MINUS_HALF_SUMS, MINUS_OFFSET_SUM = 4, 8, 12
 """Where things lie in what belongs to a block, after d."""
 
 _SMALLEST = 1e-36  # 127 / max|x| overflows below 3.8e-37
@@ -64,14 +65,16 @@ def quantize_block(x: int, q: int, record: int) -> None:
     store_f32x16_as_i8(q, low)
     store_f32x16_as_i8(q + 16, high)
     # The largest value passes over NaN, but the sums keep it (and Inf · 0 is NaN, too). Of nothing but -0 they are 0.
-    total = sum_f32(low) + sum_f32(high) + nb.float32(0)
+    first, second = sum_f32(low), sum_f32(high)
+    total = first + second + nb.float32(0)
     whole = total == total
     d = largest / nb.float32(127) if whole else nb.float32(math.nan)
     store_f32(record, d)
     store_f32(record + D_SUM, d * total)
-    minus_sum = nb.int32(-total) if whole else nb.int32(0)
-    store_i32(record + MINUS_SUM, minus_sum)
-    store_i32(record + MINUS_OFFSET_SUM, SIGNED_OFFSET * minus_sum)
+    minus_first = nb.int32(-first) if whole else nb.int32(0)
+    minus_second = nb.int32(-second) if whole else nb.int32(0)
+    store_i32(record + MINUS_HALF_SUMS, minus_second << 16 | minus_first & 0xFFFF)
+    store_i32(record + MINUS_OFFSET_SUM, SIGNED_OFFSET * (minus_first + minus_second))
 
 
 @define(types.none, types.int64, types.int64)
@@ -85,15 +88,17 @@ def quantize_group(b: ir.IRBuilder, x: Value, group: Value) -> None:
     largest = largest_of_blocks(b, sizes)
     is_small = b.fcmp_ordered("<", largest, all_f32(_SMALLEST))
     inverse = b.select(is_small, all_f32(0.0), b.fdiv(all_f32(127.0), largest))
-    sums = of_both(b, reduce_each(b, store_scaled(b, values, inverse, group), b.fadd), b.fadd)
+    half_sums = reduce_each(b, store_scaled(b, values, inverse, group), b.fadd)
+    sums = of_both(b, half_sums, b.fadd)
     # The largest value may pass over NaN, but the sums keep it (and Inf · 0 is NaN, too).
     is_nan = b.fcmp_unordered("uno", sums, sums)
     d = b.select(is_nan, all_f32(math.nan), b.fdiv(largest, all_f32(127.0)))
-    minus = b.fptosi(b.select(is_nan, all_f32(0.0), b.fneg(sums)), I32.vector)
-    offsets = b.mul(minus, ir.Constant(I32.vector, [SIGNED_OFFSET] * 16))
+    minus = b.fptosi(b.select(is_nan, all_f32(0.0), b.fneg(half_sums)), I32.vector)
+    halves = of_both(b, minus, lambda first, second: pair_int16(b, first, second))
+    offsets = b.mul(of_both(b, minus, b.add), ir.Constant(I32.vector, [SIGNED_OFFSET] * 16))
     # What belongs to block i is in lanes 2i of four vectors, and goes side by side.
     both = [lane for i in range(0, 16, 2) for lane in (i, 16 + i)]
-    floats, ints = shuffle(b, d, b.fmul(d, sums), both), b.bitcast(shuffle(b, minus, offsets, both), F32.vector)
+    floats, ints = shuffle(b, d, b.fmul(d, sums), both), b.bitcast(shuffle(b, halves, offsets, both), F32.vector)
     for half in (0, 8):
         records = shuffle(b, floats, ints, [half + lane for i in range(0, 8, 2) for lane in (i, i + 1, 16 + i, 17 + i)])
         b.store(records, pointer(b, at(b, group, X_GROUP + 8 * half), F32.vector), align=1)

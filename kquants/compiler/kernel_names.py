@@ -26,7 +26,7 @@ KERNELS_BY_MODULE: dict[str, list[str]] = {
     **{f"kquants.experts.{name}": [name] for name in ("route", "plan", "read_ahead", "gather", "combine")},
     **{
         f"kquants.recurrent.{name}": [name]
-        for name in ("conv", "delta_inputs", "delta_rule", "gated_norm", "split_gate")
+        for name in ("conv", "delta_inputs", "delta_rule", "gated_norm", "selective_scan", "split_gate")
     },
     "kquants.recurrent.channel_delta": ["channel_delta_inputs", "channel_delta_rule"],
     "kquants.recurrent.mamba": ["mamba_inputs", "mamba"],

@@ -9,7 +9,20 @@ from typing import Any
 
 from llvmlite import ir
 
-from kquants.simd import F32, I8_64, I32, half_to_float, look_up_nibble, move_bits, shuffle, spread_bits
+from kquants.compiler import cpu
+from kquants.formats.ue4m3 import HALVES, NAN
+from kquants.simd import (
+    F32,
+    I8_64,
+    I32,
+    half_to_float,
+    look_up_7_bits,
+    look_up_nibble,
+    move_bits,
+    shuffle,
+    spread_bits,
+    spread_pairs,
+)
 
 Value = Any
 """A value of the compiler."""
@@ -31,7 +44,10 @@ class Floats:
     value: Value
 
     def __neg__(self) -> "Floats":
-        return Floats(self.b, self.b.fmul(self.value, ir.Constant(_VF, [-1.0] * 16)))
+        return self * -1.0
+
+    def __mul__(self, factor: float) -> "Floats":
+        return Floats(self.b, self.b.fmul(self.value, ir.Constant(_VF, [factor] * 16)))
 
 
 @dataclass(frozen=True)
@@ -44,14 +60,22 @@ class Words:
     def __and__(self, bits: int) -> "Words":
         return Words(self.b, self.b.and_(self.value, ir.Constant(_V32, [bits] * 16)))
 
-    def __or__(self, other: "Words") -> "Words":
-        return Words(self.b, self.b.or_(self.value, other.value))
+    def __or__(self, other: "Words | int") -> "Words":
+        value = ir.Constant(_V32, [other] * 16) if isinstance(other, int) else other.value
+        return Words(self.b, self.b.or_(self.value, value))
 
     def __rshift__(self, n: int) -> "Words":
         return Words(self.b, self.b.lshr(self.value, ir.Constant(_V32, [n] * 16)))
 
     def __lshift__(self, n: int) -> "Words":
         return Words(self.b, self.b.shl(self.value, ir.Constant(_V32, [n] * 16)))
+
+    def every_other_byte(self, first: int, others: "Words") -> "Words":
+        """Bytes first and first + 2 of each word, then those of another."""
+        lanes = [4 * row + first + byte for row in range(16) for byte in (0, 2, 64, 66)]
+        mine, theirs = (self.b.bitcast(words.value, _V8) for words in (self, others))
+        found = shuffle(self.b, mine, theirs, lanes)
+        return Words(self.b, self.b.bitcast(found, _V32))
 
     def int16(self, i: int) -> "Words":
         """Bytes i and i + 1, unsigned, as two int16."""
@@ -91,10 +115,41 @@ class Words:
         normal = self.b.shl(self.b.sub(e.value, ir.Constant(_V32, [1] * 16)), ir.Constant(_V32, [23] * 16))
         return Floats(self.b, self.b.bitcast(self.b.select(is_normal, normal, denormal), _VF))
 
+    def halves_of_ue4m3(self) -> "list[Floats]":
+        """Half of each of the four bytes as UE4M3 (`kquants.formats.ue4m3`), 0 for NAN; the highest bit is not used."""
+        codes = self.b.bitcast(self.value, _V8)
+        is_number = self.b.icmp_unsigned("!=", codes, _all(codes, NAN))
+        if not cpu.has("avx512vbmi"):
+            numbers = Words(self.b, self.b.bitcast(self.b.select(is_number, codes, _all(codes, 0)), _V32))
+            return [numbers._half_of_ue4m3(i) for i in range(4)]
+        low, high = (self.b.select(is_number, look_up_7_bits(self.b, table, codes), _all(codes, 0)) for table in HALVES)
+        is_upper = ir.Constant(ir.VectorType(ir.IntType(1), 64), [0, 0, 1, 1] * 16)
+        found = []
+        for i in range(4):
+            both = shuffle(self.b, low, high, [4 * row + i + 64 * top for row in range(16) for top in (0, 1, 0, 1)])
+            words = self.b.bitcast(self.b.select(is_upper, both, _all(both, 0)), _VF)
+            found.append(Floats(self.b, words))
+        return found
+
+    def _half_of_ue4m3(self, i: int) -> Floats:
+        """Half of byte i; no byte is NAN."""
+        up = 20 - 8 * i
+        placed = (self << up if up > 0 else self >> -up) & 0x7F << 20
+        bits = self.b.add(placed.value, ir.Constant(_V32, [(127 - 8) << 23] * 16))
+        # With an exponent of 0 that is (1 + f) / 2^8, where f / 2^7 is meant: the smaller of itself and what follows.
+        v = self.b.bitcast(bits, _VF)
+        less = self.b.fsub(self.b.fadd(v, v), ir.Constant(_VF, [2.0**-7] * 16))
+        return Floats(self.b, self.b.select(self.b.fcmp_ordered("<", less, v), less, v))
+
     def spread(self, half: int, to: int) -> "PackedBytes":
         """Bits 16 · half … 16 · half + 15, each in a byte of its own, as bit `to`."""
         v = self.b.bitcast(self.value, _V8)
         return PackedBytes(self.b, [spread_bits(self.b, v, 16 * half + first, to) for first in range(0, 16, 4)])
+
+    def spread_pairs(self) -> "PackedBytes":
+        """Each two bits in a byte of their own."""
+        v = self.b.bitcast(self.value, _V8)
+        return PackedBytes(self.b, [spread_pairs(self.b, v, byte) for byte in range(4)])
 
 
 @dataclass(frozen=True)

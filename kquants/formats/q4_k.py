@@ -15,7 +15,7 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 15 (ggml: block_q4_K).
 from collections.abc import Iterator
 
 from kquants.formats.tiles import Tile
-from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.unpacking import SuperBlockScales, UnitScales, Unpacked, half_of_bits
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 144, 8, 1
 BITS, OFFSET = 4, 0
@@ -46,7 +46,7 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
     for pair in range(4):
         for half in range(2):
             q = tile.packed(16 + 32 * pair + 16 * half)
-            yield HalfBlock(2 * pair, half, q & 0x0F)
-            yield HalfBlock(2 * pair + 1, half, q.bits(4, 4), shifted=q & 0xF0)
+            yield half_of_bits(2 * pair, half, q, 0, 4)
+            yield half_of_bits(2 * pair + 1, half, q, 4, 4)
         yield scales_of(tile, pair)
     yield super_block_scales(tile)

@@ -1,6 +1,29 @@
 """The quantized formats by name."""
 
-from kquants.formats import iq4_nl, iq4_xs, mxfp4, q2_k, q3_k, q4_0, q4_1, q4_k, q5_0, q5_1, q5_k, q6_k, q8_0
+from kquants.formats import (
+    iq2_s,
+    iq2_xs,
+    iq2_xxs,
+    iq3_s,
+    iq3_xxs,
+    iq4_nl,
+    iq4_xs,
+    mxfp4,
+    nvfp4,
+    q1_0,
+    q2_0,
+    q2_k,
+    q3_k,
+    q4_0,
+    q4_1,
+    q4_k,
+    q5_0,
+    q5_1,
+    q5_k,
+    q6_k,
+    q8_0,
+    tq2_0,
+)
 
 QUANTIZED = {
     "q8_0": q8_0,
@@ -15,5 +38,14 @@ QUANTIZED = {
     "q4_0": q4_0,
     "iq4_nl": iq4_nl,
     "iq4_xs": iq4_xs,
+    "iq3_s": iq3_s,
+    "iq3_xxs": iq3_xxs,
+    "iq2_s": iq2_s,
+    "iq2_xs": iq2_xs,
+    "iq2_xxs": iq2_xxs,
     "mxfp4": mxfp4,
+    "nvfp4": nvfp4,
+    "q2_0": q2_0,
+    "q1_0": q1_0,
+    "tq2_0": tq2_0,
 }

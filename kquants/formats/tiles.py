@@ -65,6 +65,10 @@ class Tile:
         first = min(begin, self.size - 4)
         return Words(self.b, self._word(first)) >> 8 * (begin - first)
 
+    def int16s(self, n: int) -> Words:
+        """n as two int16 of each row: scales that are the same everywhere."""
+        return Words(self.b, ir.Constant(_V32, [n << 16 | n] * TILE_ROWS))
+
     def half(self, offset: int) -> Floats:
         """A float16 of each row."""
         return self.word(offset).half(0)

@@ -2,8 +2,8 @@
 
 `unpack(tile)` of a format yields the weights half block by half block and, after those of a unit, the scales of that
 unit. Weights are unsigned bytes u with one offset for the format. They form sub-blocks of 32 or of 16, each with a
-scale of its own; how sub-blocks are scaled is in `kquants.matmul.blocks` for formats whose blocks of 32 each have float
-scales, and in `kquants.matmul.super_blocks` for those of eight blocks with small integers.
+scale of its own; how sub-blocks are scaled is in `kquants.matmul.blocks` for formats with float scales, and in
+`kquants.matmul.super_blocks` for those of eight blocks with small integers.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ from kquants.simd.dot4 import SIGNED_OFFSET
 SIGNED = 128
 """The OFFSET of formats whose weights are signed bytes, whatever their `offset_of` is on this CPU."""
 
-SHIFTED_BITS = 4
-"""Bits by which a high nibble is too high."""
+GROUP = 8
+"""Blocks that are unpacked together: those of a super-block, or as many that have none."""
 
 BLOCK_WEIGHTS = 8 * 64
 """Bytes of an unpacked block's weights: vector k holds bytes u of weights 4k … 4k + 3, row i of W in lane i."""
@@ -30,18 +30,25 @@ BLOCK_WEIGHTS = 8 * 64
 class HalfBlock:
     """u of one half of a block: 16 weights of each row.
 
-    `shifted` is the same where it lies, SHIFTED_BITS bits too high: that saves a shift where products take all eight
-    bits. Formats with an offset have none.
+    `in_place` is the same where it lies in the bytes of W, `up` bits too high: that saves a shift where products take
+    all eight bits.
     """
 
     block: int
     half: int
     u: PackedBytes
-    shifted: PackedBytes | None = None
+    in_place: PackedBytes | None = None
+    up: int = 0
+
+
+def half_of_bits(block: int, half: int, packed: PackedBytes, first: int, count: int) -> HalfBlock:
+    """The half block whose u are bits first … first + count - 1 of each byte."""
+    in_place = packed & ((1 << count) - 1 << first)
+    return HalfBlock(block, half, packed.bits(first, count), in_place, first)
 
 
 Values = tuple[Value, Value | None]
-"""Values of the compiler: scales and minima; no minima in formats with an offset."""
+"""Values of the compiler: scales and minima, or the float scales of both sub-blocks; see `has_two_values`."""
 
 NOTHING: Values = (None, None)
 """The super-block's own scales where there are none."""
@@ -51,18 +58,22 @@ NOTHING: Values = (None, None)
 class UnitScales:
     """Scales of a unit, and minima where there are some.
 
-    Without super-blocks a unit is a block, with float32 d and m. With them it is a pair of sub-blocks, whose scales and
-    minima are int16: those of sub-block 2 · unit in the low half of each lane, those of the next in the high one.
+    With float scales a unit is a block, with float32 d and m, or the d of its two sub-blocks. With integer scales it is
+    a pair of sub-blocks, whose scales and minima are int16: those of sub-block 2 · unit in the low half of each lane,
+    those of the next in the high one.
     """
 
     unit: int
     scales: Floats | Words
     minima: Floats | Words | None = None
+    second: Floats | None = None
+    """The d of the second sub-block of a block with float scales; such formats have no minima."""
 
     @property
     def values(self) -> Values:
-        """Both."""
-        return self.scales.value, self.minima and self.minima.value
+        """The scales, and the minima or the second scale."""
+        other = self.minima or self.second
+        return self.scales.value, other and other.value
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ class Format(Protocol):
 
     BLOCK_BYTES: int
     BLOCKS: int
-    """Blocks of 32 in a super-block: 8, or 1 where there is none."""
+    """Blocks of 32 that are stored together: 8 in a super-block; 1, 2 or 4 in formats without."""
     SUB_BLOCKS: int
     """Sub-blocks in a block of 32: 1 or 2."""
     BITS: int
@@ -100,26 +111,32 @@ class Format(Protocol):
 
 
 class GroupedBlocks:
-    """Some blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
+    """GROUP blocks of a format without super-blocks as one: they are loaded together, wherever each begins."""
 
-    def __init__(self, one: Format, count: int) -> None:
-        self.BLOCK_BYTES, self.BLOCKS = count * one.BLOCK_BYTES, count
+    def __init__(self, one: Format) -> None:
+        self.BLOCK_BYTES, self.BLOCKS = GROUP // one.BLOCKS * one.BLOCK_BYTES, GROUP
         self.SUB_BLOCKS, self.BITS, self.OFFSET = one.SUB_BLOCKS, one.BITS, one.OFFSET
         self.one = one
 
     def unpack(self, tile: Tile) -> Iterator[Unpacked]:
         """The items of each block."""
-        for i in range(self.BLOCKS):
-            for item in self.one.unpack(tile.part(i * self.one.BLOCK_BYTES)):
+        one = self.one
+        for i in range(GROUP // one.BLOCKS):
+            for item in one.unpack(tile.part(i * one.BLOCK_BYTES)):
                 if isinstance(item, HalfBlock):
-                    yield replace(item, block=i)
+                    yield replace(item, block=i * one.BLOCKS + item.block)
                 elif isinstance(item, UnitScales):
-                    yield replace(item, unit=i)
+                    yield replace(item, unit=i * one.BLOCKS + item.unit)
 
 
 def has_integer_scales(fmt: Format) -> bool:
     """Whether sub-blocks are scaled by integers, and the super-block as a whole by floats."""
-    return fmt.BLOCKS > 1 and not isinstance(fmt, GroupedBlocks)
+    return fmt.BLOCKS == GROUP and not isinstance(fmt, GroupedBlocks)
+
+
+def has_two_values(fmt: Format) -> bool:
+    """Whether a unit has two values: scales and minima, or two float scales."""
+    return not fmt.OFFSET or (fmt.SUB_BLOCKS == 2 and not has_integer_scales(fmt))
 
 
 def is_signed(fmt: Format) -> bool:
@@ -132,7 +149,7 @@ def offset_of(fmt: Format) -> int:
     return SIGNED_OFFSET if is_signed(fmt) else fmt.OFFSET
 
 
-def shifted_back(b: ir.IRBuilder, shifted: Value) -> Value:
-    """The sums of products whose weights were SHIFTED_BITS bits too high, shifted back."""
+def shifted_back(b: ir.IRBuilder, sums: Value, up: int) -> Value:
+    """The sums of products whose weights were `up` bits too high, shifted back."""
     # Exact, so that LLVM makes one shift of this and one up that follows.
-    return b.ashr(shifted, ir.Constant(shifted.type, [SHIFTED_BITS] * shifted.type.count), flags=("exact",))
+    return b.ashr(sums, ir.Constant(sums.type, [up] * sums.type.count), flags=("exact",)) if up else sums

@@ -63,7 +63,7 @@ def _scales_of_sub_blocks(b: ir.IRBuilder, fmt: Format, items: list[Unpacked]) -
     """d and m of each sub-block, as floats: w = d q + m."""
     found = [item.values for item in items if isinstance(item, UnitScales)]
     if not has_integer_scales(fmt):
-        return found
+        return found if fmt.SUB_BLOCKS == 1 else [(d, None) for both in found for d in both]
     ((d, minus_dmin),) = (item.values for item in items if isinstance(item, SuperBlockScales))
 
     def scaled(factor: Value, int16: Value) -> Value:

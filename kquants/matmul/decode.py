@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from kquants.compiler.decorators import inline
+from kquants.formats.unpacking import GROUP
 from kquants.layout import TILE_ROWS, X_GROUP
 from kquants.matmul.decode_tile import multiply_tile, sums_of
-from kquants.matmul.layouts import GROUP
 from kquants.matmul.products import Product
 from kquants.matmul.quantized_x import group_index, x_address
 from kquants.matmul.split_k import add_parts, interleave
@@ -89,7 +89,7 @@ def _dispatch_by_rows(most: int, few: Any, more: Any) -> Any:
 def _decode_whole(strategy: Strategy, most: int) -> Any:
     """`decode(rows, product, w, sums, x, place, end, next_offset)`: sums of whole rows of W and the product's x."""
     fmt, group, has_rest = strategy.fmt, strategy.group, strategy.has_rest
-    group_bytes, block_bytes = group.BLOCK_BYTES, fmt.BLOCK_BYTES
+    group_bytes, blocks, block_bytes = group.BLOCK_BYTES, fmt.BLOCKS, fmt.BLOCK_BYTES
     multiply_group, multiply_rest = (multiply_tile(strategy, each, most, 1) for each in (group, fmt))
     (zeros, store_sums), x_at = sums_of(most), x_address(strategy.scaling)
 
@@ -101,8 +101,8 @@ def _decode_whole(strategy: Strategy, most: int) -> Any:
             done, (of_group, scales) = i * group_bytes, x_at(product, 0, i * GROUP)
             y = multiply_group(y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, next_offset, of_group, scales)
         if has_rest:
-            for b in range(groups * GROUP, n // 32):
-                done, (of_block, scales) = b * block_bytes, x_at(product, 0, b)
+            for b in range(groups * GROUP, n // 32, blocks):
+                done, (of_block, scales) = b // blocks * block_bytes, x_at(product, 0, b)
                 y = multiply_rest(
                     y, w + done, row_bytes, next_tile + TILE_ROWS * done, end, next_offset, of_block, scales
                 )

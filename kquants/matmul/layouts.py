@@ -1,7 +1,8 @@
 """How a super-block of a tile is stored for many rows of x, and how these are multiplied by it.
 
     weights    [blocks][8][64]     bytes u, as `BLOCK_WEIGHTS` tells
-    scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of sub-blocks
+    scales     [units][2][64]      of each row of W: scales and minima of a unit, a block or a pair of sub-blocks;
+                                   of a block of two sub-blocks with float scales, both of these
     own        [2][64]             float32: d, then -dmin, where a super-block has them
 
 So `ByteLayout` has it; other layouts store more for each unit, or int16 for bytes: `kquants.matmul.int16_layouts`,
@@ -13,7 +14,17 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from kquants.formats.packed_bytes import Value
-from kquants.formats.unpacking import BLOCK_WEIGHTS, Format, HalfBlock, SuperBlockScales, UnitScales, Values, offset_of
+from kquants.formats.unpacking import (
+    BLOCK_WEIGHTS,
+    GROUP,
+    Format,
+    HalfBlock,
+    SuperBlockScales,
+    UnitScales,
+    Values,
+    has_two_values,
+    offset_of,
+)
 from kquants.layout import X_GROUP
 from kquants.matmul.row_per_lane import add_products, four_bytes
 from kquants.matmul.scaling import scaling_of, units_of
@@ -21,9 +32,6 @@ from kquants.matmul.split_k import XParts
 from kquants.simd import I8_64, VectorType, at, load, store_vectors, times
 from kquants.simd.dot_accumulator import DotAccumulator
 from kquants.tuning import Tuning
-
-GROUP = 8
-"""Blocks that are unpacked together: those of a super-block, or eight that have none."""
 
 
 class UnitOperands(NamedTuple):
@@ -102,9 +110,10 @@ class ByteLayout:
         return 2 * X_GROUP if self.WIDENS_X else self.scaling.X_GROUP_BYTES
 
     def load_scales(self, b: ir.IRBuilder, scales: Value, unit: Value | int, element: VectorType) -> Values:
-        """The scales and minima that were stored for a unit."""
+        """The values that were stored for a unit."""
         first = at(b, scales, times(b, unit, self.unit_bytes))
-        return load(b, first, element.vector), None if self.fmt.OFFSET else load(b, at(b, first, 64), element.vector)
+        second = load(b, at(b, first, 64), element.vector) if has_two_values(self.fmt) else None
+        return load(b, first, element.vector), second
 
     def start(self, b: ir.IRBuilder, x_scales: XParts, unit: Value, i: int) -> DotAccumulator:
         """The sums of a sub-block with a row of x, before any product."""

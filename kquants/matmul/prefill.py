@@ -13,11 +13,11 @@ those of the parts before it. Scratch holds
 from typing import Any
 
 from kquants.compiler.decorators import inline
+from kquants.formats.unpacking import GROUP
 from kquants.layout import FEW_ROWS, STRIP, TILE_ROWS
 from kquants.matmul.amx import configure, release
 from kquants.matmul.amx_super_blocks import multiply_squares
 from kquants.matmul.int16_layouts import AmxInt16Layout
-from kquants.matmul.layouts import GROUP
 from kquants.matmul.prefill_rows import multiply_rows
 from kquants.matmul.products import Product
 from kquants.matmul.split_k import part_count
@@ -90,7 +90,8 @@ def prefill_of(strategy: Strategy) -> Any:
     blocks, super_bytes, amx = strategy.fmt.BLOCKS, strategy.fmt.BLOCK_BYTES, strategy.tuning.amx
     tuning, prefetch, unpack = strategy.tuning, _prefetch_of(strategy), _unpack_of(strategy)
     unpacked_bytes, by_int16 = strategy.layout(strategy.group, tuning).tile_bytes, strategy.layout is AmxInt16Layout
-    parts_of, set_up = part_count(strategy.split_k, tuning.split_k_bytes), configure(columns=64 if by_int16 else 32)
+    parts_of = part_count(strategy.split_k, tuning.split_k_bytes)
+    set_up = configure(columns=64 if by_int16 else 32 // strategy.fmt.SUB_BLOCKS)
     multiply = (multiply_squares if by_int16 else multiply_rows)(strategy, prefetch)
 
     @inline

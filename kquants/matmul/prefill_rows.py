@@ -3,9 +3,10 @@
 from typing import Any
 
 from kquants.compiler.decorators import inline
+from kquants.formats.unpacking import GROUP
 from kquants.layout import FEW_ROWS, STRIP
 from kquants.matmul.amx_blocks import multiply_blocks
-from kquants.matmul.layouts import GROUP, ByteLayout
+from kquants.matmul.layouts import ByteLayout
 from kquants.matmul.prefill_unit import begin_and_end, multiply_unit, widen_x
 from kquants.matmul.products import Product
 from kquants.matmul.quantized_x import x_address

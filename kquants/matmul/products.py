@@ -10,14 +10,14 @@ from kquants.compiler.decorators import Vector, inline
 from kquants.layout import SLICE_ROWS, TILE_ROWS
 from kquants.matmul.sums import write_or_add
 from kquants.records import MatmulOp
-from kquants.simd import add_f32, load_f32x16, load_f32x16_part
+from kquants.simd import add_f32, load_f32, load_f32x16, load_f32x16_part, mul_f32, splat_f32
 from kquants.threadpool.interpreter import arguments_of, group_of
 
 matmul_op = arguments_of(MatmulOp)
 
 
 class Product(NamedTuple):
-    """Rows of y = W x + bias, or y += W x + bias; see `kquants.records.MatmulOp`."""
+    """Rows of y = factor · W x + bias, or y += factor · W x + bias; see `kquants.records.MatmulOp`."""
 
     w: int
     w_rows: int
@@ -25,6 +25,8 @@ class Product(NamedTuple):
     row_bytes: int
     bias: int
     """Address of the bias of W, or 0."""
+    factor: int
+    """Address of the factor of W, or 0."""
     x: int
     """Where the x of the op begins, as rows of quantized x are interleaved."""
     x_bytes: int
@@ -70,6 +72,7 @@ def product_of(op: int, rows: int, group: int) -> Product:
         given.columns,
         given.row_bytes,
         given.bias + matrix * given.bias_bytes if given.bias != 0 else 0,
+        given.factors + 4 * matrix if given.factors != 0 else 0,
         given.x,
         given.x_bytes,
         rows,
@@ -90,6 +93,7 @@ def slice_of(product: Product, t: int) -> Product:
         product.columns,
         product.row_bytes,
         product.bias,
+        product.factor,
         product.x,
         product.x_bytes,
         product.x_rows,
@@ -116,8 +120,10 @@ def rows_of_tile(product: Product, tile: int) -> tuple[int, int]:
 
 @inline
 def put_tile(product: Product, t: int, tile: int, sums: Vector) -> None:
-    """Row t of y, at the rows of a tile of W: the sums and the bias."""
+    """Row t of y, at the rows of a tile of W: the sums times the factor, and the bias."""
     start, count = rows_of_tile(product, tile)
+    if product.factor != 0:
+        sums = mul_f32(sums, splat_f32(load_f32(product.factor)))
     if product.bias != 0:
         bias = product.bias + 4 * start
         sums = add_f32(sums, load_f32x16(bias) if count == TILE_ROWS else load_f32x16_part(bias, count))

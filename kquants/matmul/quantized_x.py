@@ -3,8 +3,8 @@
 from typing import Any
 
 from kquants.compiler.decorators import inline
+from kquants.formats.unpacking import GROUP
 from kquants.layout import X_GROUP
-from kquants.matmul.layouts import GROUP
 from kquants.matmul.products import Product
 from kquants.matmul.scaling import Scaling
 

@@ -147,7 +147,7 @@ def multiply_row_pairs(
                     prefetcher.step()
             totals = [sub_block.of_rows() for sub_block in sub_blocks]
             if isinstance(scaling, FloatScales):
-                totals = [b.add(totals[0], scaling.minus_offset(b, of_row_scales, unit))]
+                totals = [b.add(totals[0], scaling.minus_offset(b, of_row_scales, unit, 0))]
             if exact:
                 first, second = totals
                 both = shuffle(b, first, second, [place + of_second for place in _PLACES for of_second in (0, 16)])

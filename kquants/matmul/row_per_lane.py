@@ -25,18 +25,15 @@ def multiply_row_per_lane(
     prefetcher: Prefetcher,
 ) -> tuple[list[Values], Values]:
     """Add the products of a super-block to the sums of each row of x; return its scales, and the super-block's own."""
-    scaling, dots, shifted = scaling_of(fmt), dict[tuple[int, int], list[DotAccumulator]](), set[tuple[int, int]]()
+    scaling, dots, ups = scaling_of(fmt), dict[tuple[int, int], list[DotAccumulator]](), dict[tuple[int, int], int]()
     scales, whole = list[Values](), NOTHING
     for found in fmt.unpack(tile):
         if isinstance(found, HalfBlock):
             place = divmod(found.block * fmt.SUB_BLOCKS + found.half * (fmt.SUB_BLOCKS - 1), scaling.SUB_BLOCKS)
+            u, up = (found.in_place, found.up) if found.in_place and TAKES_BYTES else (found.u, 0)
             if place not in dots:
-                dots[place] = [scaling.start(b, row, *place) for row in x_scales]
+                dots[place], ups[place] = [scaling.start(b, row, *place, up) for row in x_scales], up
             first = 32 * found.block + 16 * found.half
-            u = found.u
-            if found.shifted and TAKES_BYTES:
-                shifted.add(place)
-                u = found.shifted
             for k, vector in enumerate(u.vectors):
                 add_products(dots[place], vector, four_bytes(b, x, first + 4 * k))
                 prefetcher.step()
@@ -45,10 +42,7 @@ def multiply_row_per_lane(
         else:
             scales.append(found.values)
             places = [(found.unit, i) for i in range(scaling.SUB_BLOCKS)]
-            totals = [
-                [shifted_back(b, dot.total()) if place in shifted else dot.total() for dot in dots[place]]
-                for place in places
-            ]
+            totals = [[shifted_back(b, dot.total(), ups[place]) for dot in dots[place]] for place in places]
             for t, of_row in enumerate(zip(*totals, strict=True)):
                 sums[t] = scaling.add(b, sums[t], list(of_row), scales[-1], x_scales[t], found.unit)
     return scales, whole

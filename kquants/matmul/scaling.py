@@ -29,8 +29,9 @@ class Scaling(Protocol):
     def begin(self, b: ir.IRBuilder, y: Value) -> Value:
         """The sums before the first unit, for a y."""
 
-    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> DotAccumulator:
-        """The accumulators of a sub-block of a unit, before the products of its weights."""
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> DotAccumulator:
+        """The accumulators of a sub-block of a unit, before the products of its weights, which are `up` bits too
+        high."""
 
     def add(
         self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int

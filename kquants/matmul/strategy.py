@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kquants.formats.quantized import QUANTIZED
-from kquants.formats.unpacking import Format, GroupedBlocks, Values, has_integer_scales, is_signed
+from kquants.formats.unpacking import GROUP, Format, GroupedBlocks, Values, has_integer_scales, is_signed
 from kquants.formats.winograd import has_room_for_winograd
 from kquants.layout import SPLIT_K_ROWS, UNPACKED_BYTES
 from kquants.matmul.int16_layouts import AmxInt16Layout, Int16Layout
-from kquants.matmul.layouts import GROUP, AmxByteLayout, ByteLayout
+from kquants.matmul.layouts import AmxByteLayout, ByteLayout
 from kquants.matmul.row_by_row import multiply_row_by_row
 from kquants.matmul.row_pairs import multiply_row_pairs
 from kquants.matmul.row_per_lane import multiply_row_per_lane
@@ -52,7 +52,7 @@ class Strategy:
     @property
     def group(self) -> Format:
         """The format with GROUP blocks at once."""
-        return GroupedBlocks(self.fmt, GROUP) if self.has_rest else self.fmt
+        return GroupedBlocks(self.fmt) if self.has_rest else self.fmt
 
     @property
     def has_rest(self) -> bool:

@@ -70,12 +70,12 @@ class IntegerScales:
         """A begins at 0."""
         return _ZERO
 
-    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> DotAccumulator:
-        """The sums before any product: -offset · Σ q_x."""
+    def start(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> DotAccumulator:
+        """The sums before any product: -offset · 2^up · Σ q_x."""
         fmt = self._fmt
         if VIA_INT16 and not is_signed(fmt):
             return start_dot4_via_int16(b, _ZERO, fmt.BITS, self._minus_offset(b, x, unit, sub_block))
-        return start_dot4(b, self._minus_offset(b, x, unit, sub_block) or _ZERO, fmt.BITS, is_signed(fmt))
+        return start_dot4(b, self._minus_offset(b, x, unit, sub_block, up) or _ZERO, fmt.BITS, is_signed(fmt))
 
     def start_scaled(
         self, b: ir.IRBuilder, sums: Value, factors: Value, x: XParts, unit: Value | int, sub_block: int
@@ -84,8 +84,8 @@ class IntegerScales:
         at_exponent = self._factors_at(b, factors, x, unit, sub_block)
         return start_dot4_via_int16(b, sums, self._fmt.BITS, self._minus_offset(b, x, unit, sub_block), at_exponent)
 
-    def _minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int) -> Value | None:
-        """-offset · Σ q_x of a sub-block, if there is an offset: an int32, or two int16, of two bytes each."""
+    def _minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> Value | None:
+        """-offset · 2^up · Σ q_x of a sub-block, if there is an offset: an int32, or two int16, of two bytes each."""
         offset = offset_of(self._fmt)
         if not offset:
             return None
@@ -95,7 +95,7 @@ class IntegerScales:
         kind = _INT16S if VIA_INT16 else I32.vector
         halves = [b.bitcast(first.at(i).load(_INT), kind) for i in range(0, size, 4)]
         total = halves[0] if self._halves else b.add(*halves)
-        up = offset.bit_length() - UNIT_OFFSET.bit_length()
+        up += offset.bit_length() - UNIT_OFFSET.bit_length()
         return (b.shl if up > 0 else b.ashr)(total, ir.Constant(total.type, [abs(up)] * total.type.count))
 
     def add(

@@ -20,6 +20,7 @@ from kquants.records.recurrent import (
     GatedNormOp,
     MambaInputsOp,
     MambaOp,
+    SelectiveScanOp,
     SplitGateOp,
 )
 from kquants.records.rows import AddBiasOp, AddScaledOp, EmbedOp, KeepOutputsOp, QuantizeOp, SquareSumsOp
@@ -61,6 +62,7 @@ Arguments = (
     | DeltaRuleOp
     | MambaInputsOp
     | MambaOp
+    | SelectiveScanOp
     | GatedNormOp
     | SplitGateOp
     | ReadSumOp

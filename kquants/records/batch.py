@@ -14,7 +14,7 @@ class BatchRecord(NamedTuple):
     segments: Word = 0
     """Number of segments."""
     segment_rows: Word = 0
-    """int32[segments + 1], the row at which each segment begins, then `rows`."""
+    """int32[segments + 1], the row at which each segment begins, then `rows`. Each segment has a row at least."""
     tokens: Word = 0
     """int32[rows], token ids."""
     embeddings: Word = 0

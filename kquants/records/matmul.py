@@ -6,7 +6,9 @@ from kquants.records.header import FIRST_ARGUMENT, Word
 
 
 class MatmulOp(NamedTuple):
-    """y = W x, or y = y + W x with `accumulate` 1; `rows`, `columns` and `row_bytes` are those of W.
+    """y = factor · W x + bias, or y = y + (factor · W x + bias) with `accumulate` 1.
+
+    `rows`, `columns` and `row_bytes` are those of W.
 
     x is float32, or quantized as W's format requires. The rows of quantized x are interleaved in groups, so that
     `x_bytes` is not used.
@@ -31,6 +33,8 @@ class MatmulOp(NamedTuple):
     """float32, added to y: `rows` values for each matrix of the stack, see `bias_bytes`. Null: none."""
     bias_bytes: Word = 0
     """Bytes from the bias of a matrix of the stack to that of the next."""
+    factors: Word = 0
+    """float32, the factor of each matrix of the stack, or of W. Null: 1."""
 
 
 NEXT_MATMUL = FIRST_ARGUMENT + MatmulOp._fields.index("next_matmul")

@@ -42,7 +42,7 @@ class DeltaInputsOp(NamedTuple):
 
     q = q / sqrt(Σ q² + eps) / sqrt(key_dim), k = k / sqrt(Σ k² + eps). Gates of head h: decay = exp(a · softplus(alpha
     + dt_bias)) at [h], beta = sigmoid(beta) at [heads + h]. Alpha and beta of head h are the values at index
-    h div group · group_stride + h mod group of their rows; the alphas are counted from `alpha_offset` bytes on.
+    h div group · group_stride + h mod group of their rows; those of alpha begin `alpha_offset` bytes into the row.
     """
 
     qkv: Word
@@ -105,7 +105,7 @@ class ChannelDeltaInputsOp(NamedTuple):
     decay: Word
     decayed_k: Word
     row_bytes: Word
-    """Bytes of a row of each of these: heads · head_dim float32."""
+    """Bytes from row to row of each of these; a row is float32[heads · head_dim]."""
     heads: Word
     head_dim: Word
     eps: float
@@ -133,7 +133,7 @@ class ChannelDeltaRuleOp(NamedTuple):
     """decay · k."""
     y: Word
     row_bytes: Word
-    """Bytes of a row of each of these: heads · head_dim values."""
+    """Bytes from row to row of each of these; a row is float32[heads · head_dim]."""
     heads: Word
     head_dim: Word
     beta: Word
@@ -176,6 +176,35 @@ class MambaOp(NamedTuple):
     gates_bytes: Word
     d: Word
     """float32[heads]."""
+    y: Word
+    y_bytes: Word
+    state_group: Word
+    state_offset: Word
+
+
+class SelectiveScanOp(NamedTuple):
+    """The scan of Mamba-1 (arXiv 2312.00752) in each channel, row by row, with a state S of [state_dim, channels].
+
+    With step = softplus(dt + dt_bias), S[i, k] = exp(step[k] · a[k, i]) · S[i, k] + B[i] · step[k] · x[k];
+    y = Sᵀ C + d · x. The state is stored in blocks of 32 channels, the last of them padded:
+    float32[ceil(channels / 32), state_dim, 32]. Channels and `state_dim` are multiples of 16.
+    """
+
+    x: Word
+    x_bytes: Word
+    channels: Word
+    state_dim: Word
+    bc: Word
+    """Rows [B: state_dim | C: state_dim]."""
+    bc_bytes: Word
+    dt: Word
+    dt_bytes: Word
+    dt_bias: Word
+    """float32[channels]."""
+    a: Word
+    """float32[channels, state_dim]: negative; values above 0 count as 0."""
+    d: Word
+    """float32[channels]."""
     y: Word
     y_bytes: Word
     state_group: Word

@@ -1,6 +1,6 @@
 """The delta rule with a decay for each channel of keys (Kimi delta attention): its inputs, and the scan.
 
-The scan is that of `kquants.recurrent.delta_rule`, which says why a row takes one pass over the state: a unit is 32
+The scan is that of `kquants.recurrent.delta_rule`, which says why a row takes one pass over the state. A unit is 32
 columns of a head. Here Sᵀ k of the decayed state is Sᵀ (decay · k) of the state before.
 """
 
@@ -11,7 +11,7 @@ from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.layout import STATE_COLUMNS
 from kquants.records import ChannelDeltaInputsOp, ChannelDeltaRuleOp
 from kquants.recurrent.delta_inputs import normalize
-from kquants.recurrent.delta_rule import products
+from kquants.recurrent.delta_rule import delta, products
 from kquants.recurrent.state import keep_state, kept_state, load_state, segment_rows
 from kquants.simd import (
     add_f32,
@@ -24,7 +24,6 @@ from kquants.simd import (
     square_root,
     store_f32x16,
     store_f32x16_part,
-    sub_f32,
 )
 from kquants.threadpool.interpreter import arguments_of, batch_of
 
@@ -80,12 +79,6 @@ def _step(
     return q_left, q_right, k_left, k_right
 
 
-@inline
-def _delta(v: int, width: int, predicted: Vector, beta: float) -> Vector:
-    """beta · (v - predicted)."""
-    return mul_f32(splat_f32(beta), sub_f32(load_f32x16_part(v, width), predicted))
-
-
 @kernel("channel_delta_rule")
 def channel_delta_rule(op: int, batch: int, first: int, last: int, scratch: int) -> None:
     """Arguments: ChannelDeltaRuleOp; 32 columns of a head and all rows a unit."""
@@ -103,7 +96,7 @@ def channel_delta_rule(op: int, batch: int, first: int, last: int, scratch: int)
             for t in range(start, stop):
                 at, beta = t * given.row_bytes + head, load_f32(given.beta + t * given.beta_bytes + 4 * h)
                 v, y = given.v + at + 4 * column, given.y + at + 4 * column
-                left, right = _delta(v, width, k_left, beta), _delta(v + 64, width - 16, k_right, beta)
+                left, right = delta(v, width, k_left, beta), delta(v + 64, width - 16, k_right, beta)
                 next_k = given.decayed_k + at + (given.row_bytes if t + 1 < stop else 0)
                 y_left, y_right, k_left, k_right = _step(
                     before, state, n, given.q + at, given.k + at, given.decay + at, next_k, left, right

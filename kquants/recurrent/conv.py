@@ -3,30 +3,21 @@
 from typing import Any
 
 import numba as nb
-from llvmlite import ir
-from numba import types
 
 from kquants.activations.exponential import times_sigmoid
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.layout import MAX_TAPS
 from kquants.records import ConvOp
 from kquants.recurrent.state import kept_state, segment_rows, state_before
-from kquants.simd import (
-    F32,
-    as_tuple,
-    at_strides,
-    define,
-    fma,
-    joined,
-    load,
-    load_f32x16_part,
-    mul_f32,
-    of_tuple,
-    pointer,
-    shuffle,
-    splat_f32,
-    store_f32x16_part,
+from kquants.recurrent.taps import (
+    convolution_of,
+    load_inputs_of,
+    next_inputs_of,
+    no_inputs_of,
+    store_inputs_of,
+    weights_by_tap,
 )
+from kquants.simd import load_f32x16_part, mul_f32, splat_f32, store_f32x16_part
 from kquants.threadpool.interpreter import arguments_of, batch_of
 
 _conv_of = arguments_of(ConvOp)
@@ -58,37 +49,8 @@ def _unit_of(taps: int) -> Any:
 
     `weights` are those of the channels as they lie in memory. They and the inputs of the last rows stay in registers.
     """
-    window, inputs = types.UniTuple(F32, taps), types.UniTuple(F32, taps - 1)
-
-    @define(window, types.UniTuple(F32, MAX_TAPS))
-    def by_tap(b: ir.IRBuilder, weights: Any) -> Any:
-        """A vector of 16 channels for each tap, from weights whose taps lie side by side in each channel."""
-        flat = joined(b, of_tuple(b, weights))
-        return as_tuple(b, [shuffle(b, flat, flat, range(i, 16 * taps, taps)) for i in range(taps)])
-
-    @define(inputs, types.int64, types.int64)
-    def load_inputs(b: ir.IRBuilder, state: Any, row_bytes: Any) -> Any:
-        return as_tuple(b, [load(b, place, F32.vector) for place in at_strides(b, state, row_bytes, taps - 1)])
-
-    @define(types.none, types.int64, types.int64, inputs)
-    def store_inputs(b: ir.IRBuilder, state: Any, row_bytes: Any, given: Any) -> None:
-        for place, v in zip(at_strides(b, state, row_bytes, taps - 1), of_tuple(b, given), strict=True):
-            b.store(v, pointer(b, place, v.type), align=4)
-
-    @define(inputs)
-    def no_inputs(b: ir.IRBuilder) -> Any:
-        return as_tuple(b, [ir.Constant(F32.vector, None)] * (taps - 1))
-
-    @define(inputs, inputs, F32)
-    def shifted(b: ir.IRBuilder, before: Any, x: Any) -> Any:
-        return as_tuple(b, [*of_tuple(b, before)[1:], x])
-
-    @define(F32, F32, window, inputs, F32)
-    def convolved(b: ir.IRBuilder, bias: Any, weights: Any, before: Any, x: Any) -> Any:
-        v = bias
-        for w, given in zip(of_tuple(b, weights), [*of_tuple(b, before), x], strict=True):
-            v = fma(b, w, given, v)
-        return v
+    by_tap, convolved, next_inputs = weights_by_tap(taps), convolution_of(taps), next_inputs_of(taps)
+    load_inputs, store_inputs, no_inputs = load_inputs_of(taps), store_inputs_of(taps), no_inputs_of(taps)
 
     @inline
     def unit(given: ConvOp, batch: int, k: int, weights: Any, bias: Vector) -> None:
@@ -100,7 +62,7 @@ def _unit_of(taps: int) -> Any:
             for t in range(start, stop):
                 x = _input(given, t, k)
                 _output(given, t, k, convolved(bias, of_taps, before, x))
-                before = shifted(before, x)
+                before = next_inputs(before, x)
                 kept = kept_state(batch, given.state_group, t, given.state_offset)
                 if kept != 0:
                     store_inputs(kept + 4 * k, row_bytes, before)

@@ -4,9 +4,8 @@ A row takes one pass over the state. The products Sᵀ k with the state before a
 before it, beside that row's y = Sᵀ q; Sᵀ k of the decayed state is decay · Sᵀ k. Before the first row of a segment they
 take a pass of their own. Both passes add in the same order: the bits do not depend on how rows are cut into segments.
 
-The state is written to where the one behind the last row of a segment is kept, and read there, too; the first row reads
-the one before the segment. (Measured on Zen 4, one row: it takes 1.3 times as long if the first pass prefetches the
-lines that the second one writes.)
+`kquants.recurrent.state` says which pages a scan reads and writes. (Measured on Zen 4, one row: it takes 1.3 times as
+long if the first pass prefetches the lines that the second one writes.)
 """
 
 import numba as nb
@@ -62,9 +61,8 @@ def _step(
 
 
 @inline
-def _delta(v: int, width: int, products: Vector, decay: float, beta: float) -> Vector:
-    """beta · (v - decay · Sᵀ k)."""
-    predicted = mul_f32(splat_f32(decay), products)
+def delta(v: int, width: int, predicted: Vector, beta: float) -> Vector:
+    """beta · (v - predicted), where Sᵀ k of the decayed state predicts v; 16 columns, of which the head has `width`."""
     return mul_f32(splat_f32(beta), sub_f32(load_f32x16_part(v, width), predicted))
 
 
@@ -89,8 +87,8 @@ def delta_rule(op: int, batch: int, first: int, last: int, scratch: int) -> None
                 qkv, gates = given.qkv + t * given.qkv_bytes, given.gates + t * given.gates_bytes
                 q, v, y = qkv + q_at, qkv + 2 * key_width + v_at, given.y + t * given.y_bytes + v_at
                 decay, beta = load_f32(gates + 4 * h), load_f32(gates + 4 * (given.heads + h))
-                left = _delta(v, width, k_left, decay, beta)
-                right = _delta(v + 64, width - 16, k_right, decay, beta)
+                left = delta(v, width, mul_f32(splat_f32(decay), k_left), beta)
+                right = delta(v + 64, width - 16, mul_f32(splat_f32(decay), k_right), beta)
                 k = q + key_width
                 next_k = k + given.qkv_bytes if t + 1 < stop else k  # behind the last row, no products are needed
                 y_left, y_right, k_left, k_right = _step(before, state, n, q, k, next_k, decay, left, right)

@@ -14,26 +14,28 @@ _norm_of = arguments_of(GatedNormOp)
 
 
 @inline
-def _gated(x: Vector, z: int, n: int, silu: int) -> Vector:
-    """x · silu(z), or x · sigmoid(z)."""
+def _gated(given: GatedNormOp, x: Vector, z: int, n: int) -> Vector:
+    """x · f(z) of the first n values of a vector."""
     v = load_f32x16_part(z, n)
-    return mul_f32(x, times_sigmoid(v, v)) if silu else times_sigmoid(x, v)
+    return mul_f32(x, times_sigmoid(v, v)) if given.silu else times_sigmoid(x, v)
 
 
 @inline
-def _norm_group(h: int, x: int, z: int, weight: int, n: int, eps: float, gate_first: int, silu: int) -> None:
+def _norm_group(given: GatedNormOp, h: int, x: int, z: int, weight: int) -> None:
+    """The result h of a group; a weight of 0: without a norm."""
+    n = given.group_dim
     for k in range(0, n, 16):
         v = load_f32x16_part(x + 4 * k, n - k)
-        if gate_first:
-            v = _gated(v, z + 4 * k, n - k, silu)
+        if given.gate_first:
+            v = _gated(given, v, z + 4 * k, n - k)
         store_f32x16_part(h + 4 * k, v, n - k)
-    scale = splat_f32(nb.float32(1) / square_root(mean_square(h, n) + eps))
+    scale = splat_f32(nb.float32(1) / square_root(mean_square(h, n) + given.eps))
     for k in range(0, n, 16):
         v = load_f32x16_part(h + 4 * k, n - k)
         if weight != 0:
             v = mul_f32(mul_f32(v, scale), load_f32x16_part(weight + 4 * k, n - k))
-        if not gate_first:
-            v = _gated(v, z + 4 * k, n - k, silu)
+        if not given.gate_first:
+            v = _gated(given, v, z + 4 * k, n - k)
         store_f32x16_part(h + 4 * k, keep_f32(v, n - k, nb.float32(0)), n - k)
 
 
@@ -50,5 +52,5 @@ def gated_norm(op: int, batch: int, first: int, last: int, scratch: int) -> None
         for k in range(start, stop, n):
             weight = given.weight + 4 * (k // n) * given.weight_stride if given.weight != 0 else 0
             x, z = given.x + t * given.x_bytes + 4 * k, given.z + t * given.z_bytes + 4 * k
-            _norm_group(h + 4 * k, x, z, weight, n, given.eps, given.gate_first, given.silu)
+            _norm_group(given, h + 4 * k, x, z, weight)
         quantize_values(h, start, stop, width, t, rows, given.q8, given.super_q8)

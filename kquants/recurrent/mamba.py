@@ -1,7 +1,7 @@
 """Mamba-2: the gates of each head, and the scan.
 
-The columns of a head's state are independent: a unit is 32 of them. It writes the state to where the one behind the
-last row of a segment is kept, and reads it there, too; the first row reads the one before the segment.
+The columns of a head's state are independent: a unit is 32 of them. `kquants.recurrent.state` says which pages a scan
+reads and writes.
 """
 
 import numba as nb

@@ -5,6 +5,7 @@
     vector_memory    loads and stores of vectors
     floats, bytes    arithmetic of float32; bits, shifts and table look-ups of bytes
     doubles          sums of squares in float64
+    tables           look-ups in tables that are longer than a vector
     dot4             dot products of bytes, in a lowering for each kind of CPU (`dot4_madd`, `dot_accumulator`)
     dot2             dot products of int16
     bf16             dot products of bfloat16 (AVX-512 BF16)
@@ -29,5 +30,6 @@ from kquants.simd.bytes import *  # noqa: F403
 from kquants.simd.doubles import *  # noqa: F403
 from kquants.simd.floats import *  # noqa: F403
 from kquants.simd.memory import *  # noqa: F403
+from kquants.simd.tables import *  # noqa: F403
 from kquants.simd.vector_memory import *  # noqa: F403
 from kquants.simd.vectors import *  # noqa: F403

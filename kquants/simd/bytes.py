@@ -35,12 +35,28 @@ def move_bits(b: ir.IRBuilder, v: Any, first: int, count: int, to: int) -> Any:
 
 def arrange_bits(b: ir.IRBuilder, v: Any, order: Sequence[int | None]) -> Any:
     """Bytes whose bit i is bit `order[i]` of those of v, or 0 for None: one instruction. Only for CPUs with GFNI."""
+    return _bit_parities(b, v, [0 if bit is None else 1 << bit for bit in order])
+
+
+def _bit_parities(b: ir.IRBuilder, v: Any, masks: Sequence[int]) -> Any:
+    """Bytes whose bit i is the parity of those of v with `masks[i]`: one instruction. Only for CPUs with GFNI."""
     count, size = v.type.count, min(v.type.count, 64 if cpu.has("avx512bw") else 32)
-    # The bytes are multiplied by a bit matrix, whose last row selects the source of bit 0.
-    rows = [0 if bit is None else 1 << bit for bit in reversed(order)] * (count // 8)
+    # The bytes are multiplied by a bit matrix, whose last row is for bit 0.
+    rows = [*reversed(masks)] * (count // 8)
     name, nothing = f"llvm.x86.vgf2p8affineqb.{8 * size}", _BYTE(0)
     pieces = zip(*(split(b, both, count // size) for both in (v, ir.Constant(v.type, rows))), strict=True)
     return joined(b, [call(b, name, piece.type, piece, matrix, nothing) for piece, matrix in pieces])
+
+
+def with_parity(b: ir.IRBuilder, v: Any, first: int) -> Any:
+    """Bits first … first + 6 of each of 64 bytes, moved to bit 0, with their parity as bit 7; `first` is 0 or 1."""
+    if cpu.has("gfni") and cpu.has("avx2"):
+        return _bit_parities(b, v, [*(1 << first + bit for bit in range(7)), 127 << first])
+    seven = move_bits(b, v, first, 7, 0)
+    parity = seven
+    for n in (4, 2, 1):
+        parity = b.xor(parity, move_bits(b, parity, n, 8 - n, 0))
+    return b.or_(seven, move_bits(b, parity, 0, 1, 7))
 
 
 def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
@@ -77,6 +93,12 @@ def look_up_nibble(b: ir.IRBuilder, table: tuple[int, ...], v: Any, first: int) 
     return call(b, "llvm.x86.avx512.permvar.qi.512", v.type, values, index)
 
 
+def look_up_7_bits(b: ir.IRBuilder, table: tuple[int, ...], v: Any) -> Any:
+    """The lower seven bits of each of 64 bytes, looked up in a table of 128 bytes. Only for CPUs with AVX-512 VBMI."""
+    first, second = (ir.Constant(v.type, list(part)) for part in (table[:64], table[64:]))
+    return call(b, "llvm.x86.avx512.vpermi2var.qi.512", v.type, first, v, second)
+
+
 def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
     """The look-up by selects over the bits of the index: LLVM would make 16 single look-ups."""
     found = [ir.Constant(index.type, [value % 256] * index.type.count) for value in table]
@@ -89,11 +111,29 @@ def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
 
 def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
     """Bits first … first + 3 of each 32-bit word, as bit `to` of its four bytes; 64 bytes."""
-    kind, zero, mask = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [1 << to] * 64)
+    kind, mask = words.type, ir.Constant(words.type, [1 << to] * 64)
     if cpu.has("avx512vbmi"):
         # Each byte becomes 8 bits of the 64-bit word around it, from any bit on.
         starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
         return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
-    bits = ir.Constant(kind, [1 << (first + i) % 8 for i in range(4)] * 16)
+    return b.select(are_set(b, words, first), mask, ir.Constant(kind, None))
+
+
+def are_set(b: ir.IRBuilder, words: Any, first: int) -> Any:
+    """Whether bits first … first + 3 of each 32-bit word are set, all of them of one byte: a mask of 64 bytes."""
+    bits = ir.Constant(words.type, [1 << (first + i) % 8 for i in range(4)] * 16)
     bit = b.and_(shuffle(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
-    return b.select(b.icmp_unsigned("!=", bit, zero), mask, zero)
+    return b.icmp_unsigned("!=", bit, ir.Constant(words.type, None))
+
+
+def spread_pairs(b: ir.IRBuilder, words: Any, byte: int) -> Any:
+    """Bits 2i and 2i + 1 of a byte of each 32-bit word as byte i; 64 bytes."""
+    kind, zero, mask = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [3] * 64)
+    if cpu.has("avx512vbmi"):
+        starts = ir.Constant(kind, [32 * (i // 4) % 64 + 8 * byte + 2 * (i % 4) for i in range(64)])
+        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
+    lanes = [i + byte if i % 4 == 0 else 64 for i in range(64)]
+    v = b.bitcast(shuffle(b, words, zero, lanes), I32.vector)
+    for distance in (6, 12):  # bits 0 … 7 come to lie at 6 … 13, then both at 12 … 25
+        v = b.or_(v, b.shl(v, ir.Constant(v.type, [distance] * 16)))
+    return b.and_(b.bitcast(v, kind), mask)

@@ -76,7 +76,8 @@ def test_json(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
     assert {name: len(values) for name, values in found["rounds"].items()} == dict.fromkeys(
         ("prefill", "decode", "cold_start_s", "bandwidth", "int8_peak", "undisturbed"), 3
     )
-    facts = {"threads": 1, "parallel": 1, "depth": 0, "kv_type": "f16", "bandwidth": 3e9, "int8_peak": 7e9}
+    facts: dict[str, Any] = {"threads": 1, "parallel": 1, "depth": 0, "kv_type": "f16"}
+    facts |= {"bandwidth": 3e9, "int8_peak": 7e9, "kv_bytes_per_token": 2 * (32 + 32) * 2}
     assert {name: found[name] for name in facts} == facts
     assert (found["against"], len(found["runs"])) == (None, 1)
     assert saved == [(1, {"F32": 2e9, MEMORY: 2.5e9})]  # the medians of all rounds, and of all reads

@@ -33,8 +33,11 @@ def test_the_report_fits_80_columns(fast: float) -> None:
     run |= {"bandwidth": 1.615e11, "int8_peak": 8.5e12}
     run["rounds"] |= {"bandwidth": [1.23e11, 2e11], "int8_peak": [9e12, 8e12], "undisturbed": [False, False]}
     top = {"model": "m.gguf", "prompt_tokens": 512, "tokens": 64, "parallel": 8, "depth": 4096, "kv_type": "f16"}
+    top["kv_bytes_per_token"] = 64
     lines = [click.unstyle(line) for line in report(top | {"runs": [run]}, Glyphs())]
     assert max(map(len, lines)) <= 80
+    assert lines[0] == "m.gguf · prompt 512 · decode 64 · 8 at once · depth 4,096 · f16 KV"
+    assert next(report(top | {"runs": [], "kv_bytes_per_token": 0}, Glyphs())).endswith(" · no KV cache")
     assert "this machine: memory 161.5 (123.0–200.0) GB/s, int8 8,500 (8,000–9,000) GMAC/s" in lines
     assert "another program took the CPU in 2 of 2 rounds; measure again without it" in lines
     assert any(line.startswith("decode: • each round, ● their median, ▏ the memory's bandwidth: ") for line in lines)

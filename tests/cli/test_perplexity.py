@@ -91,6 +91,16 @@ def test_options_reach_the_model(score: Score) -> None:
     assert len({plain, coarse, other}) == 3
 
 
+def test_memory_is_limited(model_file: ModelFile, text_file: Path, complaint: Complain) -> None:
+    """40 tokens need a page of keys and values, which has 64 tokens; each of two models may take it."""
+    args = model_file(**TINY), text_file, "--ctx", 40, "--threads", 1
+    said = complaint(1, *args, "--kv-memory", 1e-6)
+    assert said.startswith("edgellm: the KV cache may not grow beyond 1 kB (--kv-memory)")
+    limit = "--kv-memory", 64 * 2 * (32 + 32) * 2 / 1e9
+    done = CliRunner().invoke(command, list(map(str, [*args, *limit, "--against", model_file(**TINY)])))
+    assert done.exit_code == 0, done.output
+
+
 def test_recurrent_layers(model_file: ModelFile, text_file: Path) -> None:
     """States go from chunk to chunk of a window, and each window begins without: any chunks give the same figures."""
     hybrid = {"arch": "qwen35", "width": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "ffn": 96, "types": "F32"}

@@ -15,6 +15,7 @@ from edgellm import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.arch import describe
 from edgellm.cli.info import command as info
 from edgellm.cli.plan import command
+from edgellm.engine.placement import on_cpu
 from edgellm.engine.recurrent_states import MAX_STATE_CHECKPOINTS
 from edgellm.fmt import size
 from edgellm.gguf import GGUFFile
@@ -91,24 +92,57 @@ def test_the_states_of_recurrent_layers_have_one_size(model_file: ModelFile) -> 
     path, cell = model_file(**HYBRID, types="F32", layers=4), 2 * 2 * (16 + 16) * 2
     with GGUFFile.open(path) as file:
         short, long = (make_plan(file, LoadOptions(ctx=ctx, threads=2)) for ctx in (64, 512))
-        rounded = LoadOptions(ctx=512, threads=2, kv_memory=(8 * STATE + 128 * cell) / 1e9)
+        rounded = LoadOptions(ctx=512, threads=2, gpu_layers=0, kv_memory=(14 * STATE + 128 * cell) / 1e9)
         tight = make_plan(file, rounded)
     assert (short.kv_cache, long.kv_cache) == (64 * cell, 512 * cell)
-    assert (short.state_bytes, short.checkpoints) == (STATE, MAX_STATE_CHECKPOINTS)
-    assert short.states == long.states == (MAX_STATE_CHECKPOINTS + 2) * STATE
+    assert (short.state_bytes, short.checkpoints, short.drafts) == (STATE, MAX_STATE_CHECKPOINTS, 7)
+    assert short.states == long.states == (MAX_STATE_CHECKPOINTS + 2 + 7) * STATE
     assert short.fits and not tight.fits
-    assert tight.checkpoints == (8 * STATE + 128 * cell) // 4 // STATE
-    room = 8 * STATE + 128 * cell - (tight.checkpoints + 2) * STATE
-    assert tight.kv_tokens == room // cell // 64 * 64
-    given = path, "--threads", 2, "--ctx", 64, "--gpu-layers", 0
-    found = json.loads(run(*given, "--json").stdout)
-    assert (found["memory"]["states"], found["state_bytes"], found["checkpoints"]) == (short.states, STATE, 512)
-    line = next(line for line in run(*given).stdout.splitlines() if line.startswith("states "))
-    assert line.split(maxsplit=3)[3] == f"of recurrent layers: {size(STATE)} a state, with up to 512 checkpoints"
-    narrow = run(path, "--threads", 2, "--ctx", 512, "--gpu-layers", 0, "--kv-memory", rounded.kv_memory).stdout
+    assert tight.checkpoints == (14 * STATE + 128 * cell) // 4 // STATE
+    room = 14 * STATE + 128 * cell - (tight.checkpoints + 2 + 7) * STATE
+    assert tight.kv_tokens == room // cell // 64 * 64 < 512
+    given = path, "--threads", 2, "--gpu-layers", 0
+    found = json.loads(run(*given, "--ctx", 64, "--json").stdout)
+    assert (found["memory"]["states"], found["state_bytes"]) == (short.states, STATE)
+    assert (found["checkpoints"], found["drafts"], found["needed"]) == (512, 7, short.needed(64))
+    line = next(line for line in run(*given, "--ctx", 64).stdout.splitlines() if line.startswith("states "))
+    optional = f"{size(STATE)} a state; two, and up to 512 checkpoints and 7 for drafts as memory allows"
+    assert line.split(maxsplit=3)[3] == f"of recurrent layers: {optional}"
+    narrow = run(*given, "--ctx", 512, "--kv-memory", rounded.kv_memory).stdout
     assert f"with the states, enough for {tight.kv_tokens} tokens" in narrow
-    full = run(path, "--threads", 2, "--ctx", 512, "--gpu-layers", 0, "--kv-memory", 2 * STATE / 1e9).stdout
+    few = run(*given, "--ctx", 512, "--kv-memory", (2 * STATE + 192 * cell) / 1e9).stdout
+    assert "with the states, enough for 192 tokens" in few, "without any checkpoint"
+    full = run(*given, "--ctx", 512, "--kv-memory", 2 * STATE / 1e9).stdout
     assert "with the states, too little for these\n" in full
+
+
+def test_checkpoints_and_drafts_are_optional(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_profile(2, SPEEDS)
+    path, cell = model_file(**HYBRID, types="F32", layers=4), 2 * 2 * (16 + 16) * 2
+    with GGUFFile.open(path) as file:
+        plan = make_plan(file, LoadOptions(threads=2, gpu_layers=0))
+    assert plan.needed(plan.ctx) == plan.total - (MAX_STATE_CHECKPOINTS + 7) * STATE
+    assert plan.needed(plan.ctx) - plan.needed(plan.ctx // 2) == plan.ctx // 2 * cell
+    given = path, "--threads", 2, "--gpu-layers", 0
+    needed = f"; {size(plan.needed(plan.ctx))} are needed, the rest is for checkpoints and drafts"
+    for free, words in (
+        (plan.total, needed),
+        (plan.total - 1, f"{needed}; choose a smaller --kv-memory for fewer of them"),
+        (plan.needed(plan.ctx) - 1, ": too little for a full context; choose a smaller --ctx"),
+    ):
+        monkeypatch.setattr(plans, "available_memory", lambda free=free: free)
+        line = next(line for line in run(*given).stdout.splitlines() if line.startswith("total "))
+        assert line.endswith(f"that are free{words}")
+
+
+def test_a_plan_with_a_gpu_has_no_states_for_drafts(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a GPU depend on their batch, so that nothing is drafted."""
+    gpu = plans.GPUPlan("G", 0, 0, 0, None)
+    path = model_file(**HYBRID, types="F32", layers=4)
+    with GGUFFile.open(path) as file:
+        monkeypatch.setattr(plans, "_offload", lambda model, *_: (on_cpu(len(model.layers)), gpu, []))
+        plan = make_plan(file, LoadOptions(threads=2))
+    assert (plan.drafts, plan.states) == (0, (MAX_STATE_CHECKPOINTS + 2) * STATE)
 
 
 def test_options_change_the_plan(path: Path) -> None:

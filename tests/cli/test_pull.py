@@ -170,9 +170,9 @@ def test_the_network_may_be_forbidden(machine: Machine, hub: Hub, monkeypatch: p
 
 def test_an_unsupported_architecture_is_noted_before_the_download(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
-    hub.architecture = "mamba\x1b[2J"
+    hub.architecture = "jamba\x1b[2J"
     err = run(NAME).stderr
-    assert "architecture mamba\\x1b[2J is not supported; it may run with --engine llama.cpp" in err
+    assert "architecture jamba\\x1b[2J is not supported; it may run with --engine llama.cpp" in err
 
 
 def test_a_repository_without_gguf_files(machine: Machine, hub: Hub) -> None:

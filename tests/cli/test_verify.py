@@ -18,6 +18,8 @@ from edgellm.gguf.check import find_problems
 from edgellm.gguf.nonfinite import find_nonfinite
 from kquants.ggml import GGML_TYPES, NAMED_TYPES, GGMLType
 from support import gguf_bytes as raw
+from support.changed_keys import with_key
+from support.model_file import FamilyFile
 
 TOKENS = [f"t{i}" for i in range(6)]
 
@@ -140,6 +142,23 @@ def test_nonfinite_scales_are_located(tmp_path: Path, kind: GGMLType) -> None:
             assert find_nonfinite(tensor) == (1, 8, tensor.offset + 17 * kind.nbytes)
 
 
+@pytest.mark.parametrize(
+    ("name", "largest", "nan"), [("MXFP4", 0xFE, 0xFF), ("NVFP4", 0x7E, 0x7F), ("NVFP4", 0x7E, 0xFF)]
+)
+def test_nan_scales_of_8_bits_are_located(tmp_path: Path, name: str, largest: int, nan: int) -> None:
+    kind, scales = NAMED_TYPES[name], range(4 if name == "NVFP4" else 1)
+    blocks = np.full((40, kind.nbytes), 0xFF, np.uint8)
+    blocks[:, scales] = largest
+    with one_tensor(tmp_path / "a.gguf", kind, blocks.tobytes(), 2 * kind.block) as file:
+        assert find_nonfinite(file.tensors["w"]) is None
+    for offset in scales:
+        damaged = blocks.copy()
+        damaged[17, offset] = nan
+        with one_tensor(tmp_path / "b.gguf", kind, damaged.tobytes(), 2 * kind.block) as file:
+            tensor = file.tensors["w"]
+            assert find_nonfinite(tensor) == (1, 8, tensor.offset + 17 * kind.nbytes)
+
+
 @pytest.mark.parametrize("kind", SCALED, ids=lambda kind: kind.name)
 def test_scale_offsets_agree_with_the_gguf_package(kind: GGMLType) -> None:
     """Blocks of zeros become NaN weights exactly if a scale is NaN."""
@@ -164,11 +183,9 @@ def test_damage_beyond_the_first_slab_is_found(tmp_path: Path) -> None:
         assert find_nonfinite(tensor) == (1, 2, tensor.offset + tensor.nbytes - 4)
 
 
-def test_integers_and_types_without_float16_scales_are_not_checked(tmp_path: Path) -> None:
-    for number in (26, 39):
-        kind = GGML_TYPES[number]
-        with one_tensor(tmp_path / "m.gguf", kind, b"\xff" * kind.nbytes * 4, kind.block) as file:
-            assert find_nonfinite(file.tensors["w"]) is None
+def test_integers_are_not_checked(tmp_path: Path) -> None:
+    with one_tensor(tmp_path / "m.gguf", NAMED_TYPES["I32"], b"\xff" * 16, 1) as file:
+        assert find_nonfinite(file.tensors["w"]) is None
 
 
 def run(*arguments: str) -> Result:
@@ -206,3 +223,17 @@ def test_json_is_one_object_in_every_case(tmp_path: Path) -> None:
     gone = run(str(tmp_path / "gone.gguf"), "--json")
     assert gone.exit_code == 1
     assert "no such file" in json.loads(gone.stdout)["problems"][0]
+
+
+def test_sizes_that_contradict_the_architecture_are_a_problem(family_file: FamilyFile, tmp_path: Path) -> None:
+    """Of an architecture that edgellm does not know, no sizes are known."""
+    whole = family_file("qwen3_5")
+    assert run(str(whole)).exit_code == 0
+    wrong = with_key(whole, tmp_path / "m.gguf", "qwen35.ssm.state_size", 24)
+    done = run(str(wrong))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("tensor blk.0.attn_qkv.weight has shape [256, 64], but the metadata asks for [288")
+    assert done.stdout.count("\n") == 1
+    unknown = tmp_path / "unknown.gguf"
+    unknown.write_bytes(wrong.read_bytes().replace(b"qwen35", b"qwen95"))
+    assert run(str(unknown)).exit_code == 0

@@ -140,16 +140,40 @@ def test_mamba2_of_the_package_that_published_it(folders: Callable[[str], Path],
     assert {(each.name, each.shape) for each in others} == {(each.name, each.shape) for each in sources}
     with pytest.raises(ModelFileError, match=r"embedding.weight has shape \[271, 64\], not \[272, 64\]"):
         with_config(old, {**own, "pad_vocab_size_multiple": 16})
+    with pytest.raises(ModelFileError, match=r"not \[.*\] as config.json asks"):  # a layer without a kind is Mamba-1
+        with_config(old, {**own, "ssm_cfg": {}})
     for changes in (
         {"attn_layer_idx": [1]},
         {"d_intermediate": 128},
         {"rms_norm": False},
         {"ssm_cfg": own["ssm_cfg"] | {"norm_before_gate": True}},
         {"ssm_cfg": own["ssm_cfg"] | {"dt_limit": [0.0, 0.1]}},
-        {"ssm_cfg": {}},
+        {"ssm_cfg": own["ssm_cfg"] | {"layer": "Mamba3"}},
     ):
-        with pytest.raises(UnsupportedModelError, match=r"not supported|MambaForCausalLM cannot be converted"):
+        with pytest.raises(UnsupportedModelError, match="not supported"):
             with_config(old, own | changes)
+
+
+@pytest.mark.parametrize("of_layers", [{}, {"layer": "Mamba1", "dt_rank": "auto"}, {"dt_rank": 5, "d_state": 16}])
+def test_mamba1_of_the_package_that_published_it(
+    folders: Callable[[str], Path], tmp_path: Path, of_layers: dict[str, Any]
+) -> None:
+    config = CASES["mamba1"].config
+    wanted, sources = with_config(folders("mamba1"), config)
+    own = {"d_model": 72, "n_layer": 3, "ssm_cfg": of_layers, "rms_norm": True, "pad_vocab_size_multiple": 1}
+    old = rewritten("mamba1", tmp_path / "old", lambda name: name.replace("embeddings", "embedding"))
+    found, others = with_config(old, own | {"vocab_size": config["vocab_size"]})
+    assert {key: found[key] for key in found if key.startswith("mamba.")} == {
+        key: value for key, value in wanted.items() if key.startswith("mamba.")
+    }
+    assert {(each.name, each.shape) for each in others} == {(each.name, each.shape) for each in sources}
+
+
+def test_falcon_mamba_has_a_key_for_the_epsilon_of_the_mixer_where_it_is_another(described: Described) -> None:
+    key = "mamba.ssm.dt_b_c_rms_epsilon"
+    assert described("falcon_mamba")[0][key].value == 1e-2
+    assert described("falcon_mamba", mixer_rms_eps=...)[0][key].value == 1e-6
+    assert key not in described("falcon_mamba", mixer_rms_eps=1e-5)[0]
 
 
 def test_codestral_mamba_has_a_prefix_before_all_names(folders: Callable[[str], Path], tmp_path: Path) -> None:
@@ -179,6 +203,8 @@ def test_falcon_h1_without_multipliers_keeps_the_weights_as_they_are(described: 
 @pytest.mark.parametrize(
     ("name", "absent"),
     [
+        ("mamba1", ["expand", "conv_kernel", "hidden_act", "use_bias", "layer_norm_epsilon", "time_step_rank"]),
+        ("mamba1", ["state_size", "use_conv_bias", "tie_word_embeddings", "intermediate_size"]),
         ("mamba2", ["expand", "conv_kernel", "hidden_act", "use_bias", "layer_norm_epsilon"]),
         ("granite4_h_tiny", ["mamba_n_groups", "mamba_d_conv", "mamba_expand", "mamba_d_head", "num_local_experts"]),
         ("granite4_h_tiny", ["num_experts_per_tok", "position_embedding_type", "mamba_conv_bias", "attention_bias"]),

@@ -121,6 +121,12 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeLLMError], str]] = [
     ("nemotron_h", {"n_groups": 5}, ModelFileError, "12 heads of Mamba-2 cannot share 5 groups"),
     ("nemotron_h", {"num_key_value_heads": 3}, ModelFileError, "4 attention heads cannot share 3 key-value heads"),
     ("nemotron_h", {"ssm_state_size": 16}, ModelFileError, "has shape [336, 1, 3], not [288, 1, 3]"),
+    (
+        "nemotron3_super",
+        {"architectures": ["NemotronHPuzzleForCausalLM"], "block_configs": [{"block_type": "mamba"}] * 5},
+        UnsupportedModelError,
+        "different sizes (block_configs, as NVIDIA's Puzzle makes them) are not supported; convert the model that this",
+    ),
     ("nemotron3_super", {"moe_latent_size": None}, ModelFileError, "has shape [32, 32], not [64, 32]"),
     ("nemotron3_super", {"moe_latent_size": 16}, ModelFileError, "has shape [32, 32], not [16, 32]"),
     ("nemotron3_nano", {"moe_latent_size": 32}, ModelFileError, "has shape [64, 32], not [32, 32]"),

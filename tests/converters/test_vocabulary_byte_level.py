@@ -82,6 +82,8 @@ def test_ignore_merges_that_gguf_cannot_represent_is_a_warning(tmp_path: Path) -
         ("granitemoeshared", PUBLISHED["smollm"], "refact"),
         ("granitemoehybrid", PUBLISHED["smaug-bpe"], "dbrx"),
         ("falcon_h1", PUBLISHED["llama-bpe"], "falcon-h1"),
+        ("falcon_mamba", PUBLISHED["falcon"], "falcon"),
+        ("mamba", PUBLISHED["olmo"], "olmo"),
         ("mamba2", PUBLISHED["olmo"], "olmo"),
         ("lfm2", PUBLISHED["llama-bpe"], "lfm2"),
         ("lfm2_moe", PUBLISHED["llama-bpe"], "lfm2"),

@@ -171,10 +171,10 @@ def write_header(path: Path, architecture: str, keys: dict[str, Any]) -> Path:
 def test_other_architectures_are_refused_before_their_tokenizer(
     tmp_path: Path, key: str, value: int, what: str
 ) -> None:
-    path = write_header(tmp_path / "m.gguf", "mamba", {f"mamba.{key}": value, "tokenizer.ggml.model": "t5"})
+    path = write_header(tmp_path / "m.gguf", "plamo2", {f"plamo2.{key}": value, "tokenizer.ggml.model": "t5"})
     with pytest.raises(UnsupportedModelError) as error:
         Model.open(path, threads=1)
-    assert f"{path}: architecture mamba{what} is not supported; edgellm runs" in str(error.value)
+    assert f"{path}: architecture plamo2{what} is not supported; edgellm runs" in str(error.value)
 
 
 def test_the_part_of_a_model_for_images_is_told_apart(tmp_path: Path) -> None:

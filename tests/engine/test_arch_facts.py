@@ -127,7 +127,7 @@ def test_defaults_are_those_of_transformers(checkpoint: CheckpointClass) -> None
     # Where there is no default, the number of heads is that of config.json, which has it.
     if "num_key_value_heads" not in checkpoint.defaults and "num_attention_heads" in theirs:
         assert theirs["num_key_value_heads"] == theirs["num_attention_heads"]
-    if "head_dim" not in checkpoint.defaults:
+    if "head_dim" not in checkpoint.defaults and "num_attention_heads" in theirs:
         assert theirs.get("head_dim") in (None, theirs["hidden_size"] // theirs["num_attention_heads"])
 
 

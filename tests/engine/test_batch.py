@@ -10,6 +10,7 @@ import numpy as np
 from edgellm.arch.description import Description
 from edgellm.arch.positions import Rope, RopeType
 from edgellm.engine.batch import Batch
+from edgellm.engine.checkpoints import CheckpointBudget
 from edgellm.engine.kv_pages import FREED, PagePool
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.position_tables import PositionTables
@@ -27,7 +28,7 @@ def tables(ctx: int = 1000) -> PositionTables:
 
 def sequence(pools: list[PagePool], held: int, new: int) -> PagedSequence:
     """One that holds some tokens, with room for more."""
-    made = PagedSequence(pools)
+    made = PagedSequence(pools, CheckpointBudget(None))
     given = Segment(made, [0] * held)
     made.reserve(given)
     made.append(given)

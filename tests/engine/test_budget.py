@@ -237,7 +237,7 @@ def test_pages_on_a_gpu_stay_within_its_memory(model_file: ModelFile) -> None:
     with GGUFFile.open(model_file(**TINY)) as file:
         sizes: dict[str, Any] = {"threads": 1, "ctx": 256, "kv_type": "f32", "cache": cache_folder()}
         needed = make_plan(file, LoadOptions(ctx=256, kv_type="f32", gpu_layers="all", gpu="0")).gpu
-        assert needed and describe(file).layers[0].mixer.kv_heads == 2
+        assert needed and describe(file).layers[0].attention.kv_heads == 2
         engine = NativeEngine(file, **sizes, offload=OffloadRequest("all", "0", needed.total, strict=True))
         first, second = engine.new_sequence(), engine.new_sequence()
         ids = some_ids(200)

@@ -92,7 +92,7 @@ def test_a_batch_with_many_marks_never_takes_more_pages_than_the_budget() -> Non
     sequence = world.new()
     for _ in range(5):
         world.extend(sequence, 300, range(0, 300, 3), 298)
-    assert world.store.pages == most_state_pages(BUDGET, drafts=0)
+    assert world.store.pages == most_state_pages(BUDGET)
     held = lengths(sequence)
     assert held[-2:] == [1498, 1499]
     gaps = [after - before for before, after in pairwise(held)]
@@ -123,6 +123,42 @@ def test_a_retry_takes_the_place_of_the_one_before() -> None:
     assert lengths(sequence) == [5, 15, 19, 21]
 
 
+def test_the_length_that_is_held_moves_on_and_ends_with_the_next_prompt() -> None:
+    world = Sequences()
+    sequence = world.new()
+    world.extend(sequence, 10, [4], 8)
+    for _ in range(3):
+        sequence.hold(len(sequence))
+        world.extend(sequence, 1)
+    assert lengths(sequence) == [5, 9, 12]
+    world.compute(Segment(sequence, [0] * 8, drafts=7))
+    sequence.hold(17)
+    sequence.hold(11)
+    assert lengths(sequence) == [5, 9, 17], "of a length whose state is gone nothing changes"
+    world.extend(sequence, 3)
+    child = sequence.fork()
+    assert (child.trim(20), lengths(child)) == (17, [5, 9, 17])
+    world.extend(sequence, 10, [], 8)
+    assert lengths(sequence) == [5, 33]
+
+
+def test_what_is_held_is_within_the_budget() -> None:
+    world = Sequences()
+    sequence = world.new()
+    world.extend(sequence, 300, range(0, 300, 3), 298)
+    for _ in range(20):
+        world.extend(sequence, 2)
+        sequence.hold(len(sequence))
+        assert world.used() <= most_state_pages(BUDGET)
+    world.compute(Segment(sequence, [0] * 8, drafts=7))
+    sequence.hold(len(sequence) - 4)
+    for _ in range(2):
+        world.extend(sequence, 1)
+        assert world.used() <= most_state_pages(BUDGET)
+    assert world.store.pages <= most_state_pages(BUDGET, drafts=7)
+    assert len(lengths(sequence)) >= BUDGET - 1
+
+
 def test_states_of_drafts_stay_until_the_next_batch() -> None:
     world = Sequences()
     sequence = world.new()
@@ -149,7 +185,7 @@ def test_drafts_of_a_sequence_cost_no_checkpoint_of_another() -> None:
     world.extend(first, 1)
     pages = BUDGET - 1 + 2  # checkpoints, and the present states of both
     assert world.budget.states
-    assert world.budget.states.excess(0) == pages - most_state_pages(BUDGET, drafts=0), "an accepted draft counts"
+    assert world.budget.states.excess(0) == pages - most_state_pages(BUDGET), "an accepted draft counts"
 
 
 def test_pages_that_forks_share_count_once() -> None:
@@ -174,7 +210,7 @@ def test_a_fork_that_waits_gives_up_what_it_shares() -> None:
     child = trunk.fork()
     for _ in range(3):
         world.extend(trunk, 100, range(9, 99, 10))
-    assert world.store.pages == most_state_pages(BUDGET, drafts=0)
+    assert world.store.pages == most_state_pages(BUDGET)
     assert (lengths(child)[-1], child.reach(100)) == (90, 100)
 
 
@@ -184,7 +220,7 @@ def test_sequences_share_the_budget_and_each_keeps_its_last_checkpoint() -> None
     world.extend(first, 100, range(9, 99, 10), 98)
     assert len(lengths(first)) == BUDGET
     world.extend(second, 100, range(9, 99, 10), 98)
-    assert world.used() <= most_state_pages(BUDGET, drafts=0)
+    assert world.used() <= most_state_pages(BUDGET)
     assert 99 not in lengths(first), "a retry of the sequence that waits goes first"
     assert (90 in lengths(first), lengths(second)[-2:]) == (True, [90, 99])
     assert abs(len(lengths(first)) - len(lengths(second))) <= 2
@@ -228,7 +264,9 @@ def test_a_token_takes_the_memory_of_checkpoints_where_there_is_no_other() -> No
     world.check(sequence)
 
 
-@pytest.mark.parametrize("name", ["trim to 50", "trim to 70", "trim to 99", "trim to 0", "reserve", "mark", "fork"])
+@pytest.mark.parametrize(
+    "name", ["trim to 50", "trim to 70", "trim to 99", "trim to 0", "reserve", "mark", "hold", "fork"]
+)
 def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
     for lines in count():
         world = Sequences()
@@ -238,6 +276,7 @@ def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
         child = sequence.fork()
         new = Segment(sequence, [0] * 30, marks=[4, 9, 19], retry_mark=28)
         steps = {"reserve": partial(sequence.reserve, new), "mark": sequence.mark, "fork": sequence.fork}
+        steps["hold"] = partial(sequence.hold, len(sequence))
         interrupted = interrupt_after(lines, steps.get(name) or partial(sequence.trim, int(name.split()[-1])))
         for each in (sequence, other, child):
             world.check(each)
@@ -280,4 +319,4 @@ def test_an_interrupted_adoption_takes_all_of_the_other_sequence_or_nothing() ->
 def test_the_budget_is_a_share_of_the_memory_for_the_kv_cache(state_bytes: int, limit: int, pages: int) -> None:
     assert most_checkpoint_pages(state_bytes, KVBudget(limit)) == pages
     assert pages == 2 or pages * state_bytes <= CHECKPOINT_BYTES
-    assert most_state_pages(pages) == pages + 2 + 7, "the present state, the next one, and seven drafts"
+    assert most_state_pages(pages) == pages + 2, "the present state and the next one"

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 NAMES = ["gemma3_1b", "gemma4_e2b", "phi4", "granite", "olmo2", "cohere2", "starcoder2_15b", "apertus"]
 NAMES += ["qwen3moe", "qwen2moe", "mixtral", "minimax_m2", "deepseek_v3", "granitemoe", "gemma4_26b", "ernie4_5_21b"]
-NAMES += ["hunyuan_moe", "glm4_5_air", "gpt_oss", "granite4_h_tiny", "mamba2", "falcon_h1"]
+NAMES += ["hunyuan_moe", "glm4_5_air", "gpt_oss", "granite4_h_tiny", "mamba1", "falcon_mamba", "mamba2", "falcon_h1"]
 NAMES += ["lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super", "qwen3_5", "qwen3_next", "kimi_linear"]
 
 

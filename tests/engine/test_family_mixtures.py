@@ -6,7 +6,7 @@ from edgellm import ModelFileError
 from edgellm.arch.blocks import Activation, FeedForward, NormKind
 from edgellm.arch.description import Description
 from edgellm.arch.mixture import MixtureOfExperts, Scoring
-from support.family_file import EXPERTS, DescribeFamily, mixers, routers, without_experts
+from support.family_file import EXPERTS, DescribeFamily, attentions, routers, without_experts
 from support.gemma_families import Described
 from support.gemma_files import (
     SANDWICH,
@@ -40,7 +40,7 @@ def test_granite_has_scales_and_perhaps_a_shared_expert(described_family: Descri
     keys = EXPERTS | {"attention.scale": 0.125, "residual_scale": 0.25, "logit_scale": 4.0}
     plain = described_family("granitemoe", keys, without(*_SHEXP))
     found = mixture(plain)
-    assert (plain.residual_scale, plain.logit_scale, mixers(plain)[0].scale) == (0.25, 0.25, 0.125)
+    assert (plain.residual_scale, plain.logit_scale, attentions(plain)[0].scale) == (0.25, 0.25, 0.125)
     assert (found.router.experts, found.router.used, found.router.normalized) == (4, 2, True)
     assert found.router.scoring is Scoring.SOFTMAX and found.shared is None and found.shared_gate is None
     shared = mixture(described_family("granitemoe", keys | SHARED)).shared
@@ -107,15 +107,15 @@ def test_an_interval_of_ernie_is_positive(described_family: DescribeFamily, step
 
 def test_hunyuan_norms_heads_after_rope_and_shares_an_expert(described_family: DescribeFamily) -> None:
     model = described_family("hunyuan-moe", EXPERTS | SHARED)
-    mixer, found = mixers(model)[0], mixture(model)
-    assert mixer.norm_after_rope and mixer.q_norm and mixer.k_norm
+    attention, found = attentions(model)[0], mixture(model)
+    assert attention.norm_after_rope and attention.q_norm and attention.k_norm
     assert found.router.normalized and found.shared and found.shared_gate is None
 
 
 def test_phi_has_layer_norms_and_the_router_of_sparse_mixer(described_family: DescribeFamily) -> None:
     keys = EXPERTS | {"attention.layer_norm_epsilon": None, "attention.layer_norm_rms_epsilon": 0.125}
     model = described_family("phimoe", keys, {"output_norm.bias": (32,)})
-    found, norm = mixture(model), mixers(model)[0].norm
+    found, norm = mixture(model), attentions(model)[0].norm
     assert norm and (norm.kind, norm.eps) == (NormKind.LAYER, 0.125) and norm.bias
     assert found.norm and found.norm.bias and model.output_norm.bias and model.output_norm.kind is NormKind.LAYER
     assert found.router.scoring is Scoring.SPARSE_MIXER and not found.router.normalized
@@ -142,7 +142,7 @@ def test_the_magnitude_that_llama_cpp_writes_for_phi_is_that_of_another_model(
     written |= {"rope.scaling.attn_factor": 1.1902380714238083}
     factors = {f"rope_factors_{length}.weight": [1.0] * 8 for length in ("long", "short")}
     model = described_family("phimoe", EXPERTS | written | keys, {"output_norm.bias": (32,)} | factors)
-    rope = mixers(model)[0].rope
+    rope = attentions(model)[0].rope
     assert rope and rope.long
     assert [rope.magnitude, rope.long.magnitude] == pytest.approx([magnitude] * 2, rel=1e-6)
 

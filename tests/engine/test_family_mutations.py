@@ -24,7 +24,7 @@ FAMILIES = [
     *("deepseek_v2", "glm_4_7_flash"),
     *("glm4_5", "dots1", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
     *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super"),
-    *("granite4_h_tiny", "granite4_h_micro", "mamba2", "falcon_h1"),
+    *("granite4_h_tiny", "granite4_h_micro", "mamba1", "mamba2", "falcon_h1"),
     *("qwen3_5", "qwen3_5_moe", "qwen3_next", "kimi_linear"),
 ]
 OF_EACH = 60

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgellm.arch.positions import AttentionTemperature, RopeType
-from support.family_file import DescribeFamily, mixers, windows, with_rope
+from support.family_file import DescribeFamily, attentions, windows, with_rope
 
 ALL, THREE_OF_FOUR = [True] * 4, [True, True, True, False]
 
@@ -73,7 +73,7 @@ def test_phi3_takes_long_factors_in_contexts_beyond_the_original(described_famil
     }
     short, long = [1.0, 1.0, 1.5, 2.0, 2.0, 4.0], [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
     factors = {"rope_factors_short.weight": short, "rope_factors_long.weight": long}
-    rope = mixers(described_family("phi3", keys, factors))[0].rope
+    rope = attentions(described_family("phi3", keys, factors))[0].rope
     assert rope and rope.width == 12 and rope.rope_type is RopeType.NEOX
     for context, divisors in ((32, short), (33, long)):
         chosen = rope.in_context(context)
@@ -96,7 +96,7 @@ YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 8.0, "rope.scaling.o
 def test_yarn_has_the_magnitude_of_the_file(
     described_family: DescribeFamily, keys: dict[str, float], magnitude: float
 ) -> None:
-    rope = mixers(described_family("llama", YARN | keys))[0].rope
+    rope = attentions(described_family("llama", YARN | keys))[0].rope
     assert rope and rope.magnitude == pytest.approx(magnitude, abs=1e-12)
 
 
@@ -113,7 +113,7 @@ def test_mistral3_has_its_own_magnitude(
     described_family: DescribeFamily, multiplier: float | None, magnitude: float
 ) -> None:
     model = described_family("mistral3", YARN | {"rope.scaling.yarn_log_multiplier": multiplier})
-    rope = mixers(model)[0].rope
+    rope = attentions(model)[0].rope
     assert rope and rope.rope_type is RopeType.NORM
     assert rope.magnitude == pytest.approx(magnitude, abs=1e-12)
     assert len(model.position_tables) == 1
@@ -121,12 +121,12 @@ def test_mistral3_has_its_own_magnitude(
 
 def test_mistral3_multiplies_queries_by_a_factor_of_the_position(described_family: DescribeFamily) -> None:
     model = described_family("mistral3", YARN | {"attention.temperature_scale": 0.5})
-    temperature = mixers(model)[3].temperature
+    temperature = attentions(model)[3].temperature
     assert temperature == AttentionTemperature(0.5, 16)
     expected = [1, 1, 1 + 0.5 * math.log(2), 1 + 0.5 * math.log(4)]
     assert temperature.values(np.array([0, 15, 16, 63])).ravel() == pytest.approx(expected)
     assert len(model.position_tables) == 2
-    assert mixers(described_family("mistral3", YARN))[0].temperature is None
+    assert attentions(described_family("mistral3", YARN))[0].temperature is None
 
 
 def test_smollm3_has_no_positions_in_every_fourth_layer(described_family: DescribeFamily) -> None:
@@ -144,7 +144,7 @@ def test_olmo3_scales_rope_in_full_layers_alone(described_family: DescribeFamily
     model = described_family("olmo2", YARN | {"attention.sliding_window": window, "rope.freq_base_swa": 5000.0})
     seen = 8 if window == 8 else None
     assert windows(model) == [seen, seen, seen, None]
-    *windowed, full = [mixer.rope for mixer in mixers(model)]
+    *windowed, full = [attention.rope for attention in attentions(model)]
     for rope in windowed:
         assert rope and rope.magnitude == 1.0
         np.testing.assert_allclose(rope.frequencies, plain_frequencies(16, 5000.0))
@@ -158,18 +158,18 @@ def test_glm4_with_sections_has_rows_in_another_order(
     described_family: DescribeFamily, sections: list[int], rope_type: RopeType
 ) -> None:
     model = described_family("glm4", {"rope.dimension_sections": sections, "rope.dimension_count": 8})
-    assert [mixer.rope and mixer.rope.rope_type for mixer in mixers(model)] == [rope_type] * 4
+    assert [attention.rope and attention.rope.rope_type for attention in attentions(model)] == [rope_type] * 4
     assert len(model.position_tables) == 1
 
 
 def test_hunyuan_norms_after_rope(described_family: DescribeFamily) -> None:
-    assert mixers(described_family("hunyuan-dense"))[0].norm_after_rope
-    assert not mixers(described_family("qwen3"))[0].norm_after_rope
+    assert attentions(described_family("hunyuan-dense"))[0].norm_after_rope
+    assert not attentions(described_family("qwen3"))[0].norm_after_rope
 
 
 @pytest.mark.parametrize("architecture", ["qwen2vl", "qwen3vl"])
 def test_sections_of_text_models_change_nothing(described_family: DescribeFamily, architecture: str) -> None:
     keys = {"rope.dimension_sections": [4, 2, 2, 0], "n_deepstack_layers": 3}
-    rope, plain = (mixers(described_family(architecture, each))[0].rope for each in (keys, {}))
+    rope, plain = (attentions(described_family(architecture, each))[0].rope for each in (keys, {}))
     assert rope and plain and rope.rope_type is plain.rope_type is RopeType.NEOX
     np.testing.assert_array_equal(rope.frequencies, plain.frequencies)

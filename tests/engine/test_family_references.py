@@ -23,7 +23,7 @@ KINDS = [
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "phimoe", "gpt_oss"),
     *("deepseek_v2_lite", "deepseek_v3", "kimi_linear"),
     *("glm4_5", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
-    *("granite4_h_tiny", "mamba2", "falcon_h1", "lfm2", "nemotron3_super"),
+    *("granite4_h_tiny", "falcon_mamba", "mamba2", "falcon_h1", "lfm2", "nemotron3_super"),
 ]
 # Keys that say what the family, or the tensors of the file, say without them: other converters leave them out.
 REPEATED = {
@@ -50,6 +50,7 @@ REPEATED = {
     "lfm2": ["vocab_size"],
     "nemotron3_super": ["vocab_size", "rope.dimension_count", "rope.scaling.finetuned", "attention.value_length"],
     "granite4_h_tiny": ["rope.dimension_count", "rope.freq_base", "vocab_size"],
+    "mamba1": ["feed_forward_length", "ssm.dt_b_c_rms"],
     "mamba2": ["feed_forward_length"],
     "falcon_h1": ["attention.value_length", "vocab_size"],
     "kimi_linear": ["attention.value_length", "attention.key_length", "expert_group_used_count", "expert_shared_count"],

@@ -24,7 +24,8 @@ CASES = [
     *("gemma4_26b", "granitemoe_shared", "ernie4_5_21b", "hunyuan_moe", "phimoe"),
     *("qwen3moe_window", "qwen2moe", "olmoe", "mixtral", "minimax_m2", "gpt_oss", "deepseek_v2", "deepseek_v3"),
     *("glm4_5", "dots1", "ling2", "llama4_scout", "cohere2_moe", "mellum", "laguna_xs"),
-    *("qwen3_5", "qwen3_5_moe", "qwen3_next", "kimi_linear", "granite4_h_tiny", "mamba2", "falcon_h1"),
+    *("qwen3_5", "qwen3_5_moe", "qwen3_next", "kimi_linear", "granite4_h_tiny", "falcon_mamba", "mamba2"),
+    "falcon_h1",
     *("lfm2_moe", "nemotron_h", "nemotron3_super"),
 ]
 EXAMPLES = 80  # of each; a case takes some 10 ms

@@ -9,6 +9,7 @@ import pytest
 from edgellm.arch import describe
 from edgellm.arch.blocks import Activation
 from edgellm.gguf import GGUFFile
+from support.family_file import attentions, windows
 from support.gemma_families import (
     FAMILIES,
     Described,
@@ -20,8 +21,6 @@ from support.gemma_families import (
     gemma3n_shapes,
     gemma4_keys,
     gemma4_shapes,
-    mixers,
-    windows,
 )
 from support.gemma_files import common, plain_shapes, windowed_keys, write_shapes
 
@@ -30,19 +29,22 @@ def test_gemma(described: Described) -> None:
     model = described("gemma", common(2), plain_shapes(2, "attn_norm ffn_norm"))
     assert (model.embedding_scale, model.logit_soft_cap, model.logit_scale) == (4.0, None, 1.0)
     assert windows(model) == [None, None]
-    assert [mixer.scale for mixer in mixers(model)] == [8**-0.5] * 2
-    assert frequencies(mixers(model)[0]) == pytest.approx([1, 0.1, 0.01, 0.001])
+    assert [attention.scale for attention in attentions(model)] == [8**-0.5] * 2
+    assert frequencies(attentions(model)[0]) == pytest.approx([1, 0.1, 0.01, 0.001])
     assert all(layer.feed_forward.activation is Activation.GELU for layer in model.layers if layer.feed_forward)
-    assert not any(mixer.post_norm or mixer.q_norm or mixer.v_norm or mixer.soft_cap for mixer in mixers(model))
+    assert not any(
+        attention.post_norm or attention.q_norm or attention.v_norm or attention.soft_cap
+        for attention in attentions(model)
+    )
 
 
 def test_gemma2(described: Described) -> None:
     model = described("gemma2", gemma2_keys(4), plain_shapes(4))
     assert (model.embedding_scale, model.logit_soft_cap) == (4.0, 4.0)
     assert windows(model) == [16, None, 16, None]
-    assert [mixer.soft_cap for mixer in mixers(model)] == [5.0] * 4
-    assert [mixer.scale for mixer in mixers(model)] == pytest.approx([8**-0.5] * 4)
-    assert all(mixer.post_norm and not mixer.q_norm for mixer in mixers(model))
+    assert [attention.soft_cap for attention in attentions(model)] == [5.0] * 4
+    assert [attention.scale for attention in attentions(model)] == pytest.approx([8**-0.5] * 4)
+    assert all(attention.post_norm and not attention.q_norm for attention in attentions(model))
     assert all(layer.feed_forward and layer.feed_forward.post_norm for layer in model.layers)
     assert len(model.position_tables) == 1
 
@@ -50,7 +52,7 @@ def test_gemma2(described: Described) -> None:
 def test_gemma2_without_the_keys_of_later_converters(described: Described) -> None:
     model = described("gemma2", common(3) | {"context_length": 8192}, plain_shapes(3))
     assert windows(model) == [4096, None, 4096]
-    assert (model.logit_soft_cap, mixers(model)[1].soft_cap) == (30.0, 50.0)
+    assert (model.logit_soft_cap, attentions(model)[1].soft_cap) == (30.0, 50.0)
 
 
 @pytest.mark.parametrize(("arch", "layers"), [("gemma2", 46), ("gemma3", 62)])
@@ -65,16 +67,19 @@ def test_only_the_number_of_layers_tells_27b(described: Described, arch: str, la
         wide |= {f"blk.{i}.attn_q.weight": (16, 12) for i in range(count)}
         wide |= {f"blk.{i}.attn_output.weight": (12, 16) for i in range(count)}
         model = described(arch, keys | {"embedding_length": 12}, wide)
-        assert [mixer.scale for mixer in mixers(model)] == pytest.approx([scale] * count)
+        assert [attention.scale for attention in attentions(model)] == pytest.approx([scale] * count)
 
 
 def test_gemma3(described: Described) -> None:
     model = described("gemma3", gemma3_keys(7), plain_shapes(7, head_norms=True))
     assert (model.embedding_scale, model.logit_soft_cap) == (4.0, None)
     assert windows(model) == [16, 16, 16, 16, 16, None, 16]
-    assert frequencies(mixers(model)[0]) == pytest.approx([1, 0.1, 0.01, 0.001])
-    assert frequencies(mixers(model)[5]) == pytest.approx([1 / 8, 10**-1.5 / 8, 1e-3 / 8, 10**-4.5 / 8])
-    assert all(mixer.post_norm and mixer.q_norm and mixer.k_norm and not mixer.v_norm for mixer in mixers(model))
+    assert frequencies(attentions(model)[0]) == pytest.approx([1, 0.1, 0.01, 0.001])
+    assert frequencies(attentions(model)[5]) == pytest.approx([1 / 8, 10**-1.5 / 8, 1e-3 / 8, 10**-4.5 / 8])
+    assert all(
+        attention.post_norm and attention.q_norm and attention.k_norm and not attention.v_norm
+        for attention in attentions(model)
+    )
     assert len(model.position_tables) == 2
     assert model.kv_groups == (16, None)
 
@@ -94,7 +99,7 @@ def test_gemma3_without_a_window_has_one_rope(described: Described) -> None:
     model = described("gemma3", keys, plain_shapes(3, head_norms=True))
     assert windows(model) == [None] * 3
     assert model.logit_soft_cap == 30.0
-    assert frequencies(mixers(model)[0])[1] == pytest.approx(10**-1.5 / 8)
+    assert frequencies(attentions(model)[0])[1] == pytest.approx(10**-1.5 / 8)
 
 
 @pytest.mark.parametrize("arch", ["gemma3", "gemma4"])
@@ -102,7 +107,7 @@ def test_windows_as_long_as_the_context_keep_their_rope(described: Described, ar
     keys, shapes = FAMILIES[arch]
     model = described(arch, keys | {"attention.sliding_window": 256}, shapes, {"rope_freqs.weight": 1.0})
     assert set(windows(model)) == {None}
-    assert frequencies(mixers(model)[0])[1] == pytest.approx(0.1 if arch == "gemma3" else 0.01)
+    assert frequencies(attentions(model)[0])[1] == pytest.approx(0.1 if arch == "gemma3" else 0.01)
 
 
 def test_gemma3_with_the_tensors_of_images(described: Described) -> None:
@@ -113,21 +118,24 @@ def test_gemma3_with_the_tensors_of_images(described: Described) -> None:
 def test_gemma4(described: Described) -> None:
     values: Keys = {"rope_freqs.weight": [1, 1, 1e30, 1e30], "blk.3.layer_output_scale.weight": 0.5}
     model = described("gemma4", gemma4_keys(), gemma4_shapes(), values)
-    found = mixers(model)
+    found = attentions(model)
     assert (model.embedding_scale, model.logit_soft_cap) == (4.0, 30.0)
     assert windows(model) == [16, None, 16, 16, None]
-    assert [(mixer.key_dim, mixer.value_dim, mixer.kv_heads) for mixer in found[:2]] == [(4, 4, 2), (8, 8, 1)]
-    assert {mixer.scale for mixer in found} == {1.0}
-    assert [mixer.kv_layer for mixer in found] == [None, None, None, 2, 1]
-    assert [(mixer.k is not None, mixer.v is not None) for mixer in found] == [
+    assert [(attention.key_dim, attention.value_dim, attention.kv_heads) for attention in found[:2]] == [
+        (4, 4, 2),
+        (8, 8, 1),
+    ]
+    assert {attention.scale for attention in found} == {1.0}
+    assert [attention.kv_layer for attention in found] == [None, None, None, 2, 1]
+    assert [(attention.k is not None, attention.v is not None) for attention in found] == [
         (True, True),
         (True, False),
         (True, True),
         (False, False),
         (False, False),
     ]
-    assert [mixer.v_norm is not None for mixer in found] == [True] * 3 + [False] * 2
-    assert all(mixer.v_norm.weight is None for mixer in found[:3] if mixer.v_norm)
+    assert [attention.v_norm is not None for attention in found] == [True] * 3 + [False] * 2
+    assert all(attention.v_norm.weight is None for attention in found[:3] if attention.v_norm)
     assert frequencies(found[0]) == pytest.approx([1, 0.01])
     assert frequencies(found[1]) == pytest.approx([1, 10**-1.5, 0, 0], abs=1e-20)
     assert [layer.output_scale for layer in model.layers] == [0, 0, 0, 0.5, 0]
@@ -153,17 +161,17 @@ def test_gemma4_without_per_layer_embeddings_and_shared_layers(described: Descri
     assert model.per_layer_embeddings is None
     assert not any(layer.per_layer_input for layer in model.layers)
     assert [layer.output_scale for layer in model.layers] == [1.0, 1.0]
-    assert [mixer.kv_layer for mixer in mixers(model)] == [None, None]
+    assert [attention.kv_layer for attention in attentions(model)] == [None, None]
 
 
 def test_gemma3n(described: Described) -> None:
     model = described("gemma3n", gemma3n_keys(), gemma3n_shapes())
     assert (model.embedding_scale, model.logit_soft_cap) == (4.0, 30.0)
     assert windows(model) == [16, 16, 16, 16, None]
-    assert {mixer.scale for mixer in mixers(model)} == {1.0}
+    assert {attention.scale for attention in attentions(model)} == {1.0}
     assert [layer.feed_forward.sparsity for layer in model.layers if layer.feed_forward] == [1.5, 1.5, None, 0.25, None]
-    assert frequencies(mixers(model)[0]) == pytest.approx([1, 0.1, 0.01, 0.001])
-    assert frequencies(mixers(model)[4]) == pytest.approx([1, 10**-1.5, 1e-3, 10**-4.5])
+    assert frequencies(attentions(model)[0]) == pytest.approx([1, 0.1, 0.01, 0.001])
+    assert frequencies(attentions(model)[4]) == pytest.approx([1, 10**-1.5, 1e-3, 10**-4.5])
     assert model.streams
     assert [each.weight.shape for each in model.streams.projections] == [(16, 16)] * 3
     assert all(layer.altup and layer.laurel and layer.per_layer_input for layer in model.layers)
@@ -186,4 +194,6 @@ def test_gemma3n_shares_keys_and_values_as_the_file_says(described: Described) -
         "attention.shared_kv_layers": 2,
         "attention.sliding_window_pattern": [True, False, True, True, False],
     }
-    assert [mixer.kv_layer for mixer in mixers(described("gemma3n", keys, gemma3n_shapes()))] == [None] * 3 + [2, 1]
+    assert [attention.kv_layer for attention in attentions(described("gemma3n", keys, gemma3n_shapes()))] == [
+        None
+    ] * 3 + [2, 1]

@@ -3,6 +3,7 @@
 import pytest
 
 from edgellm import ModelFileError
+from support.family_file import attentions
 from support.gemma_families import (
     Described,
     Keys,
@@ -10,7 +11,6 @@ from support.gemma_families import (
     gemma3_keys,
     gemma3n_keys,
     gemma3n_shapes,
-    mixers,
 )
 from support.gemma_files import common, plain_shapes
 
@@ -34,7 +34,7 @@ def ollama_keys(layers: int) -> Keys:
 @pytest.mark.parametrize(("layers", "factor"), [(34, 8), (30, 1)])
 def test_gemma3_of_ollama(described: Described, layers: int, factor: int) -> None:
     model = described("gemma3", ollama_keys(layers), plain_shapes(layers, head_norms=True))
-    local, full = mixers(model)[4:6]
+    local, full = attentions(model)[4:6]
     assert frequencies(local) == pytest.approx([1, 0.1, 0.01, 0.001])
     assert frequencies(full) == pytest.approx([x / factor for x in (1, 10**-1.5, 1e-3, 10**-4.5)])
     assert model.output_norm.eps == pytest.approx(1e-6)
@@ -45,15 +45,15 @@ def test_gemma3_1b_of_ollama(described: Described) -> None:
     keys = common(26) | {"attention.sliding_window": 16, "final_logit_softcapping": 30.0} | bases
     model = described("gemma3", keys, plain_shapes(26, head_norms=True))
     assert model.logit_soft_cap is None
-    assert frequencies(mixers(model)[0]) == pytest.approx([1, 0.1, 0.01, 0.001])
-    assert frequencies(mixers(model)[5]) == pytest.approx([1, 0.01, 1e-4, 1e-6])
+    assert frequencies(attentions(model)[0]) == pytest.approx([1, 0.1, 0.01, 0.001])
+    assert frequencies(attentions(model)[5]) == pytest.approx([1, 0.01, 1e-4, 1e-6])
 
 
 def test_keys_of_other_converters_stay(described: Described) -> None:
     keys = gemma3_keys(26) | {"final_logit_softcapping": 30.0, "rope.scaling.factor": 2.0}
     model = described("gemma3", keys, plain_shapes(26, head_norms=True))
     assert model.logit_soft_cap == 30.0
-    assert frequencies(mixers(model)[5])[0] == pytest.approx(1 / 2)
+    assert frequencies(attentions(model)[5])[0] == pytest.approx(1 / 2)
 
 
 def test_gemma3n_of_ollama(described: Described) -> None:
@@ -61,5 +61,5 @@ def test_gemma3n_of_ollama(described: Described) -> None:
     for key in ("attention.key_length", "attention.value_length", "rope.freq_base_swa"):
         del keys[key]
     model = described("gemma3n", keys, gemma3n_shapes())
-    assert [mixer.key_dim for mixer in mixers(model)] == [8] * 5
-    assert frequencies(mixers(model)[0]) == pytest.approx([1, 0.01, 1e-4, 1e-6])
+    assert [attention.key_dim for attention in attentions(model)] == [8] * 5
+    assert frequencies(attentions(model)[0]) == pytest.approx([1, 0.01, 1e-4, 1e-6])

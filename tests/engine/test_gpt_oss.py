@@ -13,7 +13,7 @@ from edgellm.arch.mixture import MixtureOfExperts, Scoring
 from support.archs import ArchFixture
 from support.engine_bits import extend, fresh, neighbours, opened
 from support.families.files import widened
-from support.family_file import EXPERTS, DescribeFamily, mixers, windows
+from support.family_file import EXPERTS, DescribeFamily, attentions, windows
 from support.oracle import llama_cpp_logits
 from support.reference import divergence
 
@@ -30,9 +30,9 @@ YARN: dict[str, Any] = {
 
 def test_layers_have_sinks_biases_and_experts_behind_their_norm(described_family: DescribeFamily) -> None:
     model = described_family("gpt-oss", EXPERTS)
-    for layer, mixer in zip(model.layers, mixers(model), strict=True):
-        assert mixer.sinks and mixer.sinks.shape == (2,) and mixer.post_norm is None
-        assert all(each and each.bias for each in (mixer.q, mixer.k, mixer.v, mixer.output))
+    for layer, attention in zip(model.layers, attentions(model), strict=True):
+        assert attention.sinks and attention.sinks.shape == (2,) and attention.post_norm is None
+        assert all(each and each.bias for each in (attention.q, attention.k, attention.v, attention.output))
         block = layer.feed_forward
         assert isinstance(block, MixtureOfExperts) and block.gate and block.shared is None
         assert block.norm and block.norm.weight and block.norm.weight.name.endswith("post_attention_norm.weight")
@@ -70,7 +70,7 @@ def test_the_ramp_of_yarn_begins_and_ends_at_whole_pairs_or_not(
 ) -> None:
     """Its limits are 8 ln(128 / 16 π) / ln 100 = 1.62376 and 8 ln(128 / 2 π) / ln 100 = 5.23612 of 8 pairs."""
     keys = YARN | {"rope.scaling.yarn_truncate": key} | (EXPERTS if architecture == "gpt-oss" else {})
-    rope = mixers(described_family(architecture, keys))[0].rope
+    rope = attentions(described_family(architecture, keys))[0].rope
     assert rope and rope.magnitude == pytest.approx(1 + 0.1 * np.log(8))
     ramp, plain = np.array(divided), 100.0 ** -(np.arange(8) / 8)
     assert rope.frequencies == pytest.approx(plain * (1 - ramp + ramp / 8), rel=1e-5)

@@ -254,7 +254,7 @@ def test_tensors_larger_than_a_binding(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, binding=binding << 10))
     with on(path, "all", ctx=16, kv_type="f16") as engine:
         device = gpu_of(engine)
-        attention, ffn, head = device._mixers[0], device._feed_forwards[1], device._output
+        attention, ffn, head = device._attentions[0], device._feed_forwards[1], device._output
         assert head
         matrices = attention.qkv[0], attention.output[0], ffn.gate_up[0], head.output[0]
         assert [len(matrix.slices) for matrix in matrices] == slices

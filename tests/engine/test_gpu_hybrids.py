@@ -111,7 +111,7 @@ def test_kinds_of_kv_pages(path: Path, kv_type: str) -> None:
     with on(path, 0, kv_type=kv_type) as engine:
         cpu = divergence(truth, some_logits(engine, ids))
     with quietly(path, EVERY, kv_type=kv_type) as engine:
-        assert len(gpu_of(engine)._mixers) == 2
+        assert len(gpu_of(engine)._attentions) == 2
         assert divergence(truth, some_logits(engine, ids)) < 1.1 * cpu
 
 

@@ -38,22 +38,20 @@ def changed(model: Description, **of_layer: Any) -> Description:
 
 def parts(model: Description) -> tuple[Attention, FeedForward]:
     first = model.layers[0]
-    assert first.mixer
+    assert first.attention
     assert first.feed_forward
-    return first.mixer, first.feed_forward
+    return first.attention, first.feed_forward
 
 
 @pytest.mark.parametrize("gate_in_q", [False, True])
 def test_what_the_shaders_know(model: Description, gate_in_q: bool) -> None:
     attention, ffn = parts(model)
     sinks = float_tensor("sinks", np.zeros(attention.heads))
-    mixer = replace(
-        attention, window=7, soft_cap=3.0, sinks=sinks, post_norm=attention.norm, rope=None, gate=attention.q
-    )
-    mixer = replace(mixer, gate=None, gate_in_q=True) if gate_in_q else mixer
-    mixer = replace(mixer, temperature=AttentionTemperature(0.1, 8192), v=None, v_norm=Norm(None, None, 1e-5))
+    own = replace(attention, window=7, soft_cap=3.0, sinks=sinks, post_norm=attention.norm, rope=None, gate=attention.q)
+    own = replace(own, gate=None, gate_in_q=True) if gate_in_q else own
+    own = replace(own, temperature=AttentionTemperature(0.1, 8192), v=None, v_norm=Norm(None, None, 1e-5))
     gated = replace(ffn, gate=None, activation=Activation.GELU, norm=None, post_norm=ffn.norm)
-    model = changed(model, mixer=mixer, feed_forward=gated, output_scale=0.5)
+    model = changed(model, attention=own, feed_forward=gated, output_scale=0.5)
     model = replace(model, residual_scale=0.5, logit_scale=2.0, logit_soft_cap=30.0, embedding_scale=8.0)
     assert obstacles(model) == [None] * 5
     assert obstacles(model, "q4_0") == ["KV pages of type q4_0", None] * 2 + [None]
@@ -73,7 +71,7 @@ OF_ATTENTION: dict[str, Callable[[Attention], Attention]] = {
 @pytest.mark.parametrize("what", OF_ATTENTION)
 def test_attention_without_a_shader(model: Description, what: str) -> None:
     attention, _ = parts(model)
-    assert obstacles(changed(model, mixer=OF_ATTENTION[what](attention))) == [what, None, None, None, None]
+    assert obstacles(changed(model, attention=OF_ATTENTION[what](attention))) == [what, None, None, None, None]
 
 
 def test_other_blocks_without_a_shader(model: Description) -> None:
@@ -84,7 +82,7 @@ def test_other_blocks_without_a_shader(model: Description) -> None:
     assert obstacles(changed(model, parallel=True))[:3] == ["parallel blocks", "parallel blocks", None]
     head = replace(model, output=replace(model.output, weight=float_tensor("o", np.zeros((320, 64)), "Q4_1")))
     assert obstacles(head) == [None] * 4 + ["weights of type Q4_1"]
-    reader = replace(model.layers[1], mixer=replace(attention, k=None, v=None, kv_layer=0))
+    reader = replace(model.layers[1], attention=replace(attention, k=None, v=None, kv_layer=0))
     both = replace(model, layers=(model.layers[0], reader))
     words = [
         "keys and values that other layers read",
@@ -138,10 +136,10 @@ def test_experts_without_a_shader(mixture: Description, what: str) -> None:
 
 
 def test_a_kind_of_block_that_is_new(model: Description) -> None:
-    """A mixer of another class than attention, and any field that no shader knows, once it has a value."""
+    """Attention of another class, and any field that no shader knows, once it has a value."""
     attention, ffn = parts(model)
-    other = PerLayerInput(ffn.down, ffn.down, model.output_norm)  # a class of descriptions that is no mixer
-    assert obstacles(changed(model, mixer=other)) == ["PerLayerInput blocks", None, None, None, None]
+    other = PerLayerInput(ffn.down, ffn.down, model.output_norm)  # a class of descriptions that is no attention
+    assert obstacles(changed(model, attention=other)) == ["PerLayerInput blocks", None, None, None, None]
     for part in (attention, ffn, model.layers[0], attention.norm, attention.q, attention.rope, model):
         for name in {field.name for field in fields(part)} - KNOWN_FIELDS[type(part)]:
             given = replace(part, **{name: "a new value"})

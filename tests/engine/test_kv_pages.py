@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgellm.engine.checkpoints import CheckpointBudget
 from edgellm.engine.kv_pages import FREED, KEPT_BEFORE_WINDOW, MAX_CHECKPOINTS, PagePool, most_pages
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
@@ -38,7 +39,7 @@ class Sequences:
         self.pools = [PagePool([self.store], group, window) for group, window in enumerate(windows)]
 
     def new(self) -> PagedSequence:
-        return PagedSequence(self.pools)
+        return PagedSequence(self.pools, CheckpointBudget(None))
 
     def extend(self, sequence: PagedSequence, n: int) -> None:
         for start in range(0, n, 256):

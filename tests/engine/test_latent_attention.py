@@ -49,8 +49,8 @@ def tensors(q_rank: int = 0) -> dict[str, Any]:
     return found | without_experts(0)
 
 
-def latent_mixers(model: Description) -> list[LatentAttention]:
-    found = [layer.mixer for layer in model.layers]
+def latent_attentions(model: Description) -> list[LatentAttention]:
+    found = [layer.attention for layer in model.layers]
     assert all(isinstance(each, LatentAttention) for each in found)
     return found  # type: ignore[return-value]
 
@@ -58,23 +58,33 @@ def latent_mixers(model: Description) -> list[LatentAttention]:
 @pytest.mark.parametrize("q_rank", [0, SIZES["q_rank"]])
 def test_sizes_of_latent_attention(described_family: DescribeFamily, q_rank: int) -> None:
     keys = LATENT_KEYS | ({"attention.q_lora_rank": q_rank} if q_rank else {})
-    for mixer in latent_mixers(described_family("deepseek2", keys, tensors(q_rank))):
-        assert (mixer.heads, mixer.kv_heads, mixer.key_dim, mixer.value_dim) == (2, 1, 20, 16)
-        assert (mixer.plain_dim, mixer.shared_dim, mixer.head_value_dim, mixer.q_rank) == (12, 4, 16, q_rank)
-        assert mixer.q.weight.shape == (32, q_rank or 32) and mixer.kv.weight.shape == (20, 32)
-        assert mixer.k_absorbed.weight.shape == (2, 16, 12) and mixer.v.weight.shape == (2, 16, 16)
-        assert bool(mixer.q_a) == bool(mixer.q_norm) == bool(q_rank)
-        assert mixer.kv_norm.eps == 1e-6 and mixer.norm.eps == pytest.approx(1e-5)
-        assert mixer.scale == 16**-0.5 and mixer.rope and mixer.rope.width == ROPE and mixer.rope.magnitude == 1
+    for attention in latent_attentions(described_family("deepseek2", keys, tensors(q_rank))):
+        assert (attention.heads, attention.kv_heads, attention.key_dim, attention.value_dim) == (2, 1, 20, 16)
+        assert (attention.plain_dim, attention.shared_dim, attention.head_value_dim, attention.q_rank) == (
+            12,
+            4,
+            16,
+            q_rank,
+        )
+        assert attention.q.weight.shape == (32, q_rank or 32) and attention.kv.weight.shape == (20, 32)
+        assert attention.k_absorbed.weight.shape == (2, 16, 12) and attention.v.weight.shape == (2, 16, 16)
+        assert bool(attention.q_a) == bool(attention.q_norm) == bool(q_rank)
+        assert attention.kv_norm.eps == 1e-6 and attention.norm.eps == pytest.approx(1e-5)
+        assert (
+            attention.scale == 16**-0.5
+            and attention.rope
+            and attention.rope.width == ROPE
+            and attention.rope.magnitude == 1
+        )
 
 
 @pytest.mark.parametrize("mscale", [0.707, 1.0])
 def test_yarn_scales_scores_in_place_of_cosine_and_sine(described_family: DescribeFamily, mscale: float) -> None:
     keys = LATENT_KEYS | YARN | {"rope.scaling.yarn_log_multiplier": 0.1 * mscale}
-    (mixer, *_) = latent_mixers(described_family("deepseek2", keys, tensors()))
-    assert mixer.scale == pytest.approx((1 + 0.1 * mscale * log(40)) ** 2 / 4, rel=1e-6)
-    assert mixer.rope and mixer.rope.magnitude == 1
-    (plain, *_) = latent_mixers(described_family("deepseek2", LATENT_KEYS | YARN, tensors()))
+    (attention, *_) = latent_attentions(described_family("deepseek2", keys, tensors()))
+    assert attention.scale == pytest.approx((1 + 0.1 * mscale * log(40)) ** 2 / 4, rel=1e-6)
+    assert attention.rope and attention.rope.magnitude == 1
+    (plain, *_) = latent_attentions(described_family("deepseek2", LATENT_KEYS | YARN, tensors()))
     assert plain.scale == 0.25
     assert plain.rope and plain.rope.magnitude == pytest.approx(1 + 0.1 * log(40))
 

@@ -9,7 +9,7 @@ from edgellm import EdgeLLMError, ModelFileError, UnsupportedModelError
 from edgellm.arch.blocks import FeedForward
 from edgellm.arch.mixture import MixtureOfExperts, RouterSettings, Scoring
 from edgellm.arch.positions import RopeType
-from support.family_file import EXPERTS, SIZES, DescribeFamily, mixers, routers, windows, with_rope, without_experts
+from support.family_file import EXPERTS, SIZES, DescribeFamily, attentions, routers, windows, with_rope, without_experts
 
 KEYED = EXPERTS | {
     "leading_dense_block_count": 1,
@@ -74,15 +74,15 @@ def test_experts_that_all_tokens_share_are_one_feed_forward(described_family: De
 
 def test_glm_norms_heads_and_has_biases_where_the_file_has_them(described_family: DescribeFamily) -> None:
     model = described_family("glm4moe", KEYED | {"rope.dimension_count": 8}, without_experts(0))
-    mixer, dense = mixers(model)[0], model.layers[0].feed_forward
-    assert mixer.q_norm and mixer.k_norm and mixer.q.bias is None and mixer.post_norm is None
-    assert mixer.rope and mixer.rope.width == 8 and mixer.rope.rope_type is RopeType.NEOX
+    attention, dense = attentions(model)[0], model.layers[0].feed_forward
+    assert attention.q_norm and attention.k_norm and attention.q.bias is None and attention.post_norm is None
+    assert attention.rope and attention.rope.width == 8 and attention.rope.rope_type is RopeType.NEOX
     assert dense and dense.norm and dense.norm.weight
     assert dense.norm.weight.name == "blk.0.post_attention_norm.weight"
     lacking: dict[str, Any] = {f"blk.{i}.attn_{x}_norm.weight": None for i in range(4) for x in "qk"}
     biases = {f"blk.{i}.attn_{x}.bias": (32 if x == "q" else 16,) for i in range(4) for x in "qkv"}
-    mixer = mixers(described_family("glm4moe", KEYED, without_experts(0) | lacking | biases))[0]
-    assert mixer.q_norm is None and mixer.q.bias and mixer.v and mixer.v.bias
+    attention = attentions(described_family("glm4moe", KEYED, without_experts(0) | lacking | biases))[0]
+    assert attention.q_norm is None and attention.q.bias and attention.v and attention.v.bias
 
 
 @pytest.mark.parametrize("architecture", ["glm4moe", "bailingmoe2"])
@@ -97,29 +97,31 @@ def test_layers_for_multi_token_prediction_are_left_out(described_family: Descri
 
 
 def test_ling_has_q_k_and_v_in_one_matrix(described_family: DescribeFamily) -> None:
-    mixer = mixers(described_family("bailingmoe2", KEYED, without_experts(0)))[0]
-    assert mixer.k and mixer.v and mixer.q_norm and mixer.q_norm.weight
-    assert [part.weight.shape for part in (mixer.q, mixer.k, mixer.v)] == [(32, 32), (16, 32), (16, 32)]
-    assert mixer.q_norm.weight.shape == (16,)
+    attention = attentions(described_family("bailingmoe2", KEYED, without_experts(0)))[0]
+    assert attention.k and attention.v and attention.q_norm and attention.q_norm.weight
+    assert [part.weight.shape for part in (attention.q, attention.k, attention.v)] == [(32, 32), (16, 32), (16, 32)]
+    assert attention.q_norm.weight.shape == (16,)
 
 
 def test_llama4_has_chunks_and_rope_in_three_of_four_layers(described_family: DescribeFamily) -> None:
     model = described_family("llama4", LLAMA4, without_experts(0, 2))
     assert windows(model) == [8192] * 3 + [None] and with_rope(model) == [True] * 3 + [False]
-    assert [mixer.chunked for mixer in mixers(model)] == [True] * 3 + [False]
-    assert [mixer.q_norm is not None for mixer in mixers(model)] == [True] * 3 + [False]
-    norm = mixers(model)[0].k_norm
-    assert norm and norm.weight is None and norm.eps == pytest.approx(1e-5) and mixers(model)[0].norm_after_rope
+    assert [attention.chunked for attention in attentions(model)] == [True] * 3 + [False]
+    assert [attention.q_norm is not None for attention in attentions(model)] == [True] * 3 + [False]
+    norm = attentions(model)[0].k_norm
+    assert norm and norm.weight is None and norm.eps == pytest.approx(1e-5) and attentions(model)[0].norm_after_rope
     assert [router and settings_of(router) for router in routers(model)] == [
         None,
         {"scoring": Scoring.SIGMOID, "weighs_input": True},
     ] * 2
     short = described_family("llama4", LLAMA4 | {"context_length": 8192}, without_experts(0, 2))
-    assert windows(short) == [None] * 4 and not any(mixer.chunked for mixer in mixers(short))
+    assert windows(short) == [None] * 4 and not any(attention.chunked for attention in attentions(short))
 
 
 def test_llama4_scales_queries_without_rope_by_position(described_family: DescribeFamily) -> None:
-    temperatures = [mixer.temperature for mixer in mixers(described_family("llama4", LLAMA4, without_experts(0, 2)))]
+    temperatures = [
+        attention.temperature for attention in attentions(described_family("llama4", LLAMA4, without_experts(0, 2)))
+    ]
     assert temperatures[:3] == [None] * 3 and temperatures[3]
     factors = temperatures[3].values(np.array([0, 8190, 8191, 16382, 16383, 81919]))
     assert factors.dtype == np.float32
@@ -132,7 +134,7 @@ def test_llama4_with_128_experts_norms_no_heads(described_family: DescribeFamily
     experts |= {f"blk.{i}.ffn_{x}_exps.weight": (128, 24, 32) for i in (1, 3) for x in ("gate", "up")}
     experts |= {f"blk.{i}.ffn_down_exps.weight": (128, 32, 24) for i in (1, 3)}
     model = described_family("llama4", LLAMA4 | {"expert_count": 128}, without_experts(0, 2) | experts)
-    assert [mixer.q_norm for mixer in mixers(model)] == [None] * 4
+    assert [attention.q_norm for attention in attentions(model)] == [None] * 4
 
 
 REFUSED: list[tuple[str, dict[str, object], type[EdgeLLMError], str]] = [

@@ -1,4 +1,4 @@
-"""Mamba-2, whose layers have no attention: no KV cache, no position tables, and a context of 2^20 tokens."""
+"""Mamba-1 and Mamba-2, whose layers have no attention: no KV cache, no position tables, a context of 2^20 tokens."""
 
 import json
 from pathlib import Path
@@ -19,9 +19,9 @@ from support.model_file import FamilyFile
 CONTEXT = 1 << 20
 
 
-@pytest.fixture
-def path(family_file: FamilyFile) -> Path:
-    return family_file("mamba2")
+@pytest.fixture(params=["mamba1", "mamba2"])
+def path(request: pytest.FixtureRequest, family_file: FamilyFile) -> Path:
+    return family_file(request.param)
 
 
 def test_it_has_no_keys_values_and_positions(path: Path) -> None:

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from edgellm import Chat, Model
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.recurrent_states import CHECKPOINT_BYTES, MAX_STATE_CHECKPOINTS, most_state_pages
 from edgellm.generate.prompt_segments import MARK_EVERY
+from edgellm.gguf import GGUFFile
+from edgellm.options import LoadOptions
+from edgellm.perf.plan import make_plan
+from support.drafts import AllDrafts
 from support.generation import RECURRENT
 from support.model_file import ModelFile
 
@@ -102,6 +107,40 @@ def test_a_thought_that_later_prompts_leave_out_costs_the_reply_and_no_more(mode
         assert text == reply(model.chat(**GREEDY), asked[:-1])[0]
 
 
+@pytest.mark.parametrize("alphabet", ["ABC", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"])
+def test_a_reply_that_a_stop_string_ended_is_not_computed_again(
+    model: Model, alphabet: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state holds tokens of the stop string, also as drafts, and that before them is kept.
+
+    With few letters many beginnings of a stop string do not go on.
+    """
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    bias = {i: -float("inf") for i in range(320) if i not in {3 + ord(letter) for letter in alphabet}}
+    forward, stopped, drafted = model.engine.forward, 0, list[int]()
+    monkeypatch.setattr(
+        model.engine, "forward", lambda segments: drafted.append(segments[0].drafts) or forward(segments)
+    )
+    for seed in range(12):
+        options: dict[str, Any] = {"temp": 2, "seed": seed, "max_tokens": 40, "logit_bias": bias}
+        chat, asked = model.chat(**options), [user(letters(seed))]
+        whole = reply(model.chat(**options), asked)[0]
+        for at in range(5, 36):
+            stop = whole[at : at + 4]
+            if whole.find(stop) == at and stop[0] not in stop[1:]:  # else it may begin before a beginning ends
+                break
+        else:
+            continue
+        done = chat.reply(asked, stop=[stop]).completion()
+        assert (done.text, done.finish_reason) == (whole[:at], "stop")
+        asked += [{"role": "assistant", "content": done.text}, user("QQ")]
+        after = chat.reply(asked).completion()
+        assert after.stats.cached_tokens == done.stats.prompt_tokens + at
+        assert after.text == reply(model.chat(**options), asked)[0]
+        stopped += 1
+    assert stopped > 6 and sum(drafted) > 100
+
+
 def test_the_memory_of_checkpoints_stays_within_the_budget(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten checkpoints for a chat that would like sixty, and for its branches."""
     monkeypatch.setattr("edgellm.engine.recurrent_states.MAX_STATE_CHECKPOINTS", 10)
@@ -113,15 +152,28 @@ def test_the_memory_of_checkpoints_stays_within_the_budget(path: Path, monkeypat
             text, prompt, computed = reply(chat, other)
             assert text == reply(other_model.chat(**GREEDY), other)[0]
             shares.append(computed / prompt)
-            assert pages(model) <= most_state_pages(10)
+            assert pages(model) <= most_state_pages(10) + MAX_DRAFT
         near, far, _ = shares
         assert near < 0.15, "checkpoints are close together near the end"
         assert near < far < 0.8
 
 
+def test_checkpoints_and_drafts_take_as_many_states_as_plan_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.engine.recurrent_states.MAX_STATE_CHECKPOINTS", 10)
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    with GGUFFile.open(path) as file:
+        plan = make_plan(file, LoadOptions(gpu_layers=0))
+    with Model.open(path, threads=1, gpu_layers=0) as model:
+        chat = model.chat(**GREEDY, stop=["AZAZ"])
+        talk(chat, 12)
+        repeated = {**GREEDY["logit_bias"], 68: 1000.0}
+        reply(chat, [user(letters(1))], max_tokens=40, logit_bias=repeated)
+        assert pages(model) * plan.state_bytes == plan.states
+
+
 def test_small_states_are_limited_by_their_number(model: Model) -> None:
     engine: Any = model.engine
-    assert engine._runner.checkpoints.states._most == most_state_pages(MAX_STATE_CHECKPOINTS, drafts=0)
+    assert engine._runner.checkpoints.states._most == most_state_pages(MAX_STATE_CHECKPOINTS)
     assert engine._runner.cpu._pages.page_bytes[-1] * MAX_STATE_CHECKPOINTS < CHECKPOINT_BYTES
 
 

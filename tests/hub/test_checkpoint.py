@@ -201,7 +201,7 @@ def test_a_repository_without_a_tokenizer_is_refused_before_any_weight(made: Pat
     ("config", "said"),
     [
         (b'{"architectures": ["JambaForCausalLM"]}', "JambaForCausalLM cannot be converted; choose a model of"),
-        (b'{"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "awq"}}', "already, by AWQ"),
+        (b'{"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "hqq"}}', "already, by HQQ"),
         (b"[]", "config.json: must hold a JSON object"),
         (b"{", "config.json: is no valid JSON"),
     ],

@@ -13,7 +13,7 @@ from support.recurrent_kernels import CUTS, GROUP, OFFSET, Cut, blocks_of, check
 
 F32 = np.float32
 Array = NDArray[Any]
-SIZES = [(4, 32), (3, 48), (1, 16), (2, 128)]
+SIZES = [(4, 32), (3, 48), (2, 23), (1, 16), (2, 128)]
 """Heads and their values."""
 
 

@@ -15,7 +15,7 @@ from support.model_file import ModelFile
 
 OF_ATTENTION = ("attention", "attention_options", "rope_store")
 OF_ACTIVATIONS = ("quantized_activations", "norms", "residuals", "activations", "functions", "embeddings", "streams")
-OF_RECURRENT = ("recurrent_scans", "recurrent_conv", "recurrent_gates")
+OF_RECURRENT = ("recurrent_scans", "recurrent_conv", "recurrent_gates", "channel_delta", "selective_scan")
 KERNEL_PARTS = ("dequantize", "matmul", *OF_ATTENTION, *OF_ACTIVATIONS, *OF_RECURRENT)
 KERNEL_TESTS = [f"kquants/test_{part}.py" for part in KERNEL_PARTS]
 KERNEL_TESTS += ["kquants/test_formats.py", "-k", "not chunks and not refused_by_name"]

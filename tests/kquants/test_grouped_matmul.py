@@ -10,7 +10,7 @@ from support.kernels import KINDS
 # Tiles of 4096 columns are large in all formats, those of 2048 in some: rows of them may come in parts.
 CASES = [(name, columns) for name in FLOAT_FORMATS for columns in (64, 172, 1040)]
 CASES += [(name, columns) for name in QUANTIZED_FORMATS for columns in (512, 2048, 4096)]
-CASES += [(name, 352) for name in QUANTIZED_FORMATS if KINDS[name].block == 32]
+CASES += [(name, 352) for name in QUANTIZED_FORMATS if KINDS[name].block == 32] + [("NVFP4", 320)]
 
 
 @pytest.mark.parametrize(("name", "columns"), CASES)

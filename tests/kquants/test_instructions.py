@@ -56,6 +56,10 @@ def vpermb(table: Array, index: Array) -> Array:
     return table[index % 64]
 
 
+def vpermi2b(first: Array, index: Array, second: Array) -> Array:
+    return np.concatenate([first, second])[index % 128]
+
+
 def tbl(table: Array, index: Array) -> Array:
     return np.where(index > 15, 0, table[index % 16])
 
@@ -98,6 +102,7 @@ ORACLES: dict[str, Callable[..., Array]] = {
     "pmaddw": vpmaddwd,
     "pshuf": vpshufb,
     "permvar": vpermb,
+    "vpermi2var": vpermi2b,
     "pmultishift": vpmultishiftqb,
     "vgf2p8affineqb": vgf2p8affineqb,
     "dpbf16ps": dpbf16ps,

@@ -37,11 +37,16 @@ def check(name: str, w: Array, x: Rows, batches: Iterable[int], accumulated: Ite
 # 7168 are no eight and 10240 no 16. Those of 12288 are so large in all of four bits and more, of which some stay in
 # four.
 SHAPES = [(1, 256), (16, 256), (17, 512), (40, 1536), (56, 512), (37, 4096), (17, 2048), (17, 4352)]
-SMALL_SHAPES = [(5, 32), (33, 64), (16, 352)]
+SMALL_SHAPES = [(5, 32), (33, 64), (16, 352), (16, 384)]
 QUANTIZED_CASES = [(name, *shape) for name in QUANTIZED_FORMATS for shape in SHAPES]
-QUANTIZED_CASES += [(name, *shape) for name in QUANTIZED_FORMATS for shape in SMALL_SHAPES if KINDS[name].block == 32]
+QUANTIZED_CASES += [
+    (name, *shape) for name in BLOCK_FORMATS for shape in SMALL_SHAPES if shape[1] % KINDS[name].block == 0
+]
+QUANTIZED_CASES += [("NVFP4", rows, columns) for rows, columns in ((33, 128), (16, 320), (17, 12288))]
 QUANTIZED_CASES += [(name, 37, 8192) for name in ("Q8_0", "Q6_K", "Q5_K", "Q5_1")]
-QUANTIZED_CASES += [(name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "Q5_0")]
+QUANTIZED_CASES += [
+    (name, 17, 12288) for name in ("Q4_K", "Q4_1", "IQ4_NL", "IQ4_XS", "IQ3_S", "IQ2_XXS", "MXFP4", "Q5_0")
+]
 QUANTIZED_CASES += [("Q8_0", 17, 7168), ("Q6_K", 17, 10240)]
 
 
@@ -86,9 +91,7 @@ def test_the_largest_integers_are_exact(name: str, weight: int, times: int) -> N
 def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
     rng = np.random.default_rng(5)
     x = rows_for(name).random(rng, 9, 512)
-    x = replace(
-        x, **{"d" if isinstance(x, SuperRows) else "scales": np.full((9, 512 // KINDS[name].block), scale, F32)}
-    )
+    x = replace(x, **{part: np.full_like(v, scale) for part, v in vars(x).items() if part in ("d", "scales")})
     check(name, some_weights(rng, name, 16, 512), x, (1, 4, 5, 9))
 
 

@@ -109,6 +109,8 @@ SCANS: dict[str, Callable[[], DeltaRule]] = {
     "delta rule, one head": lambda: DeltaRule(1, 1, 7, 16, grouped=False),
     "Mamba-2": lambda: Mamba(6, 2, 24, 64),
     "Mamba-2, one head": lambda: Mamba(1, 1, 70, 16),
+    "delta rule, heads of 23 values": lambda: DeltaRule(2, 1, 9, 23, grouped=True),
+    "Mamba-2, heads of 37": lambda: Mamba(2, 1, 5, 37),
     "Mamba-2, heads of 80": lambda: Mamba(2, 2, 5, 80),
 }
 

@@ -189,11 +189,11 @@ def test_layers_that_share_keys_compute_no_prompt_tokens(
         model = describe(file)
         last = model.last_state_layer
         assert model.per_layer_embeddings and last < len(model.layers) - 1
-        mixer = model.layers[last].mixer
-        assert mixer
-        parts = [model.layers[:last], mixer.q, mixer.k, mixer.v, model.per_layer_embeddings.projection]
+        attention = model.layers[last].attention
+        assert attention
+        parts = [model.layers[:last], attention.q, attention.k, attention.v, model.per_layer_embeddings.projection]
         assert int8_products(model) == sum(tensor.size for tensor in tensors_in(parts) if len(tensor.shape) == 2)
-        del model, mixer, parts
+        del model, attention, parts
 
 
 def test_figures_by_hand() -> None:

@@ -22,10 +22,10 @@ def integers(name: str, w: Array) -> tuple[Array, Array, Array]:
     """Of each 16 weights: (q [rows of w, halves, 16], scale, minimum [rows of w, halves]), float64 but for the q.
 
     gguf decodes them: with d = 1 and dmin = 0 where all scales are 1, then where all weights are 1; with d = 0 and
-    dmin = 1 the minima, negative.
+    dmin = 1 the minima, negative. (Grids have no 1: d is `unit` for q, and 1 where all weights are that.)
     """
     blocks, plain = w.reshape(-1, KINDS[name].nbytes), PLAIN[name]
-    q = decoded(name, blocks, plain.scales, 1, 0).astype(np.int64)
+    q = decoded(name, blocks, plain.scales, plain.unit, 0).astype(np.int64)
     scale, minimum = (decoded(name, blocks, *given)[:, ::16] for given in ((plain.weights, 1, 0), ([], 0, 1)))
     return q.reshape(len(w), -1, 16), scale.reshape(len(w), -1), minimum.reshape(len(w), -1)
 
@@ -33,15 +33,30 @@ def integers(name: str, w: Array) -> tuple[Array, Array, Array]:
 def factors(name: str, w: Array) -> list[Array]:
     """d, and dmin or m where there is one, of each (super-)block, float32 [rows of w, blocks]."""
     blocks = w.reshape(-1, KINDS[name].nbytes)
-    return [blocks[:, at : at + 2].copy().view(np.float16).astype(F32).reshape(len(w), -1) for at in KINDS[name].scales]
+    halves = [blocks[:, at : at + 2].copy().view(np.float16).reshape(len(w), -1) for at in KINDS[name].scales]
+    return [half.astype(F32) / F32(PLAIN[name].unit) for half in halves]
+
+
+Change = tuple[int, ...]
 
 
 class Plain(NamedTuple):
-    """Bytes of a block, (first, last + 1, value), that make all its scales 1, or all its weights."""
+    """Bytes of a block, (first, last + 1, value), that make all its scales 1, or all its weights.
 
-    scales: list[tuple[int, int, int]]
-    weights: list[tuple[int, int, int]]
+    A fourth number has the bits that stay as they are. Grids have no 1: all weights become `unit`, and are integers
+    under a d of `unit`.
+    """
 
+    scales: list[Change]
+    weights: list[Change]
+    unit: int = 1
+
+
+# Words with signs and, in their highest four bits, a scale; all of them, in IQ2_XXS with points between them.
+SCALES_3 = [(69 + 4 * j, 70 + 4 * j, 0, 0x0F) for j in range(8)]
+SIGNS_3 = [change for j in range(8) for change in ((66 + 4 * j, 69 + 4 * j, 0), (69 + 4 * j, 70 + 4 * j, 0, 0xF0))]
+SCALES_2 = [(9 + 8 * j, 10 + 8 * j, 0, 0x0F) for j in range(8)]
+SIGNS_2 = [change for j in range(8) for change in ((2 + 8 * j, 9 + 8 * j, 0), (9 + 8 * j, 10 + 8 * j, 0, 0xF0))]
 
 PLAIN = {
     "Q8_0": Plain([], [(2, 34, 1)]),
@@ -56,15 +71,24 @@ PLAIN = {
     "Q4_0": Plain([], [(2, 18, 0x99)]),
     "IQ4_NL": Plain([], [(2, 18, 0x88)]),
     "IQ4_XS": Plain([(2, 4, 0xAA), (4, 8, 0x11)], [(8, 136, 0x88)]),
+    "IQ3_S": Plain([(106, 110, 0)], [(2, 106, 0)]),
+    "IQ3_XXS": Plain(SCALES_3, [(2, 66, 0), *SIGNS_3], 4),
+    "IQ2_S": Plain([(74, 82, 0)], [(2, 74, 0)], 8),
+    "IQ2_XS": Plain([(66, 74, 0)], [(2, 66, 0)], 8),
+    "IQ2_XXS": Plain(SCALES_2, SIGNS_2, 8),
+    "Q2_0": Plain([], [(2, 18, 0xAA)]),
+    "Q1_0": Plain([], [(2, 18, 0xFF)]),
+    "TQ2_0": Plain([], [(0, 64, 0xAA)]),
     "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
+    "NVFP4": Plain([(0, 4, 0x40)], [(4, 36, 0x11)]),  # 2 · half of what is computed with
 }
 
 
-def decoded(name: str, blocks: Array, changes: list[tuple[int, int, int]], d: int, dmin: int) -> Array:
+def decoded(name: str, blocks: Array, changes: list[Change], d: int, dmin: int) -> Array:
     """What gguf makes of blocks with some bytes changed, d and dmin among them; [blocks, weights]."""
     changed = blocks.copy()
-    for start, stop, value in changes:
-        changed[:, start:stop] = value
+    for start, stop, value, *kept in changes:
+        changed[:, start:stop] = changed[:, start:stop] & sum(kept) | value
     for at, value in zip(KINDS[name].scales, (d, dmin), strict=False):
         changed[:, at : at + 2] = np.array([value], np.float16).view(np.uint8)
     values: Array = gguf.quants.dequantize(changed, Type[name])
@@ -87,7 +111,8 @@ def block_expression(name: str, w: Array, x: BlockRows) -> Array:
     """The documented sum over the blocks in order, each step float32."""
     q, scale, _ = integers(name, w)
     # MXFP4 has no factor: gguf's scale is all of it.
-    d, *m = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
+    given = [scale[:, ::2].astype(F32)] if name == "MXFP4" else factors(name, w)
+    d, *m = (v.repeat(KINDS[name].block // 32, axis=1) for v in given)
     sums, y = x.sums.astype(F32), np.zeros((len(x.q), len(w)), F32)
     for b in range(q.shape[1] // 2):
         dx, of_block = x.scales[:, b, None], x.q[:, 32 * b : 32 * b + 32]
@@ -95,6 +120,16 @@ def block_expression(name: str, w: Array, x: BlockRows) -> Array:
         y = fma(dots.astype(F32), d[:, b] * dx, y)
         if m:
             y = fma(m[0][:, b], dx * sums[:, b, None], y)
+    return y
+
+
+def half_block_expression(name: str, w: Array, x: BlockRows) -> Array:
+    """The same with a scale for each half of a block."""
+    q, scale, _ = integers(name, w)
+    y, d = np.zeros((len(x.q), len(w)), F32), scale.astype(F32)
+    for b in range(0, q.shape[1], 2):
+        first, second = ((x.q[:, 16 * h : 16 * h + 16] @ q[:, h].T).astype(F32) for h in (b, b + 1))
+        y = fma(fma(second, d[:, b + 1], first * d[:, b]), x.scales[:, b // 2, None], y)
     return y
 
 
@@ -116,8 +151,10 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     return y
 
 
-BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3, "Q2_K": 2}
-BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
+BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q3_K": 3}
+BITS |= dict.fromkeys(("Q6_K", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS"), 6)
+BITS |= dict.fromkeys(("IQ3_S", "Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5)
+BITS |= dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4) | dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0"), 2)
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
@@ -136,7 +173,10 @@ def expression(name: str, w: Array, x: Rows) -> Array:
 
 
 def expression_of_part(name: str, w: Array, x: Rows) -> Array:
-    y = super_expression(name, w, x) if isinstance(x, SuperRows) else block_expression(name, w, x)
+    if isinstance(x, SuperRows):
+        y = super_expression(name, w, x)
+    else:
+        y = (half_block_expression if name == "NVFP4" else block_expression)(name, w, x)
     assert y.dtype == F32
     return y
 
@@ -145,6 +185,8 @@ def some_weights(rng: np.random.Generator, name: str, rows: int, columns: int) -
     blocks = random_blocks(rng, KINDS[name], rows * columns // KINDS[name].block)
     if name == "MXFP4":
         blocks[:, 0] = rng.integers(110, 140, len(blocks))
+    if name == "NVFP4":
+        blocks[:, :4] &= 0x7F
     return blocks.reshape(rows, -1)
 
 
@@ -153,10 +195,12 @@ def largest_weights(name: str, weight: int) -> Array:
     kind = KINDS[name]
     w = np.full((16, 512 // kind.block, kind.nbytes), weight, np.uint8)
     for i, scale in enumerate((0x00, 0x7F, 0x80, 0xFF)):
-        for start, stop, _ in PLAIN[name].scales if kind.block == 256 else []:
+        for start, stop, *_ in PLAIN[name].scales if kind.block == 256 else []:
             w[4 * i : 4 * i + 4, :, start:stop] = scale
     for at in kind.scales:
         w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
+    if name == "NVFP4":
+        w[:, :, :4] = (0x38, 0x40, 0x4C, 0x7E)
     return w.reshape(16, -1)
 
 

@@ -153,9 +153,9 @@ def routers(model: Description) -> list[Router | None]:
     return [part.router if isinstance(part, MixtureOfExperts) else None for part in parts]
 
 
-def mixers(model: Description) -> list[Attention]:
+def attentions(model: Description) -> list[Attention]:
     """The attention of each layer."""
-    return [layer.mixer for layer in model.layers if layer.mixer]
+    return [layer.attention for layer in model.layers if layer.attention]
 
 
 def feed_forward(model: Description) -> FeedForward:
@@ -167,9 +167,9 @@ def feed_forward(model: Description) -> FeedForward:
 
 def windows(model: Description) -> list[int | None]:
     """The window of each layer."""
-    return [mixer.window for mixer in mixers(model)]
+    return [attention.window for attention in attentions(model)]
 
 
 def with_rope(model: Description) -> list[bool]:
     """Whether each layer has RoPE."""
-    return [mixer.rope is not None for mixer in mixers(model)]
+    return [attention.rope is not None for attention in attentions(model)]

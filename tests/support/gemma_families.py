@@ -24,18 +24,9 @@ Described = Callable[..., Description]
 """`described(arch, keys, shapes, values)`: the description of such a file."""
 
 
-def mixers(model: Description) -> list[Attention]:
-    """The attention of all layers."""
-    return [layer.mixer for layer in model.layers if layer.mixer]
-
-
-def windows(model: Description) -> list[int | None]:
-    return [mixer.window for mixer in mixers(model)]
-
-
-def frequencies(mixer: Attention) -> list[float]:
-    assert mixer.rope and mixer.rope.rope_type is RopeType.NEOX
-    return [float(value) for value in mixer.rope.frequencies]
+def frequencies(attention: Attention) -> list[float]:
+    assert attention.rope and attention.rope.rope_type is RopeType.NEOX
+    return [float(value) for value in attention.rope.frequencies]
 
 
 def gemma2_keys(layers: int) -> Keys:

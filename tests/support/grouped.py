@@ -60,12 +60,14 @@ def some_given(name: str, columns: int, groups: Groups) -> Given:
 
 
 def check_groups(name: str, columns: int, groups: Groups, chunks: Iterable[int], kernel: str | None = None) -> None:
-    """Compare with products of each matrix alone, without and with biases; the kernel is that of `name`.
+    """Compare with products of each matrix alone, without and with biases and factors; the kernel is that of `name`.
 
     The products alone have no more than a slice of rows.
     """
     kernel = kernel or name
     given, alone, biases, t = some_given(name, columns, groups), list[Array](), list[Array](), 0
+    factors = np.linspace(-0.7, 1.3, len(given.stack), dtype=F32)
+    of_rows = np.concatenate([factors[[matrix] * rows] for matrix, rows in groups])[:, None]
     for matrix, rows in groups:
         for first in range(t, t + rows, SLICE_ROWS):
             count = min(SLICE_ROWS, t + rows - first)
@@ -80,3 +82,5 @@ def check_groups(name: str, columns: int, groups: Groups, chunks: Iterable[int],
         assert same_bits(y, wanted)
         y = grouped_matmul(kernel, given.stack, ROWS, columns, x, x_bytes, groups, given.bias, chunk)
         assert same_bits(y, wanted + np.vstack(biases))
+        y = grouped_matmul(kernel, given.stack, ROWS, columns, x, x_bytes, groups, given.bias, chunk, factors)
+        assert same_bits(y, of_rows * wanted + np.vstack(biases))

@@ -78,6 +78,12 @@ def _vpermb(b: ir.IRBuilder, table: Value, index: Value) -> Value:
     return made
 
 
+def _vpermi2b(b: ir.IRBuilder, first: Value, index: Value, second: Value) -> Value:
+    """The low seven bits of the index count: bit 6 chooses one of two tables of 64."""
+    in_second = b.icmp_unsigned("!=", b.and_(index, ir.Constant(_B512, [64] * 64)), ir.Constant(_B512, None))
+    return b.select(in_second, _vpermb(b, second, index), _vpermb(b, first, index))
+
+
 def _tbl(b: ir.IRBuilder, table: Value, index: Value) -> Value:
     """Where the index is beyond the table there is 0, as pshufb has it where the highest bit is set."""
     beyond = b.icmp_unsigned(">", index, ir.Constant(_B128, [15] * 16))
@@ -151,6 +157,7 @@ INSTRUCTIONS: dict[str, tuple[Callable[..., Value], ir.Type, list[ir.Type]]] = {
     "x86.avx512.pmaddw.d.512": (_vpmaddwd, _I512, [_S512] * 2),
     "x86.avx512.pshuf.b.512": (_vpshufb, _B512, [_B512] * 2),
     "x86.avx512.permvar.qi.512": (_vpermb, _B512, [_B512] * 2),
+    "x86.avx512.vpermi2var.qi.512": (_vpermi2b, _B512, [_B512] * 3),
     "x86.avx512.pmultishift.qb.512": (_vpmultishiftqb, _B512, [_B512] * 2),
     "x86.avx512bf16.dpbf16ps.512": (_vdpbf16ps, F32.vector, [F32.vector, BF16_PAIRS, BF16_PAIRS]),
     "x86.avx512bf16.cvtne2ps2bf16.512": (_vcvtne2ps2bf16, BF16_PAIRS, [F32.vector, F32.vector]),

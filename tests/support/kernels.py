@@ -19,7 +19,9 @@ from kquants.ggml import NAMED_TYPES, GGMLType
 from kquants.kv_layout import PAGE_SIZES
 from kquants.layout import PREPARED, SHARE_BYTES, SHARE_END, THREADS
 from kquants.records import Arguments, BatchRecord, OpHeader, record_of_op
+from support import gguf_types
 
+gguf_types.register()
 KINDS: dict[str, GGMLType] = {name: NAMED_TYPES[name] for name in FORMATS}
 PLAIN = [
     name

@@ -76,7 +76,8 @@ class Spec:
     have RoPE type NEOX instead of NORM. "qwen3moe" is qwen3 with `experts` of width `ffn`, of which `used` compute a
     token; `router` is one of ROUTERS. "qwen35" has a gated DeltaNet in all but each second layer, see
     `support.recurrent_layers`. `kv_heads` and `ffn` may be given by layer; `value_dim` None is
-    `head_dim`. `biases` gives all products of a layer one.
+    `head_dim`. `biases` gives all products of a layer one, `factors` all of them a tensor with a factor of each matrix,
+    and one with a scale of inputs, as converted NVFP4 has them.
     `rope_scaling` is None, "linear", "yarn" or "llama3"; the last writes rope_freqs.weight. `metadata` are more numbers
     of the architecture, such as ("rope.scaling.attn_factor", 0.8).
     """
@@ -97,6 +98,7 @@ class Spec:
     types: str | Mapping[str, str] = "Q4_K"
     tied: bool = True
     biases: bool = False
+    factors: bool = False
     rope_base: float = 10000.0
     rope_scaling: str | None = None
     rope_factor: float = 4.0
@@ -182,14 +184,22 @@ def llama3_factors(spec: Spec, low: float = 1.0, high: float = 4.0) -> NDArray[n
 def _write_tensors(writer: gguf.GGUFWriter, spec: Spec) -> None:
     rng = np.random.default_rng(spec.seed)
 
+    def factors(name: str, count: int) -> NDArray[np.float32]:
+        if not spec.factors or name == "token_embd":
+            return np.ones(count, np.float32)
+        values = rng.uniform(0.01, 0.02, count).astype(np.float32)
+        writer.add_tensor(name + ".scale", values)
+        writer.add_tensor(name + ".input_scale", np.full(count, 3, np.float32))
+        return values
+
     def matrix(name: str, rows: int, cols: int, gain: float = 1.0) -> None:
-        kind = spec.type_of(name.split(".")[-1])
-        rows_as_stored = ENCODERS[kind](rng, rows, cols, gain * cols**-0.5)
+        kind, (factor,) = spec.type_of(name.split(".")[-1]), factors(name, 1)
+        rows_as_stored = ENCODERS[kind](rng, rows, cols, gain * cols**-0.5 / factor)
         writer.add_tensor(name + ".weight", rows_as_stored, raw_dtype=kind)
 
     def stack(name: str, rows: int, cols: int, gain: float = 1.0) -> None:
-        kind = spec.type_of(name.split(".")[-1])
-        matrices = [ENCODERS[kind](rng, rows, cols, gain * cols**-0.5) for _ in range(spec.experts)]
+        kind, stds = spec.type_of(name.split(".")[-1]), gain * cols**-0.5 / factors(name, spec.experts)
+        matrices = [ENCODERS[kind](rng, rows, cols, std) for std in stds]
         writer.add_tensor(name + ".weight", np.stack(matrices), raw_dtype=kind)
 
     def vector(name: str, n: int, mean: float) -> None:

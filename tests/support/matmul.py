@@ -20,8 +20,19 @@ def beyond(x: Array) -> Array:
     return np.vstack([x, np.full((PADDING_ROWS, x.shape[1]), 0xFF if x.dtype == np.uint8 else np.nan, x.dtype)])
 
 
-def matmul(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: int, before: Array | None) -> Array:
+def matmul(
+    name: str,
+    w: Array,
+    columns: int,
+    x: Array,
+    x_bytes: int,
+    tokens: int,
+    before: Array | None,
+    factor: Array | None = None,
+) -> Array:
     """The kernel's y [tokens, rows of w], accumulated on `before`; checks that it wrote nothing else.
+
+    `factor` is float32 [1].
 
     Tiles of W, which are its units, give the same alone and in a chunk, where several share the way to the rows of x.
     """
@@ -43,6 +54,7 @@ def matmul(name: str, w: Array, columns: int, x: Array, x_bytes: int, tokens: in
             y=y,
             y_bytes=y[0].nbytes,
             accumulate=int(before is not None),
+            factors=0 if factor is None else factor,
         )
         op = op_record(f"matmul_{name.lower()}", arguments, units=tiles)
         run_op(op, batch_record(tokens), tiles, matmul_scratch(columns, name), chunk)
@@ -74,8 +86,11 @@ def grouped_matmul(
     groups: Sequence[tuple[int, int]],
     bias: Array | None = None,
     chunk: int = 1,
+    factors: Array | None = None,
 ) -> Array:
     """The kernel's y [rows of all groups, rows]; `stack` is uint8 [matrices, stored rows, bytes], `bias` likewise.
+
+    `factors` are float32 [matrices].
 
     Checks that the kernel wrote nothing else, and read nothing behind the stack.
     """
@@ -96,6 +111,7 @@ def grouped_matmul(
         matrix_bytes=stack[0].nbytes,
         bias=0 if bias is None else bias,
         bias_bytes=0 if bias is None else bias[0].nbytes,
+        factors=0 if factors is None else factors,
     )
     factor = listed.ctypes.data
     # Each row of the batch has one slot, so that there are as many rows as the groups have.

@@ -41,13 +41,17 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
     records.DeltaRuleOp: ("y",),
     records.MambaInputsOp: ("gates",),
     records.MambaOp: ("y",),
+    records.SelectiveScanOp: ("y",),
     records.GatedNormOp: ("h", "q8", "super_q8"),
     records.SplitGateOp: ("q", "gate"),
 }
 """The arguments that an op writes; it may read all."""
 
 
-_WITH_STATE = (records.ChannelDeltaRuleOp, records.ConvOp, records.DeltaRuleOp, records.MambaOp)
+_WITH_STATE = (
+    *(records.ChannelDeltaRuleOp, records.ConvOp, records.DeltaRuleOp, records.MambaOp),
+    records.SelectiveScanOp,
+)
 """Ops that read and write the state of a layer."""
 
 
@@ -108,7 +112,9 @@ def _written_whole(op: Op) -> set[object]:
             return _written(op) - {given.x}
         case records.ChannelDeltaInputsOp():
             return {given.decayed_k}
-        case records.ChannelDeltaRuleOp() | records.ConvOp() | records.DeltaRuleOp() | records.MambaOp():
+        case records.ChannelDeltaRuleOp() | records.ConvOp() | records.DeltaRuleOp():
+            return {given.y}
+        case records.MambaOp() | records.SelectiveScanOp():
             return {given.y}
         case records.DeltaInputsOp() | records.MambaInputsOp():
             return {given.gates}

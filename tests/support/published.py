@@ -99,6 +99,14 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "tiny_aya": {"pre_tokenizer": cuts(r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O)},
     "tekken": {"pre_tokenizer": cuts(TEKKEN), "ignore_merges": True},
     "gpt-4o": {"pre_tokenizer": cuts(GPT4O)},
+    "falcon": {
+        "pre_tokenizer": sequence(
+            {"type": "Punctuation", "behavior": "Contiguous"},
+            GPT2_CUTS,
+            DIGITS | {"individual_digits": False},
+            split("[0-9][0-9][0-9]"),
+        )
+    },
     "deepseek-coder": {
         "pre_tokenizer": sequence(*map(split, DEEPSEEK_CODER), DIGITS, SPELL),
         "normalizer": {"type": "Sequence", "normalizers": []},

@@ -55,8 +55,9 @@ class BlockRows:
         count = -(-n // 256)
         with np.errstate(all="ignore"):
             scaled_sums = self.scales * self.sums.astype(F32)
-        sums = [-self.sums, -SIGNED_OFFSET * self.sums]
-        records = [*(_bytes(v, F32) for v in (self.scales, scaled_sums)), *(_bytes(v, np.int32) for v in sums)]
+        halves = -self.q.reshape(rows, -1, 16).sum(2)
+        records = [*(_bytes(v, F32) for v in (self.scales, scaled_sums)), _bytes(halves, np.int16)]
+        records.append(_bytes(-SIGNED_OFFSET * self.sums, np.int32))
         out = np.full((rows, count, BLOCK_GROUP_BYTES), 0xFF, np.uint8)
         place_q, place_records = out[..., :256], out[..., 256:].reshape(rows, count, 8, X_BLOCK_BYTES)
         for b in range(n // 32):

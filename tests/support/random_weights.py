@@ -12,6 +12,8 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
+from support import gguf_types
+
 Bytes = NDArray[np.uint8]
 # (random numbers, rows, columns, standard deviation) -> the rows as they lie in a file
 Encoder = Callable[[np.random.Generator, int, int, float], NDArray[Any]]
@@ -125,14 +127,75 @@ def _iq4_xs(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes
     return np.hstack([packed, _codes(rng, n, 128)]).reshape(rows, -1)
 
 
+def _points(kind: Type) -> Encoder:
+    """An encoder of points of a grid: w = d * (2 scale + 1) * points with signs, of which any bytes are some.
+
+    A block of 256 begins with d (float16). What points and scales amount to is taken from some blocks with d = 1.
+    """
+    nbytes = gguf.GGML_QUANT_SIZES[kind][1]
+
+    def encode(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+        n = rows * cols // 256
+        blocks = np.hstack([_half(np.ones((n, 1))), _codes(rng, n, nbytes - 2)])
+        scale = np.sqrt(np.mean(gguf.quants.dequantize(blocks[:64], kind) ** 2))
+        blocks[:, :2] = _half(std / scale * rng.uniform(0.7, 1.3, (n, 1)))
+        return blocks.reshape(rows, -1)
+
+    return encode
+
+
+def _q2_0(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of Q2_0 blocks: w = d * (q - 1). Each q has its share, so that the mean is 0 and the variance 0.8 d**2."""
+    n = rows * cols // 64
+    q = rng.choice(4, (n, 64), p=(0.35, 0.35, 0.25, 0.05))
+    return np.hstack([_scale(rng, n, std / 0.8**0.5), _packed(q)]).reshape(rows, -1)
+
+
+def _q1_0(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of Q1_0 blocks: w = d or -d."""
+    n = rows * cols // 128
+    return np.hstack([_scale(rng, n, std), _codes(rng, n, 16)]).reshape(rows, -1)
+
+
+def _tq2_0(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of TQ2_0 blocks: w = d * (q - 1), here q in 0 ... 2, of variance 2/3."""
+    n = rows * cols // 256
+    q = rng.integers(0, 3, (n, 256))
+    return np.hstack([_packed(q), _scale(rng, n, std * 1.5**0.5)]).reshape(rows, -1)
+
+
+def _scale(rng: np.random.Generator, n: int, size: float) -> Bytes:
+    """Positive float16 near `size`."""
+    return _half(size * rng.uniform(0.7, 1.3, (n, 1)))
+
+
+def _packed(q: NDArray[np.int64]) -> Bytes:
+    """Four q of two bits in a byte, the first in its lowest bits; (n, count / 4) of (n, count)."""
+    return np.asarray((q.reshape(len(q), -1, 4) << np.array([0, 2, 4, 6])).sum(2), np.uint8)
+
+
+def _nvfp4(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of NVFP4 blocks: w = d * q, the sixteen q have a mean square of 8.56.
+
+    A block of 64 is 4 scales (UE4M3), 32 bytes of q.
+    """
+    n = rows * cols // 64
+    d = std / 8.56**0.5 * rng.uniform(0.7, 1.3, (n, 4))
+    return np.hstack([gguf.quants.NVFP4.fp32_to_ue4m3(d.astype(np.float32)), _codes(rng, n, 32)]).reshape(rows, -1)
+
+
 def _zeros(kind: Type) -> Encoder:
     """Blocks of zero bytes: for types that nothing here computes with."""
     block, nbytes = gguf.GGML_QUANT_SIZES[kind]
     return lambda rng, rows, cols, std: np.zeros((rows, cols // block * nbytes), np.uint8)
 
 
+gguf_types.register()
 _PLAIN = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4")
 ENCODERS: dict[Type, Encoder] = {kind: _zeros(kind) for kind in Type}
 ENCODERS |= {Type[name]: _plain(Type[name]) for name in _PLAIN}
 ENCODERS |= {Type.Q4_K: _q4_or_q5_k(128, 15), Type.Q5_K: _q4_or_q5_k(160, 31)}
 ENCODERS |= {Type.Q2_K: _q2_k, Type.Q3_K: _q3_k, Type.Q6_K: _q6_k, Type.IQ4_NL: _iq4_nl, Type.IQ4_XS: _iq4_xs}
+ENCODERS |= {Type[name]: _points(Type[name]) for name in ("IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS")}
+ENCODERS |= {Type["Q2_0"]: _q2_0, Type.Q1_0: _q1_0, Type.TQ2_0: _tq2_0}
+ENCODERS |= {Type.NVFP4: _nvfp4}

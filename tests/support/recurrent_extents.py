@@ -13,6 +13,7 @@ RECURRENT_OPS = (
     records.DeltaRuleOp,
     records.MambaInputsOp,
     records.MambaOp,
+    records.SelectiveScanOp,
     records.GatedNormOp,
     records.SplitGateOp,
 )
@@ -45,6 +46,9 @@ def reach_of_recurrent(given: Any) -> dict[str, int]:
             values = 4 * given.heads * given.head_dim
             xbc = values + 8 * given.groups * given.state_dim
             return {"xbc": xbc, "gates": 8 * given.heads, "d": 4 * given.heads, "y": values}
+        case records.SelectiveScanOp():
+            sizes = dict.fromkeys(("x", "dt", "dt_bias", "d", "y"), 4 * given.channels)
+            return sizes | {"bc": 8 * given.state_dim, "a": 4 * given.channels * given.state_dim}
         case records.GatedNormOp():
             n = given.groups * given.group_dim
             weight = 4 * (n if given.weight_stride else given.group_dim)
@@ -66,6 +70,8 @@ def state_end(given: Any) -> int:
             return int(given.state_offset) + given.heads * _matrix_bytes(given.head_dim, given.head_dim)
         case records.MambaOp():
             return int(given.state_offset) + given.heads * _matrix_bytes(given.state_dim, given.head_dim)
+        case records.SelectiveScanOp():
+            return int(given.state_offset) + _matrix_bytes(given.state_dim, given.channels)
     return 0
 
 

@@ -44,7 +44,9 @@ CUTS = [
 ]
 
 
-def run_states(kernel: str, given: Arguments, cut: Cut, before: Array, units: int, chunk: int = 1) -> list[Array]:
+def run_states(
+    kernel: str, given: Arguments, cut: Cut, before: Array, units: int, chunk: int = 1, scratch_bytes: int = 64
+) -> list[Array]:
     """Run an op over all rows of a cut; `before` are float32 states of each segment. Returns the states that are kept.
 
     Pages of other states and the bytes around those of the op stay as they are.
@@ -60,7 +62,7 @@ def run_states(kernel: str, given: Arguments, cut: Cut, before: Array, units: in
     }
     batch = batch_record(cut.starts[-1], 0, **parts)
     batch[BatchRecord._fields.index("segments")] = len(cut.lengths)
-    run_op(op_record(kernel, given, units=units), batch, units, scratch_bytes=64, chunk=chunk)
+    run_op(op_record(kernel, given, units=units), batch, units, scratch_bytes=scratch_bytes, chunk=chunk)
     return pages.kept()
 
 

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from edgellm.fmt import size
+from edgellm.gguf import GGUFFile
 from edgellm.hub.suggestions import SUGGESTIONS
 from edgellm.models.pull_records import FileRecord, incoming_folder, write_record
-from edgellm.perf.plan import Plan
+from edgellm.options import LoadOptions
+from edgellm.perf.plan import Plan, make_plan
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
@@ -39,8 +42,8 @@ def test_the_screen_brings_nothing_heavy() -> None:
     }
 
 
-def plan(available: int, ctx: int = 8192, kv_cache: int = 400) -> Plan:
-    """A plan of 1,000 bytes: 550 of weights, 50 of the rest, and the KV cache."""
+def plan(available: int, ctx: int = 8192, kv_cache: int = 400, **states: int) -> Plan:
+    """A plan of 1,000 bytes: 550 of weights, 50 of the rest, and the KV cache; and of `states`."""
     rest: Sizes = {
         "kv_type": "f16",
         "threads": 1,
@@ -53,8 +56,9 @@ def plan(available: int, ctx: int = 8192, kv_cache: int = 400) -> Plan:
         "resident": None,
         "disk": None,
     }
-    sizes = {"weights": 550, "kv_cache": kv_cache, "states": 0, "activations": 30, "scratch": 20}
-    return Plan(ctx=ctx, **sizes, state_bytes=0, checkpoints=0, available=available, **rest)
+    sizes = {"weights": 550, "kv_cache": kv_cache, "activations": 30, "scratch": 20}
+    of_states = {"state_bytes": 0, "checkpoints": 0, "drafts": 0} | states
+    return Plan(ctx=ctx, **sizes, **of_states, available=available, **rest)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +81,15 @@ def test_a_short_context_is_needed_whole() -> None:
     """A model of 1,024 tokens has no use for less of them."""
     assert fit(plan(1000, ctx=1024)) == "tight"
     assert fit(plan(999, ctx=1024)) == "too large"
+
+
+@pytest.mark.parametrize(
+    ("available", "expected"),
+    [(1200, "fits"), (1199, "tight"), (1020, "tight"), (720, "tight"), (719, "too large")],
+)
+def test_checkpoints_of_states_are_not_needed(available: int, expected: Fit) -> None:
+    """Of 20 states of 10 bytes two are needed: 1,020 bytes of 1,200."""
+    assert fit(plan(available, state_bytes=10, checkpoints=11, drafts=7)) == expected
 
 
 def test_every_word_has_to_be_there() -> None:
@@ -183,6 +196,24 @@ def test_a_model_is_reported_with_its_plan(machine: Machine, monkeypatch: pytest
     assert row.note.endswith("it would run at the speed of the disk")
 
 
+def test_what_checkpoints_take_is_reported_apart(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = machine.here / "models/tiny.gguf"
+    path.parent.mkdir()
+    write_model(path, arch="qwen35", layers=4, width=64, heads=4, kv_heads=2, head_dim=16, ffn=96, types="F32")
+    with GGUFFile.open(path) as file:
+        plan = make_plan(file, LoadOptions())
+    needed, total = plan.needed(plan.ctx), plan.total
+    said = f"takes {size(needed)} with all 512 tokens of its context, up to {size(total)} with checkpoints; "
+    for free, expected, advice in (
+        (total, "fits", ""),
+        (total - 1, "tight", ": set a smaller kv_memory for fewer checkpoints"),
+        (needed - 1, "too large", ": it would run at the speed of the disk"),
+    ):
+        monkeypatch.setattr("edgellm.perf.plan.available_memory", lambda free=free: free)
+        (row,) = local_rows()
+        assert (row.fit, row.note.partition("; ")[2]) == (expected, f"{said}{size(free)} are free{advice}")
+
+
 def test_a_model_without_a_template_says_so(machine: Machine) -> None:
     models = machine.here / "models"
     models.mkdir()
@@ -201,7 +232,7 @@ def test_what_is_wrong_with_a_file_is_its_row(machine: Machine, tmp_path: Path) 
     machine.write("models/b-header.gguf", whole[:1000])
     machine.write("models/c-empty.gguf", b"")
     machine.write("models/d-text.gguf", b"hello\n")
-    machine.write("models/e-mamba.gguf", raw.RawGGUF((raw.string_pair("general.architecture", "mamba"),)))
+    machine.write("models/e-jamba.gguf", raw.RawGGUF((raw.string_pair("general.architecture", "jamba"),)))
     machine.write("models/f-vocabulary.gguf", raw.RawGGUF((raw.string_pair("general.architecture", "llama"),)))
     (machine.here / "models/g-nowhere.gguf").symlink_to("nowhere")
     if hasattr(os, "mkfifo"):
@@ -211,7 +242,7 @@ def test_what_is_wrong_with_a_file_is_its_row(machine: Machine, tmp_path: Path) 
     problems = {row.name: str(row.problem) for row in rows}
     assert all(row.problem and row.fit == "unknown" for row in rows)
     assert not any("\n" in problem or str(machine.here) in problem for problem in problems.values())
-    assert "architecture mamba is not supported" in problems["e-mamba"]
+    assert "architecture jamba is not supported" in problems["e-jamba"]
     assert "is empty" in problems["c-empty"]
     assert len(rows) == (8 if hasattr(os, "mkfifo") else 7)  # a folder is no model, whatever its name
 

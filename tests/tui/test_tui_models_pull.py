@@ -218,13 +218,13 @@ def test_a_full_disk_is_reported(machine: Machine, hub: Hub, monkeypatch: pytest
 def test_one_at_a_time_and_the_note_of_an_architecture(machine: Machine, hub: Hub) -> None:
     """A model that cannot be opened here is told while it comes."""
     hub.add(NAME, m__gguf=FILE)
-    hub.architecture = "mamba\x1b"
+    hub.architecture = "jamba\x1b"
     hub.faults = [drips(10_000, 0.3)]
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)
         await some_of_it(app, pilot)
-        assert app.pulling.endswith("note: architecture mamba\\x1b cannot run here")
+        assert app.pulling.endswith("note: architecture jamba\\x1b cannot run here")
         await pilot.press("enter")
         await pilot.pause()
         assert len(hub.files_asked) == 1

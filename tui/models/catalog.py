@@ -111,7 +111,13 @@ def _planned(found: "LocalModel") -> ModelRow:
 
 
 def _note(plan: "Plan") -> str:
-    takes = f"takes {size(plan.total)} with all {plan.ctx:,} tokens of its context; {size(plan.available)} are free"
+    needed = plan.needed(plan.ctx)
+    most = f", up to {size(plan.total)} with checkpoints" if needed < plan.total else ""
+    takes = f"takes {size(needed)} with all {plan.ctx:,} tokens of its context{most}; {size(plan.available)} are free"
     if fit(plan) == "too large":
         return f"{takes}: it would run at the speed of the disk"
-    return takes if plan.total <= plan.available else f"{takes}: set a smaller ctx for long conversations"
+    if plan.total <= plan.available:
+        return takes
+    if needed <= plan.available:
+        return f"{takes}: set a smaller kv_memory for fewer checkpoints"
+    return f"{takes}: set a smaller ctx for long conversations"

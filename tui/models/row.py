@@ -43,11 +43,11 @@ class ModelRow:
 def fit(plan: Plan) -> Fit:
     """Whether a model fits in the memory that is free now.
 
-    "fits": with a full context it takes at most 90 % of it. "tight": it runs, but takes more, or a full context does
-    not fit. "too large": weights and a conversation of 2,048 tokens do not fit, and the weights would be read from
-    the disk for every token.
+    "fits": what a full context needs is at most 90 % of it, and what is optional is in the rest. "tight": it runs, but
+    takes more, or a full context does not fit. "too large": weights and a conversation of 2,048 tokens do not fit, and
+    the weights would be read from the disk for every token.
     """
-    short = plan.kv_cache * min(SHORT, plan.ctx) // plan.ctx
-    if plan.total - plan.kv_cache + short > plan.available:
+    if plan.needed(SHORT) > plan.available:
         return "too large"
-    return "fits" if 10 * plan.total <= 9 * plan.available else "tight"
+    has_room = 10 * plan.needed(plan.ctx) <= 9 * plan.available
+    return "fits" if has_room and plan.total <= plan.available else "tight"

@@ -49,8 +49,11 @@ def write_mamba(keys: ArchitectureKeys, model: TextModel) -> None:
     write_ssm(keys, model.sizes, _SSM_ORDER)
 
 
-def _omitted(model: TextModel) -> Collection[str]:
+def keys_of_attention(model: TextModel) -> Collection[str]:
+    """The keys that models without attention lack."""
     return ("attention.head_count_kv", "attention.key_length", "attention.value_length", "rope.freq_base")
 
 
-FAMILY = Family(check=_check, sizes=_sizes, write=write_mamba, order=KEY_ORDER, omitted=_omitted, sources=mamba_sources)
+FAMILY = Family(
+    check=_check, sizes=_sizes, write=write_mamba, order=KEY_ORDER, omitted=keys_of_attention, sources=mamba_sources
+)

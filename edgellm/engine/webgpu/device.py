@@ -49,7 +49,7 @@ class GPUDevice:
         self._head = head(len(model.layers))
         self._scratch = Scratch(gpu, blocks, limits)
         self._lowering = BlockLowering(gpu, blocks, self._scratch, limits.kv_type)
-        self._mixers = {i: GPUAttention.of(gpu, model, each, uploaded) for i, each in blocks.mixers.items()}
+        self._attentions = {i: GPUAttention.of(gpu, model, each, uploaded) for i, each in blocks.attentions.items()}
         self._feed_forwards = {
             i: GPUFeedForward.of(gpu, model, each, model.layers[i // 2].output_scale, uploaded)
             for i, each in blocks.feed_forwards.items()
@@ -72,8 +72,8 @@ class GPUDevice:
         key = block, kind
         if key not in self._dispatches:
             lowering = self._lowering
-            if block in self._mixers:
-                self._dispatches[key] = lowering.mixer(self._mixers[block], self._kv_pages.buffers(block), kind)
+            if block in self._attentions:
+                self._dispatches[key] = lowering.attention(self._attentions[block], self._kv_pages.buffers(block), kind)
             elif block in self._feed_forwards:
                 self._dispatches[key] = lowering.feed_forward(self._feed_forwards[block], kind)
             elif block in self._mixtures:
@@ -135,7 +135,7 @@ class GPUDevice:
             layout = lay_out(batch, self._blocks.row_kinds, s.widths.split_rows)
             for buffer, header in zip(s.batches, layout.headers, strict=True):
                 self.gpu.write(buffer, header)
-            if self._mixers:
+            if self._attentions:
                 for group, tables in s.tables.items():
                     self.gpu.write(tables, page_ids(batch, group))
             for key, buffer in s.positions.items():

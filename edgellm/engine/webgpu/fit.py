@@ -17,8 +17,8 @@ def gpu_memory(model: Description, placement: Placement, limits: BatchLimits) ->
     """The bytes of GPU memory that a placement takes with a full context, by part."""
     own, blocks = [block for block, on in enumerate(placement) if on == GPU], OffloadedBlocks.of(model, placement)
     kv_bytes = [
-        page_bytes(mixer, limits.kv_type) * most_pages(mixer.window, limits.ctx, limits.rows)
-        for mixer in blocks.mixers.values()
+        page_bytes(attention, limits.kv_type) * most_pages(attention.window, limits.ctx, limits.rows)
+        for attention in blocks.attentions.values()
     ]
     return {
         "weights": sum(tensor.nbytes for block in own for tensor in block_tensors(model, block)),

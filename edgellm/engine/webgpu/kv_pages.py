@@ -94,7 +94,7 @@ class GroupPages:
 
 
 class GPUKVPages:
-    """The KV pages of all mixers on a GPU, by KV group; the room for pages grows on demand.
+    """The KV pages of the attention layers on a GPU, by KV group; the room for pages grows on demand.
 
     All pages together take at most `limit` bytes.
     """
@@ -105,7 +105,7 @@ class GPUKVPages:
         for group, window in enumerate(blocks.model.kv_groups):
             own = {
                 block: page_bytes(settings, limits.kv_type)
-                for block, settings in blocks.mixers.items()
+                for block, settings in blocks.attentions.items()
                 if blocks.row_kind(settings).kv_group == group
             }
             self.groups.append(GroupPages(gpu, own, most_pages(window, limits.ctx, limits.rows)))
@@ -113,7 +113,7 @@ class GPUKVPages:
         self._staging = gpu.buffer(largest, "a KV page")
 
     def buffers(self, block: int) -> list[KVBuffer]:
-        """The buffers of a mixer."""
+        """The buffers of an attention block."""
         return next(group.buffers[block] for group in self.groups if block in group.buffers)
 
     def ensure_pages(self, group: int, pages: int) -> None:

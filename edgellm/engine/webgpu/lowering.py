@@ -42,7 +42,7 @@ class BlockLowering:
         self._experts = ExpertLowering(gpu, scratch, self._ops, self._matmuls, blocks.model.residual_scale)
         self._attention = AttentionLowering(gpu, blocks, scratch, self._ops, kv_type)
 
-    def mixer(self, block: GPUAttention, kv: Sequence[KVBuffer], kind: BatchKind) -> list[Dispatch]:
+    def attention(self, block: GPUAttention, kv: Sequence[KVBuffer], kind: BatchKind) -> list[Dispatch]:
         """x += output(attention(norm(x))), with keys and values in `kv`."""
         s, few, width = self._scratch, kind != "many", block.settings.attention_width
         result = s.head_gate[width] if block.gate else s.mixed[width]

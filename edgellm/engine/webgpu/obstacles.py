@@ -33,7 +33,7 @@ _EMBEDDING = {"embedding", "embedding_norm", "embedding_scale", "per_layer_embed
 KNOWN_FIELDS: dict[type, set[str]] = {
     Description: {"width", "vocab", "context_length", "layers", "output_norm", "output", *_EMBEDDING}
     | {"residual_scale", "logit_scale", "logit_soft_cap"},
-    Layer: {"mixer", "feed_forward", "output_scale", "recurrent"},
+    Layer: {"attention", "feed_forward", "output_scale", "recurrent"},
     Attention: {"heads", "kv_heads", "key_dim", "value_dim", "rope", "scale", "window", "soft_cap", "temperature"}
     | {"norm", "q", "k", "v", "output", "q_norm", "k_norm", "v_norm", "norm_after_rope", "sinks", "gate", "gate_in_q"}
     | {"post_norm"},
@@ -89,7 +89,7 @@ def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
     yield from _unknown_fields(layer)
     if layer.recurrent and not block % 2:
         yield f"recurrent mixers of type {layer.recurrent.kind}"
-    part = layer.feed_forward if block % 2 else layer.mixer
+    part = layer.feed_forward if block % 2 else layer.attention
     if any((norm := getattr(part, name, None)) and not _is_plain(norm) for name in _PLAIN_NORMS):
         yield "LayerNorm of heads or behind a block"
     yield from _unknown(part)
@@ -99,7 +99,9 @@ def _obstacles(model: Description, block: int, kv_type: str) -> Iterator[str]:
         yield from _of_experts(part)
     if isinstance(part, Attention):
         yield from _of_attention(part, kv_type)
-        if any(isinstance(each.mixer, Attention) and each.mixer.kv_layer == block // 2 for each in model.layers):
+        if any(
+            isinstance(each.attention, Attention) and each.attention.kv_layer == block // 2 for each in model.layers
+        ):
             yield "keys and values that other layers read"
 
 

@@ -37,13 +37,13 @@ class PositionKey(NamedTuple):
 
 @dataclass(frozen=True)
 class OffloadedBlocks:
-    """Mixers, feed-forwards and mixtures of experts by block, and whether the output head is there.
+    """Attention, feed-forwards and mixtures of experts by block, and whether the output head is there.
 
     Blocks are numbered as in `edgellm.engine.placement`.
     """
 
     model: Description
-    mixers: dict[int, Attention]
+    attentions: dict[int, Attention]
     feed_forwards: dict[int, FeedForward]
     mixtures: dict[int, MixtureOfExperts]
     head: bool
@@ -57,9 +57,9 @@ class OffloadedBlocks:
         return cls(
             model,
             {
-                mixer(i): layer.mixer
+                mixer(i): layer.attention
                 for i, layer in layers
-                if isinstance(layer.mixer, Attention) and placement[mixer(i)] == GPU
+                if isinstance(layer.attention, Attention) and placement[mixer(i)] == GPU
             },
             {block: part for block, part in own.items() if isinstance(part, FeedForward)},
             {block: part for block, part in own.items() if isinstance(part, MixtureOfExperts)},
@@ -68,27 +68,27 @@ class OffloadedBlocks:
 
     @cached_property
     def row_kinds(self) -> tuple[RowKind, ...]:
-        """The distinct kinds of all mixers, in order; one for blocks that are no mixers where there is none."""
-        found = dict.fromkeys(map(self.row_kind, self.mixers.values()))
+        """The distinct kinds of all attention layers, in order; one for the other blocks where there are none."""
+        found = dict.fromkeys(map(self.row_kind, self.attentions.values()))
         return tuple(found) or (RowKind(0, None, 1, QUERIES),)
 
     def row_kind(self, settings: Attention) -> RowKind:
-        """The kind of rows that a mixer reads."""
+        """The kind of rows that an attention layer reads."""
         group = self.model.kv_groups.index(settings.window)
         queries = QUERIES if settings.key_dim <= LONG_HEAD else QUERIES // 2
         return RowKind(group, settings.window, settings.heads // settings.kv_heads, queries)
 
     def position_key(self, settings: Attention) -> PositionKey:
-        """The position tables that a mixer reads."""
+        """The position tables that an attention layer reads."""
         tables = self.model.position_tables
         rope = tables.index(settings.rope) if settings.rope else None
         return PositionKey(rope, tables.index(settings.temperature) if settings.temperature else None)
 
     @cached_property
     def position_widths(self) -> dict[PositionKey, int]:
-        """The float32 of a row for each distinct key of all mixers: those of the angles, and a pair for the factor."""
+        """The float32 values of a row for each distinct key: those of the angles, and a pair for the factor."""
         return {
             self.position_key(each): (each.rope.width if each.rope else 0) + (2 if each.temperature else 0)
-            for each in self.mixers.values()
+            for each in self.attentions.values()
             if each.rope or each.temperature
         }

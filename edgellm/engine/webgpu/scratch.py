@@ -24,18 +24,18 @@ class ActivationWidths:
     """
 
     def __init__(self, blocks: OffloadedBlocks, rows: int, binding: int) -> None:
-        mixers, vocab = blocks.mixers.values(), blocks.model.vocab
+        attentions, vocab = blocks.attentions.values(), blocks.model.vocab
         self.x = padded_width(blocks.model.width)
-        self.mixed = {each.attention_width: padded_width(each.attention_width) for each in mixers}
-        self.gated = sorted({each.attention_width for each in mixers if each.has_gate})
+        self.mixed = {each.attention_width: padded_width(each.attention_width) for each in attentions}
+        self.gated = sorted({each.attention_width for each in attentions if each.has_gate})
         shared = [each.shared for each in blocks.mixtures.values() if each.shared]
         columns = [each.down.weight.shape[1] for each in (*blocks.feed_forwards.values(), *shared)]
         self.gate = {n: padded_width(n) for n in columns}
-        self.qkv = max((each.q_width + each.k_width + each.v_width for each in mixers), default=1)
+        self.qkv = max((each.q_width + each.k_width + each.v_width for each in attentions), default=1)
         self.experts = list(dict.fromkeys(map(ExpertSizes.of, blocks.mixtures.values())))
         of_slots = [sizes.used * padded_width(sizes.ffn) for sizes in self.experts]
         self.widest = max([self.x, *self.mixed.values(), *self.gate.values(), *of_slots])
-        self.partial = max((each.heads * (each.value_dim + 4) for each in mixers), default=1)
+        self.partial = max((each.heads * (each.value_dim + 4) for each in attentions), default=1)
         self.split_rows = max(1, min(_SPLIT_ROWS, min(_PARTIALS_BYTES, binding) // (4 * MAX_SPANS * self.partial)))
         self.logit_rows = max(1, min(rows, min(_LOGIT_BYTES, binding) // (4 * vocab)))
 

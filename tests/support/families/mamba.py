@@ -1,4 +1,4 @@
-"""Granite 4, Mamba-2 and Falcon-H1: layers of Mamba-2, alone, in turn with attention, or beside it."""
+"""Granite 4, Mamba-2 and Falcon-H1: layers of Mamba-2, alone, in turn with attention, or beside it; Mamba-1 alone."""
 
 from typing import Any
 
@@ -81,6 +81,40 @@ _MAMBA2: dict[str, Any] = {
 }
 
 
+_MAMBA1: dict[str, Any] = {
+    "architectures": ["MambaForCausalLM"],
+    "model_type": "mamba",
+    "vocab_size": VOCABULARY,
+    "hidden_size": 72,
+    "intermediate_size": 144,
+    "num_hidden_layers": 3,
+    "bos_token_id": 0,
+    "conv_kernel": 4,
+    "eos_token_id": 0,
+    "expand": 2,
+    "hidden_act": "silu",
+    "layer_norm_epsilon": 1e-5,
+    "pad_token_id": 0,
+    "residual_in_fp32": True,
+    "state_size": 16,
+    "tie_word_embeddings": True,
+    "time_step_rank": 5,
+    "torch_dtype": "bfloat16",
+    "use_bias": False,
+    "use_conv_bias": True,
+}
+_FALCON_MAMBA: dict[str, Any] = _MAMBA1 | {
+    "architectures": ["FalconMambaForCausalLM"],
+    "model_type": "falcon_mamba",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "mixer_rms_eps": 1e-2,
+    "state_size": 32,
+    "tie_word_embeddings": False,
+    "time_step_rank": 16,
+}
+
+
 def _granite(**settings: Any) -> dict[str, Any]:
     return decoder("granitemoehybrid", "GraniteMoeHybridForCausalLM", **(_GRANITE | settings))
 
@@ -102,6 +136,8 @@ MAMBA_CASES: dict[str, FamilyCase] = {
         "all layers are attention without RoPE, experts",
         _granite(layer_types=["attention"] * 4),
     ),
+    "mamba1": FamilyCase("mamba", "a width that fills no block of channels, tied", _MAMBA1),
+    "falcon_mamba": FamilyCase("mamba", "norms of the step, B and C with an epsilon of their own", _FALCON_MAMBA),
     "mamba2": FamilyCase("mamba2", "one group of B and C, tied", _MAMBA2),
     "falcon_h1": FamilyCase(
         "falcon-h1",

@@ -43,6 +43,7 @@ _LATENT_SIZES: dict[str, Any] = {
 _MAMBA_SIZES: dict[str, Any] = {"mamba_num_heads": 8, "mamba_head_dim": 32, "n_groups": 2}
 _CHANGES: dict[str, dict[str, Any]] = {
     "hunyuan_moe": {"moe_intermediate_size": [512] * 3},  # `transformers` takes `intermediate_size` for experts
+    "falcon_mamba": {"mixer_rms_eps": 1e-5, "time_step_rank": 256},
     "gpt_oss": {"rope_scaling": CASES["gpt_oss"].config["rope_scaling"] | {"truncate": True}},
     "kimi_linear": {
         "linear_attn_config": CASES["kimi_linear"].config["linear_attn_config"] | {"head_dim": 64},
@@ -53,7 +54,7 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "nemotron_h": _MAMBA_SIZES | {"use_conv_bias": True},
     "nemotron3_super": _MAMBA_SIZES | {"moe_latent_size": 256, "moe_shared_expert_intermediate_size": 512},
 }
-"""What else differs. llama.cpp always truncates YaRN's ramp, and needs the biases."""
+"""What else differs. llama.cpp always truncates YaRN's ramp, needs the biases, and has one epsilon for all norms."""
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _USED_EXPERTS = (
@@ -71,7 +72,7 @@ _NAMES = [
     *("glm4_biases", "exaone4_1b", "ernie4_5", "hunyuan", "seed_oss", "starcoder2_15b", "stablelm_12b", "apertus"),
     *("muse_glimmer", "qwen3moe", "qwen2moe", "olmoe", "mixtral", "minimax_m2", "deepseek_v3", "granitemoe"),
     *("gemma4_26b", "ernie4_5_21b", "hunyuan_moe", "glm4_5_air", "gpt_oss"),
-    *("qwen3_5", "qwen3_5_moe", "qwen3_next", "granite4_h_tiny", "mamba2", "falcon_h1"),
+    *("qwen3_5", "qwen3_5_moe", "qwen3_next", "granite4_h_tiny", "mamba1", "falcon_mamba", "mamba2", "falcon_h1"),
     *("lfm2", "lfm2_moe", "nemotron_h", "nemotron3_super", "kimi_linear"),
 ]
 

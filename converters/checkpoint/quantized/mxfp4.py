@@ -7,51 +7,61 @@ Format: "OCP Microscaling Formats (MX)" 1.0. A checkpoint has `NAME_blocks`, uin
     byte i         weight i in its low half, weight i + 16 in its high half            in GGUF, behind the scale
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.files import fail
+from converters.checkpoint.quantized.settings import Settings
+from converters.checkpoint.quantized.weight import Finder, Grid, Method, QuantizedWeight, Tensors
 from converters.checkpoint.rows import stored
 from converters.checkpoint.shard import StoredTensor
 from converters.tensors import RowReader
 from edgellm.fmt import printable
 
-MXFP4 = "MXFP4"
+_NAME = "MXFP4"
 _BLOCKS, _SCALES = "_blocks", "_scales"
 _WEIGHTS, _BYTES = 32, 16
 _NAN = 0xFF
 """The scale of a block that stands for no number (E8M0)."""
 
+_GRID = Grid(_NAME, 4, f"in blocks of {_WEIGHTS}")
 
-def with_mxfp4(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
-    """The tensors, with those of blocks as MXFP4 of [experts, rows, weights], and without their scales.
+
+def find_mxfp4(tensors: Tensors) -> Iterator[QuantizedWeight]:
+    """The tensors of blocks, as MXFP4 of [experts, rows, weights].
 
     Raises ModelFileError for blocks without scales, or with those of other shapes.
     """
-    found = dict(tensors)
     for name, blocks in tensors.items():
         if not name.endswith(_BLOCKS) or blocks.dtype != "U8":
             continue
-        scales = found.pop(name.removesuffix(_BLOCKS) + _SCALES, None)
+        scales = tensors.get(name.removesuffix(_BLOCKS) + _SCALES)
         if scales is None:
             fail(blocks.file, f"MXFP4 tensor {printable(name)} has no scales beside it; download the checkpoint again")
         if blocks.shape != (*scales.shape, _BYTES) or scales.dtype != "U8" or len(scales.shape) != 3:
             shapes = f"{list(blocks.shape)} and scales {scales.dtype} {list(scales.shape)}"
             problem = f"MXFP4 tensor {printable(name)} has blocks {shapes}, which do not fit each other"
             fail(blocks.file, f"{problem}; download the checkpoint again")
-        found[name] = replace(blocks, dtype=MXFP4, shape=(*scales.shape[:-1], _WEIGHTS * scales.shape[-1]))
-    return found
+        shape = (*scales.shape[:-1], _WEIGHTS * scales.shape[-1])
+        yield QuantizedWeight(name, shape, _NAME, (blocks, scales), _GRID, partial(_reader, blocks, scales))
 
 
-def mxfp4_parts(tensors: Mapping[str, StoredTensor], name: str) -> tuple[StoredTensor, StoredTensor]:
-    """The blocks `name` and their scales as they are stored; see `with_mxfp4`."""
-    return tensors[name], tensors[name.removesuffix(_BLOCKS) + _SCALES]
+def _recognizes(settings: Settings) -> bool:
+    return settings.method == "mxfp4"
 
 
-def mxfp4_rows(blocks: StoredTensor, scales: StoredTensor) -> RowReader:
+def _finder(settings: Settings) -> Finder:
+    return find_mxfp4
+
+
+MXFP4 = Method(_recognizes, _finder)
+
+
+def _reader(blocks: StoredTensor, scales: StoredTensor) -> RowReader:
     """A reader of rows as blocks of GGUF: of each the scale, then 16 bytes.
 
     The reader raises ModelFileError for a scale that is NaN.

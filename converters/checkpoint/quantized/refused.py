@@ -1,0 +1,62 @@
+"""Methods of quantization that are not read, refused by their names."""
+
+import re
+from typing import NoReturn
+
+from converters.checkpoint.files import fail
+from converters.checkpoint.quantized.settings import Settings
+from converters.checkpoint.quantized.weight import Tensors
+from edgellm.fmt import printable
+
+_NAMES = {
+    "aqlm": "AQLM",
+    "auto-round": "AutoRound",
+    "awq": "AWQ",
+    "bitblas": "BitBLAS",
+    "bitnet": "BitNet",
+    "bitsandbytes": "bitsandbytes",
+    "eetq": "EETQ",
+    "exl2": "EXL2",
+    "exl3": "EXL3",
+    "fp_quant": "FP-Quant",
+    "gptq": "GPTQ",
+    "higgs": "HIGGS",
+    "hqq": "HQQ",
+    "marlin": "Marlin",
+    "qqq": "QQQ",
+    "quanto": "Quanto",
+    "sinq": "SINQ",
+    "spqr": "SpQR",
+    "torchao": "torchao",
+    "vptq": "VPTQ",
+}
+"""The names of methods as their makers write them, by `quant_method` in config.json."""
+
+_TENSORS = {
+    r"\.qweight$": "GPTQ or AWQ",
+    r"\.q_(weight|scale_max|invperm)$": "EXL2",
+    r"\.trellis$": "EXL3",
+    r"\.quant_state\.bitsandbytes__\w+$": "bitsandbytes",
+    r"\.W_q$": "HQQ",
+}
+"""Methods by the names of tensors."""
+
+INSTEAD = "get the checkpoint that it was made from"
+
+
+def refuse_method(settings: Settings) -> NoReturn:
+    """Raise ModelFileError that names the method of `settings`."""
+    method = settings.method
+    name = printable(_NAMES.get(method, method) if method else "a method without a name")
+    if "format" in settings:
+        name = f"{name} ({printable(str(settings.value('format')))})"
+    settings.fail(f"the weights are quantized already, by {name}, which is not read; {INSTEAD}")
+
+
+def refuse_names(tensors: Tensors) -> None:
+    """Raise ModelFileError if one of the tensors that no finder took is of a method of quantization."""
+    for name, tensor in tensors.items():
+        for pattern, method in _TENSORS.items():
+            if re.search(pattern, name):
+                problem = f"tensor {printable(name)} is quantized already, by {method}"
+                fail(tensor.file, f"{problem}, and config.json does not say so; {INSTEAD}")

@@ -1,0 +1,34 @@
+"""IQ3_XXS: super-blocks of 256 weights in 98 bytes: eight blocks of 32 with a 4-bit scale each, w = d / 4 ·
+(2 scale + 1) · ± magnitude, and four magnitudes in a point of a grid of 256 (ggml: block_iq3_xxs).
+
+    byte  0       2                          66                             98
+          [ d f16 | qs: points, 64 bytes     | signs, scales: 8 × uint32    ]
+
+        point p of block j    byte 2 + 8j + p;  p = 0 … 7
+        signs of block j      bits 7k … 7k + 6 of word j are those of weights 8k … 8k + 6, set where one is negative;
+                              their parity is that of weight 8k + 7: of eight an even number is so
+        scale of block j      bits 31-28 of word j
+"""
+
+from collections.abc import Iterator
+
+from kquants.formats.grid_points import Points, odd_scales, signs_with_parity
+from kquants.formats.grid_weights import grid_weights
+from kquants.formats.grids.iq3_xxs import IQ3_XXS
+from kquants.formats.tiles import Tile
+from kquants.formats.unpacking import SIGNED, HalfBlock, SuperBlockScales, UnitScales, Unpacked
+
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 98, 8, 1
+BITS, OFFSET = 6, SIGNED
+
+
+def unpack(tile: Tile) -> Iterator[Unpacked]:
+    """What a super-block of a tile holds, item by item: u = weight + SIGNED_OFFSET."""
+    for pair in range(4):
+        words = [tile.word(66 + 4 * j) for j in (2 * pair, 2 * pair + 1)]
+        signs = [signs_with_parity(word) for word in words]
+        points = [Points(tile.word(2 + 16 * pair + 4 * i), signs[i // 2], 16 * (i % 2)) for i in range(4)]
+        for i, u in enumerate(grid_weights(IQ3_XXS, points)):
+            yield HalfBlock(2 * pair + i // 2, i % 2, u)
+        yield UnitScales(pair, odd_scales(words[0] >> 28 | words[1] >> 28 << 16))
+    yield SuperBlockScales(tile.half(0) * 0.25)

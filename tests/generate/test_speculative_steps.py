@@ -1,0 +1,169 @@
+"""The steps of speculative decoding, with engines that compute nothing: their rows, and what the policy is told."""
+
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgellm.engine.protocol import Stopped
+from edgellm.errors import NoMemoryError
+from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.draft_policy import DraftPolicy
+from edgellm.generate.prompt_lookup import PromptLookup
+from edgellm.generate.session import Session
+from edgellm.generate.speculation import SpeculativeDecoder
+from kquants.kv_layout import PAGE
+from support.drafts import AllDrafts
+from support.stateless import Sequence
+
+
+@pytest.fixture(autouse=True)
+def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+
+
+class Counting:
+    """An engine that computes nothing and records the rows of each step."""
+
+    ctx, vocab, max_rows = 1000, 10, 100
+
+    def __init__(self, batch_invariant: bool) -> None:
+        self.batch_invariant, self.rows = batch_invariant, list[int]()
+
+    def forward(self, segments: Any) -> Any:
+        (segment,) = segments
+        self.rows.append(len(segment.tokens))
+        segment.sequence.tokens.extend(segment.tokens)
+        return np.zeros((len(segment.wanted), self.vocab), np.float32)
+
+    def clear_stop(self) -> None:
+        """Nothing was stopped."""
+
+    stop = clear_stop
+
+
+def decoding(engine: Any, sequence: Sequence | None = None) -> tuple[SpeculativeDecoder, PromptLookup, CancelFlag]:
+    lookup, cancel = PromptLookup([]), CancelFlag(engine)
+    return (
+        SpeculativeDecoder(Session(engine, "m"), Sequence() if sequence is None else sequence, lookup, cancel),
+        lookup,
+        cancel,
+    )
+
+
+class Coarse(Sequence):
+    """A sequence that goes back to multiples of five tokens alone."""
+
+    def trim(self, n: int) -> int:
+        return super().trim(n if n >= len(self) else n // 5 * 5)
+
+
+def test_accepted_tokens_that_are_dropped_with_rejected_ones_are_computed_again() -> None:
+    engine = Counting(True)
+    sequence = Coarse()
+    steps, lookup, _ = decoding(engine, sequence)
+    tokens = [3, 3, 3, 3, 5, 3, 3, 3]
+    with steps:
+        for i, token in enumerate(tokens, 1):
+            lookup.accept(token)
+            steps.decode(token)
+            assert steps.length == i
+            held = sequence.tokens[: steps.length]
+            assert held == tokens[: len(held)]
+    assert engine.rows[:4] == [1, 8, 4, 1], "four accepted tokens again, and the one that was sampled"
+    assert len(sequence) in (5, len(tokens))
+
+
+class Full(Counting):
+    """It has no memory for drafts."""
+
+    def forward(self, segments: Any) -> Any:
+        if segments[0].drafts:
+            raise NoMemoryError("full")
+        return super().forward(segments)
+
+
+def test_without_memory_for_drafts_a_reply_goes_on_and_evicts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, evicted = Full(True), list[bool]()
+    session, lookup = Session(engine, "m"), PromptLookup([])
+    cache = SimpleNamespace(evict=lambda: evicted.append(True))
+    monkeypatch.setattr(session, "caches", [cache])
+    steps = SpeculativeDecoder(session, Sequence(), lookup, CancelFlag(engine))
+    for _ in range(6):
+        lookup.accept(3)
+        steps.decode(3)
+    assert (engine.rows, evicted, steps.length) == ([1] * 6, [], 6)
+
+
+def test_drafts_need_no_page_of_their_own() -> None:
+    """With full memory a reply ends no earlier because of drafts, and no sequence is evicted for one."""
+    engine = Counting(True)
+    steps, lookup, _ = decoding(engine)
+    for _ in range(3 * PAGE):
+        lookup.accept(3)
+        steps.decode(3)
+    assert all(
+        start % PAGE + count <= PAGE for start, count in zip(accumulate(engine.rows), engine.rows[1:], strict=False)
+    )
+
+
+@pytest.mark.parametrize("invariant", [True, False])
+def test_rows_that_depend_on_their_batch_are_computed_alone(invariant: bool) -> None:
+    engine = Counting(invariant)
+    steps, lookup, _ = decoding(engine)
+    for _ in range(2 + 8 + 8):
+        lookup.accept(3)
+        steps.decode(3)
+    assert engine.rows == ([1, 8, 8, 8] if invariant else [1] * 18)
+
+
+def test_a_wish_to_stop_ends_it_between_drafted_tokens() -> None:
+    engine = Counting(True)
+    steps, lookup, cancel = decoding(engine)
+    for _ in range(4):
+        lookup.accept(3)
+        steps.decode(3)
+    cancel()
+    lookup.accept(3)
+    with pytest.raises(Stopped):
+        steps.decode(3)
+    assert (steps.length, engine.rows) == (4, [1, 8])
+
+
+def test_the_policy_is_told_what_was_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[tuple[object, ...]]()
+
+    class Told(AllDrafts):
+        def record_outcome(self, matched: int, right: bool) -> None:
+            told.append((matched, right))
+
+        def record_step(self, count: int, seconds: float) -> None:
+            told.append((f"{count} drafted", seconds > 0))
+
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Told)
+    steps, lookup, _ = decoding(Counting(True))
+    for token in 3, 3, 3, 3, 5:
+        lookup.accept(token)
+        steps.decode(token)
+    assert told == [("0 drafted", True), ("7 drafted", True), (1, True), (1, True), (1, False), ("0 drafted", True)]
+
+
+def test_a_draft_that_was_not_computed_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[tuple[int, bool]]()
+
+    class Never(DraftPolicy):
+        def draft_length(self, available: int, matched: int) -> int:
+            return 0
+
+        def record_outcome(self, matched: int, right: bool) -> None:
+            told.append((matched, right))
+
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Never)
+    engine = Counting(True)
+    steps, lookup, _ = decoding(engine)
+    for token in 3, 3, 3, 5:
+        lookup.accept(token)
+        steps.decode(token)
+    assert (told, engine.rows) == ([(1, True), (2, False)], [1, 1, 1, 1])

@@ -1,0 +1,10 @@
+"""A draft policy for tests in which the time of steps on this machine has no effect."""
+
+from edgellm.generate.draft_policy import DraftPolicy
+
+
+class AllDrafts(DraftPolicy):
+    """A policy that computes every draft completely."""
+
+    def draft_length(self, available: int, matched: int) -> int:
+        return available
