@@ -155,7 +155,7 @@ def _points_by_words(grid: Grid, indices: Indices, signs: Words, first: int) -> 
     for i in range(4):
         index = indices.low >> 8 * i & 255
         for bit, source in enumerate(indices.high, 8):
-            index = index | _moved(source.words, source.first + source.step * i, bit) & 1 << bit
+            index = index | source.words.moved(source.first + source.step * i, bit) & 1 << bit
         for h in range(per_point):
             place = b.mul(index.value, ir.Constant(I32.vector, [per_point] * 16))
             word = look_up_words(b, table, b.add(place, ir.Constant(I32.vector, [h] * 16)))
@@ -163,7 +163,3 @@ def _points_by_words(grid: Grid, indices: Indices, signs: Words, first: int) -> 
             of_signs = b.bitcast(signs.value, I8_64.vector)
             found.append(negate_where(b, v, of_signs, first + grid.weights * i + 4 * h))
     return found
-
-
-def _moved(words: Words, bit: int, to: int) -> Words:
-    return words >> bit - to if bit >= to else words << to - bit

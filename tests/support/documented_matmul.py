@@ -59,6 +59,7 @@ PLAIN = {
     "Q2_0": Plain([], [(2, 18, 0xAA)]),
     "Q1_0": Plain([], [(2, 18, 0xFF)]),
     "TQ2_0": Plain([], [(0, 64, 0xAA)]),
+    "TQ1_0": Plain([], [(0, 52, 0xFF)]),
     "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
     "NVFP4": Plain([(0, 4, 0x40)], [(4, 36, 0x11)]),  # 2 · half of what is computed with
 }
@@ -133,7 +134,7 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
 
 BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3}
 BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
-BITS |= dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0"), 2)
+BITS |= dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0", "TQ1_0"), 2)
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:

@@ -147,6 +147,13 @@ def _tq2_0(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
     return np.hstack([_packed(q), _scale(rng, n, std * 1.5**0.5)]).reshape(rows, -1)
 
 
+def _tq1_0(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of TQ1_0 blocks: w = d * (t - 1), of any five trits in a byte; those of variance 2/3."""
+    n = rows * cols // 256
+    q = -(-rng.integers(0, 243, (n, 52)) * 256 // 243)
+    return np.hstack([q.astype(np.uint8), _scale(rng, n, std * 1.5**0.5)]).reshape(rows, -1)
+
+
 def _scale(rng: np.random.Generator, n: int, size: float) -> Bytes:
     """Positive float16 near `size`."""
     return _half(size * rng.uniform(0.7, 1.3, (n, 1)))
@@ -179,5 +186,5 @@ ENCODERS: dict[Type, Encoder] = {kind: _zeros(kind) for kind in Type}
 ENCODERS |= {Type[name]: _plain(Type[name]) for name in _PLAIN}
 ENCODERS |= {Type.Q4_K: _q4_or_q5_k(128, 15), Type.Q5_K: _q4_or_q5_k(160, 31)}
 ENCODERS |= {Type.Q2_K: _q2_k, Type.Q3_K: _q3_k, Type.Q6_K: _q6_k, Type.IQ4_NL: _iq4_nl, Type.IQ4_XS: _iq4_xs}
-ENCODERS |= {Type["Q2_0"]: _q2_0, Type.Q1_0: _q1_0, Type.TQ2_0: _tq2_0}
+ENCODERS |= {Type["Q2_0"]: _q2_0, Type.Q1_0: _q1_0, Type.TQ2_0: _tq2_0, Type.TQ1_0: _tq1_0}
 ENCODERS |= {Type.NVFP4: _nvfp4}
