@@ -16,8 +16,9 @@
 from collections.abc import Iterator
 
 from kquants.formats import ternary_points
-from kquants.formats.grid_weights import odd_scales
-from kquants.formats.ternary_points import halves_of_points
+from kquants.formats.grid_points import odd_scales
+from kquants.formats.packed_bytes import Words
+from kquants.formats.ternary_points import TernaryPoints, ternary_weights
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
@@ -28,14 +29,18 @@ BITS, OFFSET = ternary_points.BITS, ternary_points.OFFSET
 def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a super-block of a tile holds, item by item: u = 8g ± 1 + OFFSET."""
     scales = tile.word(48), tile.word(52)
-    for j in range(8):
-        low, high = tile.word(4 * j), tile.word(32 + 4 * (j // 2)) >> 16 * (j % 2)
-        indices = [low >> 8 * p & 255 | high.moved(4 * p, 8) & 0x700 for p in range(4)]
-        is_less = [high.every_bit(4 * p + 3) for p in range(4)]
-        for half, u in enumerate(halves_of_points(indices, is_less)):
-            yield HalfBlock(j, half, u)
-        two = scales[j // 4] >> 16 * (j // 2 % 2) + 6 * (j % 2)
-        yield UnitScales(j, odd_scales(two & 7 | two << 13 & 0x70000))
+    for pair in range(4):
+        high = tile.word(32 + 4 * pair)
+        points = [TernaryPoints(tile.word(8 * pair + 4 * i), high, 16 * i, 4, _is_less(high, 16 * i)) for i in (0, 1)]
+        for i, u in enumerate(ternary_weights(points)):
+            yield HalfBlock(2 * pair + i // 2, i % 2, u)
+            if i % 2:
+                two = scales[pair // 2] >> 16 * (pair % 2) + 6 * (i // 2)
+                yield UnitScales(2 * pair + i // 2, odd_scales(two & 7 | two << 13 & 0x70000))
     first, second = scales
     d = first >> 12 & 0xF | first >> 24 & 0xF0 | second >> 4 & 0xF00 | second >> 16 & 0xF000
     yield SuperBlockScales(d.half(0) * 0.125)
+
+
+def _is_less(high: Words, first: int) -> list[Words]:
+    return [high.every_bit(first + 4 * p + 3) for p in range(4)]

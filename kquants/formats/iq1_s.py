@@ -13,8 +13,8 @@
 from collections.abc import Iterator
 
 from kquants.formats import ternary_points
-from kquants.formats.grid_weights import odd_scales
-from kquants.formats.ternary_points import halves_of_points
+from kquants.formats.grid_points import odd_scales
+from kquants.formats.ternary_points import TernaryPoints, ternary_weights
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
@@ -24,12 +24,13 @@ BITS, OFFSET = ternary_points.BITS, ternary_points.OFFSET
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a super-block of a tile holds, item by item: u = 8g ± 1 + OFFSET."""
-    for j in range(8):
-        low, both = tile.word(2 + 4 * j), tile.word(34 + 4 * (j // 2))
-        high = both >> 16 * (j % 2)
-        indices = [low >> 8 * p & 255 | high.moved(3 * p, 8) & 0x700 for p in range(4)]
-        for half, u in enumerate(halves_of_points(indices, [high.every_bit(15)] * 4)):
-            yield HalfBlock(j, half, u)
-        if j % 2:
-            yield UnitScales(j // 2, odd_scales(both >> 12 & 0x00070007))
+    for pair in range(4):
+        high = tile.word(34 + 4 * pair)
+        points = [
+            TernaryPoints(tile.word(2 + 8 * pair + 4 * i), high, 16 * i, 3, [high.every_bit(16 * i + 15)] * 4)
+            for i in (0, 1)
+        ]
+        for i, u in enumerate(ternary_weights(points)):
+            yield HalfBlock(2 * pair + i // 2, i % 2, u)
+        yield UnitScales(pair, odd_scales(high >> 12 & 0x00070007))
     yield SuperBlockScales(tile.half(0) * 0.125)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from kquants.formats.packed_bytes import PackedBytes, Value
+from kquants.formats.packed_bytes import PackedBytes
 from kquants.formats.unpacking import HalfBlock, half_of_bits
 from kquants.simd import HAS_BYTE_PERMUTATIONS, look_up_long
 
@@ -37,7 +37,7 @@ class Trits:
         """Those of bytes."""
         if not HAS_BYTE_PERMUTATIONS:
             return cls(None, tuple(_by_tripling(packed)))
-        even, odd = (PackedBytes(packed.b, [_look_up(packed.b, t, v) for v in packed.vectors]) for t in (_EVEN, _ODD))
+        even, odd = (_look_up(table, packed) for table in (_EVEN, _ODD))
         return cls((even, odd), tuple((even, odd)[n % 2].bits(n // 2 * 2, 2) for n in range(5)))
 
     def half_block(self, block: int, half: int, n: int) -> HalfBlock:
@@ -47,8 +47,10 @@ class Trits:
         return half_of_bits(block, half, self.pairs[n % 2], n // 2 * 2, 2)
 
 
-def _look_up(b: ir.IRBuilder, table: list[int], v: Value) -> Value:
-    return look_up_long(b, table, v, [b.icmp_signed("<", v, ir.Constant(v.type, None))])
+def _look_up(table: list[int], packed: PackedBytes) -> PackedBytes:
+    b = packed.b
+    are_high = [[b.icmp_signed("<", v, ir.Constant(v.type, None))] for v in packed.vectors]
+    return PackedBytes(b, look_up_long(b, table, packed.vectors, are_high))
 
 
 def _by_tripling(packed: PackedBytes) -> list[PackedBytes]:

@@ -7,8 +7,8 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kquants.compiler import cpu
-from kquants.simd.memory import at, load
-from kquants.simd.vectors import I8_64, I32, call, opaque
+from kquants.simd.memory import at, load, times
+from kquants.simd.vectors import I8_64, I32, call, computed_here, opaque
 
 _BYTE, _INT, _LONG = (ir.IntType(n) for n in (8, 32, 64))
 
@@ -26,6 +26,11 @@ def bits_from(b: ir.IRBuilder, v: Any, starts: Sequence[int]) -> Any:
     return call(b, "llvm.x86.avx512.pmultishift.qb.512", I8_64.vector, places, v)
 
 
+def in_lanes(*starts: int) -> list[int]:
+    """`bits_from`'s starts if those of the four bytes of each 32-bit lane are counted from the lane's own bit 0."""
+    return [32 * (lane % 2) + start for lane in range(16) for start in starts]
+
+
 def look_up_64(b: ir.IRBuilder, table: Sequence[int], index: Any) -> Any:
     """Each of 64 bytes looked up in a table whose length is a power of two up to 64, by as many of its low bits. Needs
     VBMI."""
@@ -33,19 +38,24 @@ def look_up_64(b: ir.IRBuilder, table: Sequence[int], index: Any) -> Any:
     return call(b, "llvm.x86.avx512.permvar.qi.512", I8_64.vector, values, index)
 
 
-def look_up_long(b: ir.IRBuilder, table: Sequence[int], index: Any, high: Sequence[Any]) -> Any:
-    """Each of 64 bytes looked up in a table of 128 · 2^n unsigned bytes.
+def look_up_long(
+    b: ir.IRBuilder, table: Sequence[int], indices: Sequence[Any], high: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """Each byte of some vectors of 64 looked up in a table of 128 · 2^n unsigned bytes. Needs VBMI.
 
-    The lower seven bits of the index are those of `index`; `high` has a mask for each of the others, the lowest first.
-    Needs VBMI.
+    An index has its lower seven bits in `indices`; `high` has masks for the others, of each vector the lowest first.
     """
     parts = [ir.Constant(I8_64.vector, list(table[i : i + 64])) for i in range(0, len(table), 64)]
-    name = "llvm.x86.avx512.vpermi2var.qi.512"
-    found = [call(b, name, I8_64.vector, x, index, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-    for is_odd in high:
-        found = [b.select(is_odd, odd, even) for even, odd in zip(found[::2], found[1::2], strict=True)]
-    (result,) = found
-    return result
+    waiting: list[list[Any]] = [[] for _ in indices]
+    for i, pair in enumerate(zip(parts[::2], parts[1::2], strict=True)):
+        for index, masks, found in zip(indices, high, waiting, strict=True):
+            v = call(b, "llvm.x86.avx512.vpermi2var.qi.512", I8_64.vector, pair[0], index, pair[1])
+            # Of two results, or of two that have been joined, one is right: as soon as there are two, they are joined.
+            for level in range((i + 1 & ~i).bit_length() - 1):
+                v = b.select(masks[level], v, found.pop())
+            # LLVM would look up one vector after the other, and load the table again for each.
+            found.append(computed_here(b, v))
+    return [v for (v,) in waiting]
 
 
 def words_in_memory(b: ir.IRBuilder, name: str, words: Sequence[int]) -> Any:
@@ -55,14 +65,14 @@ def words_in_memory(b: ir.IRBuilder, name: str, words: Sequence[int]) -> Any:
     return b.ptrtoint(table, _LONG)
 
 
-def look_up_words(b: ir.IRBuilder, table: Any, index: Any) -> Any:
-    """Of a table at an address, the word of each lane's index, 16 int32.
+def look_up_words(b: ir.IRBuilder, table: Any, index: Any, stride: int, first: int) -> Any:
+    """Of a table at an address, word stride · i + first for the index i in each lane, 16 int32.
 
     Word by word: gathers take longer, or much longer, on most CPUs without VBMI.
     """
     found = ir.Constant(I32.vector, ir.Undefined)
-    for i, place in enumerate(_as_scalars(b, index)):
-        found = b.insert_element(found, load(b, at(b, table, b.shl(place, _LONG(2))), _INT), _INT(i))
+    for lane, i in enumerate(_as_scalars(b, index)):
+        found = b.insert_element(found, load(b, at(b, table, times(b, i, 4 * stride), 4 * first), _INT), _INT(lane))
     return found
 
 

@@ -35,6 +35,11 @@ class Grid:
                 found.append(number)
         return tuple(found)
 
+    @property
+    def is_odd(self) -> bool:
+        """Whether the levels are 1, 3, … 15: level 2 · code + 1 for each code."""
+        return self.levels == tuple(range(1, 16, 2))
+
     @cached_property
     def codes(self) -> tuple[tuple[int, ...], ...]:
         """Of each point, which of `levels` each weight's magnitude is."""
