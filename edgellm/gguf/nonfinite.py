@@ -58,14 +58,17 @@ def find_nonfinite(tensor: Tensor) -> NonFinite | None:
 def _chunks(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """For each chunk of the tensor: the number of its first block, and for each block whether it is bad."""
     masks, layout = _exponents(tensor.type)
+    if not layout.names:
+        return
     combine = np.logical_and if tensor.type.name in _SPLIT_SCALES else np.logical_or
     blocks_per_chunk = max(1, _CHUNK_BYTES // tensor.type.nbytes)
     blocks = tensor.data.view(layout)
     for start in range(0, len(blocks), blocks_per_chunk):
         chunk = blocks[start : start + blocks_per_chunk]
-        flags = [chunk[field] & mask == mask for field, mask in zip(layout.names or (), masks, strict=True)]
-        if flags:
-            yield start, combine.reduce(flags)
+        yield (
+            start,
+            combine.reduce([chunk[field] & mask == mask for field, mask in zip(layout.names, masks, strict=True)]),
+        )
 
 
 def _exponents(kind: GGMLType) -> tuple[Collection[int], np.dtype[np.void]]:
