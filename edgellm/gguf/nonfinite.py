@@ -65,10 +65,8 @@ def _chunks(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     blocks = tensor.data.view(layout)
     for start in range(0, len(blocks), blocks_per_chunk):
         chunk = blocks[start : start + blocks_per_chunk]
-        yield (
-            start,
-            combine.reduce([chunk[field] & mask == mask for field, mask in zip(layout.names, masks, strict=True)]),
-        )
+        flags = [chunk[field] & mask == mask for field, mask in zip(layout.names, masks, strict=True)]
+        yield start, combine.reduce(flags)
 
 
 def _exponents(kind: GGMLType) -> tuple[Collection[int], np.dtype[np.void]]:
