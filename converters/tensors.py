@@ -81,11 +81,15 @@ def exact_source(source: Source, kind: str) -> Source:
 
 @dataclass(frozen=True)
 class PlannedTensor:
-    """A tensor and its new type; `note` gives the reason if that differs from the type in the quantization mix."""
+    """A tensor and its new type; `note` gives the reason if that differs from the type in the quantization mix.
+
+    `importance`, float32 [matrices, columns], weights the errors of the columns of each matrix, if it is known.
+    """
 
     source: Source
     type: GGMLType
     note: str = ""
+    importance: NDArray[np.float32] | None = None
 
     @property
     def nbytes(self) -> int:
