@@ -55,13 +55,13 @@ def find_nonfinite(tensor: Tensor) -> NonFinite | None:
 def _chunks(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """For each chunk of the tensor: the number of its first block, and for each block whether it is bad."""
     mask, layout = _exponents(tensor.type)
+    if not layout.names:
+        return
     blocks_per_chunk = max(1, _CHUNK_BYTES // tensor.type.nbytes)
     blocks = tensor.data.view(layout)
     for start in range(0, len(blocks), blocks_per_chunk):
         chunk = blocks[start : start + blocks_per_chunk]
-        flags = [chunk[field] & mask == mask for field in layout.names or ()]
-        if flags:
-            yield start, np.logical_or.reduce(flags)
+        yield start, np.logical_or.reduce([chunk[field] & mask == mask for field in layout.names])
 
 
 def _exponents(kind: GGMLType) -> tuple[int, np.dtype[np.void]]:

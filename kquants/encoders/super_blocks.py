@@ -11,8 +11,9 @@ import numba as nb
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.encoders.encode_result import first_beyond, write_bad, write_result
 from kquants.encoders.lane_ops import across, all_lanes, quotient, transpose
-from kquants.encoders.vectors import add_square, stack_buffer, zero_f64
+from kquants.encoders.vectors import stack_buffer
 from kquants.simd import (
+    add_square,
     copy,
     keep_f32,
     larger_f32,
@@ -22,6 +23,7 @@ from kquants.simd import (
     store_f32x16,
     store_f32x16_as_i8,
     sub_f32,
+    zero_f64,
 )
 
 _SUPER_BLOCK = 4 * 256
