@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Barrier
+from time import sleep
 from typing import Any
 
 import numpy as np
 import pytest
 
 from converters import convert
+from converters.architectures.sources import stacked
 from converters.checkpoint import Checkpoint
 from converters.checkpoint.quantized import grouped
 from converters.checkpoint.quantized.panels import PanelCache
@@ -221,6 +225,30 @@ def test_panels_up_to_some_bytes_are_kept() -> None:
     assert reads == [1, 2, 3, 1]
     assert [get(4, 50), get(4, 50)] == [40, 40]
     assert reads == [1, 2, 3, 1, 4]
+
+
+def test_one_thread_reads_a_panel_and_the_others_wait() -> None:
+    cache, reads, together = PanelCache[int](10), list[int](), Barrier(4)
+
+    def read() -> int:
+        reads.append(1)
+        sleep(0.02)
+        return 7
+
+    def get(_: int) -> int:
+        together.wait()
+        return cache.get("key", 4, read)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(get, range(4))) == [7] * 4
+    assert reads == [1]
+
+
+def test_what_reading_holds_is_told(tmp_path: Path) -> None:
+    """Four panels, here the whole matrix: 4 bits of a weight, and a scale, a zero point and a place of a group."""
+    source = checkpoint_of(tmp_path, gptq("m", 64, 96).tensors, GPTQ).source("m.weight", "t")
+    nbytes = (64 * 96 // 2 + 3 * 64 * 2 + 3 * 64 // 2 + 96 * 4) // 64 * 64  # whole bytes of a row
+    assert source.held == stacked("s", [source, source]).held == 4 * nbytes
 
 
 def mixed_order(name: str, rows: int, columns: int) -> QuantizedModule:
