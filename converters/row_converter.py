@@ -52,9 +52,15 @@ class RowConverter:
         return self.encode(tensor, first, weights.reshape(-1, tensor.source.columns))
 
     def encode(self, tensor: PlannedTensor, first: int, weights: NDArray[np.float32]) -> Encoded:
-        """Encode `weights`, float32 [rows, columns], the rows of a tensor from row `first` on; raises as `convert`."""
+        """Encode `weights`, float32 [rows, columns], the rows of a tensor from row `first` on; raises as `convert`.
+
+        Where the importance of the tensor's columns is known, all rows are of one of its matrices.
+        """
+        importance = tensor.importance
+        if importance is not None:
+            importance = importance[first * len(importance) // tensor.source.row_count]
         try:
-            return encode(tensor.type, weights, self._folder)
+            return encode(tensor.type, weights, self._folder, importance)
         except NotEncodableError as error:
             _refuse(tensor, first, error)
 

@@ -1,5 +1,6 @@
 """Tensors of a GGUF file: the table in the header, checked completely, and views of the map."""
 
+import re
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -12,6 +13,9 @@ from edgellm.fmt import printable, size
 from edgellm.gguf.reader import HeaderReader
 from kquants.ggml import GGML_TYPES, REMOVED_TYPES, GGMLType
 from kquants.ik_types import IK_TYPES
+
+_VIEW = re.compile(r"(\[\d+:\d+\])+$", re.ASCII)
+"""What `Tensor.rows` appends to a name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +42,11 @@ class Tensor:
     def size(self) -> int:
         """Number of weights."""
         return prod(self.shape)
+
+    @property
+    def stored_name(self) -> str:
+        """The name of the tensor in the file that this one is, or is a view of."""
+        return _VIEW.sub("", self.name)
 
     def rows(self, first: int, last: int) -> "Tensor":
         """Rows `first` … `last` - 1 of a matrix, or these values of a vector: a view of the same bytes."""

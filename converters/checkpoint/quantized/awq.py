@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.quantized.awq_gemv import find_gemv
-from converters.checkpoint.quantized.grouped import GroupedCache, GroupedParts, GroupedReader, Packing, Words
+from converters.checkpoint.quantized.grouped import GroupedCache, GroupedMatrix, GroupedParts, Packing, Words
 from converters.checkpoint.quantized.parts import checked_group_size, modules_with, part_of, sharing
 from converters.checkpoint.quantized.settings import AUTOROUND, Settings
 from converters.checkpoint.quantized.small import FLOATS
@@ -64,7 +64,7 @@ def _find_gemm(tensors: Tensors, group_size: int) -> Iterator[QuantizedWeight]:
         size = checked_group_size(scales, group_size, columns, groups)
         parts = GroupedParts(codes, zeros, scales, None, size)
         precision = Precision("AWQ", _BITS, sharing(columns, groups))
-        yield GroupedReader(parts, packing, (rows, columns), cache).weight(f"{module}.weight", precision)
+        yield GroupedMatrix(parts, packing, (rows, columns), cache).weight(f"{module}.weight", precision)
 
 
 def _codes(words: Words) -> NDArray[np.uint8]:
