@@ -94,9 +94,12 @@ class IntegerScales:
         first = x.at(MINUS_HALF_SUMS + size * sub_block, times(b, unit, 2 * size))
         kind = _INT16S if VIA_INT16 else I32.vector
         halves = [b.bitcast(first.at(i).load(_INT), kind) for i in range(0, size, 4)]
-        total = halves[0] if self._halves else b.add(*halves)
         up += offset.bit_length() - UNIT_OFFSET.bit_length()
-        return (b.shl if up > 0 else b.ashr)(total, ir.Constant(total.type, [abs(up)] * total.type.count))
+        distance = ir.Constant(kind, [abs(up)] * kind.count)
+        if up < 0:  # first, as an int16 has no room for the sum of both halves
+            halves = [b.ashr(half, distance) for half in halves]
+        total = halves[0] if self._halves else b.add(*halves)
+        return b.shl(total, distance) if up > 0 else total
 
     def add(
         self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int
