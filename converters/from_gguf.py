@@ -16,7 +16,9 @@ from converters.tensors import PlannedTensor
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
+from edgellm.gguf.imatrix import read_imatrix
 from kquants import FLOAT_FORMATS
+from kquants.plain_types import NUMBERS
 
 
 def quantize(
@@ -27,6 +29,7 @@ def quantize(
     tensor_types: Sequence[str] = (),
     force: bool = False,
     requantize: bool = False,
+    imatrix: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -34,16 +37,25 @@ def quantize(
 
     Metadata is kept. `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces an existing file;
     `requantize` allows quantized tensors to be quantized again, with a warning. A file in one part whose tensors all
-    have the requested types already causes a warning, too. `progress` is called with (weights written, all weights).
+    have the requested types already causes a warning, too. `imatrix` is the file of an importance matrix, of `edgellm
+    imatrix` or llama.cpp, by which errors are weighted; the new file names it. `progress` is called with (weights
+    written, all weights).
 
     Raises:
         OptionError: an option has an invalid value.
-        ModelFileError: `source` is an incomplete GGUF file, or has NaN or Inf.
+        ModelFileError: `source` is an incomplete GGUF file, or has NaN or Inf, or `imatrix` does not fit it.
         UnsupportedModelError: this version cannot quantize the model, or `requantize` is missing.
         EdgeLLMError: `out` cannot be written.
     """
     conversion = prepare_quantize(
-        source, out, type, tensor_types=tensor_types, force=force, requantize=requantize, threads=threads
+        source,
+        out,
+        type,
+        tensor_types=tensor_types,
+        force=force,
+        requantize=requantize,
+        imatrix=imatrix,
+        threads=threads,
     )
     return conversion.run(progress)
 
@@ -56,11 +68,13 @@ def prepare_quantize(
     tensor_types: Sequence[str] = (),
     force: bool = False,
     requantize: bool = False,
+    imatrix: str | os.PathLike[str] | None = None,
     threads: int | None = None,
 ) -> Conversion:
     """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`."""
     mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
     sigbus.install()
+    importance = None if imatrix is None else read_imatrix(imatrix)
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
@@ -70,12 +84,22 @@ def prepare_quantize(
         _warn_if_unchanged(file, tensors)
         pairs, paths = raw_pairs(file.path), file.paths
         source_name = printable(str(file.path), 400) if is_loadable(file) else None
-    return prepare(pairs, tensors, mix, target=target, source_files=paths, source_name=source_name, threads=threads)
+    return prepare(
+        pairs,
+        tensors,
+        mix,
+        target=target,
+        source_files=paths,
+        source_name=source_name,
+        threads=threads,
+        imatrix=importance,
+    )
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:
     """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn."""
-    again = [t for t in tensors if t.source.type not in FLOAT_FORMATS and t.source.type != t.type.name]
+    unquantized = (*FLOAT_FORMATS, *NUMBERS)
+    again = [t for t in tensors if t.source.type not in unquantized and t.source.type != t.type.name]
     if not again:
         return
     name, first = printable(str(file.path), 400), again[0]

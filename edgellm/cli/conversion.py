@@ -12,7 +12,7 @@ import click
 
 from edgellm.cli.options import in_order
 from edgellm.cli.progress import ProgressLine, show_warnings
-from edgellm.cli.shell_completion import one_of
+from edgellm.cli.shell_completion import files, one_of
 from edgellm.fmt import counted, duration, printable, size, table
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ conversion_options = in_order(
         multiple=True,
         metavar="PATTERN=TYPE",
         help="Another type for the tensors whose names match, such as ffn_down=Q6_K; repeatable.",
+    ),
+    click.option(
+        "--imatrix",
+        metavar="FILE",
+        shell_complete=files,
+        help="Weight errors by this importance matrix, of `edgellm imatrix` or llama.cpp.",
     ),
     click.option("--force", is_flag=True, help="Replace OUT if it exists."),
     click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing."),
@@ -117,6 +123,7 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     yield ""
     yield from _source_note(plan)
     threads = counted(plan.threads, "thread")
+    yield from _without_importance(plan)
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_duration(plan.seconds)} with {threads}"
     yield "nothing was written (--dry-run)"
 
@@ -132,6 +139,7 @@ def _report(report: "Report") -> Iterator[str]:
         yield from table(("not the type of the mix", "type", "why"), _notes(report))
     yield ""
     yield from _source_note(report)
+    yield from _without_importance(report)
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
 
 
@@ -145,6 +153,12 @@ def _facts(summary: "ConversionSummary") -> str:
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
     bits = f"{summary.bits_per_weight:.2f} bits per weight"
     return f"{printable(str(path), 400)}: {size(summary.nbytes)}, {bits}"
+
+
+def _without_importance(summary: "ConversionSummary") -> Iterator[str]:
+    """A line if the importance matrix lacks tensors."""
+    if lacking := summary.without_importance:
+        yield f"no importance for {counted(len(lacking), 'tensor')}, such as {_name(lacking[0])}"
 
 
 def _types(summary: "ConversionSummary") -> Iterator[str]:

@@ -29,7 +29,10 @@ def command(source: str, out: str | None, dry_run: bool, force: bool, **given: A
     """
     from converters import prepare_convert
     from converters.checkpoint.folder import model_name
+    from edgellm.gguf.imatrix import read_imatrix
 
+    if given["imatrix"]:
+        read_imatrix(given["imatrix"])  # a wrong one is reported before anything is downloaded
     target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
     folder = _fetch(source)
     run_job(partial(prepare_convert, folder or source, target, **given), dry_run, force)

@@ -85,6 +85,8 @@ class GGUFFile:
     @property
     def architecture(self) -> str:
         """`general.architecture`. Raises ModelFileError if it is missing or not a plain word."""
+        if self.hint("general.type", str) == "imatrix":
+            self.fail("is an importance matrix, not a model; convert and quantize take it with --imatrix")
         name = self.get_str("general.architecture")
         if not _PLAIN.fullmatch(name):
             self._wrong("general.architecture", "a plain word")

@@ -36,6 +36,11 @@ def _all(v: Value, n: int) -> Value:
     return ir.Constant(v.type, [n] * v.type.count)
 
 
+def _minus_reached(b: ir.IRBuilder, v: Value, limit: int) -> Value:
+    """-1 where a byte reaches the limit, else 0."""
+    return b.sext(b.icmp_signed(">", v, _all(v, limit - 1)), v.type)
+
+
 @dataclass(frozen=True)
 class Floats:
     """A float32 of each row."""
@@ -76,6 +81,15 @@ class Words:
         mine, theirs = (self.b.bitcast(words.value, _V8) for words in (self, others))
         found = shuffle(self.b, mine, theirs, lanes)
         return Words(self.b, self.b.bitcast(found, _V32))
+
+    def moved(self, bit: int, to: int) -> "Words":
+        """Shifted so that a bit comes to lie at another place."""
+        return self >> bit - to if bit >= to else self << to - bit
+
+    def every_bit(self, bit: int) -> "Words":
+        """32 times a bit of each."""
+        top = self << 31 - bit
+        return Words(self.b, self.b.ashr(top.value, ir.Constant(_V32, [31] * 16)))
 
     def int16(self, i: int) -> "Words":
         """Bytes i and i + 1, unsigned, as two int16."""
@@ -173,6 +187,14 @@ class PackedBytes:
 
     def __sub__(self, n: int) -> "PackedBytes":
         return PackedBytes(self.b, [self.b.sub(v, _all(v, n)) for v in self.vectors])
+
+    def __add__(self, other: "PackedBytes") -> "PackedBytes":
+        return PackedBytes(self.b, [self.b.add(v, w) for v, w in zip(self.vectors, other.vectors, strict=True)])
+
+    def reached(self, *limits: int) -> "PackedBytes":
+        """How many of the limits each byte, signed, reaches."""
+        minus = [PackedBytes(self.b, [_minus_reached(self.b, v, n) for v in self.vectors]) for n in limits]
+        return PackedBytes(self.b, [self.b.neg(v) for v in sum(minus[1:], minus[0]).vectors])
 
     def bits(self, first: int, count: int, to: int = 0) -> "PackedBytes":
         """Bits first … first + count - 1 of each byte, moved to bit `to`."""

@@ -114,11 +114,11 @@ def test_q4_k_m_is_the_default() -> None:
 
 
 def test_without_q4_k_m_the_largest_that_fits() -> None:
-    sizes = {"m-Q2_K.gguf": 2, "m-Q5_K_M.gguf": 5, "m-Q8_0.gguf": 8, "m-F16.gguf": 16, "m-IQ1_S.gguf": 1}
+    sizes = {"m-Q2_K.gguf": 2, "m-Q5_K_M.gguf": 5, "m-Q8_0.gguf": 8, "m-F16.gguf": 16, "m-IQ2_K.gguf": 1}
     wanted = {7: "m-Q5_K_M.gguf", 8: "m-Q8_0.gguf", 99: "m-Q8_0.gguf", 0: "m-Q2_K.gguf"}
     assert {memory: chosen(repository(sizes), memory=memory)[0] for memory in wanted} == wanted
-    assert chosen(repository({"m-F16.gguf": 16, "m-IQ1_S.gguf": 1})) == ["m-F16.gguf"]
-    assert chosen(repository({"m-IQ1_S.gguf": 1})) == ["m-IQ1_S.gguf"]
+    assert chosen(repository({"m-F16.gguf": 16, "m-IQ2_K.gguf": 1})) == ["m-F16.gguf"]
+    assert chosen(repository({"m-IQ2_K.gguf": 1})) == ["m-IQ2_K.gguf"]
 
 
 def test_an_exact_quantization_comes_before_a_part_of_one() -> None:
