@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from llvmlite import ir
 
 from kquants.formats.grid_bytes import weights_by_bytes
-from kquants.formats.grid_points import BitOfEach, Points
+from kquants.formats.grid_points import Points
 from kquants.formats.grids.grid import Grid
 from kquants.formats.packed_bytes import PackedBytes, Value, Words
 from kquants.simd import HAS_BYTE_PERMUTATIONS, I8_64, WordTable, are_set
@@ -15,9 +15,8 @@ from kquants.simd.dot4 import SIGNED_OFFSET
 def grid_weights(grid: Grid, points: Sequence[Points], offset: int = SIGNED_OFFSET) -> Iterator[PackedBytes]:
     """The weights plus an offset: of each `points` 16 bytes of each row, or twice 16 where a point has eight.
 
-    Points of two blocks should come together: they share
-    what is loaded of the tables. (Measured on Zen 4 with AVX-512, weights in the caches: decode is 4 to 9 % faster than
-    block by block. Four blocks gain 2 % more, or lose 10.)
+    Points of two blocks should come together: they share what is loaded of the tables. (Measured on Zen 4 with AVX-512,
+    weights in the caches: decode is 4 to 9 % faster than block by block. Four blocks gain 2 % more, or lose 10.)
     """
     weights = weights_by_bytes if HAS_BYTE_PERMUTATIONS else _weights_by_words
     return (PackedBytes(points[0].low.b, vectors) for vectors in weights(grid, points, offset))
@@ -29,11 +28,10 @@ def _weights_by_words(grid: Grid, points: Sequence[Points], offset: int) -> Iter
     b, count = points[0].low.b, grid.weights // 4
     table = WordTable(b, f"grid_{grid.weights}_{len(grid.codes)}", _words(grid, offset), count)
     for of in points:
-        first, third = table.look_up(_index_pairs(of, 0).value)
-        second, fourth = table.look_up(_index_pairs(of, 1).value)
         found = [
-            _with_signs(b, b.bitcast(words, I8_64.vector), offset, of.signs, of.first_sign + 4 * k)
-            for k, words in enumerate((*first, *second, *third, *fourth))
+            _with_signs(b, b.bitcast(words, I8_64.vector), offset, of.signs, of.first_sign + grid.weights * i + 4 * k)
+            for i in range(4)
+            for k, words in enumerate(table.look_up(_index(of, i).value))
         ]
         yield from (found[k : k + 4] for k in range(0, len(found), 4))
 
@@ -43,19 +41,12 @@ def _words(grid: Grid, offset: int) -> list[int]:
     return [int.from_bytes(magnitudes[i : i + 4], "little") for i in range(0, len(magnitudes), 4)]
 
 
-def _index_pairs(of: Points, first: int) -> Words:
-    """Indices `first` and first + 2 of each row, in 16 bits each."""
-    indices = of.low >> 8 * first & 0x00FF00FF
+def _index(of: Points, i: int) -> Words:
+    """Index i of each row."""
+    index = of.low >> 8 * i & 255
     for bit, source in enumerate(of.high, 8):
-        for i, to in ((first, bit), (first + 2, bit + 16)):
-            indices = indices | _moved(source, i, to) & 1 << to
-    return indices
-
-
-def _moved(source: BitOfEach, i: int, to: int) -> Words:
-    """The words with the bit of index i at bit `to`."""
-    distance = to - (source.first + source.step * i)
-    return source.words << distance if distance > 0 else source.words >> -distance
+        index = index | source.words.moved(source.first + source.step * i, bit) & 1 << bit
+    return index
 
 
 def _with_signs(b: ir.IRBuilder, v: Value, offset: int, signs: Words, first: int) -> Value:

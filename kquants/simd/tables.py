@@ -10,7 +10,7 @@ from kquants.compiler import cpu
 from kquants.simd.memory import at, load, times
 from kquants.simd.vectors import I8_64, I32, call, computed_here, joined, opaque, shuffle
 
-_SHORT, _INT, _LONG = (ir.IntType(n) for n in (16, 32, 64))
+_INT, _LONG = ir.IntType(32), ir.IntType(64)
 
 HAS_BYTE_PERMUTATIONS = cpu.has("avx512vbmi") and cpu.has("gfni")
 """Whether instructions permute the bytes of two vectors, select 8 bits from any of 64, and rearrange those of a byte.
@@ -58,45 +58,43 @@ def look_up_long(
     return [v for (v,) in waiting]
 
 
-class WordTable:
-    """A table of 32-bit words in memory, of one name in all kernels. An entry has `count` of them, one or two."""
+def words_in_memory(b: ir.IRBuilder, name: str, words: Sequence[int]) -> Any:
+    """The address of a table of 32-bit words, of that name in all kernels."""
+    values = ir.Constant(ir.ArrayType(_INT, len(words)), list(words))
+    return b.ptrtoint(b.module.globals.get(name) or cgutils.global_constant(b.module, name, values), _LONG)
 
-    def __init__(self, b: ir.IRBuilder, name: str, words: Sequence[int], count: int) -> None:
-        self._b, self._count = b, count
-        values = ir.Constant(ir.ArrayType(_INT, len(words)), list(words))
-        self._table = b.ptrtoint(b.module.globals.get(name) or cgutils.global_constant(b.module, name, values), _LONG)
+
+class WordTable:
+    """A table in memory whose entries are `count` words of 32 bits, one or two."""
+
+    def __init__(self, b: ir.IRBuilder, name: str, words: Sequence[int], count: int = 1) -> None:
+        self._b, self._count, self._table = b, count, words_in_memory(b, name, words)
         self._slot = cgutils.alloca_once(b, I32.vector)
 
-    def look_up(self, pairs: Any) -> list[list[Any]]:
-        """Of the index in the low half of each of 16 int32, and of that in the high half, the words of its entry.
+    def look_up(self, index: Any) -> list[Any]:
+        """The words of the entry of each of 16 indices, int32: all first words, then all second ones.
 
         Entry by entry: gathers take longer, or much longer, on most CPUs without VBMI.
         """
-        lanes = self._as_scalars(pairs)
-        return [self._entries([lane[half] for lane in lanes]) for half in (0, 1)]
-
-    def _as_scalars(self, pairs: Any) -> list[tuple[Any, Any]]:
-        """Both halves of each lane as int64."""
-        b, lanes = self._b, range(16)
-        if not cpu.is_x86():
-            words = [b.extract_element(pairs, _INT(i)) for i in lanes]
-            halves = [(b.and_(word, _INT(0xFFFF)), b.lshr(word, _INT(16))) for word in words]
-        else:
-            # By way of memory: taking a lane out of a vector are two instructions, loading it is one.
-            b.store(pairs, self._slot)
-            place = opaque(b, b.ptrtoint(self._slot, _LONG))
-            halves = [(load(b, at(b, place, 4 * i), _SHORT), load(b, at(b, place, 4 * i + 2), _SHORT)) for i in lanes]
-        return [(b.zext(low, _LONG), b.zext(high, _LONG)) for low, high in halves]
-
-    def _entries(self, indices: list[Any]) -> list[Any]:
-        b, size, per_register = self._b, 4 * self._count, 4 // self._count
-        entry, registers = ir.IntType(8 * size), list[Any]()
-        for first in range(0, 16, per_register):
-            v = ir.Constant(ir.VectorType(entry, per_register), ir.Undefined)
-            for lane, i in enumerate(indices[first : first + per_register]):
-                v = b.insert_element(v, load(b, at(b, self._table, times(b, i, size)), entry), _INT(lane))
-            registers.append(b.bitcast(v, ir.VectorType(_INT, 4)))
+        entry, in_register = ir.IntType(32 * self._count), 4 // self._count
+        lanes, registers = self._as_scalars(index), list[Any]()
+        for first in range(0, 16, in_register):
+            v = ir.Constant(ir.VectorType(entry, in_register), ir.Undefined)
+            for k in range(in_register):
+                place = at(self._b, self._table, times(self._b, lanes[first + k], 4 * self._count))
+                v = self._b.insert_element(v, load(self._b, place, entry), _INT(k))
+            registers.append(self._b.bitcast(v, ir.VectorType(_INT, 4)))
         if self._count == 1:
-            return [joined(b, registers)]
+            return [joined(self._b, registers)]
         pairs = list(zip(registers[::2], registers[1::2], strict=True))
-        return [joined(b, [shuffle(b, x, y, range(k, 8, 2)) for x, y in pairs]) for k in (0, 1)]
+        return [joined(self._b, [shuffle(self._b, x, y, range(k, 8, 2)) for x, y in pairs]) for k in (0, 1)]
+
+    def _as_scalars(self, index: Any) -> list[Any]:
+        """The lanes as int64."""
+        b = self._b
+        if not cpu.is_x86():
+            return [b.zext(b.extract_element(index, _INT(i)), _LONG) for i in range(16)]
+        # By way of memory: taking a lane out of a vector are two instructions, loading it is one.
+        b.store(index, self._slot)
+        place = opaque(b, b.ptrtoint(self._slot, _LONG))
+        return [b.zext(load(b, at(b, place, 4 * i), _INT), _LONG) for i in range(16)]
