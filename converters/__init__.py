@@ -18,6 +18,7 @@ A checkpoint's way into a file:
     conversion.py         `Conversion`: `plan()` is the dry run, `run()` writes the file
     streaming.py          reads, converts (row_converter.py) and writes all weights in chunks of rows, on all threads
     output.py             writes a temporary file, which gets the target's name when it is complete
+    quantization_note.py  what plan and report say of a checkpoint that is quantized already
     report.py             the plan, and the report with the error of each tensor
 
 The public names load on first use, so that a part of this package can be imported without the rest.

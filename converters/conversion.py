@@ -10,7 +10,7 @@ from converters.file_stamps import FileStamps
 from converters.gptq.compensation import Calibration, Compensation, ReportReading, compensation
 from converters.gptq.job import CompensationJob
 from converters.header import EncodedMetadata, GGUFLayout, encode_pairs, encode_value, layout_file
-from converters.importance.apply import imatrix_metadata, is_weighted, with_importance
+from converters.importance.apply import check_needed_importance, imatrix_metadata, is_weighted, with_importance
 from converters.loadable import check_loadable
 from converters.output import atomic_output
 from converters.quant_mixes import file_type
@@ -110,7 +110,8 @@ def prepare(
     later ones, and where there is no `imatrix`, the importance is that of the text. Unless `source_name` is None, edgellm must be able
     to open the new file; errors then name that source.
 
-    Raises OptionError for an invalid number of threads, UnsupportedModelError for a row that is too long,
+    Raises OptionError for an invalid number of threads and a type that needs importance, UnsupportedModelError for a
+    row that is too long,
     ModelFileError if edgellm could not open the new file or the importance matrix does not fit, EdgeLLMError if the
     disk has too little space.
     """
@@ -121,6 +122,8 @@ def prepare(
         lacking = frozenset(t.source.name for t in tensors if is_weighted(t) and t.importance is None)
     if gptq:
         pairs = {**pairs, **encode_pairs(gptq.metadata())}
+    else:
+        check_needed_importance(tensors, imatrix)
     layout = layout_file(with_file_type(pairs, mix, tensors), tensors)
     check_disk_space(target, layout.nbytes)
     model = None if source_name is None else check_loadable(layout, tensors, target, source_name)

@@ -14,7 +14,7 @@ from converters.gptq.compensation import read_calibration
 from converters.header import encode_pairs
 from converters.hub_checkpoint import local_folder
 from converters.quant_mixes import assign_types, mix_name, parse_override
-from converters.quant_mixes.sufficient import smaller_mix
+from converters.quantization_note import quantization_note
 from converters.report import ConversionPlan, Report
 from converters.streaming import Progress
 from converters.target import check_disk_space, check_target
@@ -115,13 +115,13 @@ def prepare_convert(
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
     files: _Files = {"source_files": checkpoint.weights, "source_name": printable(str(checkpoint.path), 400)}
-    floats = calibration = None
+    floats = text = None
     if gptq is not None:
         float_mix = "BF16" if any(source.type == "BF16" for source in sources) else "F16"
         beside = target.with_name(f".{target.name}.{float_mix}.gguf")
         of_floats = assign_types(sources, float_mix, architecture, [])
         floats = prepare(pairs, of_floats, float_mix, target=beside, **files, threads=threads)
-        calibration = read_calibration(gptq, partial(_while_there, floats))
+        text = read_calibration(gptq, partial(_while_there, floats))
     conversion = prepare(
         pairs,
         tensors,
@@ -129,9 +129,9 @@ def prepare_convert(
         target=target,
         **files,
         threads=threads,
-        source_note=_quantization_note(checkpoint, mix),
+        source_note=quantization_note(checkpoint, mix, sources, tensors),
         imatrix=importance,
-        gptq=calibration,
+        gptq=text,
     )
     if floats:
         check_disk_space(target, floats.layout.nbytes + conversion.layout.nbytes)
@@ -151,16 +151,6 @@ def _while_there(conversion: Conversion) -> Iterator[Path]:
         yield conversion.target
     finally:
         conversion.target.unlink(missing_ok=True)
-
-
-def _quantization_note(checkpoint: Checkpoint, mix: str) -> str:
-    """What it means that the weights of the checkpoint are quantized, "" if they are not."""
-    found = checkpoint.quantization
-    if found is None:
-        return ""
-    note = f"the checkpoint is quantized already, by {found.words}, so the new file is at best that good"
-    enough = smaller_mix(mix, found.bits)
-    return f"{note}; --type {enough} is large enough for it" if enough else note
 
 
 def _folder(source: str | os.PathLike[str]) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from converters.conversion import Conversion, prepare
 from converters.gptq.compensation import read_calibration
+from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
 from converters.loadable import is_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
@@ -20,6 +21,7 @@ from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.imatrix import read_imatrix
 from kquants import FLOAT_FORMATS
+from kquants.plain_types import NUMBERS
 
 
 def quantize(
@@ -32,6 +34,9 @@ def quantize(
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
     gptq: str | os.PathLike[str] | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    calibration: str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -44,6 +49,9 @@ def quantize(
     reads first: errors of one column of a matrix are then made good by later columns (GPTQ), and without `imatrix` the
     text also says which columns matter. `progress` is called with (weights
     written, all weights).
+
+    With the type "dynamic" the model reads the text `calibration` once for each tensor, and those that cost it most get
+    the most bits, within a file of `size`, such as "4.5GB", or within `bits` per weight.
 
     Raises:
         OptionError: an option has an invalid value.
@@ -60,6 +68,9 @@ def quantize(
         requantize=requantize,
         imatrix=imatrix,
         gptq=gptq,
+        size=size,
+        bits=bits,
+        calibration=calibration,
         threads=threads,
     )
     return conversion.run(progress)
@@ -75,21 +86,33 @@ def prepare_quantize(
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
     gptq: str | os.PathLike[str] | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    calibration: str | None = None,
     threads: int | None = None,
+    measuring: Progress | None = None,
 ) -> Conversion:
-    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`."""
-    mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
+    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`.
+
+    The type "dynamic" alone reads them: it is chosen here, and `measuring` is called with (tensors measured, all).
+    """
+    dynamic = dynamic_settings(type, size, bits, calibration, measuring)
+    mix = BASE_MIX if dynamic else mix_name(type)
+    overrides = [parse_override(text) for text in tensor_types]
     sigbus.install()
     importance = None if imatrix is None else read_imatrix(imatrix)
-    calibration = None if gptq is None else read_calibration(gptq, lambda: nullcontext(Path(source)))
+    text = None if gptq is None else read_calibration(gptq, lambda: nullcontext(Path(source)))
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides)
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
-        _warn_if_unchanged(file, tensors)
         pairs, paths = raw_pairs(file.path), file.paths
+        if dynamic:
+            tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)
+            mix = nearest_mix(tensors)
+        _warn_if_unchanged(file, tensors)
         source_name = printable(str(file.path), 400) if is_loadable(file) else None
     return prepare(
         pairs,
@@ -100,13 +123,14 @@ def prepare_quantize(
         source_name=source_name,
         threads=threads,
         imatrix=importance,
-        gptq=calibration,
+        gptq=text,
     )
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:
     """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn."""
-    again = [t for t in tensors if t.source.type not in FLOAT_FORMATS and t.source.type != t.type.name]
+    unquantized = (*FLOAT_FORMATS, *NUMBERS)
+    again = [t for t in tensors if t.source.type not in unquantized and t.source.type != t.type.name]
     if not again:
         return
     name, first = printable(str(file.path), 400), again[0]

@@ -31,9 +31,7 @@ def is_loadable(file: GGUFFile) -> bool:
     return True
 
 
-def check_loadable(
-    layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str
-) -> Description:
+def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str) -> Description:
     """The model that the new file will have.
 
     Raises ModelFileError or UnsupportedModelError, naming `source`, if edgellm could not open the file.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edgellm.fmt import printable, size
 from edgellm.gguf.reader import HeaderReader
 from kquants.ggml import GGML_TYPES, REMOVED_TYPES, GGMLType
+from kquants.ik_types import IK_TYPES
 
 _VIEW = re.compile(r"(\[\d+:\d+\])+$", re.ASCII)
 """What `Tensor.rows` appends to a name."""
@@ -101,9 +102,10 @@ def _read_type(reader: HeaderReader) -> GGMLType:
     number = reader.u32()
     if number in REMOVED_TYPES:
         reader.fail(f"has the retired type {REMOVED_TYPES[number]}", "get a newer conversion")
-    if number not in GGML_TYPES:
+    kind = GGML_TYPES.get(number) or IK_TYPES.get(number)
+    if kind is None:
         reader.fail(f"has the unknown type {number}", "update edgellm, or download the file again")
-    return GGML_TYPES[number]
+    return kind
 
 
 def place_tensors(

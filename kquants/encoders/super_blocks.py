@@ -33,11 +33,11 @@ _LEAST_WEIGHT = 2.0**-20
 """Least weight, where the largest of a super-block is 1, so that the error of every column counts."""
 
 
-def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any) -> None:
+def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any, unit: float = 1) -> None:
     """Register the encoder of a format with blocks of `n` weights and super-blocks of `nbytes` bytes.
 
     `search(x, w, q) -> (scale, minimum, d, dmin)` writes q; x, w and q are addresses of n vectors, and weights decode
-    to d · scale · q - dmin · minimum. `pack(q, scales, minima, d, dmin, target)` takes the addresses of 256 bytes q in
+    to unit · d · scale · q - dmin · minimum. `pack(q, scales, minima, d, dmin, target)` takes the addresses of 256 bytes q in
     the order of the weights, of a byte for the scale and for the minimum of each block, of the float16 d and dmin, and
     of the super-block to write. `limit` is the largest magnitude that can be encoded.
     """
@@ -110,7 +110,8 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any)
             if importance != 0:
                 load_weights(importance, columns, first, staging, w)
             scale, minimum, d, dmin = search(x, w, q)
-            errors = add_errors(x, q, mul_f32(d, scale), mul_f32(dmin, minimum), live, errors)
+            a = mul_f32(mul_f32(d, all_lanes(unit)), scale)
+            errors = add_errors(x, q, a, mul_f32(dmin, minimum), live, errors)
             squares = add_squares(x, live, squares)
             in_order(q, staging, codes)
             store_f32x16_as_i8(scales, scale)

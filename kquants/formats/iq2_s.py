@@ -13,7 +13,8 @@
 
 from collections.abc import Iterator
 
-from kquants.formats.grid_weights import BitOfEach, Indices, grid_weights, scales_of_nibbles
+from kquants.formats.grid_points import BitOfEach, Points, scales_of_nibbles
+from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq2_s import IQ2_S
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import SIGNED, HalfBlock, SuperBlockScales, UnitScales, Unpacked
@@ -24,10 +25,17 @@ BITS, OFFSET = 6, SIGNED
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a super-block of a tile holds, item by item: u = weight + SIGNED_OFFSET."""
-    for j in range(8):
-        high, byte = tile.word(66 + j // 4 * 4), j % 4
-        points = Indices(tile.word(2 + 4 * j), [BitOfEach(high, 8 * byte + bit, 2) for bit in (0, 1)])
-        for half, u in enumerate(grid_weights(IQ2_S, points, tile.word(34 + 4 * j))):
-            yield HalfBlock(j, half, u)
-        yield UnitScales(j, scales_of_nibbles(tile.word(74 + j // 4 * 4), byte))
+    for pair in range(4):
+        blocks = (2 * pair, 2 * pair + 1)
+        for i, u in enumerate(grid_weights(IQ2_S, [_points(tile, j) for j in blocks])):
+            yield HalfBlock(2 * pair + i // 2, i % 2, u)
+        for j in blocks:
+            yield UnitScales(j, scales_of_nibbles(tile.word(74 + j // 4 * 4), j % 4))
     yield SuperBlockScales(tile.half(0) * 0.125)
+
+
+def _points(tile: Tile, j: int) -> Points:
+    high = tile.word(66 + j // 4 * 4)
+    return Points(
+        tile.word(2 + 4 * j), tile.word(34 + 4 * j), high=[BitOfEach(high, 8 * (j % 4) + i, 2) for i in (0, 1)]
+    )

@@ -8,13 +8,14 @@
 
         point p               bits 8-0 of number p
         signs                 bits 15-9 of number p are those of weights 8p … 8p + 6, set where one is negative;
-                              their parity is that of weight 8p + 7: an even number of eight is negative
+                              their parity is that of weight 8p + 7: of eight an even number is so
         scales                byte 66 + j, low nibble for weights 0 … 15, high nibble for the rest
 """
 
 from collections.abc import Iterator
 
-from kquants.formats.grid_weights import BitOfEach, Indices, grid_weights, scales_of_nibbles, seven_signs
+from kquants.formats.grid_points import BitOfEach, Points, scales_of_nibbles, seven_signs
+from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq2_xs import IQ2_XS
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import SIGNED, HalfBlock, SuperBlockScales, UnitScales, Unpacked
@@ -25,11 +26,16 @@ BITS, OFFSET = 6, SIGNED
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a super-block of a tile holds, item by item: u = weight + SIGNED_OFFSET."""
-    for j in range(8):
-        two, others = tile.word(2 + 8 * j), tile.word(6 + 8 * j)
-        low, high = (two.every_other_byte(byte, others) for byte in (0, 1))
-        points = Indices(low, [BitOfEach(high, 0, 8)])
-        for half, u in enumerate(grid_weights(IQ2_XS, points, seven_signs(high, 1))):
-            yield HalfBlock(j, half, u)
-        yield UnitScales(j, scales_of_nibbles(tile.word(66 + j // 4 * 4), j % 4))
+    for pair in range(4):
+        blocks = (2 * pair, 2 * pair + 1)
+        for i, u in enumerate(grid_weights(IQ2_XS, [_points(tile, j) for j in blocks])):
+            yield HalfBlock(2 * pair + i // 2, i % 2, u)
+        for j in blocks:
+            yield UnitScales(j, scales_of_nibbles(tile.word(66 + j // 4 * 4), j % 4))
     yield SuperBlockScales(tile.half(0) * 0.125)
+
+
+def _points(tile: Tile, j: int) -> Points:
+    two, others = tile.word(2 + 8 * j), tile.word(6 + 8 * j)
+    low, high = (two.every_other_byte(byte, others) for byte in (0, 1))
+    return Points(low, seven_signs(high, 1), high=[BitOfEach(high, 0, 8)])

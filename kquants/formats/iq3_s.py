@@ -11,24 +11,27 @@
 
 from collections.abc import Iterator
 
-from kquants.formats.grid_weights import BitOfEach, Indices, grid_weights, scales_of_nibbles
+from kquants.formats.grid_points import BitOfEach, Points, scales_of_nibbles
+from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq3_s import IQ3_S
 from kquants.formats.tiles import Tile
-from kquants.formats.unpacking import SIGNED, HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 110, 8, 1
-BITS, OFFSET = 4, SIGNED
+BITS, OFFSET = 5, 16
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a super-block of a tile holds, item by item: u = weight + SIGNED_OFFSET."""
+    """What a super-block of a tile holds, item by item: u = weight + 16."""
     scales = tile.word(106)
-    for j in range(8):
-        signs, high = tile.word(74 + 4 * j), tile.word(66 + j // 4 * 4)
-        for half in range(2):
-            points = Indices(tile.word(2 + 8 * j + 4 * half), [BitOfEach(high, 8 * (j % 4) + 4 * half)])
-            (u,) = grid_weights(IQ3_S, points, signs, 16 * half)
-            yield HalfBlock(j, half, u)
-        if j % 2:
-            yield UnitScales(j // 2, scales_of_nibbles(scales, j // 2))
+    for pair in range(4):
+        points = [_points(tile, j, half) for j in (2 * pair, 2 * pair + 1) for half in (0, 1)]
+        for i, u in enumerate(grid_weights(IQ3_S, points, OFFSET)):
+            yield HalfBlock(2 * pair + i // 2, i % 2, u)
+        yield UnitScales(pair, scales_of_nibbles(scales, pair))
     yield SuperBlockScales(tile.half(0))
+
+
+def _points(tile: Tile, j: int, half: int) -> Points:
+    high = BitOfEach(tile.word(66 + j // 4 * 4), 8 * (j % 4) + 4 * half)
+    return Points(tile.word(2 + 8 * j + 4 * half), tile.word(74 + 4 * j), 16 * half, [high])

@@ -116,17 +116,11 @@ def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
         # Each byte becomes 8 bits of the 64-bit word around it, from any bit on.
         starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
         return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
-    return b.select(_are_set(b, words, first), mask, ir.Constant(kind, None))
+    return b.select(are_set(b, words, first), mask, ir.Constant(kind, None))
 
 
-def negate_where(b: ir.IRBuilder, v: Any, words: Any, first: int) -> Any:
-    """64 bytes, four for each 32-bit word, negated where bit first … first + 3 of that word is set; `first` is a
-    multiple of 4."""
-    return b.select(_are_set(b, words, first), b.neg(v), v)
-
-
-def _are_set(b: ir.IRBuilder, words: Any, first: int) -> Any:
-    """Whether bits first … first + 3 of each 32-bit word are set, of which all are in one byte: a mask of 64 bytes."""
+def are_set(b: ir.IRBuilder, words: Any, first: int) -> Any:
+    """Whether bits first … first + 3 of each 32-bit word are set, all of them of one byte: a mask of 64 bytes."""
     bits = ir.Constant(words.type, [1 << (first + i) % 8 for i in range(4)] * 16)
     bit = b.and_(shuffle(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
     return b.icmp_unsigned("!=", bit, ir.Constant(words.type, None))

@@ -10,6 +10,9 @@ from edgellm import Chat, Model
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.recurrent_states import CHECKPOINT_BYTES, MAX_STATE_CHECKPOINTS, most_state_pages
 from edgellm.generate.prompt_segments import MARK_EVERY
+from edgellm.gguf import GGUFFile
+from edgellm.options import LoadOptions
+from edgellm.perf.plan import make_plan
 from support.drafts import AllDrafts
 from support.generation import RECURRENT
 from support.model_file import ModelFile
@@ -153,6 +156,19 @@ def test_the_memory_of_checkpoints_stays_within_the_budget(path: Path, monkeypat
         near, far, _ = shares
         assert near < 0.15, "checkpoints are close together near the end"
         assert near < far < 0.8
+
+
+def test_checkpoints_and_drafts_take_as_many_states_as_plan_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.engine.recurrent_states.MAX_STATE_CHECKPOINTS", 10)
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    with GGUFFile.open(path) as file:
+        plan = make_plan(file, LoadOptions(gpu_layers=0))
+    with Model.open(path, threads=1, gpu_layers=0) as model:
+        chat = model.chat(**GREEDY, stop=["AZAZ"])
+        talk(chat, 12)
+        repeated = {**GREEDY["logit_bias"], 68: 1000.0}
+        reply(chat, [user(letters(1))], max_tokens=40, logit_bias=repeated)
+        assert pages(model) * plan.state_bytes == plan.states
 
 
 def test_small_states_are_limited_by_their_number(model: Model) -> None:

@@ -9,9 +9,10 @@ from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
 from kquants import BLOCK_FORMATS
+from kquants.formats.grids.iq1 import IQ1
 from kquants.layout import LARGEST_SUM
 from kquants.tuning import tuning  # `test_cpus` tells which tiles are split on each CPU
-from support.kernels import KINDS, random_blocks
+from support.kernels import KINDS, put_scales, random_blocks, scales_of
 from support.quantized_rows import BlockRows, Rows, SuperRows
 
 F32 = np.float32
@@ -22,26 +23,48 @@ def integers(name: str, w: Array) -> tuple[Array, Array, Array]:
     """Of each 16 weights: (q [rows of w, halves, 16], scale, minimum [rows of w, halves]), float64 but for the q.
 
     gguf decodes them: with d = 1 and dmin = 0 where all scales are 1, then where all weights are 1; with d = 0 and
-    dmin = 1 the minima, negative.
+    dmin = 1 the minima, negative. (Grids have no 1: d is `unit` for q.)
     """
     blocks, plain = w.reshape(-1, KINDS[name].nbytes), PLAIN[name]
-    q = decoded(name, blocks, plain.scales, 1, 0).astype(np.int64)
-    scale, minimum = (decoded(name, blocks, *given)[:, ::16] for given in ((plain.weights, 1, 0), ([], 0, 1)))
+    q = decoded(name, blocks, plain.scales, plain.unit, 0).astype(np.int64)
+    scale, minimum = (
+        decoded(name, blocks, *given)[:, ::16] for given in ((plain.weights, plain.d_of_weights, 0), ([], 0, 1))
+    )
     return q.reshape(len(w), -1, 16), scale.reshape(len(w), -1), minimum.reshape(len(w), -1)
 
 
 def factors(name: str, w: Array) -> list[Array]:
     """d, and dmin or m where there is one, of each (super-)block, float32 [rows of w, blocks]."""
     blocks = w.reshape(-1, KINDS[name].nbytes)
-    return [blocks[:, at : at + 2].copy().view(np.float16).astype(F32).reshape(len(w), -1) for at in KINDS[name].scales]
+    return [scale.reshape(len(w), -1) / F32(PLAIN[name].unit) for scale in scales_of(KINDS[name], blocks)]
+
+
+Change = tuple[int, ...]
 
 
 class Plain(NamedTuple):
-    """Bytes of a block, (first, last + 1, value), that make all its scales 1, or all its weights."""
+    """Bytes of a block, (first, last + 1, value), that make all its scales 1, or all its weights.
 
-    scales: list[tuple[int, int, int]]
-    weights: list[tuple[int, int, int]]
+    A fourth number has the bits that stay as they are. Grids have no 1: weights are integers under a d of `unit`. All
+    weights become 1 under `d_of_weights`.
+    """
 
+    scales: list[Change]
+    weights: list[Change]
+    unit: int = 1
+    d_of_weights: int = 1
+
+
+# Words with signs and, in their highest four bits, a scale; all of them, in IQ2_XXS with points between them.
+SCALES_3 = [(69 + 4 * j, 70 + 4 * j, 0, 0x0F) for j in range(8)]
+SIGNS_3 = [change for j in range(8) for change in ((66 + 4 * j, 69 + 4 * j, 0), (69 + 4 * j, 70 + 4 * j, 0, 0xF0))]
+SCALES_2 = [(9 + 8 * j, 10 + 8 * j, 0, 0x0F) for j in range(8)]
+SIGNS_2 = [change for j in range(8) for change in ((2 + 8 * j, 9 + 8 * j, 0), (9 + 8 * j, 10 + 8 * j, 0, 0xF0))]
+
+# Points of which a weight is one eighth, below words with a scale in the highest bits but one.
+IQ1_POINT = next(i for i, point in enumerate(IQ1.codes) if point[0] == 1)
+SCALES_1 = [(35 + 2 * j, 36 + 2 * j, 0, 0x8F) for j in range(8)]
+SIGNS_1 = [change for j in range(8) for change in ((34 + 2 * j, 35 + 2 * j, 0), (35 + 2 * j, 36 + 2 * j, 0, 0x70))]
 
 PLAIN = {
     "Q8_0": Plain([], [(2, 34, 1)]),
@@ -56,21 +79,28 @@ PLAIN = {
     "Q4_0": Plain([], [(2, 18, 0x99)]),
     "IQ4_NL": Plain([], [(2, 18, 0x88)]),
     "IQ4_XS": Plain([(2, 4, 0xAA), (4, 8, 0x11)], [(8, 136, 0x88)]),
+    "IQ3_S": Plain([(106, 110, 0)], [(2, 106, 0)]),
+    "IQ3_XXS": Plain(SCALES_3, [(2, 66, 0), *SIGNS_3], 4),
+    "IQ2_S": Plain([(74, 82, 0)], [(2, 74, 0)], 8),
+    "IQ2_XS": Plain([(66, 74, 0)], [(2, 66, 0)], 8),
+    "IQ2_XXS": Plain(SCALES_2, SIGNS_2, 8),
     "Q2_0": Plain([], [(2, 18, 0xAA)]),
     "Q1_0": Plain([], [(2, 18, 0xFF)]),
     "TQ2_0": Plain([], [(0, 64, 0xAA)]),
+    "TQ1_0": Plain([], [(0, 52, 0xFF)]),
+    "IQ1_M": Plain([(48, 56, 0)], [(0, 32, IQ1_POINT), (32, 48, 0)], 8, 8),
+    "IQ1_S": Plain(SCALES_1, [(2, 34, IQ1_POINT), *SIGNS_1], 8, 8),
     "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
     "NVFP4": Plain([(0, 4, 0x40)], [(4, 36, 0x11)]),  # 2 · half of what is computed with
 }
 
 
-def decoded(name: str, blocks: Array, changes: list[tuple[int, int, int]], d: int, dmin: int) -> Array:
+def decoded(name: str, blocks: Array, changes: list[Change], d: int, dmin: int) -> Array:
     """What gguf makes of blocks with some bytes changed, d and dmin among them; [blocks, weights]."""
     changed = blocks.copy()
-    for start, stop, value in changes:
-        changed[:, start:stop] = value
-    for at, value in zip(KINDS[name].scales, (d, dmin), strict=False):
-        changed[:, at : at + 2] = np.array([value], np.float16).view(np.uint8)
+    for start, stop, value, *kept in changes:
+        changed[:, start:stop] = changed[:, start:stop] & sum(kept) | value
+    put_scales(KINDS[name], changed, *(np.array([value], np.float16).view("<u2") for value in (d, dmin)))
     values: Array = gguf.quants.dequantize(changed, Type[name])
     return values
 
@@ -131,9 +161,10 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
     return y
 
 
-BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q6_K": 6, "Q3_K": 3}
-BITS |= dict.fromkeys(("Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5) | dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4)
-BITS |= dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0"), 2)
+BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q3_K": 3}
+BITS |= dict.fromkeys(("Q6_K", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS"), 6)
+BITS |= dict.fromkeys(("IQ3_S", "IQ1_S", "IQ1_M", "Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5)
+BITS |= dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4) | dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0", "TQ1_0"), 2)
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
@@ -174,10 +205,9 @@ def largest_weights(name: str, weight: int) -> Array:
     kind = KINDS[name]
     w = np.full((16, 512 // kind.block, kind.nbytes), weight, np.uint8)
     for i, scale in enumerate((0x00, 0x7F, 0x80, 0xFF)):
-        for start, stop, _ in PLAIN[name].scales if kind.block == 256 else []:
+        for start, stop, *_ in PLAIN[name].scales if kind.block == 256 else []:
             w[4 * i : 4 * i + 4, :, start:stop] = scale
-    for at in kind.scales:
-        w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
+    put_scales(kind, w.reshape(-1, kind.nbytes), *[0x3C00] * 2)
     if name == "NVFP4":
         w[:, :, :4] = (0x38, 0x40, 0x4C, 0x7E)
     return w.reshape(16, -1)

@@ -71,7 +71,11 @@ def gptq(
     groups[np.arange(columns) if order is None else order] = np.arange(columns) // size
     count = -(-columns // size)
     codes = rng.integers(0, 1 << bits, (rows, columns))
-    zeros = np.full((count, rows), 1 << bits - 1) if sym else rng.integers(0 if v2 or bits == 3 else 1, 1 << bits, (count, rows))
+    zeros = (
+        np.full((count, rows), 1 << bits - 1)
+        if sym
+        else rng.integers(0 if v2 or bits == 3 else 1, 1 << bits, (count, rows))
+    )
     scales = rng.uniform(0.005, 0.02, (count, rows)).astype(np.float16)
     tensors = {
         f"{name}.qweight": stored(bit_stream(codes, bits).T),
