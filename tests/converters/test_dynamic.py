@@ -102,8 +102,9 @@ def test_what_the_model_needs_most_gets_the_most_bits(source: Path, tmp_path: Pa
 
 
 def test_types_that_the_user_names_stay(source: Path, tmp_path: Path) -> None:
-    named = {"tensor_types": ["attn_q=Q8_0"]}
-    report = quantize(source, tmp_path / "out.gguf", "dynamic", bits=4.5, calibration=TEXT, **named)
+    report = quantize(
+        source, tmp_path / "out.gguf", "dynamic", tensor_types=["attn_q=Q8_0"], bits=4.5, calibration=TEXT
+    )
     assert {tensor.type for tensor in report.tensors if "attn_q.w" in tensor.name} == {"Q8_0"}
 
 
