@@ -14,7 +14,16 @@ from support.cpus import EACH_KIND, LESSER, LOWERINGS, python, python_on_lesser,
 from support.model_file import ModelFile
 
 OF_ATTENTION = ("attention", "attention_options", "rope_store")
-OF_ACTIVATIONS = ("quantized_activations", "norms", "residuals", "activations", "functions", "embeddings", "streams")
+OF_ACTIVATIONS = (
+    "quantized_activations",
+    "norms",
+    "residuals",
+    "square_sums",
+    "activations",
+    "functions",
+    "embeddings",
+)
+OF_ACTIVATIONS += ("streams",)
 OF_RECURRENT = ("recurrent_scans", "recurrent_conv", "recurrent_gates", "channel_delta", "selective_scan")
 KERNEL_PARTS = ("dequantize", "matmul", *OF_ATTENTION, *OF_ACTIVATIONS, *OF_RECURRENT)
 KERNEL_TESTS = [f"kquants/test_{part}.py" for part in KERNEL_PARTS]
