@@ -11,6 +11,7 @@ from converters.conversion import Conversion, prepare
 from converters.header import encode_pairs
 from converters.hub_checkpoint import local_folder
 from converters.quant_mixes import assign_types, mix_name, parse_override
+from converters.quant_mixes.stored_blocks import with_stored_blocks
 from converters.quantization_note import quantization_note
 from converters.report import ConversionPlan, Report
 from converters.streaming import Progress
@@ -103,7 +104,7 @@ def prepare_convert(
     target = check_target(out, own, force=force)
     metadata, sources = describe(checkpoint)
     architecture = str(metadata["general.architecture"].value)
-    tensors = assign_types(sources, mix, architecture, overrides)
+    tensors = assign_types(with_stored_blocks(sources, overrides), mix, architecture, overrides)
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
     name = printable(str(checkpoint.path), 400)
