@@ -8,7 +8,7 @@ from time import monotonic
 from converters.estimate import estimate_memory, estimate_seconds
 from converters.file_stamps import FileStamps
 from converters.header import EncodedMetadata, GGUFLayout, encode_pairs, encode_value, layout_file
-from converters.importance.apply import check_importance, imatrix_metadata, is_weighted, with_importance
+from converters.importance.apply import check_needed_importance, imatrix_metadata, is_weighted, with_importance
 from converters.loadable import check_loadable
 from converters.output import atomic_output
 from converters.quant_mixes import file_type
@@ -87,16 +87,16 @@ def prepare(
     With `imatrix`, errors are weighted by the importance of columns. Unless `source_name` is None, edgellm must be able
     to open the new file; errors then name that source.
 
-    Raises OptionError for an invalid number of threads and for a type that needs the importance that it lacks,
-    UnsupportedModelError for a row that is too long, ModelFileError if edgellm could not open the new file or the
-    importance matrix does not fit, EdgeLLMError if the disk has too little space.
+    Raises OptionError for an invalid number of threads and a type that needs importance, UnsupportedModelError for a
+    row that is too long, ModelFileError if edgellm could not open the new file or the importance matrix does not fit,
+    EdgeLLMError if the disk has too little space.
     """
     _check_rows(tensors)
     lacking = frozenset[str]()
     if imatrix:
         pairs, tensors = {**pairs, **encode_pairs(imatrix_metadata(imatrix))}, with_importance(tensors, imatrix)
         lacking = frozenset(t.source.name for t in tensors if is_weighted(t) and t.importance is None)
-    check_importance(tensors, imatrix)
+    check_needed_importance(tensors, imatrix)
     layout = layout_file(with_file_type(pairs, mix, tensors), tensors)
     check_disk_space(target, layout.nbytes)
     if source_name is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converters.conversion import Conversion, prepare
+from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
 from converters.loadable import is_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
@@ -30,6 +31,9 @@ def quantize(
     force: bool = False,
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    calibration: str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -40,6 +44,9 @@ def quantize(
     have the requested types already causes a warning, too. `imatrix` is the file of an importance matrix, of `edgellm
     imatrix` or llama.cpp, by which errors are weighted; the new file names it. `progress` is called with (weights
     written, all weights).
+
+    With the type "dynamic" the model reads the text `calibration` once for each tensor, and those that cost it most get
+    the most bits, within a file of `size`, such as "4.5GB", or within `bits` per weight.
 
     Raises:
         OptionError: an option has an invalid value.
@@ -55,6 +62,9 @@ def quantize(
         force=force,
         requantize=requantize,
         imatrix=imatrix,
+        size=size,
+        bits=bits,
+        calibration=calibration,
         threads=threads,
     )
     return conversion.run(progress)
@@ -69,10 +79,19 @@ def prepare_quantize(
     force: bool = False,
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    calibration: str | None = None,
     threads: int | None = None,
+    measuring: Progress | None = None,
 ) -> Conversion:
-    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`."""
-    mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
+    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`.
+
+    The type "dynamic" alone reads them: it is chosen here, and `measuring` is called with (tensors measured, all).
+    """
+    dynamic = dynamic_settings(type, size, bits, calibration, measuring)
+    mix = BASE_MIX if dynamic else mix_name(type)
+    overrides = [parse_override(text) for text in tensor_types]
     sigbus.install()
     importance = None if imatrix is None else read_imatrix(imatrix)
     with GGUFFile.open(Path(source)) as file:
@@ -81,8 +100,11 @@ def prepare_quantize(
         tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides)
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
-        _warn_if_unchanged(file, tensors)
         pairs, paths = raw_pairs(file.path), file.paths
+        if dynamic:
+            tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)
+            mix = nearest_mix(tensors)
+        _warn_if_unchanged(file, tensors)
         source_name = printable(str(file.path), 400) if is_loadable(file) else None
     return prepare(
         pairs,

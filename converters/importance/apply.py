@@ -1,6 +1,6 @@
 """The importance of the columns of each tensor of a conversion, from an importance matrix."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import NoReturn
@@ -19,33 +19,14 @@ _LEAVE_NO_CHOICE = (*FLOAT_FORMATS, "Q8_0")
 """Types whose encoders have nothing to weigh: a weight alone, or the largest of a block, decides."""
 
 _NEED_IMPORTANCE = ("IQ3_XXS", "IQ2_XS")
-"""Types so small that they need to know which columns matter."""
+"""Types that llama.cpp, too, makes of no matrix whose importance is unknown, but for embeddings and the output."""
 
-_NEVER_NEED_IT = ("token_embd.weight", "per_layer_token_embd.weight", "output.weight")
-"""Tensors that may have any type: many importance matrices have nothing for them."""
+_NEED_NONE = ("token_embd.weight", "per_layer_token_embd.weight", "output.weight")
 
 
 def is_weighted(tensor: PlannedTensor) -> bool:
     """Whether the importance of columns can change the bytes of a tensor."""
     return not is_copied(tensor) and tensor.type.name not in _LEAVE_NO_CHOICE
-
-
-def check_importance(tensors: Iterable[PlannedTensor], imatrix: Imatrix | None) -> None:
-    """Raise OptionError for a tensor whose type needs the importance of columns and that has none, as llama.cpp does
-    (llama-quant.cpp, tensor_requires_imatrix)."""
-    for tensor in tensors:
-        needs = tensor.type.name in _NEED_IMPORTANCE and tensor.source.name not in _NEVER_NEED_IT
-        if needs and tensor.importance is None and not is_copied(tensor):
-            raise OptionError(_missing(tensor, imatrix))
-
-
-def _missing(tensor: PlannedTensor, imatrix: Imatrix | None) -> str:
-    name, kind = printable(tensor.source.name), tensor.type.name
-    if imatrix:
-        of = printable(str(imatrix.path), 400)
-        return f"--tensor-type: {name} cannot be {kind}, as {of} has no importance for it; choose another type"
-    advice = "`edgellm imatrix` makes one, --imatrix takes it"
-    return f"--tensor-type: {name} cannot be {kind} without an importance matrix; {advice}"
 
 
 def with_importance(tensors: Sequence[PlannedTensor], imatrix: Imatrix) -> list[PlannedTensor]:
@@ -58,6 +39,19 @@ def with_importance(tensors: Sequence[PlannedTensor], imatrix: Imatrix) -> list[
     if weighted and all(tensor.importance is None for tensor in weighted):
         _fail(imatrix, f"has no tensor of this model, such as {printable(weighted[0].source.name)}")
     return found
+
+
+def check_needed_importance(tensors: Sequence[PlannedTensor], imatrix: Imatrix | None) -> None:
+    """Raise OptionError for a matrix of a type that needs importance, and without any."""
+    for tensor in tensors:
+        is_needed = tensor.type.name in _NEED_IMPORTANCE and tensor.source.name not in _NEED_NONE
+        if is_needed and is_weighted(tensor) and tensor.importance is None:
+            what = f"{printable(tensor.source.name)} cannot become {tensor.type.name} without its importance"
+            if imatrix:
+                raise OptionError(
+                    f"{what}, of which {printable(str(imatrix.path), 400)} has nothing; choose another type"
+                )
+            raise OptionError(f"{what}; give --imatrix FILE, which `edgellm imatrix` makes, or choose another type")
 
 
 def _with_importance(tensor: PlannedTensor, imatrix: Imatrix) -> PlannedTensor:

@@ -35,6 +35,9 @@ def mix_name(typed: str) -> str:
     if name in (KEPT, "MXFP4_MOE"):
         kept = f"matrices that have {KEPT} in the source keep it whatever the --type, such as Q8_0"
         raise OptionError(f"--type: no weights are made {KEPT}; {kept}")
+    if name == "DYNAMIC":
+        advice = "convert to BF16, and give that file to `edgellm quantize --type dynamic`"
+        raise OptionError(f"--type dynamic measures the tensors of a GGUF file: {advice}")
     if name not in QUANT_MIXES:
         raise OptionError(f'--type: there is no "{printable(typed)}"; choose one of: {", ".join(QUANT_MIXES)}')
     return name
