@@ -26,6 +26,7 @@ published GGUF files of gpt-oss, too, the mix's name is about the other tensors.
 _FILE_TYPES = {name.removesuffix("_MOE"): number for number, name in FILE_TYPES.items()}
 
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+_SMALLER_BLOCKS |= dict.fromkeys(("IQ3_S", "IQ3_XXS", "IQ2_XS"), "IQ4_NL")
 
 
 def mix_name(typed: str) -> str:
