@@ -36,7 +36,7 @@ def _sizes(config: Config) -> CheckpointSizes:
 
 
 def sizes_of_mixers(config: Config, width: int, settings: RecurrentSettings) -> CheckpointSizes:
-    """The sizes of a model whose layers are all recurrent mixers of `settings`, with hidden states of `width` values."""
+    """The sizes of a model whose layers are all recurrent mixers of `settings`, `width` wide."""
     layers = layer_count(config)
     none = (0,) * layers
     return CheckpointSizes(
