@@ -4,8 +4,8 @@ The rules are llama.cpp's: for matrices those of `llama-quantize` (`llama-quant.
 vectors and norms those of its converter (`conversion/base.py`, prepare_tensors), so that one pass gives the result of
 its two. Differences: an override of some layers does not change others (in llama.cpp it shifts the layer count);
 vectors and norms always become F32 (llama.cpp keeps F16 ones of a GGUF file); the exceptions for Falcon are left out;
-MXFP4 is for experts alone (llama.cpp also gives it to the stacked matrices of MLA), or for the feed-forwards of a model
-without experts (which llama.cpp makes Q8_0).
+MXFP4 is for experts alone (llama.cpp also gives it to the stacked matrices of MLA), or in a model without experts for
+all matrices of layers (which llama.cpp makes Q8_0).
 """
 
 from collections.abc import Iterable, Sequence

@@ -13,22 +13,24 @@ from kquants import FLOAT_FORMATS
 
 TypesByRole: TypeAlias = dict[str, str | LayerSplit]
 
-_EXPERTS = "experts"
-"""The role of all stacked matrices of experts, in a mix that gives them a type of their own."""
+_OUTSIDE = ""
+"""The role of matrices outside the layers."""
 
 
 @dataclass(frozen=True)
 class QuantMix:
     """`type` is the type of a matrix unless `by_role` names its role, such as "attn_v" for "blk.0.attn_v.weight".
 
-    The role "attn_v" also means attn_qkv, "ffn_down" the matrices of experts unless there is a role "experts", and
-    "output" the embeddings in a model without output.weight. `about` is a line of help.
+    The role "attn_v" also means attn_qkv, "ffn_down" the matrices of experts, and "output" the embeddings in a model
+    without output.weight. `about` is a line of help. In a model with experts, matrices that are not theirs get the type
+    `beside_experts` unless that is empty.
     """
 
     name: str
     type: str
     about: str
     by_role: TypesByRole = field(default_factory=dict)
+    beside_experts: str = ""
 
     @property
     def file_type(self) -> int:
@@ -37,11 +39,11 @@ class QuantMix:
 
     def type_of(self, matrix: Matrix) -> str:
         """The type for a matrix of a model."""
-        types = self.by_role
-        for exceptions, apply in ((_WITHOUT_EXPERTS, not matrix.experts), (_WITH_8_EXPERTS, matrix.experts == 8)):
-            types = types | exceptions.get(self.name, {}) if apply else types
-        types = types | _WITH_IMATRIX.get(self.name, {}) if matrix.has_imatrix else types
-        chosen = types.get(_EXPERTS if matrix.is_stack and _EXPERTS in types else matrix.role, self.type)
+        if self.beside_experts and matrix.experts and not matrix.is_stack:
+            return self.beside_experts
+        types = self.by_role | (_WITH_8_EXPERTS.get(self.name, {}) if matrix.experts == 8 else {})
+        types |= _WITH_IMATRIX.get(self.name, {}) if matrix.has_imatrix else {}
+        chosen = types.get(matrix.role, self.type)
         return chosen.type_in(matrix.layer) if isinstance(chosen, LayerSplit) else chosen
 
 
@@ -71,17 +73,18 @@ _Q4_K_S: TypesByRole = {
 _Q4_K_M: TypesByRole = dict.fromkeys(("attn_v", "ffn_down"), LayerSplit("Q6_K", spread, "Q4_K"))
 _Q5_K_M: TypesByRole = dict.fromkeys(("attn_v", "ffn_down"), LayerSplit("Q6_K", spread, "Q5_K"))
 _OUTPUT: TypesByRole = {"output": "Q6_K"}
+_MXFP4: TypesByRole = {"output": "Q8_0", _OUTSIDE: "Q8_0"}
 
 _MIXES = (
-    QuantMix("Q2_K_S", "Q2_K", "2.9 bits per weight: the smallest, with an importance matrix", _OUTPUT | _Q2_K_S),
+    QuantMix("Q2_K_S", "Q2_K", "3.0 bits per weight: the smallest, with an importance matrix", _OUTPUT | _Q2_K_S),
     QuantMix("Q2_K", "Q2_K", "3.2 bits per weight: for a model that fits no other way", _OUTPUT | _Q2_K),
     QuantMix("Q3_K_M", "Q3_K", "4.0 bits per weight: small, with a loss that shows", _OUTPUT | _Q3_K_M),
     QuantMix("Q3_K_L", "Q3_K", "4.3 bits per weight: a little larger than Q3_K_M", _OUTPUT | _Q3_K_L),
-    QuantMix("IQ4_XS", "IQ4_XS", "4.4 bits per weight: a tenth smaller than Q4_K_M, little worse", _OUTPUT | _IQ4_XS),
+    QuantMix("IQ4_XS", "IQ4_XS", "4.5 bits per weight: a tenth smaller than Q4_K_M, little worse", _OUTPUT | _IQ4_XS),
     QuantMix("Q4_0", "Q4_0", "4.6 bits per weight: the older format, for programs that know no other", _OUTPUT),
     QuantMix("Q4_K_S", "Q4_K", "4.7 bits per weight: a little smaller than Q4_K_M", _OUTPUT | _Q4_K_S),
+    QuantMix("MXFP4", "MXFP4", "4.8 bits per weight: 4-bit floats; of experts alone, if any", _MXFP4, "Q8_0"),
     QuantMix("Q4_K_M", "Q4_K", "4.9 bits per weight: the usual choice", _OUTPUT | _Q4_K_M),
-    QuantMix("MXFP4", "Q8_0", "5.6 bits per weight: experts, or feed-forwards, in 4-bit floats", {_EXPERTS: "MXFP4"}),
     QuantMix("Q5_K_S", "Q5_K", "5.6 bits per weight: a little smaller than Q5_K_M", _OUTPUT),
     QuantMix("Q5_K_M", "Q5_K", "5.7 bits per weight: nearer to the original, and slower", _OUTPUT | _Q5_K_M),
     QuantMix("Q6_K", "Q6_K", "6.6 bits per weight: hard to tell from the original"),
@@ -96,8 +99,6 @@ _WITH_8_EXPERTS: dict[str, TypesByRole] = {
     "Q3_K_L": _KV_AS_Q8_0 | {"attn_output": "Q3_K"},
 }
 """Types by role in models with as many experts as Mixtral: attention is a small part of these. By name of the mix."""
-_WITHOUT_EXPERTS: dict[str, TypesByRole] = {"MXFP4": dict.fromkeys(("ffn_gate", "ffn_up", "ffn_down"), "MXFP4")}
-"""Those in models without experts. llama.cpp makes nothing MXFP4 in these."""
 _WITH_IMATRIX: dict[str, TypesByRole] = {
     "IQ4_XS": {"ffn_down": "IQ4_XS"},
     "Q4_0": {"ffn_down": LayerSplit("Q4_1", first_part(8), "Q4_0")},
