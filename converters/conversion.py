@@ -7,7 +7,8 @@ from time import monotonic
 
 from converters.estimate import estimate_memory, estimate_seconds
 from converters.file_stamps import FileStamps
-from converters.header import EncodedMetadata, GGUFLayout, encode_value, layout_file
+from converters.header import EncodedMetadata, GGUFLayout, encode_pairs, encode_value, layout_file
+from converters.importance.apply import check_needed_importance, imatrix_metadata, is_weighted, with_importance
 from converters.loadable import check_loadable
 from converters.output import atomic_output
 from converters.quant_mixes import file_type
@@ -18,6 +19,7 @@ from converters.target import check_disk_space
 from converters.tensors import MetadataValue, PlannedTensor
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.fmt import printable
+from edgellm.gguf.imatrix import Imatrix
 from edgellm.options.checks import integer
 from edgellm.system.machine import default_threads
 
@@ -32,7 +34,8 @@ _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
 class Conversion:
     """Created by `converters.prepare_convert` and `converters.prepare_quantize`.
 
-    `source_files` must not change before the target is complete; `source_note` goes into plan and report.
+    `source_files` must not change before the target is complete; `source_note` goes into plan and report. `lacking` are
+    the names of tensors of which the importance matrix, if one is given, has nothing.
     """
 
     target: Path
@@ -41,11 +44,12 @@ class Conversion:
     threads: int
     source_files: FileStamps = field(repr=False)
     source_note: str = ""
+    lacking: frozenset[str] = frozenset()
 
     def plan(self, compile_progress: Progress | None = None) -> ConversionPlan:
         """The dry run. Writes nothing and reads no weights; encoding speed is measured on noise."""
         converter = RowConverter(self.tensors, compile_progress)
-        tensors = tensor_reports(self.tensors, [None] * len(self.tensors))
+        tensors = tensor_reports(self.tensors, [None] * len(self.tensors), self.lacking)
         memory = estimate_memory(self.tensors, self.threads)
         seconds = estimate_seconds(converter, self.tensors, self.threads)
         return ConversionPlan(self.target, self.layout.nbytes, tensors, self.source_note, memory, seconds, self.threads)
@@ -62,7 +66,7 @@ class Conversion:
             output.write(memoryview(self.layout.header), 0)
             errors = WeightStream(converter, output, progress).run(self.tensors, self.layout.offsets, self.threads)
             self.source_files.check_unchanged()
-        tensors = tensor_reports(self.tensors, [error_sums.relative_rmse for error_sums in errors])
+        tensors = tensor_reports(self.tensors, [sums.relative_rmse for sums in errors], self.lacking)
         return Report(self.target, self.layout.nbytes, tensors, self.source_note, monotonic() - since)
 
 
@@ -76,21 +80,30 @@ def prepare(
     source_name: str | None,
     threads: int | None,
     source_note: str = "",
+    imatrix: Imatrix | None = None,
 ) -> Conversion:
     """A conversion that writes `tensors` with the metadata `pairs` to `target`; `source_files` are read for it.
 
-    Unless `source_name` is None, edgellm must be able to open the new file; errors then name that source.
+    With `imatrix`, errors are weighted by the importance of columns. Unless `source_name` is None, edgellm must be able
+    to open the new file; errors then name that source.
 
-    Raises OptionError for an invalid number of threads, UnsupportedModelError for a row that is too long,
-    ModelFileError if edgellm could not open the new file, EdgeLLMError if the disk has too little space.
+    Raises OptionError for an invalid number of threads and a type that needs importance, UnsupportedModelError for a
+    row that is too long,
+    ModelFileError if edgellm could not open the new file or the importance matrix does not fit, EdgeLLMError if the
+    disk has too little space.
     """
     _check_rows(tensors)
+    lacking = frozenset[str]()
+    if imatrix:
+        pairs, tensors = {**pairs, **encode_pairs(imatrix_metadata(imatrix))}, with_importance(tensors, imatrix)
+        lacking = frozenset(t.source.name for t in tensors if is_weighted(t) and t.importance is None)
+    check_needed_importance(tensors, imatrix)
     layout = layout_file(with_file_type(pairs, mix, tensors), tensors)
     check_disk_space(target, layout.nbytes)
     if source_name is not None:
         check_loadable(layout, tensors, target, source_name)
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
-    return Conversion(target, layout, tensors, count, FileStamps(source_files), source_note)
+    return Conversion(target, layout, tensors, count, FileStamps(source_files), source_note, lacking)
 
 
 def _checked(threads: int) -> int:

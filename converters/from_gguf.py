@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converters.conversion import Conversion, prepare
+from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
 from converters.loadable import is_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
@@ -16,7 +17,9 @@ from converters.tensors import PlannedTensor
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
+from edgellm.gguf.imatrix import read_imatrix
 from kquants import FLOAT_FORMATS
+from kquants.plain_types import NUMBERS
 
 
 def quantize(
@@ -27,6 +30,10 @@ def quantize(
     tensor_types: Sequence[str] = (),
     force: bool = False,
     requantize: bool = False,
+    imatrix: str | os.PathLike[str] | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    calibration: str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -34,16 +41,31 @@ def quantize(
 
     Metadata is kept. `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces an existing file;
     `requantize` allows quantized tensors to be quantized again, with a warning. A file in one part whose tensors all
-    have the requested types already causes a warning, too. `progress` is called with (weights written, all weights).
+    have the requested types already causes a warning, too. `imatrix` is the file of an importance matrix, of `edgellm
+    imatrix` or llama.cpp, by which errors are weighted; the new file names it. `progress` is called with (weights
+    written, all weights).
+
+    With the type "dynamic" the model reads the text `calibration` once for each tensor, and those that cost it most get
+    the most bits, within a file of `size`, such as "4.5GB", or within `bits` per weight.
 
     Raises:
         OptionError: an option has an invalid value.
-        ModelFileError: `source` is an incomplete GGUF file, or has NaN or Inf.
+        ModelFileError: `source` is an incomplete GGUF file, or has NaN or Inf, or `imatrix` does not fit it.
         UnsupportedModelError: this version cannot quantize the model, or `requantize` is missing.
         EdgeLLMError: `out` cannot be written.
     """
     conversion = prepare_quantize(
-        source, out, type, tensor_types=tensor_types, force=force, requantize=requantize, threads=threads
+        source,
+        out,
+        type,
+        tensor_types=tensor_types,
+        force=force,
+        requantize=requantize,
+        imatrix=imatrix,
+        size=size,
+        bits=bits,
+        calibration=calibration,
+        threads=threads,
     )
     return conversion.run(progress)
 
@@ -56,26 +78,50 @@ def prepare_quantize(
     tensor_types: Sequence[str] = (),
     force: bool = False,
     requantize: bool = False,
+    imatrix: str | os.PathLike[str] | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    calibration: str | None = None,
     threads: int | None = None,
+    measuring: Progress | None = None,
 ) -> Conversion:
-    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`."""
-    mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
+    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`.
+
+    The type "dynamic" alone reads them: it is chosen here, and `measuring` is called with (tensors measured, all).
+    """
+    dynamic = dynamic_settings(type, size, bits, calibration, measuring)
+    mix = BASE_MIX if dynamic else mix_name(type)
+    overrides = [parse_override(text) for text in tensor_types]
     sigbus.install()
+    importance = None if imatrix is None else read_imatrix(imatrix)
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
-        tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides)
+        tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides, importance is not None)
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
-        _warn_if_unchanged(file, tensors)
         pairs, paths = raw_pairs(file.path), file.paths
+        if dynamic:
+            tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)
+            mix = nearest_mix(tensors)
+        _warn_if_unchanged(file, tensors)
         source_name = printable(str(file.path), 400) if is_loadable(file) else None
-    return prepare(pairs, tensors, mix, target=target, source_files=paths, source_name=source_name, threads=threads)
+    return prepare(
+        pairs,
+        tensors,
+        mix,
+        target=target,
+        source_files=paths,
+        source_name=source_name,
+        threads=threads,
+        imatrix=importance,
+    )
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:
     """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn."""
-    again = [t for t in tensors if t.source.type not in FLOAT_FORMATS and t.source.type != t.type.name]
+    unquantized = (*FLOAT_FORMATS, *NUMBERS)
+    again = [t for t in tensors if t.source.type not in unquantized and t.source.type != t.type.name]
     if not again:
         return
     name, first = printable(str(file.path), 400), again[0]

@@ -1,6 +1,6 @@
 """The plan of a conversion, and its report."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,8 @@ class TensorReport(NamedTuple):
     """A tensor in the new file: shape in numpy order, source and new type, weights, bytes.
 
     `error` is the RMS error relative to the RMS of the weights, None in a plan; `note` gives the reason if the type
-    differs from the one in the quantization mix.
+    differs from the one in the quantization mix. `lacks_importance`: the importance matrix that was given has nothing
+    of the tensor.
     """
 
     name: str
@@ -23,6 +24,7 @@ class TensorReport(NamedTuple):
     nbytes: int
     note: str
     error: float | None = None
+    lacks_importance: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class ConversionSummary:
         """Tensors whose type differs from the one in the quantization mix."""
         return [tensor for tensor in self.tensors if tensor.note]
 
+    @property
+    def without_importance(self) -> list[TensorReport]:
+        """Tensors of which the importance matrix, if one was given, has nothing."""
+        return [tensor for tensor in self.tensors if tensor.lacks_importance]
+
 
 @dataclass(frozen=True)
 class ConversionPlan(ConversionSummary):
@@ -74,10 +81,14 @@ class Report(ConversionSummary):
         return sorted(lossy, key=lambda tensor: tensor.error or 0.0, reverse=True)[:n]
 
 
-def tensor_reports(tensors: Sequence[PlannedTensor], errors: Sequence[float | None]) -> list[TensorReport]:
-    """A report for each tensor, with its relative error or None."""
+def tensor_reports(
+    tensors: Sequence[PlannedTensor], errors: Sequence[float | None], lacking: Collection[str] = ()
+) -> list[TensorReport]:
+    """A report for each tensor, with its relative error or None; `lacking` are names of tensors without importance."""
     return [
-        TensorReport(s.name, s.shape, s.type, t.type.name, s.row_count * s.columns, t.nbytes, t.note, error)
+        TensorReport(
+            s.name, s.shape, s.type, t.type.name, s.row_count * s.columns, t.nbytes, t.note, error, s.name in lacking
+        )
         for t, error in zip(tensors, errors, strict=True)
         for s in [t.source]
     ]

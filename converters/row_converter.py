@@ -15,6 +15,8 @@ from kquants import FLOAT_FORMATS, FORMATS, jit
 from kquants.dequantize import dequantize
 from kquants.encode import Encoded, NotEncodableError, encode, kernel_of
 from kquants.ggml import NAMED_TYPES
+from kquants.ik_types import IK_TYPES, replacement
+from kquants.plain_types import PLAIN_TYPES, plain_floats
 
 
 class RowConverter:
@@ -28,10 +30,9 @@ class RowConverter:
         self._folder = cache_folder()
         changed = [tensor for tensor in tensors if not is_copied(tensor)]
         for source in (tensor.source for tensor in changed):
-            if source.type not in FORMATS:
-                what = f"tensor {printable(source.name)} is {source.type}"
-                raise UnsupportedModelError(f"{what}, which this version cannot read; start from another file")
-        names = {f"dequantize_{tensor.source.type.lower()}" for tensor in changed}
+            if source.type not in (*FORMATS, *PLAIN_TYPES):
+                raise UnsupportedModelError(f"tensor {printable(source.name)} is {source.type}, {_reason(source.type)}")
+        names = {f"dequantize_{kind.lower()}" for t in changed if (kind := t.source.type) not in PLAIN_TYPES}
         names |= {kernel_of(tensor.type) for tensor in changed}
         try:
             jit.load(names, self._folder, compile_progress)
@@ -46,15 +47,30 @@ class RowConverter:
         if is_copied(tensor):
             _check_finite(tensor, first, data)
             return Encoded(data, 0.0, 0.0)
-        weights = dequantize(NAMED_TYPES[tensor.source.type], data.reshape(-1), self._folder)
-        return self.encode(tensor, first, weights.reshape(len(data), tensor.source.columns))
+        kind, data = NAMED_TYPES[tensor.source.type], data.reshape(-1)
+        weights = plain_floats(kind, data) if kind.name in PLAIN_TYPES else dequantize(kind, data, self._folder)
+        return self.encode(tensor, first, weights.reshape(-1, tensor.source.columns))
 
     def encode(self, tensor: PlannedTensor, first: int, weights: NDArray[np.float32]) -> Encoded:
-        """Encode `weights`, float32 [rows, columns], the rows of a tensor from row `first` on; raises as `convert`."""
+        """Encode `weights`, float32 [rows, columns], the rows of a tensor from row `first` on; raises as `convert`.
+
+        Where the importance of the tensor's columns is known, all rows are of one of its matrices.
+        """
+        importance = tensor.importance
+        if importance is not None:
+            importance = importance[first * len(importance) // tensor.source.row_count]
         try:
-            return encode(tensor.type, weights, self._folder)
+            return encode(tensor.type, weights, self._folder, importance)
         except NotEncodableError as error:
             _refuse(tensor, first, error)
+
+
+def _reason(name: str) -> str:
+    """Why rows of a type are not read, and what to do."""
+    kind = next((kind for kind in IK_TYPES.values() if kind.name == name), None)
+    if kind:
+        return f"which only ik_llama.cpp reads; start from floats, or from a file in {replacement(kind)}"
+    return "which this version cannot read; start from another file"
 
 
 def is_copied(tensor: PlannedTensor) -> bool:

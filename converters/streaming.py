@@ -56,11 +56,13 @@ class ErrorSums:
 
 
 def row_chunks(tensors: Sequence[PlannedTensor], offsets: Sequence[int]) -> Iterator[Chunk]:
-    """The chunks of all tensors, in the order of the file."""
+    """The chunks of all tensors, in the order of the file. None has rows of different importance."""
     for number, (tensor, start) in enumerate(zip(tensors, offsets, strict=True)):
         rows, step = tensor.source.row_count, max(1, CHUNK_WEIGHTS // tensor.source.columns)
-        for first in range(0, rows, step):
-            yield Chunk(number, tensor, start, first, min(first + step, rows))
+        alike = rows if tensor.importance is None else rows // len(tensor.importance)
+        for part in range(0, rows, alike):
+            for first in range(part, part + alike, step):
+                yield Chunk(number, tensor, start, first, min(first + step, part + alike))
 
 
 class WeightStream:

@@ -1,7 +1,7 @@
 """Tensors to read, the type each gets in the GGUF file, and metadata values."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
@@ -15,6 +15,36 @@ RowReader = Callable[[int, int], NDArray[np.uint8]]
 
 Raises EdgeLLMError if they cannot be read.
 """
+
+
+@dataclass(frozen=True)
+class ExactRows:
+    """A reader of floats that some types of GGUF hold exactly. What is made of its rows is no such reader by itself.
+
+    `blocks(type)` gives a reader of the rows in a type, None if that does not hold the same numbers.
+    """
+
+    floats: RowReader
+    blocks: Callable[[str], RowReader | None]
+
+    def __call__(self, first: int, last: int) -> NDArray[np.uint8]:
+        """Rows of floats, as `RowReader`."""
+        return self.floats(first, last)
+
+
+def moved_rows(readers: Sequence[RowReader], move: Callable[[Sequence[RowReader]], RowReader]) -> RowReader:
+    """`move(readers)`, a reader of whole rows in other places, which are the same in any type."""
+    exact = [each for each in readers if isinstance(each, ExactRows)]
+    floats = move(readers)
+    if len(exact) < len(readers):
+        return floats
+
+    def blocks(kind: str) -> RowReader | None:
+        found = [each.blocks(kind) for each in exact]
+        whole = [each for each in found if each is not None]
+        return move(whole) if len(whole) == len(found) else None
+
+    return ExactRows(floats, blocks)
 
 
 @dataclass(frozen=True)
@@ -43,13 +73,23 @@ class Source:
         return prod(self.shape[:-1])
 
 
+def exact_source(source: Source, kind: str) -> Source:
+    """The source in the type `kind` where that holds the same numbers; otherwise as it is. Raises as its reader."""
+    rows = source.rows.blocks(kind) if isinstance(source.rows, ExactRows) else None
+    return replace(source, type=kind, rows=rows) if rows else source
+
+
 @dataclass(frozen=True)
 class PlannedTensor:
-    """A tensor and its new type; `note` gives the reason if that differs from the type in the quantization mix."""
+    """A tensor and its new type; `note` gives the reason if that differs from the type in the quantization mix.
+
+    `importance`, float32 [matrices, columns], weights the errors of the columns of each matrix, if it is known.
+    """
 
     source: Source
     type: GGMLType
     note: str = ""
+    importance: NDArray[np.float32] | None = None
 
     @property
     def nbytes(self) -> int:

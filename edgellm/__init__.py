@@ -14,7 +14,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # importing typing would take a third of the time until Ctrl-C is handled
 if TYPE_CHECKING:
-    from converters import convert, quantize
+    from converters import convert, imatrix, quantize
     from edgellm.chat import Chat
     from edgellm.errors import (
         ContextOverflowError,
@@ -40,9 +40,11 @@ _MODULE_OF = {
     "Tokenizer": "edgellm.text.tokenizer",
     "UnsupportedModelError": "edgellm.errors",
     "convert": "converters",
+    "imatrix": "converters",
     "quantize": "converters",
 }
-_NEEDED_PACKAGES = {"Model": ("kquants",), "convert": ("converters", "kquants"), "quantize": ("converters", "kquants")}
+_CONVERTERS = ("convert", "imatrix", "quantize")
+_NEEDED_PACKAGES = {"Model": ("kquants",), **dict.fromkeys(_CONVERTERS, ("converters", "kquants"))}
 
 __all__ = [
     "Chat",
@@ -56,6 +58,7 @@ __all__ = [
     "UnsupportedModelError",
     "__version__",
     "convert",
+    "imatrix",
     "quantize",
 ]
 

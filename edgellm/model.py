@@ -13,6 +13,7 @@ from edgellm.arch import describe
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
 from edgellm.engine.offload import UploadProgress, expert_option_note
+from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits
@@ -48,6 +49,7 @@ class Model:
         options: LoadOptions,
         progress: Progress | None = None,
         uploading: UploadProgress | None = None,
+        outputs: OutputSettings = LOGITS,
     ) -> None:
         self.file = file
         # First, so that an unsupported architecture is reported before a problem of its tokenizer.
@@ -58,7 +60,7 @@ class Model:
         problems += [note] if model and (note := expert_option_note(model, options)) else []
         for problem in problems:
             warnings.warn(f"{name}: {problem}", EdgeLLMWarning, stacklevel=3)
-        engine = open_engine(file, options, progress, uploading)
+        engine = open_engine(file, options, progress, uploading, outputs)
         on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
         estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
         self._generator = Generator(Session(engine, name), self.tokenizer, defaults, estimator)
@@ -71,6 +73,7 @@ class Model:
         *,
         progress: Progress | None = None,
         uploading: UploadProgress | None = None,
+        outputs: OutputSettings = LOGITS,
         **options: Unpack[LoadArguments],
     ) -> Self:
         """Open a GGUF file for generation: a path or, as text, also a name that the commands take as MODEL.
@@ -80,7 +83,7 @@ class Model:
         "q8_0"), `kv_memory` (most GB of keys and values; default: the free memory), `gpu_layers`, `gpu`, `gpu_memory`,
         `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`. `progress(done, total)` is called
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
-        GPU.
+        GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs.
 
         Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, or if the GPU
         cannot do what the options ask for.
@@ -95,7 +98,7 @@ class Model:
         try:
             for warning in speed_warnings(file, chosen):
                 warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
-            model = cls(file, chosen, progress, uploading)
+            model = cls(file, chosen, progress, uploading, outputs)
             file.check()
             return model
         except BaseException:

@@ -30,7 +30,7 @@ BLOCK_FORMATS = ("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL", "MXFP4", "NVF
 SUPER_FORMATS = (
     *("Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"),
     *("IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS"),
-    "TQ2_0",
+    *("TQ2_0", "TQ1_0", "IQ1_M", "IQ1_S"),
 )
 """Formats whose matmuls take activations quantized with a scale for each 256."""
 
@@ -43,6 +43,7 @@ FORMATS = FLOAT_FORMATS + QUANTIZED_FORMATS
 ENCODED_FORMATS = (
     *FLOAT_FORMATS,
     *("Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL"),
+    *("IQ3_S", "IQ3_XXS", "IQ2_XS"),
     *("IQ4_XS", "MXFP4", "NVFP4", "TQ2_0"),
 )
 """Names of the tensor types that rows of weights can be encoded to; see `kquants.encode`."""

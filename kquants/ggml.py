@@ -1,7 +1,8 @@
 """The tensor types of GGUF: their numbers, names and block sizes.
 
 Numbers and sizes are those of ggml (`ggml.h`, enum ggml_type). Numbers that ggml has retired are listed in
-REMOVED_TYPES, so that an old file can be refused by the name of its type. edgellm computes with `kquants.FORMATS`.
+REMOVED_TYPES, so that an old file can be refused by the name of its type; `kquants.ik_types` lists those of a fork.
+edgellm computes with `kquants.FORMATS`.
 """
 
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from typing import NamedTuple
 class GGMLType(NamedTuple):
     """A tensor type: a row is blocks of `block` weights in `nbytes` bytes each.
 
-    `scales` are the byte offsets of a block's float16 scales, which `verify` checks for NaN and Inf.
+    `scales` are the byte offsets of a block's float16 scales, which `verify` checks for NaN and Inf. `row_prefix` bytes
+    stand before the blocks of each row.
     """
 
     number: int
@@ -18,10 +20,11 @@ class GGMLType(NamedTuple):
     block: int
     nbytes: int
     scales: tuple[int, ...] = ()
+    row_prefix: int = 0
 
     def row_bytes(self, n: int) -> int:
         """Bytes of a row of `n` weights; `n` must be a multiple of `block`."""
-        return n // self.block * self.nbytes
+        return self.row_prefix + n // self.block * self.nbytes
 
 
 _TYPES = (
@@ -70,7 +73,7 @@ REMOVED_TYPES = {
     31: "Q4_0_4_4",
     32: "Q4_0_4_8",
     33: "Q4_0_8_8",
-    36: "IQ4_NL_4_4",
+    36: "IQ4_NL_4_4 (or I2_S, if bitnet.cpp made the file)",
     37: "IQ4_NL_4_8",
     38: "IQ4_NL_8_8",
 }

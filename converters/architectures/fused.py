@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.architectures.sources import WIDTHS, stacked
-from converters.tensors import RowReader, Source
+from converters.tensors import RowReader, Source, moved_rows
 from edgellm.arch.tensor_names import FusedTensor
 
 _KEPT = 3
@@ -64,11 +64,12 @@ def _columns(source: Source, columns: slice, shape: tuple[int, ...]) -> Source:
 def _matrix(source: Source, start: int, rows: slice, shape: tuple[int, ...]) -> Source:
     """Some rows of the matrix that begins at row `start` of `source`."""
 
-    def read(first: int, last: int) -> NDArray[np.uint8]:
-        at = start + rows.start
-        return source.rows(at + first * rows.step, at + (last - 1) * rows.step + 1)[:: rows.step]
+    at = start + rows.start
 
-    return replace(source, shape=shape[1:], rows=read)
+    def of(read: RowReader) -> RowReader:
+        return lambda first, last: read(at + first * rows.step, at + (last - 1) * rows.step + 1)[:: rows.step]
+
+    return replace(source, shape=shape[1:], rows=moved_rows([source.rows], lambda readers: of(readers[0])))
 
 
 def _transposed(source: Source, rows: slice, shape: tuple[int, ...], cache: MatrixCache) -> Source:

@@ -29,9 +29,9 @@ _PREFIXES = (
     "model.backbone.",
 )
 """What stands before the names of a text model: none in one saved without its head, such as Qwen3-Embedding; others in
-a model that also takes images or sound, and in Mamba-2."""
+a model that also takes images or sound, and in Mamba."""
 _OTHER_EMBEDDINGS = ("word_embeddings", "embeddings", "embedding")
-"""Other names of the embedding, in Ling and in Mamba-2."""
+"""Other names of the embedding, in Ling and in Mamba."""
 _OUTPUTS = (f"{OUTPUT.hugging_face}", f"language_model.{OUTPUT.hugging_face}", f"model.{OUTPUT.hugging_face}")
 
 

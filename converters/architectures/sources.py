@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.rows import reordered
-from converters.tensors import Source
+from converters.tensors import RowReader, Source, moved_rows
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 
@@ -62,7 +62,8 @@ def rows_scaled(source: Source, factors: Sequence[NDArray[np.float32]]) -> Sourc
 
 def reordered_rows(source: Source, order: NDArray[np.intp]) -> Source:
     """The rows `order` of a matrix."""
-    return replace(source, shape=(len(order), source.columns), rows=reordered(source.rows, order))
+    rows = moved_rows([source.rows], lambda readers: reordered(readers[0], order))
+    return replace(source, shape=(len(order), source.columns), rows=rows)
 
 
 def reordered_columns(source: Source, order: NDArray[np.intp]) -> Source:
@@ -87,14 +88,21 @@ def stacked(name: str, parts: Sequence[Source]) -> Source:
                 f"tensor {printable(name)}: its parts are {kind} and {part.type}; get a checkpoint of one type"
             )
 
+    rows = moved_rows([part.rows for part in parts], lambda readers: _joined(readers, each))
+    return Source(name, (len(parts), *shape), kind, rows, max(part.held for part in parts))
+
+
+def _joined(readers: Sequence[RowReader], each: int) -> RowReader:
+    """A reader of the rows of all `readers`, which have `each` rows."""
+
     def rows(first: int, last: int) -> NDArray[np.uint8]:
         found = []
         for number in range(first // each, -(-last // each)):
             start = number * each
-            found.append(parts[number].rows(max(first - start, 0), min(last - start, each)))
+            found.append(readers[number](max(first - start, 0), min(last - start, each)))
         return np.concatenate(found)
 
-    return Source(name, (len(parts), *shape), kind, rows, max(part.held for part in parts))
+    return rows
 
 
 def reshaped(source: Source, shape: tuple[int, ...]) -> Source:

@@ -74,7 +74,7 @@ class Checkpoint:
             if len(permutation) != tensor.shape[0]:
                 problem = f"has {tensor.shape[0]} rows, and config.json speaks of {len(permutation)}"
                 fail(tensor.file, f"tensor {printable(name)} {problem}; download the checkpoint again")
-            found = (rows.reordered if len(tensor.shape) > 1 else rows.reordered_numbers)(found, permutation)
+            found = rows.permuted(found, permutation, is_vector=len(tensor.shape) == 1)
         return Source(as_name, tensor.shape, tensor.dtype, found, held)
 
     @property

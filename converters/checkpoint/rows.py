@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from converters.checkpoint.shard import StoredTensor
 from converters.file_bytes import read_bytes
-from converters.tensors import RowReader
+from converters.tensors import RowReader, moved_rows
 
 RowOrder = NDArray[np.intp]
 """Row i of the result is stored row order[i]; in a vector, number i is stored number order[i]."""
@@ -20,6 +20,13 @@ def stored(tensor: StoredTensor) -> RowReader:
         return data.reshape(last - first, row_bytes)
 
     return rows
+
+
+def permuted(rows: RowReader, order: RowOrder, *, is_vector: bool) -> RowReader:
+    """A reader of the rows in another order; of a vector, of its numbers."""
+    if is_vector:
+        return reordered_numbers(rows, order)
+    return moved_rows([rows], lambda readers: reordered(readers[0], order))
 
 
 def reordered(rows: RowReader, order: RowOrder) -> RowReader:

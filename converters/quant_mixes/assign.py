@@ -14,7 +14,7 @@ from converters.quant_mixes.mixes import QUANT_MIXES, QuantMix
 from converters.quant_mixes.overrides import Override, deciding_overrides
 from converters.quant_mixes.structure import ModelStructure
 from converters.quant_mixes.unquantized import is_quantized, unquantized_type
-from converters.tensors import PlannedTensor, Source
+from converters.tensors import PlannedTensor, Source, exact_source
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.gguf.filetypes import FILE_TYPES
@@ -34,6 +34,9 @@ _SMALLER_BLOCKS |= {"IQ4_XS": "IQ4_NL", "IQ3_S": "IQ4_NL", "TQ2_0": "Q4_0", "NVF
 def mix_name(typed: str) -> str:
     """The key in QUANT_MIXES for a name in any case; MXFP4_MOE is llama.cpp's for MXFP4. OptionError for others."""
     name = typed.upper().removesuffix("_MOE")
+    if name == "DYNAMIC":
+        advice = "convert to BF16, and give that file to `edgellm quantize --type dynamic`"
+        raise OptionError(f"--type dynamic measures the tensors of a GGUF file: {advice}")
     if name not in QUANT_MIXES:
         raise OptionError(f'--type: there is no "{printable(typed)}"; choose one of: {", ".join(QUANT_MIXES)}')
     return name
@@ -79,7 +82,7 @@ def _planned(source: Source, mix: QuantMix, by_mix: str, override: Override | No
         notes.append(f"{asked} by --tensor-type {printable(override.text)}")
     if fitted != asked:
         notes.append(f"rows of {source.columns} are no multiple of {NAMED_TYPES[asked].block}: {fitted} for {asked}")
-    return PlannedTensor(source, NAMED_TYPES[fitted], "; ".join(notes))
+    return PlannedTensor(exact_source(source, fitted), NAMED_TYPES[fitted], "; ".join(notes))
 
 
 def _fitting(wanted: str, columns: int) -> str:

@@ -61,6 +61,11 @@ _Q3_K_M: TypesByRole = {
     "attn_output": "Q4_K",
     "ffn_down": LayerSplit("Q5_K", first_part(16), "Q4_K"),
 }
+_IQ3_M: TypesByRole = {
+    "attn_v": "Q4_K",
+    "attn_output": "Q4_K",
+    "ffn_down": LayerSplit("Q4_K", first_part(8), "IQ3_S"),
+}
 _Q3_K_L: TypesByRole = dict.fromkeys(("attn_v", "attn_output", "ffn_down"), "Q5_K")
 _IQ4_XS: TypesByRole = {
     "attn_v": LayerSplit("Q5_K", has_small_attn_v, "IQ4_XS"),
@@ -78,6 +83,7 @@ _MXFP4: TypesByRole = {"output": "Q8_0", _OUTSIDE: "Q8_0"}
 _MIXES = (
     QuantMix("Q2_K_S", "Q2_K", "3.0 bits per weight: the smallest, with an importance matrix", _OUTPUT | _Q2_K_S),
     QuantMix("Q2_K", "Q2_K", "3.2 bits per weight: for a model that fits no other way", _OUTPUT | _Q2_K),
+    QuantMix("IQ3_M", "IQ3_S", "3.8 bits per weight: a little smaller than Q3_K_M", _OUTPUT | _IQ3_M),
     QuantMix("Q3_K_M", "Q3_K", "4.0 bits per weight: small, with a loss that shows", _OUTPUT | _Q3_K_M),
     QuantMix("Q3_K_L", "Q3_K", "4.3 bits per weight: a little larger than Q3_K_M", _OUTPUT | _Q3_K_L),
     QuantMix("IQ4_XS", "IQ4_XS", "4.5 bits per weight: a tenth smaller than Q4_K_M, little worse", _OUTPUT | _IQ4_XS),
@@ -96,6 +102,7 @@ _KV_AS_Q8_0: TypesByRole = {"attn_k": "Q8_0", "attn_v": "Q8_0"}
 _WITH_8_EXPERTS: dict[str, TypesByRole] = {
     **{mix.name: _KV_AS_Q8_0 for mix in _MIXES if mix.type not in FLOAT_FORMATS},
     **{name: _KV_AS_Q8_0 | {"attn_output": "Q5_K"} for name in ("Q2_K", "Q3_K_M", "IQ4_XS", "Q4_K_S", "Q4_K_M")},
+    "IQ3_M": _KV_AS_Q8_0 | {"attn_output": "Q5_K", "ffn_down": LayerSplit("Q4_K", spread, "IQ3_S")},
     "Q3_K_L": _KV_AS_Q8_0 | {"attn_output": "Q3_K"},
 }
 """Types by role in models with as many experts as Mixtral: attention is a small part of these. By name of the mix."""

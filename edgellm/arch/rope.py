@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgellm.arch.positions import Rope, RopeType
 from edgellm.arch.refuse import refuse
+from edgellm.arch.tensors import Tensors
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
 
@@ -154,12 +155,9 @@ def number(file: GGUFFile, key: str, default: float, off: float | None = None) -
 
 
 def _factors(file: GGUFFile, name: str, pairs: int) -> Frequencies | float:
-    tensor = file.tensors.get(name)
-    if tensor is None:
+    if name not in file.tensors:
         return 1.0
-    if tensor.type.name != "F32" or tensor.shape != (pairs,):
-        file.fail(f"tensor {name} must be {pairs} F32 values; get another conversion of the model")
-    factors = tensor.data.view("<f4").astype(np.float64)
+    factors = Tensors(file).floats(name, (pairs,)).data.view(np.float32).astype(np.float64)
     if not (np.isfinite(factors).all() and (factors > 0).all()):
         file.fail(f"tensor {name} has values that are not positive; get another conversion")
     return factors

@@ -2,10 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, Tensor
-from kquants import FORMATS
+from kquants import FLOAT_FORMATS, FORMATS
+from kquants.ggml import NAMED_TYPES, GGMLType
+from kquants.ik_types import IK_TYPES, replacement
+from kquants.plain_types import NUMBERS, PLAIN_TYPES, exact_floats
+
+_NUMBERS = (*FLOAT_FORMATS, *NUMBERS)
+"""Types of values that become float32."""
 
 
 class Tensors:
@@ -23,10 +31,13 @@ class Tensors:
         return self._take(name, (rows, columns), FORMATS)
 
     def floats(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """Float32 values, such as the weight of a norm; a first dimension of 1 may be absent in the file, or added."""
+        """Float32 values, such as the weight of a norm; a first dimension of 1 may be absent in the file, or added.
+
+        Other floats and integers become float32, if that holds all of their values.
+        """
         found = self.file.tensors.get(name)
         stored = found.shape if found is not None and _without_ones(found.shape) == _without_ones(shape) else shape
-        return replace(self._take(name, stored, ("F32",)), shape=shape)
+        return replace(self._as_float32(self._take(name, stored, _NUMBERS)), shape=shape)
 
     def matrices(self, name: str, count: int, rows: int, columns: int) -> tuple[Tensor, ...]:
         """The `count` matrices (rows, columns) of a tensor with three dimensions."""
@@ -68,8 +79,17 @@ class Tensors:
                 "get another conversion of the model"
             )
         if tensor.type.name not in types:
-            refuse(self.file, f"tensor {name} has type {tensor.type.name}; supported there: {', '.join(types)}")
+            refuse(self.file, f"tensor {name} has type {tensor.type.name}{_advice(tensor.type, types)}")
         return tensor
+
+    def _as_float32(self, tensor: Tensor) -> Tensor:
+        if tensor.type.name == "F32":
+            return tensor
+        floats = exact_floats(tensor.type, tensor.data)
+        if floats is None:
+            problem = f"tensor {tensor.name} has {tensor.type.name} values that float32 does not hold"
+            refuse(self.file, f"{problem}; `edgellm quantize --type F16` writes a file with the nearest ones")
+        return replace(tensor, type=NAMED_TYPES["F32"], data=floats.view(np.uint8))
 
     def finish(self, *ignored: str) -> None:
         """Refuse tensors that were not taken, but for `ignored`: without them the logits would be wrong."""
@@ -78,6 +98,15 @@ class Tensors:
             first, more = printable(left[0]), len(left) - 1
             which = f"tensors {first} and {more} more have" if more else f"tensor {first} has"
             refuse(self.file, f"{which} no place in architecture {self.file.architecture} as edgellm knows it")
+
+
+def _advice(kind: GGMLType, types: tuple[str, ...]) -> str:
+    """What to do about a tensor of another type than `types`."""
+    if kind.number in IK_TYPES:
+        return f", which only ik_llama.cpp computes; take a file of the same model in {replacement(kind)}"
+    if kind.name in PLAIN_TYPES and set(types) > set(FLOAT_FORMATS):
+        return "; `edgellm quantize` writes a file of types that are computed with"
+    return f"; supported there: {', '.join(types)}"
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

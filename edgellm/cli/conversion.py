@@ -12,14 +12,15 @@ import click
 
 from edgellm.cli.options import in_order
 from edgellm.cli.progress import ProgressLine, show_warnings
-from edgellm.cli.shell_completion import one_of
+from edgellm.cli.shell_completion import files, one_of
+from edgellm.cli.text_file import time_left
 from edgellm.fmt import counted, duration, printable, size, table
 
 if TYPE_CHECKING:
     from converters import Conversion, ConversionPlan, Report
     from converters.report import ConversionSummary, TensorReport
 
-TYPES = "Q2_K_S Q2_K Q3_K_M Q3_K_L IQ4_XS Q4_0 Q4_K_S MXFP4 Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
+TYPES = "Q2_K_S Q2_K IQ3_M Q3_K_M Q3_K_L IQ4_XS Q4_0 Q4_K_S MXFP4 Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
 """The keys of `converters.quant_mixes.QUANT_MIXES`, repeated here because importing them would make --help slow."""
 
 _DEFAULT_TYPE = "Q4_K_M"
@@ -43,6 +44,12 @@ conversion_options = in_order(
         metavar="PATTERN=TYPE",
         help="Another type for the tensors whose names match, such as ffn_down=Q6_K; repeatable.",
     ),
+    click.option(
+        "--imatrix",
+        metavar="FILE",
+        shell_complete=files,
+        help="Weight errors by this importance matrix, of `edgellm imatrix` or llama.cpp.",
+    ),
     click.option("--force", is_flag=True, help="Replace OUT if it exists."),
     click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing."),
     click.option("--threads", type=int, metavar="N", help="Threads to use; by default one per performance core."),
@@ -50,10 +57,10 @@ conversion_options = in_order(
 """Adds the options that both commands have."""
 
 
-def run_job(prepare: Callable[..., "Conversion"], dry_run: bool, force: bool) -> None:
-    """Prepare a job with `prepare(force=...)`, then run it and print its report, or its plan if `dry_run`."""
+def run_job(prepare: Callable[[bool, ProgressLine], "Conversion"], dry_run: bool, force: bool) -> None:
+    """Prepare a job with `prepare(force, progress)`, then run it and print its report, or its plan if `dry_run`."""
     with show_warnings(), _clean_exit(), ProgressLine() as progress:
-        job = prepare(force=force or dry_run)
+        job = prepare(force or dry_run, progress)
         if dry_run:
             shown = list(_plan(job.plan(progress.compiling)))
         else:
@@ -102,6 +109,22 @@ class ConversionProgress:
             click.echo(line, err=True)
 
 
+class MeasuringProgress:
+    """Shows how many tensors of `--type dynamic` are measured, and the time left."""
+
+    def __init__(self, progress: ProgressLine) -> None:
+        self._progress, self._since = progress, 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Report that `done` of `total` tensors are measured."""
+        if not done:
+            self._since = monotonic()
+            click.echo(f"measuring {counted(total, 'tensor')} on the text", err=True)
+        else:
+            left = time_left(monotonic() - self._since, done, total)
+            self._progress.working(f"{done} of {total} tensors measured · {left}")
+
+
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0.1):.1f} s"
 
@@ -117,6 +140,7 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     yield ""
     yield from _source_note(plan)
     threads = counted(plan.threads, "thread")
+    yield from _without_importance(plan)
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_duration(plan.seconds)} with {threads}"
     yield "nothing was written (--dry-run)"
 
@@ -132,6 +156,7 @@ def _report(report: "Report") -> Iterator[str]:
         yield from table(("not the type of the mix", "type", "why"), _notes(report))
     yield ""
     yield from _source_note(report)
+    yield from _without_importance(report)
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
 
 
@@ -145,6 +170,12 @@ def _facts(summary: "ConversionSummary") -> str:
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
     bits = f"{summary.bits_per_weight:.2f} bits per weight"
     return f"{printable(str(path), 400)}: {size(summary.nbytes)}, {bits}"
+
+
+def _without_importance(summary: "ConversionSummary") -> Iterator[str]:
+    """A line if the importance matrix lacks tensors."""
+    if lacking := summary.without_importance:
+        yield f"no importance for {counted(len(lacking), 'tensor')}, such as {_name(lacking[0])}"
 
 
 def _types(summary: "ConversionSummary") -> Iterator[str]:

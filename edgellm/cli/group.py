@@ -21,6 +21,7 @@ COMMANDS = {
     "convert": "Make a GGUF file from a Hugging Face checkpoint.",
     "devices": "List the CPU and the GPUs of this machine.",
     "generate": "Stream the reply to a prompt to stdout.",
+    "imatrix": "Measure which weights matter, for quantization.",
     "info": "Show what is in a model file.",
     "list": "List the models on this machine.",
     "perplexity": "Measure how well a model predicts a text.",
@@ -32,7 +33,7 @@ COMMANDS = {
     "verify": "Check that a model file is complete and valid.",
 }
 
-_PACKAGES = {"chat": ("tui",), "convert": ("converters",), "quantize": ("converters",)}
+_PACKAGES = {"chat": ("tui",), **dict.fromkeys(("convert", "imatrix", "quantize"), ("converters",))}
 """The packages beside edgellm that a command imports."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from edgellm.cli.shell_completion import model_names
 from edgellm.fmt import count, counted, printable, size, table
 from edgellm.gguf import GGUFFile, Tensor
+from edgellm.gguf.imatrix import Imatrix, find_imatrix
 from edgellm.info import DecodeSpeed, ExpertInfo, ModelInfo, TokenizerInfo, describe
 from edgellm.models import resolve
 from edgellm.system.machine import available_memory
@@ -25,12 +26,28 @@ _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused
 @click.option("--tensors", is_flag=True, help="List every tensor.")
 @click.option("--tokens", is_flag=True, help="List the vocabulary.")
 def command(model: str, as_json: bool, tensors: bool, tokens: bool) -> None:
-    """Show what is in a model file: architecture, parameters, types, context, tokenizer."""
-    with GGUFFile.open(resolve(model)) as file:
+    """Show what is in a model file: architecture, parameters, types, context, tokenizer.
+
+    Also of an importance matrix: its texts, its tensors, and the experts that saw the fewest tokens.
+    """
+    path = resolve(model)
+    if found := find_imatrix(path):
+        _show_imatrix(found, as_json, tensors)
+        return
+    with GGUFFile.open(path) as file:
         if as_json:
             click.echo(json.dumps(_as_json(file, tensors, tokens), indent=2))
         else:
             click.echo("\n".join(_as_text(file, tensors, tokens)))
+
+
+def _show_imatrix(found: Imatrix, as_json: bool, tensors: bool) -> None:
+    from edgellm.cli import imatrix_info  # imports the converters
+
+    if as_json:
+        click.echo(json.dumps(imatrix_info.as_json(found, tensors), indent=2))
+    else:
+        click.echo("\n".join(imatrix_info.as_text(found, tensors)))
 
 
 def _as_json(file: GGUFFile, tensors: bool, tokens: bool) -> dict[str, object]:

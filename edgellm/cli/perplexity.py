@@ -12,10 +12,9 @@ import click
 
 from edgellm.cli.options import number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
-from edgellm.cli.prompt_input import STDIN
 from edgellm.cli.shell_completion import files, model_names
+from edgellm.cli.text_file import read_text, time_left
 from edgellm.options import LoadOptions
-from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, input_error, read_input
 
 if TYPE_CHECKING:
     from edgellm.perplexity import Perplexity
@@ -52,7 +51,7 @@ def command(context: click.Context, /, model: str, file: str, against: str | Non
 
 
 def _perplexity(name: str, against: str | None, file: str, as_json: bool, load: dict[str, Any]) -> int:
-    text = _read(file)
+    text = read_text(file)
     known: list[Perplexity] = []
     interrupted = False
     try:
@@ -89,24 +88,9 @@ def _score(
         score(*models, text, ctx=load["ctx"], progress=keep)
 
 
-def _read(path: str) -> str:
-    """The text of a file without the end of its last line, as llama.cpp reads it."""
-    if path == STDIN:
-        data, path = sys.stdin.buffer.read(MAX_TEXT_BYTES + 1) if sys.stdin else b"", "stdin"
-    else:
-        data = read_input(path)
-    if data.startswith(b"GGUF"):
-        raise input_error(path, "is a GGUF file, not a text; give MODEL first, then FILE")
-    text = decode_input(data, path, "give a part of it").removesuffix("\n")
-    if not text:
-        raise input_error(path, "is empty; give a text")
-    return text
-
-
 def _progress(so_far: "Perplexity", seconds: float) -> str:
-    left = seconds / so_far.windows * (so_far.of - so_far.windows)
-    time = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min" if left < 6000 else f"{left / 3600:.1f} h"
-    return f"{so_far.windows:,} of {so_far.of:,} windows, perplexity {so_far.perplexity:.4f}, {time} left"
+    left = time_left(seconds, so_far.windows, so_far.of)
+    return f"{so_far.windows:,} of {so_far.of:,} windows, perplexity {so_far.perplexity:.4f}, {left}"
 
 
 def _show(found: "Perplexity", names: dict[str, str | None], as_json: bool) -> None:

@@ -11,6 +11,7 @@ from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import counted, printable, size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
+from edgellm.gguf.imatrix import Imatrix, find_imatrix
 from edgellm.models import resolve
 
 
@@ -20,10 +21,16 @@ from edgellm.models import resolve
 def command(model: str, as_json: bool) -> None:
     """Check a model file: its structure, its metadata against its tensors, NaN and Inf in its weights.
 
+    Or an importance matrix: that its tensors fit each other, and are finite and not negative.
+
     Prints a line for each problem, and exits with 1 if there are any.
     """
     try:
-        with GGUFFile.open(resolve(model)) as file:
+        path = resolve(model)
+        if found := find_imatrix(path):  # which checks it
+            _show_imatrix(found, as_json)
+            return
+        with GGUFFile.open(path) as file:
             _verify(file, as_json)
     except ModelFileError as error:
         if as_json and not isinstance(error, _ProblemsFoundError):
@@ -33,6 +40,16 @@ def command(model: str, as_json: bool) -> None:
 
 class _ProblemsFoundError(ModelFileError):
     """The file can be opened; its problems were printed."""
+
+
+def _show_imatrix(found: Imatrix, as_json: bool) -> None:
+    tensors, nbytes = len(found.entries), found.path.stat().st_size
+    if as_json:
+        facts = {"path": str(found.path), "ok": True, "problems": [], "tensors": tensors, "bytes": nbytes}
+        click.echo(json.dumps(facts))
+    else:
+        name = printable(str(found.path), 400)
+        click.echo(f"ok: {name}, importance matrix of {counted(tensors, 'tensor')}, {size(nbytes)}")
 
 
 def _problems(file: GGUFFile) -> Iterator[str]:

@@ -51,7 +51,7 @@ class _ProgramBuilder:
         self._b = b = StreamBuffers.of(model.width)
         self._kv = KVLayout(model, kv_type)
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
-        self._ops = OpWriter(self._program)
+        self._ops = OpWriter(self._program, outputs.squares)
         self._norms = NormOps(self._ops)
         self._expert_ops = ExpertOps(self._ops, read_ahead)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
@@ -90,8 +90,10 @@ class _ProgramBuilder:
         """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
         The buffers are `buffers` and those that one layer hands to the next. Once the last layer with a state of its
-        own has stored it, nothing else of the other tokens of a prompt is needed.
+        own has stored it, nothing else of the other tokens of a prompt is needed, unless squares are.
         """
+        if self._outputs.squares:
+            return
         last, needed = self._model.last_state_layer, max(self._outputs.taps, default=-1)
         first = mixer(last) if needed < last else mixer(needed + 1)
         if not self._ops.outputs and self._block >= first and set(self._placement[self._block :]) == {CPU}:
@@ -276,7 +278,10 @@ class _ProgramBuilder:
         self._keep_outputs()
         self._per_layer.before_head()
         wanted = [model.output] if self._outputs.logits else []
-        self._norms.norm(b.x, model.output_norm, b.normed, wanted, keep=self._outputs.hidden)
+        if self._outputs.squares:
+            self._norm_observed(wanted)
+        else:
+            self._norms.norm(b.x, model.output_norm, b.normed, wanted, keep=self._outputs.hidden)
         if not self._outputs.logits:
             return
         ops.linear(b.normed, (model.output, logits))
@@ -284,3 +289,11 @@ class _ProgramBuilder:
             ops.add_scaled(logits, None, model.vocab, model.logit_scale)
         if model.logit_soft_cap:
             ops.soft_cap(logits, model.vocab, model.logit_soft_cap)
+
+    def _norm_observed(self, wanted: list[Linear]) -> None:
+        """The last norm of all rows, whose squares the output matrix has; the rows whose logits are wanted go on."""
+        normed = self._b.normed
+        self._norms.norm(self._b.x, self._model.output_norm, normed, [], keep=True)
+        self._ops.observe(normed, [self._model.output])
+        self._ops.keep_outputs(normed.f32)
+        self._ops.quantize(normed, wanted)

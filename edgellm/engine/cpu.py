@@ -13,6 +13,7 @@ from edgellm.engine.budget import NO_LIMIT, KVBudget, check_memory
 from edgellm.engine.device import DeviceStats, Logits
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.engine.memory import aligned
+from edgellm.engine.outputs import InputSquares
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.threadpool import POOL_KERNELS, ThreadPool
@@ -97,6 +98,15 @@ class CPUDevice:
         """A copy of what the output matrix reads, float32 [rows, width], if the program keeps it."""
         assert self._hidden is not None, "the program keeps no hidden state behind the last norm"
         return self._hidden[:rows, :width].copy()
+
+    def take_squares(self) -> list[InputSquares]:
+        """The sums of squares of the batches since they were last taken, which begin again at zero."""
+        found = []
+        for each in self._program.observed:
+            sums, counts = self._buffers[each.sums].view(np.float64), self._buffers[each.counts].view(np.int64)
+            found.append(InputSquares(each.names, sums[:, : each.columns].copy(), counts[0, : each.counted].copy()))
+            sums[:], counts[:] = 0, 0
+        return found
 
     def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`; `hidden` is that of `hidden()`. The first blocks begin with the embeddings.

@@ -97,11 +97,13 @@ class ExpertOps:
         """The result of each slot from h, the rows that the experts read, as float32."""
         used, first = block.router.used, [linear for linear in (block.gate, block.up) if linear]
         self._gather(block, first, h, b)
+        self._ops.observe(b.x, first, b.groups, used, block.router.experts)
         targets = [b.gate.f32, b.up] if block.gate else [b.gate.f32]
         for i, (linear, y) in enumerate(zip(first, targets, strict=True)):
             self._ops.grouped_matmul(linear, b.x, y, b.groups, used, barrier=i == 0)
         up = b.up if block.gate else None
         self._ops.activate(block.activation, b.gate, up, [block.down], block.parameters, slots=used)
+        self._ops.observe(b.gate, [block.down], b.groups, used, block.router.experts)
         self._ops.grouped_matmul(block.down, b.gate, b.result, b.groups, used)
 
     def read_ahead(self, block: MixtureOfExperts, b: ExpertBuffers) -> None:
@@ -118,7 +120,7 @@ class ExpertOps:
             self._ops.add("read_ahead", arguments, units=1, barrier=i == 0, units_factor=b.groups)
 
     def _gather(self, block: MixtureOfExperts, first: list[StackedLinear], h: Buffer, b: ExpertBuffers) -> None:
-        f32, q8, super_q8 = b.x.targets(first)
+        f32, q8, super_q8 = self._ops.targets(b.x, first)
         arguments = records.GatherOp(
             x=h,
             x_bytes=h.row_bytes,

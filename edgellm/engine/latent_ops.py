@@ -78,10 +78,11 @@ class LatentOps:
             self._split_heads(attention, b)
             self._norms.norm_in_place(b.key, attention.kv_norm, attention.value_dim, barrier=False)
         self._group_heads(attention, b)
+        self._ops.observe(b.plain, [attention.k_absorbed], b.groups, attention.heads)
         self._ops.grouped_matmul(attention.k_absorbed, b.plain, b.queries, b.groups, attention.heads)
 
     def _split_heads(self, attention: LatentAttention, b: LatentBuffers) -> None:
-        f32, q8, super_q8 = b.plain.targets([attention.k_absorbed])
+        f32, q8, super_q8 = self._ops.targets(b.plain, [attention.k_absorbed])
         arguments = records.SplitHeadsOp(
             q=b.q,
             q_bytes=b.q.row_bytes,
@@ -133,11 +134,12 @@ class LatentOps:
         attend(self._ops, pages, attention, place, b.queries, out, b.partials, q_outputs, has_slots=True)
         self._ops.quantize(b.latents, [attention.v], attention.heads)
         self._group_heads(attention, b)
+        self._ops.observe(b.latents, [attention.v], b.groups, attention.heads)
         self._ops.grouped_matmul(attention.v, b.latents, b.values, b.groups, attention.heads)
         self._join_heads(attention, b)
 
     def _join_heads(self, attention: LatentAttention, b: LatentBuffers) -> None:
-        h, q8, super_q8 = b.result.targets([attention.output])
+        h, q8, super_q8 = self._ops.targets(b.result, [attention.output])
         arguments = records.JoinHeadsOp(
             x=b.values,
             x_bytes=b.values.row_bytes,

@@ -18,7 +18,7 @@ from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
 from edgellm.engine.offload import NO_OFFLOAD, OffloadRequest, OffloadTask, UploadProgress, device_figures
 from edgellm.engine.open_gpu import GPUOpener
-from edgellm.engine.outputs import LOGITS, Outputs, OutputSettings
+from edgellm.engine.outputs import LOGITS, InputSquares, Outputs, OutputSettings
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, fewer_layers
 from edgellm.engine.protocol import Segment, check_batch
@@ -64,6 +64,8 @@ class NativeEngine:
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
         self._options |= {"outputs": outputs, "read_ahead": prepare_for_disk(file, model)}
         offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
+        if outputs.squares:
+            offload = NO_OFFLOAD
         task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
         self._gpu_opener = GPUOpener(task, len(model.layers))
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
@@ -134,6 +136,15 @@ class NativeEngine:
                 return self._compute(segments)
             except DeviceFault as fault:
                 self._fall_back(fault)
+
+    def take_squares(self) -> list[InputSquares]:
+        """Of each input of matrices, in the order of the layers, the sums of squares since they were last taken.
+
+        They are those of all batches, also of one that was stopped. Their bits depend neither on the number of threads
+        nor on how rows are split into batches. Empty unless the engine was opened with `squares`.
+        """
+        self._runner.cpu.threads.settle()
+        return self._runner.cpu.take_squares()
 
     def _check_embeddings(self, segments: Ids[Segment[PagedSequence]]) -> None:
         """Raise EdgeLLMError for embeddings that are not as wide as the model: kernels copy them without a check."""

@@ -21,7 +21,7 @@ class NormOps:
 
     def norm(self, x: Buffer, norm: Norm, h: MatmulInput, projections: Sequence[Linear], keep: bool = False) -> None:
         """h = norm(x), in the forms that the projections read; with `keep` also as float32."""
-        f32, q8, super_q8 = h.targets(projections)
+        f32, q8, super_q8 = self._ops.targets(h, projections)
         self._ops.need_scratch(h.f32.row_bytes)  # h passes through scratch where no projection reads it as float32
         self._norm(x, norm, h.width, h.f32 if keep else f32, h.f32.row_bytes, q8, super_q8)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from edgellm.arch.blocks import Activation, Linear, StackedLinear
 from edgellm.engine.activations import MatmulInput
-from edgellm.engine.program import Buffer, Op, Program
+from edgellm.engine.program import Buffer, ObservedInput, Op, Program
 from edgellm.gguf import Tensor
 from kquants import records
 from kquants.layout import PIECE, TILE_ROWS, matmul_scratch
@@ -30,10 +30,14 @@ def pieces(n: int) -> int:
 
 
 class OpWriter:
-    """Appends ops to a program. With `outputs`, ops work on the rows of wanted logits."""
+    """Appends ops to a program. With `outputs`, ops work on the rows of wanted logits.
 
-    def __init__(self, program: Program) -> None:
-        self._program, self.outputs = program, False
+    With `observes`, the squares of what matrices are multiplied by are added up, while ops work on all rows. What is
+    multiplied is then always written as float32, too; products are the same bits.
+    """
+
+    def __init__(self, program: Program, observes: bool = False) -> None:
+        self._program, self.outputs, self._observes = program, False, observes
 
     def add(
         self,
@@ -86,6 +90,42 @@ class OpWriter:
         )
         self.add("add_scaled", arguments, per_row=pieces(width))
 
+    def targets(self, x: MatmulInput, projections: Sequence[Linear | StackedLinear]) -> list[Buffer | None]:
+        """[f32, q8, super_q8] of x, with None for the buffers that nothing reads."""
+        f32, *quantized = x.targets(projections)
+        return [x.f32 if self._observes else f32, *quantized]
+
+    def observe(
+        self,
+        x: MatmulInput,
+        projections: Sequence[Linear | StackedLinear],
+        groups: Buffer | None = None,
+        slots: int = 1,
+        counted: int = 1,
+    ) -> None:
+        """Add up the squares of x, which all projections read: with `groups` those of each matrix of a stack.
+
+        Of the matrices, `counted` have numbers of rows of their own.
+        """
+        if not self._observes or self.outputs:
+            return
+        names = tuple(dict.fromkeys(projection.weight.stored_name for projection in projections))
+        matrices = projections[0].weight.shape[0] if groups else 1
+        number, padded = len(self._program.observed), -(-x.width // 16) * 16
+        sums = Buffer(f"square_sums_{number}", 8 * padded, rows=matrices)
+        counts = Buffer(f"square_counts_{number}", 8 * matrices, rows=1)
+        arguments = records.SquareSumsOp(
+            x=x.f32,
+            x_bytes=x.f32.row_bytes,
+            n=x.width,
+            groups=groups,
+            sums=sums,
+            sums_bytes=sums.row_bytes,
+            counts=counts,
+        )
+        self.add("square_sums", arguments, units=padded // 16, slots=slots, units_factor=groups)
+        self._program.observed.append(ObservedInput(names, x.width, sums, counts, counted))
+
     def quantize(self, x: MatmulInput, projections: Sequence[Linear | StackedLinear], slots: int = 1) -> None:
         """Quantize x, which has `slots` rows for each row, in the ways that the projections read, if any."""
         q8, super_q8 = x.quantized_targets(projections)
@@ -107,7 +147,7 @@ class OpWriter:
 
         The values of up begin `up_offset` bytes into its rows. Gate and up have `slots` rows for each row.
         """
-        q8, super_q8 = gate.quantized_targets(projections)
+        q8, super_q8 = (None, None) if self._observes else gate.quantized_targets(projections)
         self.need_scratch(4 * PIECE)
         p0, p1, p2, p3 = (*parameters, 0.0, 0.0, 0.0, 0.0)[:4]
         arguments = records.ActivationOp(
@@ -125,6 +165,8 @@ class OpWriter:
             parameter_3=p3,
         )
         self.add(_ACTIVATION_KERNELS[activation], arguments, per_row=pieces(gate.width), slots=slots)
+        if self._observes:
+            self.quantize(gate, projections, slots)
 
     def top_activations(self, x: MatmulInput, deviations: float) -> None:
         """x = max(x - m, 0), with m the given number of standard deviations above the mean of a row."""
@@ -153,6 +195,7 @@ class OpWriter:
 
     def linear(self, x: MatmulInput, *projections: tuple[Linear, Buffer], accumulate: bool = False) -> None:
         """Each y = f W x + b, or with `accumulate` y += f W x + b: first all matmuls, then the biases."""
+        self.observe(x, [w for w, _ in projections])
         for i, (w, y) in enumerate(projections):
             self._matmul(w, x, y, accumulate, barrier=i == 0)
         biases = [(w.bias, y) for w, y in projections if w.bias]

@@ -17,12 +17,14 @@ class OutputSettings:
     """What an engine gives for a batch, chosen when it is opened.
 
     `logits`: the logits of wanted rows. `hidden`: the hidden state of wanted rows behind the last norm, which the
-    output matrix reads. `taps`: the layers behind which the hidden state of all rows is given.
+    output matrix reads. `taps`: the layers behind which the hidden state of all rows is given. `squares`: the sums of
+    squares of what each matrix is multiplied by (`InputSquares`), which a GPU does not have.
     """
 
     logits: bool = True
     hidden: bool = False
     taps: frozenset[int] = field(default_factory=frozenset)
+    squares: bool = False
 
     def check(self, layers: int) -> None:
         """Raise EdgeLLMError for a tap at a layer that the model, of `layers` layers, does not have."""
@@ -44,3 +46,15 @@ class Outputs(NamedTuple):
     logits: Floats | None
     hidden: Floats | None
     taps: Mapping[int, Floats]
+
+
+class InputSquares(NamedTuple):
+    """Sums over rows of the squares of what the tensors `names` are multiplied by, which is the same for all of them.
+
+    `sums` is float64 [matrices, columns], `counts` int64: the number of rows of each matrix for a stack of experts, [1]
+    for other tensors. A matrix for each head counts as one tensor, whose heads read the same rows.
+    """
+
+    names: tuple[str, ...]
+    sums: NDArray[np.float64]
+    counts: NDArray[np.int64]

@@ -56,13 +56,28 @@ class Op:
     units_factor: Buffer | None = None
 
 
+@dataclass(frozen=True)
+class ObservedInput:
+    """What the tensors `names` are multiplied by, `columns` values a row, and the buffers of sums of its squares.
+
+    `sums` has float64[columns] for each matrix, `counts` int64 for each, of which the first `counted` are different.
+    """
+
+    names: tuple[str, ...]
+    columns: int
+    sums: Buffer
+    counts: Buffer
+    counted: int
+
+
 @dataclass
 class Program:
     """The ops of the CPU's blocks of a model, the buffers they use, and the scratch (bytes) that a thread needs.
 
     A KV page of group g has `page_bytes[g]` for all their layers, a state page of recurrent layers `state_bytes`. `x`
     is the hidden state, `hidden` that behind the last norm. The ops of block b begin at `starts[b]` and end at
-    `starts[b + 1]`; those before the first block look up embeddings.
+    `starts[b + 1]`; those before the first block look up embeddings. `observed` are the inputs of matmuls whose squares
+    are added up.
     """
 
     x: Buffer
@@ -73,6 +88,7 @@ class Program:
     starts: list[int] = field(default_factory=list)
     scratch_bytes: int = 0
     state_bytes: int = 0
+    observed: list[ObservedInput] = field(default_factory=list)
 
     @property
     def buffers(self) -> list[Buffer]:

@@ -90,7 +90,7 @@ class RecurrentParts:
         """The gated norm of y and z, in the forms that `output` reads."""
         result = MatmulInput.named("recurrent", output.weight.shape[1])
         words = form.words(result.width)
-        h, q8, super_q8 = result.targets([output])
+        h, q8, super_q8 = self._ops.targets(result, [output])
         arguments = records.GatedNormOp(
             **rows_of(x=y, z=z), **words, h=h, h_bytes=result.f32.row_bytes, q8=q8, super_q8=super_q8
         )

@@ -7,6 +7,7 @@ from edgellm.engine import protocol
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import OffloadRequest, UploadProgress
+from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMError, UnsupportedModelError
 from edgellm.fmt import printable, size
 from edgellm.gguf import GGUFFile
@@ -57,9 +58,13 @@ def _at_disk_speed(disk: DiskForecast) -> str:
 
 
 def open_engine(
-    file: GGUFFile, options: LoadOptions, progress: Progress | None, uploading: UploadProgress | None
+    file: GGUFFile,
+    options: LoadOptions,
+    progress: Progress | None,
+    uploading: UploadProgress | None,
+    outputs: OutputSettings = LOGITS,
 ) -> protocol.Engine:
-    """The engine that `options` name, with the model of the file."""
+    """The engine that `options` name, with the model of the file; `outputs` are those of edgellm's own."""
     threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
         from edgellm.llamacpp.engine import LlamaCppEngine  # imports what starts child processes
@@ -75,4 +80,5 @@ def open_engine(
         progress=progress,
         offload=OffloadRequest.of(options),
         uploading=uploading,
+        outputs=outputs,
     )

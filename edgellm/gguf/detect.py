@@ -1,5 +1,8 @@
 """Recognizes files of other formats that are opened as GGUF files."""
 
+import re
+import struct
+
 _BEGINNINGS = (
     (b"version https://git-lfs", "a Git LFS pointer, not the model; run `git lfs pull`, or download it"),
     (b"PK\x03\x04", "a ZIP archive or a PyTorch checkpoint; convert the checkpoint to GGUF"),
@@ -22,6 +25,8 @@ def describe_format(head: bytes) -> str:
             return description
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_WEB_PAGE):
         return "a web page, not a model; use the site's download link"
+    if is_older_imatrix(head):
+        return "an importance matrix in llama.cpp's older format, not a model; give it with --imatrix"
     # safetensors: a 64-bit length, then that much JSON.
     if head[8:9] == b"{" and head[5:8] == bytes(3):
         return "a safetensors file; convert the checkpoint to GGUF"
@@ -31,3 +36,12 @@ def describe_format(head: bytes) -> str:
     if text.isascii() and text.isprintable():
         return f'text that begins "{text[:40]}", not a model; check the path, or download it again'
     return f"not a GGUF file: it begins with the bytes {head[:4].hex(' ')}; check the path"
+
+
+def is_older_imatrix(head: bytes) -> bool:
+    """Whether a file that begins with `head` is an importance matrix in llama.cpp's older format, which has no magic:
+    a number of entries, and the length and the name of a tensor."""
+    if len(head) < 12:
+        return False
+    entries, length = struct.unpack_from("<ii", head)
+    return 0 < entries < 1 << 16 and re.match(rb"[\w.]+\.weight$", head[8 : 8 + max(0, length)]) is not None

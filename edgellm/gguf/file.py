@@ -59,6 +59,12 @@ class GGUFFile:
         changed.metadata = MappingProxyType({**self.metadata, **values})
         return changed
 
+    def with_tensor(self, tensor: Tensor) -> "GGUFFile":
+        """The same file with another tensor of that name. It shares the map of this file, which alone is closed."""
+        changed = copy(self)
+        changed.tensors = {**self.tensors, tensor.name: tensor}
+        return changed
+
     def check(self) -> None:
         """Raise ModelFileError if the file was cut short since it was opened, or its disk failed.
 
@@ -85,6 +91,8 @@ class GGUFFile:
     @property
     def architecture(self) -> str:
         """`general.architecture`. Raises ModelFileError if it is missing or not a plain word."""
+        if self.hint("general.type", str) == "imatrix":
+            self.fail("is an importance matrix, not a model; convert and quantize take it with --imatrix")
         name = self.get_str("general.architecture")
         if not _PLAIN.fullmatch(name):
             self._wrong("general.architecture", "a plain word")

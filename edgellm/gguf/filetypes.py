@@ -30,6 +30,6 @@ _I_QUANTS = {
     30: "IQ4_XS",
     31: "IQ1_M",
 }
-_OTHERS = {36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE", 39: "NVFP4", 40: "Q1_0"}
+_OTHERS = {36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE", 39: "NVFP4", 40: "Q1_0", 41: "Q2_0"}
 
 FILE_TYPES: dict[int, str] = _PLAIN | _K_QUANTS | _I_QUANTS | _OTHERS

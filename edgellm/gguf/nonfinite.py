@@ -1,6 +1,6 @@
 """Finds NaN and Inf in weights and block scales."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,9 @@ A float is NaN or Inf if all bits of its exponent are set.
 _BYTE_SCALES = {"MXFP4": ((0,), 0xFF), "NVFP4": ((0, 1, 2, 3), 0x7F)}
 """The byte offsets of scales of 8 bits, E8M0 and UE4M3, and the bits that are all set in a NaN."""
 
+_SPLIT_SCALES = {"IQ1_M": {52: 0xC000, 54: 0x7000}}
+"""The byte offsets of the 16 bits that have parts of a scale's exponent, and those parts: a float16 in four pieces."""
+
 _CHUNK_BYTES = 1 << 20
 """Bytes of a tensor that are checked at once; the chunk and its flags stay in the cache."""
 
@@ -39,7 +42,7 @@ class NonFinite(NamedTuple):
 def find_nonfinite(tensor: Tensor) -> NonFinite | None:
     """Count NaN and Inf among the floats of a tensor, or the scales of its blocks; None if there are none.
 
-    Types with other scales (Q8_K, IQ1_M) and integer types are not checked.
+    Q8_K and integer types are not checked.
     """
     bad, first = 0, -1
     for start, flags in _chunks(tensor):
@@ -54,27 +57,30 @@ def find_nonfinite(tensor: Tensor) -> NonFinite | None:
 
 def _chunks(tensor: Tensor) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """For each chunk of the tensor: the number of its first block, and for each block whether it is bad."""
-    mask, layout = _exponents(tensor.type)
+    masks, layout = _exponents(tensor.type)
+    if not layout.names:
+        return
+    combine = np.logical_and if tensor.type.name in _SPLIT_SCALES else np.logical_or
     blocks_per_chunk = max(1, _CHUNK_BYTES // tensor.type.nbytes)
     blocks = tensor.data.view(layout)
     for start in range(0, len(blocks), blocks_per_chunk):
         chunk = blocks[start : start + blocks_per_chunk]
-        flags = [chunk[field] & mask == mask for field in layout.names or ()]
-        if flags:
-            yield start, np.logical_or.reduce(flags)
+        flags = [chunk[field] & mask == mask for field, mask in zip(layout.names, masks, strict=True)]
+        yield start, combine.reduce(flags)
 
 
-def _exponents(kind: GGMLType) -> tuple[int, np.dtype[np.void]]:
+def _exponents(kind: GGMLType) -> tuple[Collection[int], np.dtype[np.void]]:
     """The bits that are set in NaN and Inf, and a dtype of one block whose fields are the floats to check."""
     number, mask = FLOATS.get(kind.name, _HALF)
     offsets = (0,) if kind.name in FLOATS else kind.scales
     if kind.name in _BYTE_SCALES:
         number, (offsets, mask) = np.uint8, _BYTE_SCALES[kind.name]
-    return mask, np.dtype(
+    masks = _SPLIT_SCALES.get(kind.name, dict.fromkeys(offsets, mask))
+    return masks.values(), np.dtype(
         {
-            "names": [str(offset) for offset in offsets],
-            "formats": [number] * len(offsets),
-            "offsets": list(offsets),
+            "names": [str(offset) for offset in masks],
+            "formats": [number] * len(masks),
+            "offsets": list(masks),
             "itemsize": kind.nbytes,
         }
     )

@@ -1,5 +1,6 @@
 """Tensors of a GGUF file: the table in the header, checked completely, and views of the map."""
 
+import re
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 from edgellm.fmt import printable, size
 from edgellm.gguf.reader import HeaderReader
 from kquants.ggml import GGML_TYPES, REMOVED_TYPES, GGMLType
+from kquants.ik_types import IK_TYPES
+
+_VIEW = re.compile(r"(\[\d+:\d+\])+$", re.ASCII)
+"""What `Tensor.rows` appends to a name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +42,11 @@ class Tensor:
     def size(self) -> int:
         """Number of weights."""
         return prod(self.shape)
+
+    @property
+    def stored_name(self) -> str:
+        """The name of the tensor in the file that this one is, or is a view of."""
+        return _VIEW.sub("", self.name)
 
     def rows(self, first: int, last: int) -> "Tensor":
         """Rows `first` … `last` - 1 of a matrix, or these values of a vector: a view of the same bytes."""
@@ -92,9 +102,10 @@ def _read_type(reader: HeaderReader) -> GGMLType:
     number = reader.u32()
     if number in REMOVED_TYPES:
         reader.fail(f"has the retired type {REMOVED_TYPES[number]}", "get a newer conversion")
-    if number not in GGML_TYPES:
+    kind = GGML_TYPES.get(number) or IK_TYPES.get(number)
+    if kind is None:
         reader.fail(f"has the unknown type {number}", "update edgellm, or download the file again")
-    return GGML_TYPES[number]
+    return kind
 
 
 def place_tensors(

@@ -1,7 +1,7 @@
 """The windows of a text, and metrics of the logits of their scored positions."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ Metric = Callable[..., Values]
 
 
 class Windows:
-    """The windows of a text: lists of `ctx` token ids, from the first model's tokenizer.
+    """The windows of a text: lists of `ctx` token ids, from the first model's tokenizer. `ids` are those of the text.
 
     Raises OptionError for a `ctx` above that of a model, EdgeLLMError for a text of less than two windows.
     """
@@ -42,25 +42,25 @@ class Windows:
         self.ctx = _checked(ctx, min(model.ctx for model in models))
         tokenizer = models[0].tokenizer
         self._bos = tokenizer.bos_id if tokenizer.add_bos else None
-        self._ids = tokenizer.encode(text, add_special=True)
+        self.ids = tokenizer.encode(text, add_special=True)
         self._check_ids(models[0].engine.vocab)
 
     def _check_ids(self, vocab: int) -> None:
-        n, needed = len(self._ids), 2 * self.ctx
+        n, needed = len(self.ids), 2 * self.ctx
         if n < needed:
             raise EdgeLLMError(
                 f"the text has {counted(n, 'token')}, and two windows of {self.ctx:,} need {needed:,}: "
                 "give a longer text, or a smaller ctx"
             )
-        if max(self._ids) >= vocab:  # the engine checks the ids that it reads, but the last target is only scored
-            raise EdgeLLMError(f"token id {max(self._ids)} is not in the vocabulary of {vocab}")
+        if max(self.ids) >= vocab:  # the engine checks the ids that it reads, but the last target is only scored
+            raise EdgeLLMError(f"token id {max(self.ids)} is not in the vocabulary of {vocab}")
 
     def __len__(self) -> int:
-        return len(self._ids) // self.ctx
+        return len(self.ids) // self.ctx
 
     def __iter__(self) -> Iterator[list[int]]:
         for start in range(0, len(self) * self.ctx, self.ctx):
-            window = self._ids[start : start + self.ctx]
+            window = self.ids[start : start + self.ctx]
             if self._bos is not None:
                 window[0] = self._bos
             yield window
@@ -83,11 +83,23 @@ def _checked(ctx: int | None, longest: int) -> int:
         raise OptionError(f"option ctx cannot be {ctx}: give {error}") from None
 
 
-def evaluate_windows(models: Sequence[Model], windows: Windows, metric: Metric) -> Iterator[Values]:
-    """After each window, the values of all positions so far: [metrics, positions]. Raises EdgeLLMError."""
+def evaluate_windows(
+    models: Sequence[Model],
+    windows: Windows,
+    metric: Metric,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    whole: bool = False,
+) -> Iterator[Values]:
+    """After each window, from `start` to before `stop`, the values of all positions so far: [metrics, positions].
+
+    With `whole` the last token of each window is computed, too, though it predicts none that is scored. Raises
+    EdgeLLMError for NaN or infinite logits.
+    """
     so_far: list[Values] = []
-    for window in windows:
-        so_far += [metric(*block) for block in _blocks(models, window, windows.first)]
+    for window in islice(windows, start, stop):
+        so_far += [metric(*block) for block in _blocks(models, window, windows.first, whole)]
         so_far = [np.concatenate(so_far, axis=1)]
         if not (np.abs(so_far[0]) < _MAX_NLL).all():
             names = " or ".join(printable(str(model.file.path), 400) for model in models)
@@ -95,16 +107,17 @@ def evaluate_windows(models: Sequence[Model], windows: Windows, metric: Metric) 
         yield so_far[0]
 
 
-def _blocks(models: Sequence[Model], window: list[int], first: int) -> Iterator[tuple[Any, ...]]:
+def _blocks(models: Sequence[Model], window: list[int], first: int, whole: bool) -> Iterator[tuple[Any, ...]]:
     """The arguments of a `Metric`, a few rows at a time, for the positions of a window from `first` on."""
     engines = [model.engine for model in models]
     sequences = [engine.new_sequence() for engine in engines]
-    vocab, rows = engines[0].vocab, min(engine.max_rows for engine in engines)
+    vocab, rows = engines[0].vocab, min(engine.max_rows for engine in engines) - whole
     batch_rows, block_rows = min(rows, max(1, _LOGITS_BYTES // (4 * vocab))), max(1, _BLOCK // vocab)
     last = len(window) - 1
     for start, end in pairwise([*range(0, first, rows), *range(first, last, batch_rows), last]):
         scored = range(end - start) if start >= first else ()
-        segments = [Segment(sequence, window[start:end], scored) for sequence in sequences]
+        tokens = window[start : end + (whole and end == last)]
+        segments = [Segment(sequence, tokens, scored) for sequence in sequences]
         logits = [engine.forward([segment]) for engine, segment in zip(engines, segments, strict=True)]
         targets = np.array(window[start + 1 : end + 1])
         for i in range(0, len(scored), block_rows):

@@ -5,11 +5,11 @@ with an offset or a minimum need. A group of all rows lies side by side, so that
 distances:
 
     [n / 256, rounded up][rows] of    byte  0                 256                                                 384
-                                            [ q0 q1 … q255    | block 0: d f32, s f32, -h i16 × 2, -o i32 | … × 8 ]
+                                            [ q0 q1 … q255    | block 0: d f32, s f32, -16h i32, -128o i32 | … × 8 ]
 
-with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, h the sums of the q of both halves of the
-block, s = d · (h0 + h1), and o = SIGNED_OFFSET · (h0 + h1). A block with an Inf or NaN has d = NaN, so that the result
-shows it; one below 1e-36 has q = 0.
+with d = max|x| / 127 over the block, q = x · (127 / max|x|) rounded to even, h the sum of the q of its first half, o
+that of all of them, and s = d · o. A block with an Inf or NaN has d = NaN, so that the result shows it; one below 1e-36
+has q = 0.
 """
 
 import math
@@ -45,11 +45,12 @@ from kquants.simd import (
     store_i32,
     sum_f32,
 )
-from kquants.simd.dot2 import pair_int16
-from kquants.simd.dot4 import SIGNED_OFFSET
 
-D_SUM, MINUS_HALF_SUMS, MINUS_OFFSET_SUM = 4, 8, 12
+D_SUM, MINUS_HALF_SUM, MINUS_SUM = 4, 8, 12
 """Where things lie in what belongs to a block, after d."""
+
+HALF_SUM_FACTOR, SUM_FACTOR = 16, 128
+"""By which the sums there are multiplied: offsets of weights (`kquants.matmul.blocks`)."""
 
 _SMALLEST = 1e-36  # 127 / max|x| overflows below 3.8e-37
 
@@ -71,10 +72,8 @@ def quantize_block(x: int, q: int, record: int) -> None:
     d = largest / nb.float32(127) if whole else nb.float32(math.nan)
     store_f32(record, d)
     store_f32(record + D_SUM, d * total)
-    minus_first = nb.int32(-first) if whole else nb.int32(0)
-    minus_second = nb.int32(-second) if whole else nb.int32(0)
-    store_i32(record + MINUS_HALF_SUMS, minus_second << 16 | minus_first & 0xFFFF)
-    store_i32(record + MINUS_OFFSET_SUM, SIGNED_OFFSET * (minus_first + minus_second))
+    store_i32(record + MINUS_HALF_SUM, HALF_SUM_FACTOR * nb.int32(-first) if whole else nb.int32(0))
+    store_i32(record + MINUS_SUM, SUM_FACTOR * nb.int32(-total) if whole else nb.int32(0))
 
 
 @define(types.none, types.int64, types.int64)
@@ -93,12 +92,13 @@ def quantize_group(b: ir.IRBuilder, x: Value, group: Value) -> None:
     # The largest value may pass over NaN, but the sums keep it (and Inf · 0 is NaN, too).
     is_nan = b.fcmp_unordered("uno", sums, sums)
     d = b.select(is_nan, all_f32(math.nan), b.fdiv(largest, all_f32(127.0)))
-    minus = b.fptosi(b.select(is_nan, all_f32(0.0), b.fneg(half_sums)), I32.vector)
-    halves = of_both(b, minus, lambda first, second: pair_int16(b, first, second))
-    offsets = b.mul(of_both(b, minus, b.add), ir.Constant(I32.vector, [SIGNED_OFFSET] * 16))
+    halves, wholes = (
+        b.fptosi(b.select(is_nan, all_f32(0.0), b.fmul(v, all_f32(-factor))), I32.vector)
+        for v, factor in ((half_sums, HALF_SUM_FACTOR), (sums, SUM_FACTOR))
+    )
     # What belongs to block i is in lanes 2i of four vectors, and goes side by side.
     both = [lane for i in range(0, 16, 2) for lane in (i, 16 + i)]
-    floats, ints = shuffle(b, d, b.fmul(d, sums), both), b.bitcast(shuffle(b, halves, offsets, both), F32.vector)
+    floats, ints = shuffle(b, d, b.fmul(d, sums), both), b.bitcast(shuffle(b, halves, wholes, both), F32.vector)
     for half in (0, 8):
         records = shuffle(b, floats, ints, [half + lane for i in range(0, 8, 2) for lane in (i, i + 1, 16 + i, 17 + i)])
         b.store(records, pointer(b, at(b, group, X_GROUP + 8 * half), F32.vector), align=1)

@@ -5,7 +5,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kquants.activations.quantized import MINUS_OFFSET_SUM
+from kquants.activations.quantized import MINUS_SUM, SUM_FACTOR
 from kquants.attention.micro_tile import DECODE_QUERIES, broadcasts
 from kquants.kv_layout import PAGE
 from kquants.simd import F32, I8_64, I32, as_tuple, at_strides, define, fma, half_to_float, of_tuple, pointer
@@ -34,7 +34,8 @@ def add_key_block(fours: int) -> Any:
 
         begun = [ir.Constant(I32.vector, None)] * DECODE_QUERIES
         if SIGNED_OFFSET:
-            begun = broadcasts(b, b.add(q_scales, _LONG(MINUS_OFFSET_SUM)), stride, DECODE_QUERIES, _INT)
+            assert SIGNED_OFFSET == SUM_FACTOR
+            begun = broadcasts(b, b.add(q_scales, _LONG(MINUS_SUM)), stride, DECODE_QUERIES, _INT)
         dots = [start_dot4(b, start, signed=True) for start in begun for _ in range(KEYS)]
         for k in range(fours):
             row = at_strides(b, b.add(keys, _LONG(4 * PAGE * k)), _LONG(64), KEYS)

@@ -17,6 +17,7 @@ KERNELS_BY_MODULE: dict[str, list[str]] = {
     "kquants.activations.norms": [f"{part}{norm}" for norm in _NORMS for part in ("", "add_")] + _HEAD_NORMS,
     "kquants.activations.residuals": ["keep_outputs", "add_bias", "add_scaled"],
     "kquants.activations.row_quantizer": ["quantize"],
+    "kquants.activations.square_sums": ["square_sums"],
     "kquants.activations.sparsity": ["top_activations"],
     "kquants.activations.streams": ["match_magnitude", "predict_streams", "correct_streams"],
     "kquants.attention.attention": ["attention_merge", *_each("attention", "attention_latent", of=(*PAGE_SIZES,))],

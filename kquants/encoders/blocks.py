@@ -11,8 +11,18 @@ import numba as nb
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.encoders.encode_result import first_beyond, write_bad, write_result
 from kquants.encoders.lane_ops import choose, transpose
-from kquants.encoders.vectors import add_square, stack_buffer, zero_f64
-from kquants.simd import copy, div_f32, load_f32x16, max_f32, splat_f32, store_f32x16, sub_f32
+from kquants.encoders.vectors import stack_buffer
+from kquants.simd import (
+    add_square,
+    copy,
+    div_f32,
+    load_f32x16,
+    max_f32,
+    splat_f32,
+    store_f32x16,
+    sub_f32,
+    zero_f64,
+)
 
 _LEAST = nb.float32(1e-30)
 

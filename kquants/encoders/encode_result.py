@@ -7,8 +7,8 @@ A value is bad if it is NaN or its magnitude is above the format's limit; the en
 """
 
 from kquants.compiler.decorators import Vector, inline
-from kquants.encoders.vectors import lanes_beyond, lowest_bit, store_f64, sum_f64
-from kquants.simd import load_f32x16, load_f32x16_part, store_i64
+from kquants.encoders.vectors import lanes_beyond, lowest_bit
+from kquants.simd import load_f32x16, load_f32x16_part, store_f64, store_i64, sum_f64
 
 
 @inline

@@ -10,9 +10,9 @@ import numba as nb
 
 from kquants.compiler.decorators import kernel
 from kquants.encoders.encode_result import first_beyond, write_bad, write_result
-from kquants.encoders.vectors import add_square, stack_buffer, store_bf16x16, zero_f64
+from kquants.encoders.vectors import stack_buffer, store_bf16x16
 from kquants.formats import bf16, f16, f32
-from kquants.simd import copy, load_f32x16_part, store_f16x16, store_f32x16, sub_f32
+from kquants.simd import add_square, copy, load_f32x16_part, store_f16x16, store_f32x16, sub_f32, zero_f64
 
 _LARGEST = 3.4028234663852886e38
 

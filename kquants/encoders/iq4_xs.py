@@ -29,4 +29,4 @@ def _pack(codes: int, scales: int, minima: int, d: int, dmin: int, target: int) 
 
 _SPREADS = tuple(end * (0.85 + k / 20) for k in range(8) for end in (VALUES[0], VALUES[-1]))
 _search = k_scale_search(32, nearest, offset=0, steps=32, spreads=_SPREADS, margin=0, reach=2, rounds=2)
-super_blocks.define("iq4_xs", BLOCK_BYTES, 1e8, 32, _search, _pack, code)
+super_blocks.define("iq4_xs", BLOCK_BYTES, 1e8, 32, _search, _pack, code=code)

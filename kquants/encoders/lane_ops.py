@@ -19,6 +19,7 @@ from kquants.simd import (
     I8,
     abs_f32,
     add_f32,
+    call,
     define,
     div_f32,
     larger_f32,
@@ -64,6 +65,9 @@ smaller_f32 = define(F32, F32, F32)(lambda b, x, y: b.select(b.fcmp_ordered("<",
 
 choose = define(F32, F32, F32, F32, F32)(lambda b, x, y, then, other: b.select(b.fcmp_ordered("<", x, y), then, other))
 """`then` where x < y, else `other`."""
+
+square_roots = define(F32, F32)(lambda b, x: call(b, "llvm.sqrt.v16f32", F32.vector, x))
+"""The square root of each lane, rounded to nearest."""
 
 
 _TINY = nb.float32(1e-30)

@@ -10,10 +10,11 @@ import numba as nb
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.encoders.encode_result import first_beyond, write_bad, write_result
 from kquants.encoders.scale_search import LARGEST_HALF
-from kquants.encoders.vectors import add_square, round_away, zero_f64
+from kquants.encoders.vectors import round_away
 from kquants.formats.q8_0 import BLOCK_BYTES
 from kquants.simd import (
     abs_f32,
+    add_square,
     largest_f32,
     load_f16,
     load_f32x16,
@@ -23,6 +24,7 @@ from kquants.simd import (
     store_f16,
     store_f32x16_as_i8,
     sub_f32,
+    zero_f64,
 )
 
 _LIMIT = nb.float32(127 * LARGEST_HALF)

@@ -11,8 +11,9 @@ import numba as nb
 from kquants.compiler.decorators import Vector, inline, kernel
 from kquants.encoders.encode_result import first_beyond, write_bad, write_result
 from kquants.encoders.lane_ops import across, all_lanes, quotient, transpose
-from kquants.encoders.vectors import add_square, stack_buffer, zero_f64
+from kquants.encoders.vectors import stack_buffer
 from kquants.simd import (
+    add_square,
     copy,
     keep_f32,
     larger_f32,
@@ -22,6 +23,7 @@ from kquants.simd import (
     store_f32x16,
     store_f32x16_as_i8,
     sub_f32,
+    zero_f64,
 )
 
 _SUPER_BLOCK = 4 * 256
@@ -36,13 +38,15 @@ def _as_it_is(q: Vector) -> Vector:
     return q
 
 
-def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any, code: Any = _as_it_is) -> None:
+def define(
+    name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any, unit: float = 1, code: Any = _as_it_is
+) -> None:
     """Register the encoder of a format with blocks of `n` weights and super-blocks of `nbytes` bytes.
 
     `search(x, w, q) -> (scale, minimum, d, dmin)` writes q; x, w and q are addresses of n vectors, and weights decode
-    to d · scale · q - dmin · minimum. `pack(codes, scales, minima, d, dmin, target)` takes the addresses of 256 bytes
-    code(q) in the order of the weights, of a byte for the scale and for the minimum of each block, of the float16 d and
-    dmin, and of the super-block to write. `limit` is the largest magnitude that can be encoded.
+    to unit · d · scale · q - dmin · minimum. `pack(codes, scales, minima, d, dmin, target)` takes the addresses of 256
+    bytes code(q) in the order of the weights, of a byte for the scale and for the minimum of each block, of the float16
+    d and dmin, and of the super-block to write. `limit` is the largest magnitude that can be encoded.
     """
     together, limit = n // 16, nb.float32(limit)
     blocks, size = 16 // together, together * _SUPER_BLOCK
@@ -113,7 +117,8 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any,
             if importance != 0:
                 load_weights(importance, columns, first, staging, w)
             scale, minimum, d, dmin = search(x, w, q)
-            errors = add_errors(x, q, mul_f32(d, scale), mul_f32(dmin, minimum), live, errors)
+            a = mul_f32(mul_f32(d, all_lanes(unit)), scale)
+            errors = add_errors(x, q, a, mul_f32(dmin, minimum), live, errors)
             squares = add_squares(x, live, squares)
             in_order(q, staging, codes)
             store_f32x16_as_i8(scales, scale)

@@ -1,21 +1,13 @@
-"""Vector operations that only encoders need, next to those of `kquants.simd`.
-
-| type  | lanes | holds                                 |
-|-------|-------|---------------------------------------|
-| `F64` | 16    | sums of squares: float32 overflows    |
-"""
+"""Vector operations that only encoders need, next to those of `kquants.simd`."""
 
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
-from kquants.simd import F32, I32, VectorType, call, define, float_to_half, half_to_float, pointer, reduce_lanes, splat
+from kquants.simd import F32, I32, call, define, float_to_half, half_to_float, pointer, splat
 
 _BYTE, _SHORT, _INT, _LONG = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
-_DOUBLE = ir.DoubleType()
-
-F64 = VectorType("f64x16", _DOUBLE, 16)
 
 
 def stack_buffer(n: int) -> Any:
@@ -56,25 +48,6 @@ def lanes_beyond(b: ir.IRBuilder, x: Any, limit: Any) -> Any:
 def lowest_bit(b: ir.IRBuilder, bits: Any) -> Any:
     """The index of the lowest set bit; 32 if none is set."""
     return b.cttz(bits, ir.Constant(ir.IntType(1), 0))
-
-
-# --- sums of squares -----------------------------------------------------------------------------------
-
-zero_f64 = define(F64)(lambda b: ir.Constant(F64.vector, None))
-sum_f64 = define(types.float64, F64)(lambda b, x: reduce_lanes(b, x, b.fadd))
-
-
-@define(F64, F64, F32)
-def add_square(b: ir.IRBuilder, total: Any, x: Any) -> Any:
-    """total + x², where x² is exact."""
-    wide = b.fpext(x, F64.vector)
-    return b.fadd(total, b.fmul(wide, wide))
-
-
-@define(types.none, types.int64, types.float64)
-def store_f64(b: ir.IRBuilder, address: Any, value: Any) -> None:
-    """Store a float64."""
-    b.store(value, pointer(b, address, _DOUBLE), align=1)
 
 
 @define(types.none, types.int64, F32)

@@ -14,14 +14,14 @@ from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, UnitScales, Unpacked
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 17, 1, 1
-BITS, OFFSET = 5, 12
+BITS, OFFSET = 5, 16
 
 _TWICE = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 CODES = tuple(value + OFFSET for value in _TWICE)
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a block of a tile holds, item by item: u = 2q + 12."""
+    """What a block of a tile holds, item by item: u = 2q + 16."""
     e, q = tile.word(0), tile.packed(1)
     for half in range(2):
         yield HalfBlock(0, half, q.lookup(CODES, 4 * half))

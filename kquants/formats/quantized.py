@@ -1,6 +1,8 @@
 """The quantized formats by name."""
 
 from kquants.formats import (
+    iq1_m,
+    iq1_s,
     iq2_s,
     iq2_xs,
     iq2_xxs,
@@ -22,6 +24,7 @@ from kquants.formats import (
     q5_k,
     q6_k,
     q8_0,
+    tq1_0,
     tq2_0,
 )
 
@@ -48,4 +51,7 @@ QUANTIZED = {
     "q2_0": q2_0,
     "q1_0": q1_0,
     "tq2_0": tq2_0,
+    "tq1_0": tq1_0,
+    "iq1_m": iq1_m,
+    "iq1_s": iq1_s,
 }

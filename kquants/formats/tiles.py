@@ -59,6 +59,10 @@ class Tile:
         words = [self._word(self.start + offset + 4 * k) for k in range(4)]
         return PackedBytes(self.b, [self.b.bitcast(v, _V8) for v in words])
 
+    def four_bytes(self, offset: int) -> PackedBytes:
+        """Four bytes of each row: a single vector."""
+        return PackedBytes(self.b, [self.b.bitcast(self.word(offset).value, _V8)])
+
     def word(self, offset: int) -> Words:
         """Bytes offset … offset + 3 of each row, as far as the tile has them."""
         begin = self.start + offset

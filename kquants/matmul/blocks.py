@@ -15,18 +15,16 @@ from collections.abc import Callable, Iterable
 
 from llvmlite import ir
 
-from kquants.activations.quantized import D_SUM, MINUS_HALF_SUMS, MINUS_OFFSET_SUM
+from kquants.activations.quantized import D_SUM, HALF_SUM_FACTOR, MINUS_HALF_SUM, MINUS_SUM, SUM_FACTOR
 from kquants.formats.packed_bytes import Value
 from kquants.formats.unpacking import Format, Values, is_signed, offset_of
 from kquants.layout import BLOCK_GROUP_BYTES, X_BLOCK_BYTES
 from kquants.matmul.split_k import XParts
 from kquants.simd import F32, I32, fma, times
-from kquants.simd.dot2 import HAS_INT16_DOT, dot2, high_int16, low_int16
 from kquants.simd.dot4 import start_dot4
 from kquants.simd.dot_accumulator import DotAccumulator
 
 _FLOAT, _INT = ir.FloatType(), ir.IntType(32)
-_INT16S = ir.VectorType(ir.IntType(16), 32)
 
 
 class FloatScales:
@@ -47,23 +45,16 @@ class FloatScales:
 
     def minus_offset(self, b: ir.IRBuilder, x: XParts, unit: Value | int, sub_block: int, up: int = 0) -> Value:
         """-offset · 2^up · Σ q_x of a sub-block of a block, int32; signed weights have no `up`."""
-        offset, signed, zero = offset_of(self._fmt) << up, is_signed(self._fmt), ir.Constant(I32.vector, None)
+        offset, of_block = offset_of(self._fmt) << up, x.at(times(b, unit, X_BLOCK_BYTES))
         if not offset:
-            return zero
-        of_block = x.at(times(b, unit, X_BLOCK_BYTES))
-        if signed:
-            return of_block.at(MINUS_OFFSET_SUM).load(_INT)
-        halves, taken = of_block.at(MINUS_HALF_SUMS), (0, 1) if self.SUB_BLOCKS == 1 else (sub_block,)
-        if HAS_INT16_DOT:
-            factors = ir.Constant(_INT16S, [offset * (half in taken) for half in (0, 1)] * 16)
-            return dot2(b, zero, halves.load(_INT), b.bitcast(factors, I32.vector))
-
-        def scaled(both: Value) -> Value:
-            sums = [(low_int16, high_int16)[half](b, both) for half in taken]
-            total = b.add(*sums) if len(sums) == 2 else sums[0]
-            return b.mul(total, ir.Constant(both.type, [offset] * both.type.count))
-
-        return halves.load(_INT, scaled)
+            return ir.Constant(I32.vector, None)
+        if self.SUB_BLOCKS == 1:
+            return _divided(b, of_block.at(MINUS_SUM).load(_INT), SUM_FACTOR // offset)
+        assert offset == HALF_SUM_FACTOR
+        first = of_block.at(MINUS_HALF_SUM).load(_INT)
+        if sub_block == 0:
+            return first
+        return b.sub(_divided(b, of_block.at(MINUS_SUM).load(_INT), SUM_FACTOR // offset), first)
 
     def add(self, b: ir.IRBuilder, y: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int) -> Value:
         """y with the products of a block."""
@@ -85,3 +76,10 @@ class FloatScales:
     ) -> Iterable[Value]:
         """Nothing is left to do."""
         return sums
+
+
+def _divided(b: ir.IRBuilder, v: Value, factor: int) -> Value:
+    """v divided by a power of two, of which it is a multiple."""
+    bits = factor.bit_length() - 1
+    assert factor == 1 << bits, "offsets are powers of two, up to SUM_FACTOR"
+    return b.ashr(v, ir.Constant(v.type, [bits] * v.type.count)) if bits else v

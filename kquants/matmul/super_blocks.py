@@ -94,9 +94,15 @@ class IntegerScales:
         first = x.at(MINUS_HALF_SUMS + size * sub_block, times(b, unit, 2 * size))
         kind = _INT16S if VIA_INT16 else I32.vector
         halves = [b.bitcast(first.at(i).load(_INT), kind) for i in range(0, size, 4)]
-        total = halves[0] if self._halves else b.add(*halves)
         up += offset.bit_length() - UNIT_OFFSET.bit_length()
-        return (b.shl if up > 0 else b.ashr)(total, ir.Constant(total.type, [abs(up)] * total.type.count))
+
+        def shifted(sums: Value) -> Value:
+            return (b.shl if up > 0 else b.ashr)(sums, ir.Constant(sums.type, [abs(up)] * sums.type.count))
+
+        if self._halves:
+            return shifted(halves[0])
+        # The sum of two int16 may be none before they are shifted down.
+        return b.add(*map(shifted, halves)) if VIA_INT16 else shifted(b.add(*halves))
 
     def add(
         self, b: ir.IRBuilder, sums: Value, dots: list[Value], scales: Values, x: XParts, unit: Value | int

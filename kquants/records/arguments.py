@@ -23,7 +23,7 @@ from kquants.records.recurrent import (
     SelectiveScanOp,
     SplitGateOp,
 )
-from kquants.records.rows import AddBiasOp, AddScaledOp, EmbedOp, KeepOutputsOp, QuantizeOp
+from kquants.records.rows import AddBiasOp, AddScaledOp, EmbedOp, KeepOutputsOp, QuantizeOp, SquareSumsOp
 from kquants.records.streams import CorrectStreamsOp, MatchMagnitudeOp, PredictStreamsOp
 
 Arguments = (
@@ -35,6 +35,7 @@ Arguments = (
     | KeepOutputsOp
     | AddBiasOp
     | QuantizeOp
+    | SquareSumsOp
     | ActivationOp
     | SigmoidGateOp
     | SoftplusGateOp

@@ -187,7 +187,8 @@ class SelectiveScanOp(NamedTuple):
 
     With step = softplus(dt + dt_bias), S[i, k] = exp(step[k] · a[k, i]) · S[i, k] + B[i] · step[k] · x[k];
     y = Sᵀ C + d · x. The state is stored in blocks of 32 channels, the last of them padded:
-    float32[ceil(channels / 32), state_dim, 32]. Channels and `state_dim` are multiples of 16.
+    float32[ceil(channels / 32), state_dim, 32]. Channels and `state_dim` are multiples of 16. A decay, exp(step · a),
+    below 2**-64 counts as 2**-64.
     """
 
     x: Word

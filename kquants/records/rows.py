@@ -48,6 +48,25 @@ class AddBiasOp(NamedTuple):
     n: Word
 
 
+class SquareSumsOp(NamedTuple):
+    """Add the squares of x, n values a row, to sums: those of all rows, or with `groups` of each group to its matrix.
+
+    A unit is 16 columns of the rows of a group. Rows are added in order, so that the sums do not depend on the units
+    that a thread takes, and sums that go on from batch to batch not on how the rows are split into batches.
+    """
+
+    x: Word
+    x_bytes: Word
+    n: Word
+    groups: Word
+    """A GroupList, or null: all rows are of matrix 0."""
+    sums: Word
+    """float64[matrices], `sums_bytes` bytes from one to the next: the sums of n columns."""
+    sums_bytes: Word
+    counts: Word
+    """int64[matrices], to which the number of rows is added."""
+
+
 class QuantizeOp(NamedTuple):
     """Quantize x, n values a row, to each of q8 and super_q8 that is not null."""
 

@@ -20,6 +20,8 @@ from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
 from support.make_checkpoint import write_checkpoint
 from support.oracle import llama_cpp_greedy, llama_cpp_logits
+from support.quantized_checkpoints import write_pair
+from support.quantized_weights import gptq
 
 Capture = pytest.CaptureFixture[str]
 IDS = [1, 5, 300, 77, 12, 250, 9, 33]
@@ -40,6 +42,30 @@ def test_every_family_computes_alike_here_and_in_llama_cpp(family: str, tmp_path
         ours = model.logits(IDS)
     theirs = llama_cpp_logits(out, IDS)
     assert np.linalg.norm(ours - theirs) < 0.05 * np.linalg.norm(theirs)
+
+
+def test_a_quantized_checkpoint_computes_alike_here_in_llama_cpp_and_in_floats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """The integers of GPTQ in Q4_0, beside the floats that they stand for; the command says so in one line."""
+    settings = {"quant_method": "gptq", "bits": 4, "group_size": 32}
+    quantized, exact = write_pair(tmp_path, gptq, settings, "qwen2", head_dim=16)
+    out = tmp_path / "out.gguf"
+    floats = ("--tensor-type", "token_embd=F16", "--tensor-type", "^output=F16")
+    assert call(monkeypatch, quantized, "-o", out, "--type", "Q4_0", *floats) == 0
+    note = capsys.readouterr().out.splitlines()[-2]
+    assert note.endswith(
+        "by GPTQ at 4 bits in groups of 32, so the new file is at best that good; Q4_0 holds its weights exactly"
+    )
+    assert call(monkeypatch, quantized, "-o", out, "--type", "F16", "--dry-run") == 0
+    assert "--type Q4_0 holds its weights exactly" in capsys.readouterr().out
+    convert(exact, tmp_path / "exact.gguf", "F16")
+    logits = []
+    for path in (out, tmp_path / "exact.gguf"):
+        with Model.open(path) as model:
+            logits.append(model.logits(IDS))
+    for found in (logits[0], llama_cpp_logits(out, IDS)):
+        assert np.linalg.norm(found - logits[1]) < 0.05 * np.linalg.norm(logits[1])
 
 
 def test_one_pass_gives_the_same_file_as_two(tmp_path: Path) -> None:

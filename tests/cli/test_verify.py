@@ -19,6 +19,7 @@ from edgellm.gguf.nonfinite import find_nonfinite
 from kquants.ggml import GGML_TYPES, NAMED_TYPES, GGMLType
 from support import gguf_bytes as raw
 from support.changed_keys import with_key
+from support.kernels import put_scales
 from support.model_file import FamilyFile
 
 TOKENS = [f"t{i}" for i in range(6)]
@@ -157,6 +158,20 @@ def test_nan_scales_of_8_bits_are_located(tmp_path: Path, name: str, largest: in
         with one_tensor(tmp_path / "b.gguf", kind, damaged.tobytes(), 2 * kind.block) as file:
             tensor = file.tensors["w"]
             assert find_nonfinite(tensor) == (1, 8, tensor.offset + 17 * kind.nbytes)
+
+
+def test_scales_in_four_pieces_are_located(tmp_path: Path) -> None:
+    kind = NAMED_TYPES["IQ1_M"]
+    blocks = np.full((512, kind.nbytes), 0xFF, np.uint8)
+    # Every sign and exponent, with fractions of both kinds.
+    bits = (np.arange(512) << 7 | 0x7F).astype("<u2")
+    put_scales(kind, blocks, bits)
+    finite = np.isfinite(bits.view(np.float16))
+    with one_tensor(tmp_path / "a.gguf", kind, blocks[finite].tobytes(), 256) as file:
+        assert find_nonfinite(file.tensors["w"]) is None
+    with one_tensor(tmp_path / "b.gguf", kind, blocks.tobytes(), 256) as file:
+        tensor, first = file.tensors["w"], int(np.flatnonzero(~finite)[0])
+        assert find_nonfinite(tensor) == ((~finite).sum(), first, tensor.offset + first * kind.nbytes)
 
 
 @pytest.mark.parametrize("kind", SCALED, ids=lambda kind: kind.name)

@@ -33,7 +33,7 @@ SIZES = {
 }
 """Sizes that are the columns of matrices; others are rows, on which no type depends."""
 WITH_AND_WITHOUT_EXPERTS = ("llama", "gemma4", "granitehybrid")
-MIXES = ("Q2_K", "Q3_K_M", "Q3_K_L", "IQ4_XS", "Q4_K_M", "MXFP4", "Q8_0", "F16")
+MIXES = ("Q2_K", "Q3_K_M", "IQ3_M", "Q3_K_L", "IQ4_XS", "Q4_K_M", "MXFP4", "Q8_0", "F16")
 
 KEYS: dict[str, Any] = {
     "block_count": LAYERS,

@@ -112,8 +112,12 @@ _SETTINGS: list[tuple[Any, str]] = [
     ({**GPTQ, "extra_config": 1}, "extra_config of the quantization is 1, not an object"),
     ({**AWQ, "bits": 8}, "bits of the quantization is 8, not a whole number, one of 4"),
     ({**AWQ, "version": "gemv_fast"}, "AWQ weights in the version gemv_fast are not read, only gemm and gemv"),
-    ({"quant_method": "hqq", "nbits": 4}, "the weights are quantized already, by HQQ, which is not read; get the"),
-    ({"quant_method": "auto-round", "packing_format": "gguf"}, "quantized already, by AutoRound, which is not read"),
+    (
+        {"quant_method": "hqq", "nbits": 4},
+        "the weights are quantized already, by HQQ, which is not read; get the checkpoint "
+        "that it was made from, or one in GPTQ, AWQ, bitsandbytes or FP8",
+    ),
+    ({"quant_method": "auto-round", "packing_format": "gguf"}, "already, by AutoRound (gguf), which is not read"),
     (None, "tensor m.qweight is quantized already, by GPTQ or AWQ, and config.json does not say so"),
     (BNB, "tensor m.qweight is quantized already, by GPTQ or AWQ, and config.json does not say so"),
 ]

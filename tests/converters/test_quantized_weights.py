@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Barrier
+from time import sleep
 from typing import Any
 
 import numpy as np
 import pytest
 
 from converters import convert
+from converters.architectures.sources import stacked
 from converters.checkpoint import Checkpoint
 from converters.checkpoint.quantized import grouped
 from converters.checkpoint.quantized.panels import PanelCache
@@ -191,13 +195,13 @@ def test_large_matrices_are_read_in_panels(
     checkpoint = checkpoint_of(tmp_path, module.tensors, GPTQ if make is gptq else AWQ)
     check_rows(checkpoint, module)
     source, reads = checkpoint.source("m.weight", "t"), list[int]()
-    read = grouped.GroupedReader._read
+    read = grouped.GroupedMatrix._read
 
-    def counted(self: grouped.GroupedReader, at: int) -> Any:
+    def counted(self: grouped.GroupedMatrix, at: int) -> Any:
         reads.append(at)
         return read(self, at)
 
-    monkeypatch.setattr(grouped.GroupedReader, "_read", counted)
+    monkeypatch.setattr(grouped.GroupedMatrix, "_read", counted)
     fresh = Checkpoint.open(tmp_path).source("m.weight", "t")
     for first in range(0, 200, 5):
         assert np.array_equal(fresh.rows(first, first + 5), source.rows(first, first + 5))
@@ -223,6 +227,30 @@ def test_panels_up_to_some_bytes_are_kept() -> None:
     assert reads == [1, 2, 3, 1, 4]
 
 
+def test_one_thread_reads_a_panel_and_the_others_wait() -> None:
+    cache, reads, together = PanelCache[int](10), list[int](), Barrier(4)
+
+    def read() -> int:
+        reads.append(1)
+        sleep(0.02)
+        return 7
+
+    def get(_: int) -> int:
+        together.wait()
+        return cache.get("key", 4, read)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(get, range(4))) == [7] * 4
+    assert reads == [1]
+
+
+def test_what_reading_holds_is_told(tmp_path: Path) -> None:
+    """Four panels, here the whole matrix: 4 bits of a weight, and a scale, a zero point and a place of a group."""
+    source = checkpoint_of(tmp_path, gptq("m", 64, 96).tensors, GPTQ).source("m.weight", "t")
+    nbytes = (64 * 96 // 2 + 3 * 64 * 2 + 3 * 64 // 2 + 96 * 4) // 64 * 64  # whole bytes of a row
+    assert source.held == stacked("s", [source, source]).held == 4 * nbytes
+
+
 def mixed_order(name: str, rows: int, columns: int) -> QuantizedModule:
     """GPTQ with act-order and zero points."""
     order = np.random.default_rng(columns).permutation(columns).tolist()
@@ -244,7 +272,7 @@ def test_the_file_is_that_of_the_checkpoint_in_floats(
 ) -> None:
     """Byte by byte, so that logits are the same; lm_head, embedding and norms are not quantized."""
     quantized, exact = write_pair(tmp_path, quantize, settings, **options)
-    for mix in ("F16", "Q4_0"):
+    for mix in ("F16", "Q8_0"):
         convert(quantized, tmp_path / "quantized.gguf", mix, threads=2, force=True)
         convert(exact, tmp_path / "exact.gguf", mix, threads=1, force=True)
         assert (tmp_path / "quantized.gguf").read_bytes() == (tmp_path / "exact.gguf").read_bytes()
@@ -294,10 +322,13 @@ def test_a_bias_that_is_not_of_zeros_has_no_place(tmp_path: Path) -> None:
         convert(quantized, tmp_path / "out.gguf", threads=1)
 
 
+_ASYMMETRIC = partial(gptq, sym=False)
 _NOTES: list[tuple[Quantize, dict[str, Any], str, str]] = [
-    (gptq, GPTQ, "F16", "GPTQ at 4 bits in groups of 32, so the new file is at best that good; --type Q5_K_M is"),
-    (gptq, GPTQ, "Q8_0", "GPTQ at 4 bits in groups of 32, so the new file is at best that good; --type Q5_K_M is"),
-    (gptq, GPTQ, "Q4_0", "GPTQ at 4 bits in groups of 32, so the new file is at best that good"),
+    (gptq, GPTQ, "Q8_0", "GPTQ at 4 bits in groups of 32, so the new file is at best that good; --type Q4_0 holds"),
+    (gptq, GPTQ, "Q4_0", "so the new file is at best that good; Q4_0 holds its weights exactly"),
+    (_ASYMMETRIC, GPTQ, "F16", "GPTQ at 4 bits in groups of 32, so the new file is at best that good; --type Q5_K_M"),
+    (_ASYMMETRIC, GPTQ, "Q8_0", "so the new file is at best that good; --type Q5_K_M is large enough for it"),
+    (_ASYMMETRIC, GPTQ, "Q4_0", "GPTQ at 4 bits in groups of 32, so the new file is at best that good"),
     (bnb_int8, BNB, "Q8_0", "bitsandbytes at 8 bits with a scale for each row, so the new file is at best that good"),
     (bnb_int8, BNB, "BF16", "each row, so the new file is at best that good; --type Q8_0 is large enough for it"),
 ]
@@ -311,7 +342,7 @@ def test_plan_and_report_say_what_was_lost(
     note = convert(quantized, tmp_path / "out.gguf", mix, dry_run=True).source_note
     assert note == convert(quantized, tmp_path / "out.gguf", mix, threads=1).source_note
     assert note.startswith("the checkpoint is quantized already, by ") and words in note
-    assert note.endswith(("that good", "is large enough for it")) and ("--type" in note) == ("--type" in words)
+    assert note.endswith(("that good", "is large enough for it", "exactly")) and (";" in note) == (";" in words)
     assert convert(exact, tmp_path / "exact.gguf", mix, threads=1).source_note == ""
 
 

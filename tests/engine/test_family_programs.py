@@ -35,18 +35,19 @@ def test_no_op_starts_before_the_rows_that_it_needs_are_there(family_file: Famil
     """Projections of each type read their inputs in another form."""
     with GGUFFile.open(family_file(name)) as file:
         model = of_type(describe(file), NAMED_TYPES[types])
-        for taps in [(), (0,), (len(model.layers) - 1,)]:
-            outputs = OutputSettings(hidden=True, taps=frozenset(taps))
+        kinds = [OutputSettings(True, True, frozenset(taps)) for taps in [(), (0,), (len(model.layers) - 1,)]]
+        for outputs in (*kinds, OutputSettings(squares=True)):
             program = build_program(model, "f16", outputs=outputs)
-            assert list(ops_without_barrier(program)) == list(ops_that_mix_rows(program)) == [], f"taps {taps}"
+            assert list(ops_without_barrier(program)) == list(ops_that_mix_rows(program)) == [], outputs
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_op_reaches_behind_a_tensor_a_row_or_a_page(family_file: FamilyFile, name: str) -> None:
     with GGUFFile.open(family_file(name)) as file:
         model = describe(file)
-        for kv_type in ("f32", "q8_0"):
-            assert list(out_of_bounds(build_program(model, kv_type), kv_type, file.tensors)) == []
+        for kv_type, squares in (("f32", False), ("q8_0", False), ("f16", True)):
+            program = build_program(model, kv_type, outputs=OutputSettings(squares=squares))
+            assert list(out_of_bounds(program, kv_type, file.tensors)) == []
 
 
 def test_these_checks_find_what_is_wrong(family_file: FamilyFile) -> None:

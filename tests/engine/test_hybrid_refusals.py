@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edgellm.arch import describe
@@ -166,9 +167,9 @@ def test_tensors_of_recurrent_layers_have_their_shape_and_type(
         path.write_bytes(replace(parts, tensors=others).build())
         assert expected in refusal(path)
     if len(own.dims) == 1 or tensor == "ssm_conv1d.weight":
-        halves = replace(own, kind=1, data=own.data[: len(own.data) // 2])
-        path.write_bytes(replace(parts, tensors=parts.tensors | {full: halves}).build())
-        assert f"tensor {full} has type F16; supported there: F32" in refusal(path)
+        doubles = replace(own, kind=28, data=np.full(len(own.data) // 4, 1.1).tobytes())
+        path.write_bytes(replace(parts, tensors=parts.tensors | {full: doubles}).build())
+        assert f"tensor {full} has F64 values that float32 does not hold" in refusal(path)
 
 
 @pytest.mark.parametrize("name", ["mamba2", "granite4_h_tiny"])

@@ -97,6 +97,7 @@ def test_repositories_and_files_stay_in_their_folder(name: str) -> None:
         ("Qwen-7B.IQ4_XS", "IQ4_XS"),
         ("UD-Q4_K_XL/Qwen3-235B", "UD-Q4_K_XL"),
         ("gpt-oss-20b-mxfp4", "MXFP4"),
+        ("Qwen3-30B-A3B-NVFP4", "NVFP4"),
         ("Q4_K_M/model-F16", "F16"),
         ("Llama-3.2-1B-Instruct-f16", "F16"),
         ("Qwen3-8B", ""),
@@ -114,11 +115,11 @@ def test_q4_k_m_is_the_default() -> None:
 
 
 def test_without_q4_k_m_the_largest_that_fits() -> None:
-    sizes = {"m-Q2_K.gguf": 2, "m-Q5_K_M.gguf": 5, "m-Q8_0.gguf": 8, "m-F16.gguf": 16, "m-IQ1_S.gguf": 1}
+    sizes = {"m-Q2_K.gguf": 2, "m-Q5_K_M.gguf": 5, "m-Q8_0.gguf": 8, "m-F16.gguf": 16, "m-IQ2_K.gguf": 1}
     wanted = {7: "m-Q5_K_M.gguf", 8: "m-Q8_0.gguf", 99: "m-Q8_0.gguf", 0: "m-Q2_K.gguf"}
     assert {memory: chosen(repository(sizes), memory=memory)[0] for memory in wanted} == wanted
-    assert chosen(repository({"m-F16.gguf": 16, "m-IQ1_S.gguf": 1})) == ["m-F16.gguf"]
-    assert chosen(repository({"m-IQ1_S.gguf": 1})) == ["m-IQ1_S.gguf"]
+    assert chosen(repository({"m-F16.gguf": 16, "m-IQ2_K.gguf": 1})) == ["m-F16.gguf"]
+    assert chosen(repository({"m-IQ2_K.gguf": 1})) == ["m-IQ2_K.gguf"]
 
 
 def test_an_exact_quantization_comes_before_a_part_of_one() -> None:

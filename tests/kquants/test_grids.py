@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from kquants.formats.grids.grid import Grid
+from kquants.formats.grids.iq1 import IQ1
 from kquants.formats.grids.iq2_s import IQ2_S
 from kquants.formats.grids.iq2_xs import IQ2_XS
 from kquants.formats.grids.iq2_xxs import IQ2_XXS
 from kquants.formats.grids.iq3_s import IQ3_S
 from kquants.formats.grids.iq3_xxs import IQ3_XXS
 
-GRIDS = {"IQ3_S": IQ3_S, "IQ3_XXS": IQ3_XXS, "IQ2_S": IQ2_S, "IQ2_XS": IQ2_XS, "IQ2_XXS": IQ2_XXS}
+GRIDS = {"IQ3_S": IQ3_S, "IQ3_XXS": IQ3_XXS, "IQ2_S": IQ2_S, "IQ2_XS": IQ2_XS, "IQ2_XXS": IQ2_XXS, "IQ1_S": IQ1}
 
 
 @pytest.mark.parametrize("name", GRIDS)

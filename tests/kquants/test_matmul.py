@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kquants import BLOCK_FORMATS, QUANTIZED_FORMATS
 from kquants.layout import SLICE_ROWS
 from support.documented_matmul import expression, extremes, largest_weights, some_weights
-from support.kernels import KINDS, same_bits
+from support.kernels import KINDS, put_scales, same_bits
 from support.matmul import matmul
 from support.quantized_rows import Rows, SuperRows, buffer_of, rows_for
 
@@ -100,9 +100,7 @@ def test_activation_scales_at_the_edges(name: str, scale: float) -> None:
 def test_weight_scales_at_the_edges(name: str, bits: int) -> None:
     rng = np.random.default_rng(6)
     w = some_weights(rng, name, 16, 512)
-    blocks = w.reshape(-1, KINDS[name].nbytes)
-    for at in KINDS[name].scales:
-        blocks[::2, at : at + 2] = bits & 0xFF, bits >> 8
+    put_scales(KINDS[name], w.reshape(-1, KINDS[name].nbytes)[::2], bits, bits)
     check(name, w, rows_for(name).random(rng, 9, 512), (1, 4, 5, 9))
 
 

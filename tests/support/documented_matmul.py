@@ -9,9 +9,10 @@ from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
 from kquants import BLOCK_FORMATS
+from kquants.formats.grids.iq1 import IQ1
 from kquants.layout import LARGEST_SUM
 from kquants.tuning import tuning  # `test_cpus` tells which tiles are split on each CPU
-from support.kernels import KINDS, random_blocks
+from support.kernels import KINDS, put_scales, random_blocks, scales_of
 from support.quantized_rows import BlockRows, Rows, SuperRows
 
 F32 = np.float32
@@ -22,19 +23,20 @@ def integers(name: str, w: Array) -> tuple[Array, Array, Array]:
     """Of each 16 weights: (q [rows of w, halves, 16], scale, minimum [rows of w, halves]), float64 but for the q.
 
     gguf decodes them: with d = 1 and dmin = 0 where all scales are 1, then where all weights are 1; with d = 0 and
-    dmin = 1 the minima, negative. (Grids have no 1: d is `unit` for q, and 1 where all weights are that.)
+    dmin = 1 the minima, negative. (Grids have no 1: d is `unit` for q.)
     """
     blocks, plain = w.reshape(-1, KINDS[name].nbytes), PLAIN[name]
     q = decoded(name, blocks, plain.scales, plain.unit, 0).astype(np.int64)
-    scale, minimum = (decoded(name, blocks, *given)[:, ::16] for given in ((plain.weights, 1, 0), ([], 0, 1)))
+    scale, minimum = (
+        decoded(name, blocks, *given)[:, ::16] for given in ((plain.weights, plain.d_of_weights, 0), ([], 0, 1))
+    )
     return q.reshape(len(w), -1, 16), scale.reshape(len(w), -1), minimum.reshape(len(w), -1)
 
 
 def factors(name: str, w: Array) -> list[Array]:
     """d, and dmin or m where there is one, of each (super-)block, float32 [rows of w, blocks]."""
     blocks = w.reshape(-1, KINDS[name].nbytes)
-    halves = [blocks[:, at : at + 2].copy().view(np.float16).reshape(len(w), -1) for at in KINDS[name].scales]
-    return [half.astype(F32) / F32(PLAIN[name].unit) for half in halves]
+    return [scale.reshape(len(w), -1) / F32(PLAIN[name].unit) for scale in scales_of(KINDS[name], blocks)]
 
 
 Change = tuple[int, ...]
@@ -43,13 +45,14 @@ Change = tuple[int, ...]
 class Plain(NamedTuple):
     """Bytes of a block, (first, last + 1, value), that make all its scales 1, or all its weights.
 
-    A fourth number has the bits that stay as they are. Grids have no 1: all weights become `unit`, and are integers
-    under a d of `unit`.
+    A fourth number has the bits that stay as they are. Grids have no 1: weights are integers under a d of `unit`. All
+    weights become 1 under `d_of_weights`.
     """
 
     scales: list[Change]
     weights: list[Change]
     unit: int = 1
+    d_of_weights: int = 1
 
 
 # Words with signs and, in their highest four bits, a scale; all of them, in IQ2_XXS with points between them.
@@ -57,6 +60,11 @@ SCALES_3 = [(69 + 4 * j, 70 + 4 * j, 0, 0x0F) for j in range(8)]
 SIGNS_3 = [change for j in range(8) for change in ((66 + 4 * j, 69 + 4 * j, 0), (69 + 4 * j, 70 + 4 * j, 0, 0xF0))]
 SCALES_2 = [(9 + 8 * j, 10 + 8 * j, 0, 0x0F) for j in range(8)]
 SIGNS_2 = [change for j in range(8) for change in ((2 + 8 * j, 9 + 8 * j, 0), (9 + 8 * j, 10 + 8 * j, 0, 0xF0))]
+
+# Points of which a weight is one eighth, below words with a scale in the highest bits but one.
+IQ1_POINT = next(i for i, point in enumerate(IQ1.codes) if point[0] == 1)
+SCALES_1 = [(35 + 2 * j, 36 + 2 * j, 0, 0x8F) for j in range(8)]
+SIGNS_1 = [change for j in range(8) for change in ((34 + 2 * j, 35 + 2 * j, 0), (35 + 2 * j, 36 + 2 * j, 0, 0x70))]
 
 PLAIN = {
     "Q8_0": Plain([], [(2, 34, 1)]),
@@ -79,6 +87,9 @@ PLAIN = {
     "Q2_0": Plain([], [(2, 18, 0xAA)]),
     "Q1_0": Plain([], [(2, 18, 0xFF)]),
     "TQ2_0": Plain([], [(0, 64, 0xAA)]),
+    "TQ1_0": Plain([], [(0, 52, 0xFF)]),
+    "IQ1_M": Plain([(48, 56, 0)], [(0, 32, IQ1_POINT), (32, 48, 0)], 8, 8),
+    "IQ1_S": Plain(SCALES_1, [(2, 34, IQ1_POINT), *SIGNS_1], 8, 8),
     "MXFP4": Plain([(0, 1, 128)], [(1, 17, 0x11)]),  # 2^(128 - 127) · half of what is computed with
     "NVFP4": Plain([(0, 4, 0x40)], [(4, 36, 0x11)]),  # 2 · half of what is computed with
 }
@@ -89,8 +100,7 @@ def decoded(name: str, blocks: Array, changes: list[Change], d: int, dmin: int) 
     changed = blocks.copy()
     for start, stop, value, *kept in changes:
         changed[:, start:stop] = changed[:, start:stop] & sum(kept) | value
-    for at, value in zip(KINDS[name].scales, (d, dmin), strict=False):
-        changed[:, at : at + 2] = np.array([value], np.float16).view(np.uint8)
+    put_scales(KINDS[name], changed, *(np.array([value], np.float16).view("<u2") for value in (d, dmin)))
     values: Array = gguf.quants.dequantize(changed, Type[name])
     return values
 
@@ -153,8 +163,8 @@ def super_expression(name: str, w: Array, x: SuperRows) -> Array:
 
 BITS = {"Q8_0": 8, "IQ4_NL": 7, "IQ4_XS": 7, "Q3_K": 3}
 BITS |= dict.fromkeys(("Q6_K", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS"), 6)
-BITS |= dict.fromkeys(("IQ3_S", "Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5)
-BITS |= dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4) | dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0"), 2)
+BITS |= dict.fromkeys(("IQ3_S", "IQ1_S", "IQ1_M", "Q5_K", "Q5_1", "Q5_0", "MXFP4", "NVFP4"), 5)
+BITS |= dict.fromkeys(("Q4_K", "Q4_1", "Q4_0"), 4) | dict.fromkeys(("Q2_K", "Q2_0", "Q1_0", "TQ2_0", "TQ1_0"), 2)
 
 
 def expression(name: str, w: Array, x: Rows) -> Array:
@@ -197,8 +207,7 @@ def largest_weights(name: str, weight: int) -> Array:
     for i, scale in enumerate((0x00, 0x7F, 0x80, 0xFF)):
         for start, stop, *_ in PLAIN[name].scales if kind.block == 256 else []:
             w[4 * i : 4 * i + 4, :, start:stop] = scale
-    for at in kind.scales:
-        w[:, :, at : at + 2] = np.array([1], np.float16).view(np.uint8)
+    put_scales(kind, w.reshape(-1, kind.nbytes), *[0x3C00] * 2)
     if name == "NVFP4":
         w[:, :, :4] = (0x38, 0x40, 0x4C, 0x7E)
     return w.reshape(16, -1)

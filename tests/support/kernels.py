@@ -168,7 +168,27 @@ def random_blocks(rng: np.random.Generator, kind: GGMLType, n: int) -> NDArray[n
     data = rng.integers(0, 256, (n, kind.nbytes), dtype=np.uint8)
     for at in kind.scales:
         data[:, at + 1] &= 0xFB  # clears an exponent bit, so that not all are ones
+    if kind.name == "IQ1_M":
+        data[:, 55] &= 0xBF
     return data
+
+
+def put_scales(kind: GGMLType, blocks: NDArray[np.uint8], *scales: Array | int) -> None:
+    """Set the float16 scales of blocks, uint8 [n, bytes], to these bits: a number for all, or one for each."""
+    for at, bits in zip(kind.scales, scales, strict=False):
+        blocks[:, at : at + 2] = np.asarray(bits, "<u2").reshape(-1, 1).view(np.uint8)
+    if kind.name == "IQ1_M":  # four bits of its scale are the highest of each 16 bits
+        words = blocks[:, 48:56].copy().view("<u2") & 0xFFF
+        words |= np.asarray(scales[0], "<u2").reshape(-1, 1) >> np.array([0, 4, 8, 12], "<u2") << 12
+        blocks[:, 48:56] = words.view(np.uint8)
+
+
+def scales_of(kind: GGMLType, blocks: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
+    """The float16 scales of blocks, uint8 [n, bytes]: for each that a block has, float32 [n]."""
+    if kind.name == "IQ1_M":
+        tops = blocks[:, 48:56].copy().view("<u2") >> 12 << np.array([0, 4, 8, 12], "<u2")
+        return [tops.sum(1).astype("<u2").view(np.float16).astype(np.float32)]
+    return [blocks[:, at : at + 2].copy().view(np.float16).astype(np.float32)[:, 0] for at in kind.scales]
 
 
 def same_bits(a: Array, b: Array) -> bool:

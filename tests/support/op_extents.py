@@ -22,6 +22,8 @@ def _reach(kernel: str, given: Any) -> dict[str, int]:
             return {"x": 4 * given.columns}
         case records.NormOp() | records.QuantizeOp():
             return {"x": n, "h": n, "weight": n, "bias": n} | quantized
+        case records.SquareSumsOp():
+            return {"x": n, "sums": 2 * n}
         case records.AddNormOp() | records.AddScaledOp() | records.SoftCapOp() | records.TopActivationsOp():
             return {"x": n, "y": n, "weight": n, "bias": n}
         case records.HeadNormOp():
@@ -106,7 +108,7 @@ def _wrong_slots(op: Op, experts: dict[Buffer, int], tensors: Mapping[str, Tenso
 
     `experts` are the matrices of each list of groups: as many as experts, or heads.
     """
-    given = op.arguments
+    given: Any = op.arguments
     for name, argument in given._asdict().items():
         if isinstance(argument, Buffer) and argument.rows is None and argument.slots != _slots(op, name):
             yield f"{argument.slots} slots of {name}, of which it uses {_slots(op, name)}"
@@ -114,13 +116,19 @@ def _wrong_slots(op: Op, experts: dict[Buffer, int], tensors: Mapping[str, Tenso
         yield f"{op.slots} slots for {given.used} experts of a row"
     if isinstance(given, records.SplitHeadsOp) and given.heads != op.slots:
         yield f"{op.slots} slots for {given.heads} heads of a row"
-    of_stack = isinstance(given, records.MatmulOp | records.ReadAheadOp)
-    groups = (given.groups or None) if of_stack else None
+    of_groups = isinstance(given, records.MatmulOp | records.ReadAheadOp | records.SquareSumsOp)
+    groups = (given.groups or None) if of_groups else None
     if groups != op.units_factor or (isinstance(given, records.MatmulOp) and op.slots > 1 and not groups):
         yield "units, slots and groups that do not belong together"
-    if of_stack and given.groups:
-        biases = [(given.bias, given.bias_bytes)] if isinstance(given, records.MatmulOp) else []
-        for first, stride in ((given.w, given.matrix_bytes), *biases):
+    if isinstance(given, records.SquareSumsOp):
+        matrices, sums, counts = experts[groups] if groups else 1, given.sums, given.counts
+        if not isinstance(sums, Buffer) or sums.rows != matrices or getattr(counts, "row_bytes", 0) != 8 * matrices:
+            yield f"sums of {matrices} matrices in buffers of others"
+    if isinstance(given, records.MatmulOp | records.ReadAheadOp) and given.groups:
+        others = list[tuple[Any, int]]()
+        if isinstance(given, records.MatmulOp):
+            others = [(given.bias, given.bias_bytes), (given.factors, 4)]
+        for first, stride in ((given.w, given.matrix_bytes), *others):
             stack = tensors[first.name.split("[")[0]] if first else None
             end = experts[given.groups] * stride
             if stack and end != stack.nbytes:

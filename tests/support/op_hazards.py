@@ -14,6 +14,7 @@ _WRITTEN: dict[type, tuple[str, ...]] = {
     records.KeepOutputsOp: ("x",),
     records.AddBiasOp: ("y",),
     records.QuantizeOp: ("q8", "super_q8"),
+    records.SquareSumsOp: ("sums", "counts"),
     records.ActivationOp: ("gate", "q8", "super_q8"),
     records.SigmoidGateOp: ("x",),
     records.SoftplusGateOp: ("x",),

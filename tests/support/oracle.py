@@ -4,7 +4,9 @@ In a child, because llama.cpp aborts the process on errors and writes to file de
 this file is that child: a job as JSON on stdin, the answer as a .npy file.
 """
 
+import ctypes
 import json
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -42,6 +44,12 @@ def llama_cpp_ends(path: Path) -> set[int]:
     """The ids of all tokens that end a generation."""
     ids: list[int] = _ask("ends", path).tolist()
     return set(ids)
+
+
+def llama_cpp_squares(path: Path, ids: list[int]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    """For each tensor of a model the sums of squares of what llama.cpp multiplies by it, and the rows: as `Squares`."""
+    found: dict[str, Any] = pickle.loads(_ask("squares", path, ids=ids, kv_type="f32").tobytes())
+    return found
 
 
 def _ask(task: str, path: Path, **job: object) -> NDArray[Any]:
@@ -97,7 +105,96 @@ def _ends(job: dict[str, Any]) -> NDArray[Any]:
     return np.asarray([i for i in range(model.n_vocab()) if llama_cpp.llama_vocab_is_eog(vocab, i)], np.int64)
 
 
-TASKS = {"logits": _logits, "greedy": _greedy, "tokens": _tokens, "ends": _ends}
+class GGMLTensor(ctypes.Structure):
+    """`ggml_tensor` of ggml.h."""
+
+
+GGMLTensor._fields_ = [
+    ("type", ctypes.c_int),
+    ("buffer", ctypes.c_void_p),
+    ("ne", ctypes.c_int64 * 4),
+    ("nb", ctypes.c_size_t * 4),
+    ("op", ctypes.c_int),
+    ("op_params", ctypes.c_int32 * 16),
+    ("flags", ctypes.c_int32),
+    ("src", ctypes.POINTER(GGMLTensor) * 10),
+    ("view_src", ctypes.c_void_p),
+    ("view_offs", ctypes.c_size_t),
+    ("data", ctypes.c_void_p),
+    ("name", ctypes.c_char * 64),
+]
+
+
+class Squares:
+    """Adds up the squares of the inputs of products, as llama.cpp's imatrix tool does, in float64.
+
+    `found` has for each tensor the sums [matrices, columns] and the rows of each matrix: int64, one for each expert of
+    a MUL_MAT_ID, else a single one.
+    """
+
+    def __init__(self) -> None:
+        from llama_cpp import llama_cpp
+
+        base = sorted((Path(llama_cpp.__file__).parent / "lib").glob("*ggml-base.*"))[0]
+        self._op_name = ctypes.CDLL(str(base)).ggml_op_name
+        self._op_name.restype = ctypes.c_char_p
+        self.found: dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+        self.callback = llama_cpp.ggml_backend_sched_eval_callback(self._observe)
+
+    def _observe(self, address: int, ask: bool, unused: object) -> bool:
+        node = ctypes.cast(address, ctypes.POINTER(GGMLTensor)).contents
+        op = self._op_name(node.op).decode()
+        name = node.src[0].contents.name.decode() if op.startswith("MUL_MAT") else ""
+        if name.endswith(".weight") and not ask:
+            (self._add_experts if op == "MUL_MAT_ID" else self._add)(name, node)
+        return name.endswith(".weight") if ask else True
+
+    def _add(self, name: str, node: GGMLTensor) -> None:
+        x = _floats(node.src[1].contents, np.float32).astype(np.float64)  # [batches, matrices, rows, columns]
+        matrices = node.src[0].contents.ne[2]
+        if matrices == 1:
+            x = x.reshape(1, 1, -1, x.shape[-1])
+        sums, counts = self._sums(name, matrices, x.shape[-1], 1)
+        sums += (x**2).sum(axis=(0, 2))
+        counts += x.shape[2]
+
+    def _add_experts(self, name: str, node: GGMLTensor) -> None:
+        x = _floats(node.src[1].contents, np.float32)[0].astype(np.float64)  # [rows, experts used or 1, columns]
+        chosen = _floats(node.src[2].contents, np.int32)[0, 0]
+        experts = node.src[0].contents.ne[2]
+        sums, counts = self._sums(name, experts, x.shape[-1], experts)
+        for row, experts_of_row in enumerate(chosen):
+            for i, expert in enumerate(experts_of_row):
+                sums[expert] += x[row, i % x.shape[1]] ** 2
+                counts[expert] += 1
+
+    def _sums(self, name: str, matrices: int, columns: int, counted: int) -> Any:
+        new = np.zeros((matrices, columns)), np.zeros(counted, np.int64)
+        return self.found.setdefault(name, new)
+
+
+def _floats(tensor: GGMLTensor, kind: Any) -> NDArray[Any]:
+    """The values of a tensor of 4-byte numbers, outermost dimension first: a copy."""
+    ne, nb = list(tensor.ne)[::-1], list(tensor.nb)[::-1]
+    nbytes = sum((n - 1) * stride for n, stride in zip(ne, nb, strict=True)) + 4
+    memory = np.frombuffer(ctypes.string_at(tensor.data, nbytes), np.uint8)
+    return np.ndarray(ne, kind, memory, strides=nb).copy()
+
+
+def _squares(job: dict[str, Any]) -> NDArray[Any]:
+    from llama_cpp import llama_cpp
+
+    squares, n = Squares(), len(job["ids"])
+    defaults = llama_cpp.llama_context_default_params()
+    defaults.cb_eval = squares.callback
+    llama_cpp.llama_context_default_params = lambda: defaults
+    model = _open(job, n_ctx=n, n_batch=n, n_ubatch=n, logits_all=True, flash_attn=False)
+    squares.found.clear()
+    model.eval(job["ids"])
+    return np.frombuffer(pickle.dumps(squares.found), np.uint8)
+
+
+TASKS = {"squares": _squares, "logits": _logits, "greedy": _greedy, "tokens": _tokens, "ends": _ends}
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from kquants import SUPER_FORMATS
 from kquants.formats.winograd import STEPS
 from kquants.layout import BLOCK_GROUP_BYTES, LARGEST_SUM, PADDING_ROWS, SUPER_GROUP_BYTES, X_BLOCK_BYTES
-from kquants.simd.dot4 import SIGNED_OFFSET, VIA_INT16
+from kquants.simd.dot4 import VIA_INT16
 from kquants.tuning import tuning
 
 F32 = np.float32
@@ -55,9 +55,8 @@ class BlockRows:
         count = -(-n // 256)
         with np.errstate(all="ignore"):
             scaled_sums = self.scales * self.sums.astype(F32)
-        halves = -self.q.reshape(rows, -1, 16).sum(2)
-        records = [*(_bytes(v, F32) for v in (self.scales, scaled_sums)), _bytes(halves, np.int16)]
-        records.append(_bytes(-SIGNED_OFFSET * self.sums, np.int32))
+        sums = [-16 * self.q.reshape(rows, -1, 32)[..., :16].sum(2), -128 * self.sums]
+        records = [*(_bytes(v, F32) for v in (self.scales, scaled_sums)), *(_bytes(v, np.int32) for v in sums)]
         out = np.full((rows, count, BLOCK_GROUP_BYTES), 0xFF, np.uint8)
         place_q, place_records = out[..., :256], out[..., 256:].reshape(rows, count, 8, X_BLOCK_BYTES)
         for b in range(n // 32):

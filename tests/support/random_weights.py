@@ -164,6 +164,26 @@ def _tq2_0(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
     return np.hstack([_packed(q), _scale(rng, n, std * 1.5**0.5)]).reshape(rows, -1)
 
 
+def _tq1_0(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of TQ1_0 blocks: w = d * (t - 1), of any five trits in a byte; those of variance 2/3."""
+    n = rows * cols // 256
+    q = -(-rng.integers(0, 243, (n, 52)) * 256 // 243)
+    return np.hstack([q.astype(np.uint8), _scale(rng, n, std * 1.5**0.5)]).reshape(rows, -1)
+
+
+def _iq1_m(rng: np.random.Generator, rows: int, cols: int, std: float) -> Bytes:
+    """Rows of IQ1_M blocks: any bytes, but for d (float16) in the highest bits of the last four 16 bits."""
+    n = rows * cols // 256
+    codes, d = _codes(rng, n, 56), np.ones((n, 1))
+
+    def with_d(size: NDArray[np.float64]) -> Bytes:
+        tops = _half(size).view("<u2") >> np.array([0, 4, 8, 12], "<u2") << 12
+        return np.hstack([codes[:, :48], (codes[:, 48:].copy().view("<u2") & 0xFFF | tops).view(np.uint8)])
+
+    scale = np.sqrt(np.mean(gguf.quants.dequantize(with_d(d)[:64], Type.IQ1_M) ** 2))
+    return with_d(std / scale * rng.uniform(0.7, 1.3, (n, 1))).reshape(rows, -1)
+
+
 def _scale(rng: np.random.Generator, n: int, size: float) -> Bytes:
     """Positive float16 near `size`."""
     return _half(size * rng.uniform(0.7, 1.3, (n, 1)))
@@ -196,6 +216,6 @@ ENCODERS: dict[Type, Encoder] = {kind: _zeros(kind) for kind in Type}
 ENCODERS |= {Type[name]: _plain(Type[name]) for name in _PLAIN}
 ENCODERS |= {Type.Q4_K: _q4_or_q5_k(128, 15), Type.Q5_K: _q4_or_q5_k(160, 31)}
 ENCODERS |= {Type.Q2_K: _q2_k, Type.Q3_K: _q3_k, Type.Q6_K: _q6_k, Type.IQ4_NL: _iq4_nl, Type.IQ4_XS: _iq4_xs}
-ENCODERS |= {Type[name]: _points(Type[name]) for name in ("IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS")}
-ENCODERS |= {Type["Q2_0"]: _q2_0, Type.Q1_0: _q1_0, Type.TQ2_0: _tq2_0}
+ENCODERS |= {Type[name]: _points(Type[name]) for name in ("IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_S")}
+ENCODERS |= {Type["Q2_0"]: _q2_0, Type.Q1_0: _q1_0, Type.TQ2_0: _tq2_0, Type.TQ1_0: _tq1_0, Type.IQ1_M: _iq1_m}
 ENCODERS |= {Type.NVFP4: _nvfp4}

@@ -15,6 +15,7 @@ mxfp4.py        experts in MXFP4
 parts.py        finds and checks the stored tensors of a weight
 small.py        reads small tensors whole, and checks for NaN
 words.py        unpacks integers of a few bits from words
+blocks.py       blocks of GGUF that hold such rows exactly
 grouped.py      rows of matrices that are stored by columns, with scales and zero points of groups of columns
 panels.py       keeps parts of such matrices in memory
 
@@ -25,11 +26,11 @@ that it has in a checkpoint of floats.
 
 from converters.checkpoint.quantized.methods import find_quantized, finders_of
 from converters.checkpoint.quantized.settings import Settings, read_settings, settings_of
-from converters.checkpoint.quantized.weight import Finder, Grid, QuantizedWeight
+from converters.checkpoint.quantized.weight import Finder, Precision, QuantizedWeight
 
 __all__ = [
     "Finder",
-    "Grid",
+    "Precision",
     "QuantizedWeight",
     "Settings",
     "find_quantized",

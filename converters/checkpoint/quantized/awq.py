@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.quantized.awq_gemv import find_gemv
-from converters.checkpoint.quantized.grouped import GroupedCache, GroupedParts, GroupedReader, Packing, Words
+from converters.checkpoint.quantized.grouped import GroupedCache, GroupedMatrix, GroupedParts, Packing, Words
 from converters.checkpoint.quantized.parts import checked_group_size, modules_with, part_of, sharing
 from converters.checkpoint.quantized.settings import AUTOROUND, Settings
 from converters.checkpoint.quantized.small import FLOATS
-from converters.checkpoint.quantized.weight import Finder, Grid, Method, QuantizedWeight, Tensors
+from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.quantized.words import unpacked
 from edgellm.fmt import printable
 
@@ -63,8 +63,8 @@ def _find_gemm(tensors: Tensors, group_size: int) -> Iterator[QuantizedWeight]:
         zeros = part_of(tensors, module, "qzeros", ("I32",), (groups, codes.shape[1]))
         size = checked_group_size(scales, group_size, columns, groups)
         parts = GroupedParts(codes, zeros, scales, None, size)
-        grid = Grid("AWQ", _BITS, sharing(columns, groups))
-        yield GroupedReader(parts, packing, (rows, columns), cache).weight(f"{module}.weight", grid)
+        precision = Precision("AWQ", _BITS, sharing(columns, groups))
+        yield GroupedMatrix(parts, packing, (rows, columns), cache).weight(f"{module}.weight", precision)
 
 
 def _codes(words: Words) -> NDArray[np.uint8]:

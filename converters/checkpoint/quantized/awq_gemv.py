@@ -17,7 +17,7 @@ from converters.checkpoint.files import fail
 from converters.checkpoint.quantized.grouped import decode_groups
 from converters.checkpoint.quantized.parts import modules_with, part_of, sharing
 from converters.checkpoint.quantized.small import FLOATS, as_float32, check_finite
-from converters.checkpoint.quantized.weight import Grid, QuantizedWeight, Tensors
+from converters.checkpoint.quantized.weight import Precision, QuantizedWeight, Tensors
 from converters.checkpoint.quantized.words import unpacked
 from converters.checkpoint.rows import stored
 from converters.checkpoint.shard import StoredTensor
@@ -39,8 +39,11 @@ def find_gemv(tensors: Tensors, group_size: int) -> Iterator[QuantizedWeight]:
         if groups > scales.shape[1]:
             problem = f"tensor {printable(scales.name)} has {scales.shape[1]} groups, fewer than {columns} columns have"
             fail(scales.file, f"{problem} in groups of {size}; download the checkpoint again")
-        reader, grid = partial(_reader, codes, zeros, scales, size), Grid("AWQ", _BITS, sharing(columns, groups))
-        yield QuantizedWeight(f"{module}.weight", (rows, columns), "F32", (codes, zeros, scales), grid, reader)
+        reader, precision = (
+            partial(_reader, codes, zeros, scales, size),
+            Precision("AWQ", _BITS, sharing(columns, groups)),
+        )
+        yield QuantizedWeight(f"{module}.weight", (rows, columns), "F32", (codes, zeros, scales), precision, reader)
 
 
 def _reader(codes: StoredTensor, zeros: StoredTensor, scales: StoredTensor, size: int) -> RowReader:

@@ -20,7 +20,7 @@ from converters.checkpoint.quantized.bitsandbytes_4bit import find_4bit
 from converters.checkpoint.quantized.parts import modules_with, part_of
 from converters.checkpoint.quantized.settings import Settings
 from converters.checkpoint.quantized.small import check_finite, read_floats
-from converters.checkpoint.quantized.weight import Finder, Grid, Method, QuantizedWeight, Tensors
+from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.rows import stored
 from converters.checkpoint.shard import StoredTensor
 from converters.file_bytes import read_bytes
@@ -28,7 +28,7 @@ from converters.tensors import RowReader
 from edgellm.fmt import printable
 
 _LARGEST = 127
-_GRID = Grid("bitsandbytes", 8, "with a scale for each row")
+_PRECISION = Precision("bitsandbytes", 8, "with a scale for each row")
 
 
 def find_bitsandbytes(tensors: Tensors) -> Iterator[QuantizedWeight]:
@@ -39,7 +39,7 @@ def find_bitsandbytes(tensors: Tensors) -> Iterator[QuantizedWeight]:
         scales = part_of(tensors, module, "SCB", ("F32",), (codes.shape[0],))
         order = tensors.get(f"{module}.weight_format")
         parts = (codes, scales, order) if order else (codes, scales)
-        yield QuantizedWeight(codes.name, codes.shape, "F32", parts, _GRID, partial(_reader, codes, scales, order))
+        yield QuantizedWeight(codes.name, codes.shape, "F32", parts, _PRECISION, partial(_reader, codes, scales, order))
 
 
 def _recognizes(settings: Settings) -> bool:

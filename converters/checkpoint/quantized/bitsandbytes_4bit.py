@@ -30,7 +30,7 @@ from converters.checkpoint.files import fail, parse_json
 from converters.checkpoint.quantized.parts import part_of
 from converters.checkpoint.quantized.settings import Settings
 from converters.checkpoint.quantized.small import check_finite, read_floats
-from converters.checkpoint.quantized.weight import Grid, QuantizedWeight, Tensors
+from converters.checkpoint.quantized.weight import Precision, QuantizedWeight, Tensors
 from converters.checkpoint.shard import StoredTensor
 from converters.file_bytes import read_bytes
 from converters.tensors import RowReader
@@ -73,8 +73,10 @@ def _weight(tensors: Tensors, name: str, stored: StoredTensor, kind: str) -> Qua
         values = part_of(tensors, name, "nested_quant_map", ("F32",), (256,))
         parts += [nested, values]
         scales = partial(_nested_scales, absmax, nested, values, inner, np.float32(state.number("nested_offset", 0.0)))
-    grid = Grid(f"bitsandbytes ({kind})", 4, f"in blocks of {size}")
-    return QuantizedWeight(name, shape, "F32", tuple(parts), grid, partial(_reader, codes, table, scales, shape, size))
+    precision = Precision(f"bitsandbytes ({kind})", 4, f"in blocks of {size}")
+    return QuantizedWeight(
+        name, shape, "F32", tuple(parts), precision, partial(_reader, codes, table, scales, shape, size)
+    )
 
 
 def _read_state(stored: StoredTensor) -> Settings:

@@ -15,7 +15,7 @@ from converters.checkpoint.files import fail
 from converters.checkpoint.quantized.fp8_numbers import FP8Scales, decode
 from converters.checkpoint.quantized.settings import Settings
 from converters.checkpoint.quantized.small import FLOATS, read_floats
-from converters.checkpoint.quantized.weight import Finder, Grid, Method, QuantizedWeight, Tensors
+from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.rows import stored
 from converters.checkpoint.shard import StoredTensor
 from converters.tensors import RowReader
@@ -40,7 +40,7 @@ def find_fp8(tensors: Tensors, block: Block = _BLOCK) -> Iterator[QuantizedWeigh
         scale = next((tensors[name + end] for end in _SCALES if name + end in tensors), None)
         parts = (weight, *(tensors[each] for each in added if each in tensors))
         yield QuantizedWeight(
-            name, weight.shape, "F32", parts, _grid(weight, scale, block), partial(_reader, weight, scale, block)
+            name, weight.shape, "F32", parts, _precision(weight, scale, block), partial(_reader, weight, scale, block)
         )
 
 
@@ -60,13 +60,13 @@ def _finder(settings: Settings) -> Finder:
 FP8 = Method(_recognizes, _finder)
 
 
-def _grid(weight: StoredTensor, scale: StoredTensor | None, block: Block) -> Grid:
+def _precision(weight: StoredTensor, scale: StoredTensor | None, block: Block) -> Precision:
     """What shares a scale, by the shape of the scales."""
     if scale is None or scale.shape in ((), (1,), (1, 1)):
-        return Grid("FP8", 8, "with a scale for each matrix")
+        return Precision("FP8", 8, "with a scale for each matrix")
     if scale.shape in (weight.shape[:1], (*weight.shape[:1], 1)):
-        return Grid("FP8", 8, "with a scale for each row")
-    return Grid("FP8", 8, f"in blocks of {block[0]} x {block[1]}")
+        return Precision("FP8", 8, "with a scale for each row")
+    return Precision("FP8", 8, f"in blocks of {block[0]} x {block[1]}")
 
 
 def _reader(weight: StoredTensor, scale: StoredTensor | None, block: Block) -> RowReader:

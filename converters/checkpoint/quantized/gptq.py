@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.files import fail
-from converters.checkpoint.quantized.grouped import GroupedCache, GroupedParts, GroupedReader, Packing, Words
+from converters.checkpoint.quantized.grouped import GroupedCache, GroupedMatrix, GroupedParts, Packing, Words
 from converters.checkpoint.quantized.parts import checked_group_size, modules_with, part_of, sharing
 from converters.checkpoint.quantized.settings import AUTOROUND, Settings
 from converters.checkpoint.quantized.small import FLOATS
-from converters.checkpoint.quantized.weight import Finder, Grid, Method, QuantizedWeight, Tensors
+from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.quantized.words import BITS, unpacked, word_count
 from converters.checkpoint.shard import StoredTensor
 from edgellm.fmt import printable
@@ -87,8 +87,8 @@ def _find(tensors: Tensors, plan: _Plan) -> Iterator[QuantizedWeight]:
     for module in modules_with(tensors, "qweight"):
         parts, bits, shape = _parts(tensors, module, plan)
         packing = Packing(bits, 1, partial(_codes, bits=bits), partial(_zeros, bits=bits, reduced=plan.reduced))
-        grid = Grid("GPTQ", bits, sharing(shape[1], parts.scales.shape[0]))
-        yield GroupedReader(parts, packing, shape, cache).weight(f"{module}.weight", grid)
+        precision = Precision("GPTQ", bits, sharing(shape[1], parts.scales.shape[0]))
+        yield GroupedMatrix(parts, packing, shape, cache).weight(f"{module}.weight", precision)
 
 
 def _parts(tensors: Tensors, module: str, plan: _Plan) -> tuple[GroupedParts, int, tuple[int, int]]:

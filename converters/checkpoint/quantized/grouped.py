@@ -10,7 +10,7 @@ GPTQ and AWQ store a matrix of `rows` x `columns` so, transposed, and differ in 
     weight = scale · (code - zero), which float32 holds exactly where scales are F16 or BF16
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.files import fail
+from converters.checkpoint.quantized.blocks import BLOCK, OFFSETS, encoded
 from converters.checkpoint.quantized.panels import KEPT_BYTES, PANEL_BYTES, PanelCache
 from converters.checkpoint.quantized.small import as_float32, check_finite
-from converters.checkpoint.quantized.weight import Grid, QuantizedWeight
+from converters.checkpoint.quantized.weight import Precision, QuantizedWeight
 from converters.checkpoint.shard import StoredTensor
 from converters.file_bytes import read_bytes, read_pieces
+from converters.tensors import ExactRows, RowReader
 from edgellm.fmt import printable
 
 Words = NDArray[np.uint32]
@@ -72,8 +74,8 @@ class _Panel(NamedTuple):
 GroupedCache = PanelCache[_Panel]
 
 
-class GroupedReader:
-    """A reader of rows as float32 of the matrix in `parts`, whose shape is (rows, columns).
+class GroupedMatrix:
+    """The matrix in `parts`, whose shape is (rows, columns).
 
     Shapes and dtypes of parts must have been checked. Reading raises ModelFileError for a group that does not exist,
     and for scales of NaN or Inf.
@@ -87,40 +89,71 @@ class GroupedReader:
         self._panel_bytes = row_bytes * min(self._rows, self._step)
         self._held = max(self._panel_bytes, min(KEPT_BYTES, 4 * self._panel_bytes))
 
-    def __call__(self, first: int, last: int) -> NDArray[np.uint8]:
-        """The bytes of rows first … last - 1."""
+    def weight(self, name: str, precision: Precision) -> QuantizedWeight:
+        """The matrix as the weight `name`."""
+        shape, reader = (self._rows, self._columns), ExactRows(self.floats, self.blocks)
+        return QuantizedWeight(name, shape, "F32", self._parts.stored, precision, lambda: reader, self._held)
+
+    def floats(self, first: int, last: int) -> NDArray[np.uint8]:
+        """The bytes of rows first … last - 1 as float32."""
         found = np.empty((last - first, self._columns), np.float32)
+        for panel, rows, place in self._panels(first, last):
+            found[place] = self._codes(panel, rows)
+            decode_groups(found[place], panel.zeros[rows], panel.scales[rows], panel.groups)
+        return found.view(np.uint8)
+
+    def blocks(self, kind: str) -> RowReader | None:
+        """A reader of rows as blocks of the type `kind`, None if that does not hold the same numbers.
+
+        Reads the groups and zero points of the matrix. Raises ModelFileError.
+        """
+        if kind not in OFFSETS or self._columns % BLOCK or self._parts.scales.dtype != "F16":
+            return None
+        of_blocks = self._groups().reshape(-1, BLOCK)
+        zeros = self._zeros(0, self._rows)
+        lowest, highest = -int(zeros.max()), (1 << self._packing.bits) - 1 - int(zeros.min())
+        fits = -OFFSETS[kind] <= lowest and highest < OFFSETS[kind]
+        return partial(self._blocks, kind) if fits and (of_blocks == of_blocks[:, :1]).all() else None
+
+    def _blocks(self, kind: str, first: int, last: int) -> NDArray[np.uint8]:
+        found = []
+        for panel, rows, _ in self._panels(first, last):
+            zeros, of_blocks = panel.zeros[rows].astype(np.int8), panel.groups[::BLOCK]
+            integers = self._codes(panel, rows).view(np.int8) - zeros.take(panel.groups, axis=1)
+            found.append(encoded(integers, panel.scales[rows].take(of_blocks, axis=1), kind))
+        return np.concatenate(found)
+
+    def _panels(self, first: int, last: int) -> Iterator[tuple[_Panel, slice, slice]]:
+        """The panels that hold rows first … last - 1: each with these rows in it, and their places among all."""
         for start in range(first // self._step * self._step, last, self._step):
             panel = self._cache.get((self._parts.codes.name, start), self._panel_bytes, partial(self._read, start))
             begin, end = max(first, start), min(last, start + self._step)
-            self._decode(panel, begin - start, end - start, found[begin - first : end - first])
-        return found.view(np.uint8)
+            yield panel, slice(begin - start, end - start), slice(begin - first, end - first)
 
-    def weight(self, name: str, grid: Grid) -> QuantizedWeight:
-        """The matrix as the weight `name`."""
-        shape = (self._rows, self._columns)
-        return QuantizedWeight(name, shape, "F32", self._parts.stored, grid, lambda: self, self._held)
-
-    def _decode(self, panel: _Panel, first: int, last: int, out: Floats) -> None:
-        """Write rows first … last - 1 of a panel to `out`."""
+    def _codes(self, panel: _Panel, rows: slice) -> NDArray[np.uint8]:
+        """The integers of some rows of a panel, as they are stored."""
         each = self._packing.rows_in_word
-        words = panel.codes[:, first // each : -(-last // each)]
-        skipped = first % each
-        out[:] = self._packing.codes(words)[skipped : skipped + last - first, : self._columns]
-        decode_groups(out, panel.zeros[first:last], panel.scales[first:last], panel.groups)
+        words = panel.codes[:, rows.start // each : -(-rows.stop // each)]
+        skipped = rows.start % each
+        return self._packing.codes(words)[skipped : skipped + rows.stop - rows.start, : self._columns]
 
     def _read(self, start: int) -> _Panel:
         """The panel that begins at row `start`."""
-        parts, bits, each = self._parts, self._packing.bits, self._packing.rows_in_word
+        parts, each = self._parts, self._packing.rows_in_word
         last = min(start + self._step, self._rows)
         codes = _columns(parts.codes, start // each, -(-last // each)).view("<u4")
-        end = -(-last // _TOGETHER) * bits
-        words = _columns(parts.zeros, start // _TOGETHER * bits, min(end, parts.zeros.shape[1])).view("<u4")
-        zeros = self._packing.zeros(words)[:, : last - start]
+        zeros = self._zeros(start, last)
         scales = as_float32(_columns(parts.scales, start, last), parts.scales.dtype)
         by_row = np.ascontiguousarray(scales.T)
         check_finite(parts.scales, by_row, start, "row", "group")
         return _Panel(codes, np.ascontiguousarray(zeros.T.astype(np.float32)), by_row, self._groups())
+
+    def _zeros(self, first: int, last: int) -> NDArray[np.uint8]:
+        """The zero points [groups, rows] of rows first … last - 1, of which the first begins a word."""
+        stored, bits = self._parts.zeros, self._packing.bits
+        end = min(-(-last // _TOGETHER) * bits, stored.shape[1])
+        words = _columns(stored, first // _TOGETHER * bits, end).view("<u4")
+        return self._packing.zeros(words)[:, : last - first]
 
     def _groups(self) -> NDArray[np.intp]:
         """The group of each column."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from converters.checkpoint.files import fail
 from converters.checkpoint.quantized.settings import Settings
-from converters.checkpoint.quantized.weight import Finder, Grid, Method, QuantizedWeight, Tensors
+from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.rows import stored
 from converters.checkpoint.shard import StoredTensor
 from converters.tensors import RowReader
@@ -28,7 +28,7 @@ _WEIGHTS, _BYTES = 32, 16
 _NAN = 0xFF
 """The scale of a block that stands for no number (E8M0)."""
 
-_GRID = Grid(_NAME, 4, f"in blocks of {_WEIGHTS}")
+_PRECISION = Precision(_NAME, 4, f"in blocks of {_WEIGHTS}")
 
 
 def find_mxfp4(tensors: Tensors) -> Iterator[QuantizedWeight]:
@@ -47,7 +47,7 @@ def find_mxfp4(tensors: Tensors) -> Iterator[QuantizedWeight]:
             problem = f"MXFP4 tensor {printable(name)} has blocks {shapes}, which do not fit each other"
             fail(blocks.file, f"{problem}; download the checkpoint again")
         shape = (*scales.shape[:-1], _WEIGHTS * scales.shape[-1])
-        yield QuantizedWeight(name, shape, _NAME, (blocks, scales), _GRID, partial(_reader, blocks, scales))
+        yield QuantizedWeight(name, shape, _NAME, (blocks, scales), _PRECISION, partial(_reader, blocks, scales))
 
 
 def _recognizes(settings: Settings) -> bool:

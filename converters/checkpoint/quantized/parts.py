@@ -43,5 +43,5 @@ def checked_group_size(scales: StoredTensor, size: int, columns: int, groups: in
 
 
 def sharing(columns: int, groups: int) -> str:
-    """The words of `Grid.sharing`."""
+    """The words of `Precision.sharing`."""
     return f"in groups of {-(-columns // groups)}" if groups > 1 else "with a scale for each row"

@@ -18,13 +18,16 @@ _NAMES = {
     "eetq": "EETQ",
     "exl2": "EXL2",
     "exl3": "EXL3",
+    "fouroversix": "Four Over Six",
     "fp_quant": "FP-Quant",
     "gptq": "GPTQ",
     "higgs": "HIGGS",
     "hqq": "HQQ",
     "marlin": "Marlin",
+    "paroquant": "ParoQuant",
     "qqq": "QQQ",
     "quanto": "Quanto",
+    "quark": "Quark",
     "sinq": "SINQ",
     "spqr": "SpQR",
     "torchao": "torchao",
@@ -41,15 +44,16 @@ _TENSORS = {
 }
 """Methods by the names of tensors."""
 
-INSTEAD = "get the checkpoint that it was made from"
+INSTEAD = "get the checkpoint that it was made from, or one in GPTQ, AWQ, bitsandbytes or FP8"
 
 
 def refuse_method(settings: Settings) -> NoReturn:
     """Raise ModelFileError that names the method of `settings`."""
     method = settings.method
     name = printable(_NAMES.get(method, method) if method else "a method without a name")
-    if "format" in settings:
-        name = f"{name} ({printable(str(settings.value('format')))})"
+    for key in ("format", "packing_format"):
+        if key in settings:
+            name = f"{name} ({printable(str(settings.value(key)))})"
     settings.fail(f"the weights are quantized already, by {name}, which is not read; {INSTEAD}")
 
 

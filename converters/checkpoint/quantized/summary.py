@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from math import prod
 from typing import NamedTuple
 
-from converters.checkpoint.quantized.weight import Grid, QuantizedWeight
+from converters.checkpoint.quantized.weight import Precision, QuantizedWeight
 from kquants import FLOAT_FORMATS
 
 _NAMED = 3
-"""Grids that are named; there are more where each layer has its own."""
+"""Precisions that are named; there are more where each layer has its own."""
 
 
 class QuantizationSummary(NamedTuple):
@@ -21,20 +21,22 @@ class QuantizationSummary(NamedTuple):
 
 def summary_of(weights: Iterable[QuantizedWeight]) -> QuantizationSummary | None:
     """The summary of those of `weights` that are converted from floats; None if there are none."""
-    counts = Counter[Grid]()
+    counts = Counter[Precision]()
     for weight in weights:
         if weight.dtype in FLOAT_FORMATS:
-            counts[weight.grid] += prod(weight.shape)
+            counts[weight.precision] += prod(weight.shape)
     if not counts:
         return None
-    grids = [grid for grid, _ in counts.most_common()]
-    words = [_words(grid, before) for grid, before in zip(grids[:_NAMED], [None, *grids], strict=False)]
-    if len(grids) > _NAMED:
+    precisions = [precision for precision, _ in counts.most_common()]
+    words = [
+        _words(precision, before) for precision, before in zip(precisions[:_NAMED], [None, *precisions], strict=False)
+    ]
+    if len(precisions) > _NAMED:
         words.append("…")
-    return QuantizationSummary(", ".join(words), grids[0].bits)
+    return QuantizationSummary(", ".join(words), precisions[0].bits)
 
 
-def _words(grid: Grid, before: Grid | None) -> str:
-    """A grid in words, without the method if it is that of the one before."""
-    words = f"{grid.bits} bits {grid.sharing}"
-    return words if before and before.method == grid.method else f"{grid.method} at {words}"
+def _words(precision: Precision, before: Precision | None) -> str:
+    """A precision in words, without the method if it is that of the one before."""
+    words = f"{precision.bits} bits {precision.sharing}"
+    return words if before and before.method == precision.method else f"{precision.method} at {words}"

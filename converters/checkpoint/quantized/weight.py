@@ -13,7 +13,7 @@ Tensors = Mapping[str, StoredTensor]
 """Stored tensors by name."""
 
 
-class Grid(NamedTuple):
+class Precision(NamedTuple):
     """How a weight is quantized: by which `method`, such as "GPTQ", to how many `bits`, and what shares a scale.
 
     `sharing` completes "4 bits …", such as "in groups of 128".
@@ -37,7 +37,7 @@ class QuantizedWeight:
     shape: tuple[int, ...]
     dtype: str
     parts: tuple[StoredTensor, ...]
-    grid: Grid
+    precision: Precision
     reader: Callable[[], RowReader] = field(repr=False)
     held: int = 0
 

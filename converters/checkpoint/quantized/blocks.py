@@ -1,0 +1,31 @@
+"""Blocks of GGUF that hold grouped integers exactly: the integers of a matrix and its scales, in another order.
+
+Of a weight scale · n, Q4_0 holds n from -8 to 7, and Q5_0 n from -16 to 15, with a float16 scale for 32 weights:
+
+    Q4_0   d F16 | 16 bytes: n + 8 of weight i in the low half of byte i, that of weight i + 16 in the high half
+    Q5_0   d F16 | U32: bit 4 of n + 16 of weight i in bit i | 16 bytes: bits 0 … 3, as in Q4_0
+
+Source: `block_q4_0` and `block_q5_0` of ggml/src/ggml-common.h.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 32
+"""Weights in a block."""
+
+OFFSETS = {"Q4_0": 8, "Q5_0": 16}
+"""What is added to the integers of a type, which are less than twice that then."""
+
+
+def encoded(integers: NDArray[np.int8], scales: NDArray[np.float32], kind: str) -> NDArray[np.uint8]:
+    """Blocks of the type `kind` from integers [rows, columns] and scales [rows, columns / 32]: uint8 [rows, bytes].
+
+    The integers must be in the range of the type, and the scales numbers of float16.
+    """
+    codes = (integers + np.int8(OFFSETS[kind])).view(np.uint8).reshape(*scales.shape, BLOCK)
+    low, high = codes[..., : BLOCK // 2] & 15, codes[..., BLOCK // 2 :] & 15
+    parts = [scales.astype("<f2")[..., None].view(np.uint8), low | high << 4]
+    if kind == "Q5_0":
+        parts.insert(1, np.packbits(codes >> 4, axis=-1, bitorder="little"))
+    return np.concatenate(parts, axis=-1).reshape(len(integers), -1)

@@ -1,0 +1,27 @@
+"""The text files that commands read whole, and the time left for them."""
+
+import sys
+
+from edgellm.cli.prompt_input import STDIN
+from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, input_error, read_input
+
+
+def read_text(path: str) -> str:
+    """The text of a file, or of stdin, without the end of its last line, as llama.cpp reads it. Raises EdgeLLMError."""
+    if path == STDIN:
+        data, path = sys.stdin.buffer.read(MAX_TEXT_BYTES + 1) if sys.stdin else b"", "stdin"
+    else:
+        data = read_input(path)
+    if data.startswith(b"GGUF"):
+        raise input_error(path, "is a GGUF file, not a text; give MODEL first, then FILE")
+    text = decode_input(data, path, "give a part of it").removesuffix("\n")
+    if not text:
+        raise input_error(path, "is empty; give a text")
+    return text
+
+
+def time_left(seconds: float, done: int, of: int) -> str:
+    """The time that the rest will take, if `done` of `of` parts took `seconds`: `12 s left`."""
+    left = seconds / done * (of - done)
+    time = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min" if left < 6000 else f"{left / 3600:.1f} h"
+    return f"{time} left"
