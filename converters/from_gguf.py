@@ -3,9 +3,12 @@
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from converters.conversion import Conversion, prepare
+from converters.gptq.compensation import read_calibration
+from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
 from converters.loadable import is_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
@@ -30,6 +33,10 @@ def quantize(
     force: bool = False,
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
+    gptq: str | os.PathLike[str] | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    calibration: str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -38,8 +45,13 @@ def quantize(
     Metadata is kept. `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces an existing file;
     `requantize` allows quantized tensors to be quantized again, with a warning. A file in one part whose tensors all
     have the requested types already causes a warning, too. `imatrix` is the file of an importance matrix, of `edgellm
-    imatrix` or llama.cpp, by which errors are weighted; the new file names it. `progress` is called with (weights
+    imatrix` or llama.cpp, by which errors are weighted; the new file names it. `gptq` is a text file, which the model
+    reads first: errors of one column of a matrix are then made good by later columns (GPTQ), and without `imatrix` the
+    text also says which columns matter. `progress` is called with (weights
     written, all weights).
+
+    With the type "dynamic" the model reads the text `calibration` once for each tensor, and those that cost it most get
+    the most bits, within a file of `size`, such as "4.5GB", or within `bits` per weight.
 
     Raises:
         OptionError: an option has an invalid value.
@@ -55,6 +67,10 @@ def quantize(
         force=force,
         requantize=requantize,
         imatrix=imatrix,
+        gptq=gptq,
+        size=size,
+        bits=bits,
+        calibration=calibration,
         threads=threads,
     )
     return conversion.run(progress)
@@ -69,20 +85,34 @@ def prepare_quantize(
     force: bool = False,
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
+    gptq: str | os.PathLike[str] | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    calibration: str | None = None,
     threads: int | None = None,
+    measuring: Progress | None = None,
 ) -> Conversion:
-    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`."""
-    mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
+    """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`.
+
+    The type "dynamic" alone reads them: it is chosen here, and `measuring` is called with (tensors measured, all).
+    """
+    dynamic = dynamic_settings(type, size, bits, calibration, measuring)
+    mix = BASE_MIX if dynamic else mix_name(type)
+    overrides = [parse_override(text) for text in tensor_types]
     sigbus.install()
     importance = None if imatrix is None else read_imatrix(imatrix)
+    text = None if gptq is None else read_calibration(gptq, lambda: nullcontext(Path(source)))
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides)
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
-        _warn_if_unchanged(file, tensors)
         pairs, paths = raw_pairs(file.path), file.paths
+        if dynamic:
+            tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)
+            mix = nearest_mix(tensors)
+        _warn_if_unchanged(file, tensors)
         source_name = printable(str(file.path), 400) if is_loadable(file) else None
     return prepare(
         pairs,
@@ -93,6 +123,7 @@ def prepare_quantize(
         source_name=source_name,
         threads=threads,
         imatrix=importance,
+        gptq=text,
     )
 
 

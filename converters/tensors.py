@@ -108,13 +108,22 @@ def exact_source(source: Source, kind: str) -> Source:
 class PlannedTensor:
     """A tensor and its new type; `note` gives the reason if that differs from the type in the quantization mix.
 
-    `importance`, float32 [matrices, columns], weights the errors of the columns of each matrix, if it is known.
+    `importance`, float32 [matrices, columns], weights the errors of the columns of each matrix, if it is known. With
+    `compensated`, columns make good for the errors of earlier ones, as `passed_on` says (`converters.gptq`); it is not
+    known before the conversion runs.
     """
 
     source: Source
     type: GGMLType
     note: str = ""
     importance: NDArray[np.float32] | None = None
+    compensated: bool = False
+    passed_on: NDArray[np.float32] | None = None
+
+    @property
+    def weights(self) -> int:
+        """Number of weights."""
+        return self.source.row_count * self.source.columns
 
     @property
     def nbytes(self) -> int:

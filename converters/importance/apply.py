@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 
 from converters.row_converter import is_copied
 from converters.tensors import Metadata, MetadataValue, PlannedTensor, Source
-from edgellm.errors import ModelFileError
+from edgellm.errors import ModelFileError, OptionError
 from edgellm.fmt import printable
 from edgellm.gguf.imatrix import Imatrix
 from kquants import FLOAT_FORMATS
 
 _LEAVE_NO_CHOICE = (*FLOAT_FORMATS, "Q8_0")
 """Types whose encoders have nothing to weigh: a weight alone, or the largest of a block, decides."""
+
+_NEED_IMPORTANCE = ("IQ3_XXS", "IQ2_XS")
+"""Types that llama.cpp, too, makes of no matrix whose importance is unknown, but for embeddings and the output."""
+
+_NEED_NONE = ("token_embd.weight", "per_layer_token_embd.weight", "output.weight")
 
 
 def is_weighted(tensor: PlannedTensor) -> bool:
@@ -34,6 +39,19 @@ def with_importance(tensors: Sequence[PlannedTensor], imatrix: Imatrix) -> list[
     if weighted and all(tensor.importance is None for tensor in weighted):
         _fail(imatrix, f"has no tensor of this model, such as {printable(weighted[0].source.name)}")
     return found
+
+
+def check_needed_importance(tensors: Sequence[PlannedTensor], imatrix: Imatrix | None) -> None:
+    """Raise OptionError for a matrix of a type that needs importance, and without any."""
+    for tensor in tensors:
+        is_needed = tensor.type.name in _NEED_IMPORTANCE and tensor.source.name not in _NEED_NONE
+        if is_needed and is_weighted(tensor) and tensor.importance is None:
+            what = f"{printable(tensor.source.name)} cannot become {tensor.type.name} without its importance"
+            if imatrix:
+                raise OptionError(
+                    f"{what}, of which {printable(str(imatrix.path), 400)} has nothing; choose another type"
+                )
+            raise OptionError(f"{what}; give --imatrix FILE, which `edgellm imatrix` makes, or choose another type")
 
 
 def _with_importance(tensor: PlannedTensor, imatrix: Imatrix) -> PlannedTensor:

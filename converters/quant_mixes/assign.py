@@ -26,6 +26,7 @@ published GGUF files of gpt-oss, too, the mix's name is about the other tensors.
 _FILE_TYPES = {name.removesuffix("_MOE"): number for number, name in FILE_TYPES.items()}
 
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+_SMALLER_BLOCKS |= dict.fromkeys(("IQ3_S", "IQ3_XXS", "IQ2_XS"), "IQ4_NL")
 
 
 def mix_name(typed: str) -> str:
@@ -35,6 +36,9 @@ def mix_name(typed: str) -> str:
         kind = name.removesuffix("_MOE")
         kept = f"matrices that have {kind} in the source keep it whatever the --type, such as Q8_0"
         raise OptionError(f"--type: no weights are made {kind}; {kept}")
+    if name == "DYNAMIC":
+        advice = "convert to BF16, and give that file to `edgellm quantize --type dynamic`"
+        raise OptionError(f"--type dynamic measures the tensors of a GGUF file: {advice}")
     if name not in QUANT_MIXES:
         raise OptionError(f'--type: there is no "{printable(typed)}"; choose one of: {", ".join(QUANT_MIXES)}')
     return name

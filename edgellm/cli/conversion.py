@@ -13,6 +13,7 @@ import click
 from edgellm.cli.options import in_order
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import files, one_of
+from edgellm.cli.text_file import time_left
 from edgellm.fmt import counted, duration, printable, size, table
 
 if TYPE_CHECKING:
@@ -56,10 +57,10 @@ conversion_options = in_order(
 """Adds the options that both commands have."""
 
 
-def run_job(prepare: Callable[..., "Conversion"], dry_run: bool, force: bool) -> None:
-    """Prepare a job with `prepare(force=...)`, then run it and print its report, or its plan if `dry_run`."""
+def run_job(prepare: Callable[[bool, ProgressLine], "Conversion"], dry_run: bool, force: bool) -> None:
+    """Prepare a job with `prepare(force, progress)`, then run it and print its report, or its plan if `dry_run`."""
     with show_warnings(), _clean_exit(), ProgressLine() as progress:
-        job = prepare(force=force or dry_run)
+        job = prepare(force or dry_run, progress)
         if dry_run:
             shown = list(_plan(job.plan(progress.compiling)))
         else:
@@ -106,6 +107,22 @@ class ConversionProgress:
             self._progress.working(line)
         else:
             click.echo(line, err=True)
+
+
+class MeasuringProgress:
+    """Shows how many tensors of `--type dynamic` are measured, and the time left."""
+
+    def __init__(self, progress: ProgressLine) -> None:
+        self._progress, self._since = progress, 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Report that `done` of `total` tensors are measured."""
+        if not done:
+            self._since = monotonic()
+            click.echo(f"measuring {counted(total, 'tensor')} on the text", err=True)
+        else:
+            left = time_left(monotonic() - self._since, done, total)
+            self._progress.working(f"{done} of {total} tensors measured · {left}")
 
 
 def _duration(seconds: float) -> str:

@@ -1,8 +1,7 @@
 """`edgellm convert`: makes a GGUF file from a Hugging Face checkpoint."""
 
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +9,10 @@ from edgellm.cli.conversion import conversion_options, run_job
 from edgellm.cli.output_path import output_path
 from edgellm.cli.shell_completion import files
 from edgellm.fmt import size
+
+if TYPE_CHECKING:
+    from converters import Conversion
+    from edgellm.cli.progress import ProgressLine
 
 
 @click.command("convert")
@@ -35,7 +38,11 @@ def command(source: str, out: str | None, dry_run: bool, force: bool, **given: A
         read_imatrix(given["imatrix"])  # a wrong one is reported before anything is downloaded
     target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
     folder = _fetch(source)
-    run_job(partial(prepare_convert, folder or source, target, **given), dry_run, force)
+
+    def prepare(force: bool, progress: "ProgressLine") -> "Conversion":
+        return prepare_convert(folder or source, target, force=force, **given)
+
+    run_job(prepare, dry_run, force)
     if folder:
         _report_kept_checkpoint(folder)
 

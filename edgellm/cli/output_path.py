@@ -13,11 +13,13 @@ def output_path(out: str | None, name: Callable[[], str], type: str, force: bool
     OptionError for an unknown type, EdgeLLMError if no file can be written there.
     """
     from converters.default_name import file_name
+    from converters.dynamic.settings import DYNAMIC
     from converters.quant_mixes import mix_name
     from converters.target import check_target
 
     if out == "-":
         raise click.UsageError("a GGUF file cannot go to stdout, as it is written out of order: give a file's name.")
-    target = file_name(name(), mix_name(type)) if out is None else out
+    label = DYNAMIC if type.lower() == DYNAMIC else mix_name(type)
+    target = file_name(name(), label) if out is None else out
     check_target(target, sources, force=force)
     return target

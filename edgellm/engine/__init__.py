@@ -4,7 +4,7 @@ protocol           the protocol of an engine and of a sequence; segments, checks
 native_engine      edgellm's own engine: opens a model, falls back from the GPU to the CPU
 model_runner       a batch goes through the devices, in the order of the placement
 batch              a batch of rows, as kernels and GPUs read it
-outputs            what a batch gives: logits, hidden states
+outputs            what a batch gives: logits, hidden states, sums of squares of inputs of matrices
 limits             the largest context and batch of a model
 
 Programs (what the CPU runs)

@@ -59,6 +59,12 @@ class GGUFFile:
         changed.metadata = MappingProxyType({**self.metadata, **values})
         return changed
 
+    def with_tensor(self, tensor: Tensor) -> "GGUFFile":
+        """The same file with another tensor of that name. It shares the map of this file, which alone is closed."""
+        changed = copy(self)
+        changed.tensors = {**self.tensors, tensor.name: tensor}
+        return changed
+
     def check(self) -> None:
         """Raise ModelFileError if the file was cut short since it was opened, or its disk failed.
 

@@ -90,9 +90,11 @@ def find_imatrix(path: Path) -> Imatrix | None:
     Raises ModelFileError for a damaged one, and for a damaged GGUF file.
     """
     try:
+        if not path.is_file():  # a FIFO would block
+            return None
         with path.open("rb") as opened:
             head = opened.read(512)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a path with a zero byte
         return None
     if is_older_imatrix(head):
         return _read_older(path)

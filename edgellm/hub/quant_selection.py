@@ -13,7 +13,7 @@ from edgellm.models.split_names import part_name, split_name
 
 _DEFAULT = "Q4_K_M"
 _SUPPORTED_QUANT = re.compile(
-    r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|T?Q[12]_0|Q8_0|IQ[1-4]_(XXS|XS|S|M|NL)|MXFP4(_MOE)?)"
+    r"(UD-)?(Q[2-6]_K(_[A-Z]+)?|Q[45]_[01]|T?Q[12]_0|Q8_0|IQ[1-4]_(XXS|XS|S|M|NL)|MXFP4(_MOE)?|NVFP4)"
 )
 _SIXTEEN_BIT = re.compile(r"BF16|FP?16")
 _NOT_A_MODEL = re.compile(r"mmproj|imatrix", re.IGNORECASE)

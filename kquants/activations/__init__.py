@@ -5,6 +5,7 @@
     activations               activation functions, alone or times a second projection (SwiGLU)
     gates                     the gate of attention's output, the soft cap of logits
     sparsity                  activations above most of their row
+    square_sums               sums of squares of what matrices are multiplied by, for each column
     streams                   alternating updates of four streams
     moments                   means of values, squares and squared deviations
     row_quantizer             rows to quantized rows

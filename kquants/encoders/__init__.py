@@ -12,9 +12,11 @@ float formats, 16 blocks are encoded at once, one per SIMD lane:
 
     blocks            the kernel of formats with blocks of 32: Q4_0, Q5_0, IQ4_NL (`signed`), Q4_1, Q5_1 (`unsigned`)
     scale_search      the best scale of such blocks; `scale_min_search`: the best scale and minimum
-    super_blocks      the kernel of K-quants: 256 weights whose blocks share a float16 or two
+    super_blocks      the kernel of K-quants and of grids: 256 weights whose blocks share a float16 or two
     k_scale_search    the best scales of their blocks (Q3_K, Q6_K)
     k_scale_min_search, least_squares    scales and minima (Q2_K, Q4_K, Q5_K)
+    grid_scale_search, grid_search    scales of the formats of grids (IQ3_S, IQ3_XXS, IQ2_XS), and the nearest points
+    grid_packing      their points and signs to bits
     packing           codes of four or five bits to bytes
     lane_ops, vectors, encode_result    operations that only encoders need, and what they report
 """

@@ -1,4 +1,5 @@
-"""Encoders of K-quants: super-blocks of 256 weights whose blocks, of 32 or 16 weights, share a float16 or two.
+"""Encoders of K-quants and of the formats of grids: super-blocks of 256 weights whose blocks, of 32 or 16 weights,
+share a float16 or two.
 
 Sixteen blocks are encoded at once, one per SIMD lane: two super-blocks of eight blocks, or one of sixteen. A format
 provides a search, which finds scales, minima and q, and `pack`, which writes them in the format's layout.
@@ -37,9 +38,9 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any,
     """Register the encoder of a format with blocks of `n` weights and super-blocks of `nbytes` bytes.
 
     `search(x, w, q) -> (scale, minimum, d, dmin)` writes q; x, w and q are addresses of n vectors, and weights decode
-    to unit · d · scale · q - dmin · minimum. `pack(q, scales, minima, d, dmin, target)` takes the addresses of 256 bytes q in
-    the order of the weights, of a byte for the scale and for the minimum of each block, of the float16 d and dmin, and
-    of the super-block to write. `limit` is the largest magnitude that can be encoded.
+    to unit · d · scale · q - dmin · minimum. `pack(q, scales, minima, d, dmin, target)` takes the addresses of 256 q as
+    bytes in the order of the weights, of a byte for the scale and for the minimum of each block, of the float16 d and
+    dmin, and of the super-block to write. `limit` is the largest magnitude that can be encoded.
     """
     together, limit = n // 16, nb.float32(limit)
     blocks, size = 16 // together, together * _SUPER_BLOCK

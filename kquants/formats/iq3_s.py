@@ -12,13 +12,13 @@
 from collections.abc import Iterator
 
 from kquants.formats.grid_points import BitOfEach, Points, scales_of_nibbles
-from kquants.formats.grid_weights import ODD_OFFSET, grid_weights
+from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq3_s import IQ3_S
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 110, 8, 1
-BITS, OFFSET = 5, ODD_OFFSET
+BITS, OFFSET = 5, 16
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
@@ -26,7 +26,7 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
     scales = tile.word(106)
     for pair in range(4):
         points = [_points(tile, j, half) for j in (2 * pair, 2 * pair + 1) for half in (0, 1)]
-        for i, u in enumerate(grid_weights(IQ3_S, points)):
+        for i, u in enumerate(grid_weights(IQ3_S, points, OFFSET)):
             yield HalfBlock(2 * pair + i // 2, i % 2, u)
         yield UnitScales(pair, scales_of_nibbles(scales, pair))
     yield SuperBlockScales(tile.half(0))

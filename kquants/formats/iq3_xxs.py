@@ -8,6 +8,8 @@
         signs of block j      bits 7k … 7k + 6 of word j are those of weights 8k … 8k + 6, set where one is negative;
                               their parity is that of weight 8k + 7: of eight an even number is so
         scale of block j      bits 31-28 of word j
+
+Computed with are half the magnitudes, which are even, and two halves of a block with the same scale.
 """
 
 from collections.abc import Iterator
@@ -16,19 +18,22 @@ from kquants.formats.grid_points import Points, odd_scales, signs_with_parity
 from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq3_xxs import IQ3_XXS
 from kquants.formats.tiles import Tile
-from kquants.formats.unpacking import SIGNED, HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
 
-BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 98, 8, 1
-BITS, OFFSET = 6, SIGNED
+BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 98, 8, 2
+BITS, OFFSET = 6, 32
+
+_HALVES = IQ3_XXS.divided_by(2)
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
-    """What a super-block of a tile holds, item by item: u = weight + SIGNED_OFFSET."""
+    """What a super-block of a tile holds, item by item: u = weight / 2 + 32."""
     for pair in range(4):
         words = [tile.word(66 + 4 * j) for j in (2 * pair, 2 * pair + 1)]
         signs = [signs_with_parity(word) for word in words]
         points = [Points(tile.word(2 + 16 * pair + 4 * i), signs[i // 2], 16 * (i % 2)) for i in range(4)]
-        for i, u in enumerate(grid_weights(IQ3_XXS, points)):
+        for i, u in enumerate(grid_weights(_HALVES, points, OFFSET)):
             yield HalfBlock(2 * pair + i // 2, i % 2, u)
-        yield UnitScales(pair, odd_scales(words[0] >> 28 | words[1] >> 28 << 16))
-    yield SuperBlockScales(tile.half(0) * 0.25)
+        for i, word in enumerate(words):
+            yield UnitScales(2 * pair + i, odd_scales(word >> 28 | word >> 28 << 16))
+    yield SuperBlockScales(tile.half(0) * 0.5)

@@ -123,11 +123,12 @@ class Words:
     def half_power(self) -> Floats:
         """2^(e - 128) of byte 0."""
         e = self & 255
-        # The exponent bits are e - 1, but the two smallest are denormal.
-        is_normal = self.b.icmp_unsigned(">", e.value, ir.Constant(_V32, [1] * 16))
-        denormal = self.b.shl(ir.Constant(_V32, [0x200000] * 16), e.value)
-        normal = self.b.shl(self.b.sub(e.value, ir.Constant(_V32, [1] * 16)), ir.Constant(_V32, [23] * 16))
-        return Floats(self.b, self.b.bitcast(self.b.select(is_normal, normal, denormal), _VF))
+        # The bits are (e - 1) << 23, but for the two smallest, which are denormal: (e + 1) << 21 is right for these,
+        # and smaller for all others.
+        normal = self.b.sub((e << 23).value, ir.Constant(_V32, [1 << 23] * 16))
+        denormal = self.b.add((e << 21).value, ir.Constant(_V32, [1 << 21] * 16))
+        bits = self.b.select(self.b.icmp_signed(">", normal, denormal), normal, denormal)
+        return Floats(self.b, self.b.bitcast(bits, _VF))
 
     def halves_of_ue4m3(self) -> "list[Floats]":
         """Half of each of the four bytes as UE4M3 (`kquants.formats.ue4m3`), 0 for NAN; the highest bit is not used."""
@@ -137,13 +138,12 @@ class Words:
             numbers = Words(self.b, self.b.bitcast(self.b.select(is_number, codes, _all(codes, 0)), _V32))
             return [numbers._half_of_ue4m3(i) for i in range(4)]
         low, high = (self.b.select(is_number, look_up_7_bits(self.b, table, codes), _all(codes, 0)) for table in HALVES)
-        is_upper = ir.Constant(ir.VectorType(ir.IntType(1), 64), [0, 0, 1, 1] * 16)
         found = []
-        for i in range(4):
-            both = shuffle(self.b, low, high, [4 * row + i + 64 * top for row in range(16) for top in (0, 1, 0, 1)])
-            words = self.b.bitcast(self.b.select(is_upper, both, _all(both, 0)), _VF)
-            found.append(Floats(self.b, words))
-        return found
+        for i in (0, 2):
+            lanes = [4 * row + i + k + 64 * upper for row in range(16) for k in (0, 1) for upper in (0, 1)]
+            pair = Words(self.b, self.b.bitcast(shuffle(self.b, low, high, lanes), _V32))
+            found += [pair << 16, pair & 0xFFFF0000]
+        return [Floats(self.b, self.b.bitcast(words.value, _VF)) for words in found]
 
     def _half_of_ue4m3(self, i: int) -> Floats:
         """Half of byte i; no byte is NAN."""

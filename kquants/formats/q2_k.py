@@ -11,7 +11,7 @@ each, w = d · scale · q - dmin · minimum, q in 0 … 3 (ggml: block_q2_K).
 from collections.abc import Iterator
 
 from kquants.formats.tiles import Tile
-from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.unpacking import SuperBlockScales, UnitScales, Unpacked, half_of_bits
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 84, 8, 2
 BITS, OFFSET = 2, 0
@@ -24,7 +24,7 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
     for j in range(8):
         for half in range(2):
             q = tile.packed(16 + 32 * (j // 4) + 16 * half)
-            yield HalfBlock(j, half, q.bits(2 * (j % 4), 2))
+            yield half_of_bits(j, half, q, 2 * (j % 4), 2)
         k, i = divmod(2 * j, 4)
         yield UnitScales(j, scales.word(k).int16(i), minima.word(k).int16(i))
     yield SuperBlockScales(tile.half(80), -tile.half(82))

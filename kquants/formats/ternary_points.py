@@ -17,12 +17,11 @@ from kquants.formats.packed_bytes import PackedBytes, Value, Words
 from kquants.simd import (
     HAS_BYTE_PERMUTATIONS,
     I8_64,
+    WordTable,
     bits_from,
     in_lanes,
     look_up_64,
     look_up_long,
-    look_up_words,
-    words_in_memory,
 )
 
 BITS, OFFSET = 5, 16
@@ -87,16 +86,16 @@ def _four_weights(of: TernaryPoints, half: Value, i: int) -> Value:
 
 def _by_words(points: Sequence[TernaryPoints]) -> Iterator[list[Value]]:
     b = points[0].low.b
-    table = words_in_memory(b, "ternary_points", _nibbles())
+    table = WordTable(b, "ternary_points", _nibbles())
     for of in points:
         for first in (0, 2):
             yield [v for i in (first, first + 1) for v in _eight_weights(of, table, i)]
 
 
-def _eight_weights(of: TernaryPoints, table: Value, i: int) -> list[Value]:
+def _eight_weights(of: TernaryPoints, table: WordTable, i: int) -> list[Value]:
     b, less = of.low.b, tuple(u - 2 for u in _MORE)
     index = of.low >> 8 * i & 255 | of.high.moved(of.first + of.step * i, 8) & 0x700
-    word = look_up_words(b, table, index.value, stride=1, first=0)
+    (word,) = table.look_up(index.value)
     nibbles = PackedBytes(b, [b.or_(b.bitcast(word, _V8), b.and_(_bytes(of.is_less[i]), _all(0x44)))])
     return [v for first in (0, 4) for v in nibbles.lookup((*_MORE, 0, *less, 0) * 2, first).vectors]
 

@@ -28,7 +28,7 @@ class Madd512(DotAccumulator):
         super().__init__(b, sums, bits, signed)
         self._in_nibbles, self._factors = bits == 8 and not signed, factors
         # (2**bits - 1) · 256 · 2**(7 - bits) < 2**15: products that fit into int16. With `first` all of a sub-block do.
-        self._longest: float = 1 if signed else 1 << (7 - (4 if self._in_nibbles else bits))
+        self._longest: float = 1 << (7 - (4 if self._in_nibbles else min(bits, 7)))
         self._chains: dict[tuple[int, int], tuple[int, Any]] = {}
         if first:
             self._longest = math.inf

@@ -8,9 +8,9 @@ from numba.core import cgutils
 
 from kquants.compiler import cpu
 from kquants.simd.memory import at, load, times
-from kquants.simd.vectors import I8_64, I32, call, computed_here, opaque
+from kquants.simd.vectors import I8_64, I32, call, computed_here, joined, opaque, shuffle
 
-_BYTE, _INT, _LONG = (ir.IntType(n) for n in (8, 32, 64))
+_INT, _LONG = ir.IntType(32), ir.IntType(64)
 
 HAS_BYTE_PERMUTATIONS = cpu.has("avx512vbmi") and cpu.has("gfni")
 """Whether instructions permute the bytes of two vectors, select 8 bits from any of 64, and rearrange those of a byte.
@@ -61,27 +61,40 @@ def look_up_long(
 def words_in_memory(b: ir.IRBuilder, name: str, words: Sequence[int]) -> Any:
     """The address of a table of 32-bit words, of that name in all kernels."""
     values = ir.Constant(ir.ArrayType(_INT, len(words)), list(words))
-    table = b.module.globals.get(name) or cgutils.global_constant(b.module, name, values)
-    return b.ptrtoint(table, _LONG)
+    return b.ptrtoint(b.module.globals.get(name) or cgutils.global_constant(b.module, name, values), _LONG)
 
 
-def look_up_words(b: ir.IRBuilder, table: Any, index: Any, stride: int, first: int) -> Any:
-    """Of a table at an address, word stride · i + first for the index i in each lane, 16 int32.
+class WordTable:
+    """A table in memory whose entries are `count` words of 32 bits, one or two."""
 
-    Word by word: gathers take longer, or much longer, on most CPUs without VBMI.
-    """
-    found = ir.Constant(I32.vector, ir.Undefined)
-    for lane, i in enumerate(_as_scalars(b, index)):
-        found = b.insert_element(found, load(b, at(b, table, times(b, i, 4 * stride), 4 * first), _INT), _INT(lane))
-    return found
+    def __init__(self, b: ir.IRBuilder, name: str, words: Sequence[int], count: int = 1) -> None:
+        self._b, self._count, self._table = b, count, words_in_memory(b, name, words)
+        self._slot = cgutils.alloca_once(b, I32.vector)
 
+    def look_up(self, index: Any) -> list[Any]:
+        """The words of the entry of each of 16 indices, int32: all first words, then all second ones.
 
-def _as_scalars(b: ir.IRBuilder, v: Any) -> list[Any]:
-    """The lanes of 16 unsigned int32 as int64."""
-    if not cpu.is_x86():
-        return [b.zext(b.extract_element(v, _INT(i)), _LONG) for i in range(16)]
-    # By way of memory: taking a lane out of a vector are two instructions, loading it is one.
-    slot = cgutils.alloca_once(b, v.type)
-    b.store(v, slot)
-    address = opaque(b, b.ptrtoint(slot, _LONG))
-    return [b.zext(load(b, at(b, address, 4 * i), _INT), _LONG) for i in range(16)]
+        Entry by entry: gathers take longer, or much longer, on most CPUs without VBMI.
+        """
+        entry, in_register = ir.IntType(32 * self._count), 4 // self._count
+        lanes, registers = self._as_scalars(index), list[Any]()
+        for first in range(0, 16, in_register):
+            v = ir.Constant(ir.VectorType(entry, in_register), ir.Undefined)
+            for k in range(in_register):
+                place = at(self._b, self._table, times(self._b, lanes[first + k], 4 * self._count))
+                v = self._b.insert_element(v, load(self._b, place, entry), _INT(k))
+            registers.append(self._b.bitcast(v, ir.VectorType(_INT, 4)))
+        if self._count == 1:
+            return [joined(self._b, registers)]
+        pairs = list(zip(registers[::2], registers[1::2], strict=True))
+        return [joined(self._b, [shuffle(self._b, x, y, range(k, 8, 2)) for x, y in pairs]) for k in (0, 1)]
+
+    def _as_scalars(self, index: Any) -> list[Any]:
+        """The lanes as int64."""
+        b = self._b
+        if not cpu.is_x86():
+            return [b.zext(b.extract_element(index, _INT(i)), _LONG) for i in range(16)]
+        # By way of memory: taking a lane out of a vector are two instructions, loading it is one.
+        b.store(index, self._slot)
+        place = opaque(b, b.ptrtoint(self._slot, _LONG))
+        return [b.zext(load(b, at(b, place, 4 * i), _INT), _LONG) for i in range(16)]

@@ -217,9 +217,9 @@ def test_shared_files_are_described(shared: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "brought"), [("info", []), ("verify", ["llvmlite"])])
-def test_numba_is_not_imported(tmp_path: Path, name: str, brought: list[str]) -> None:
+def test_numba_is_not_imported(model_file: ModelFile, name: str, brought: list[str]) -> None:
     """LLVM makes the handler that lets `verify` read a file which another program cuts short."""
-    path = raw.RawGGUF(tensors=TENSORS).write(tmp_path / "m.gguf")
+    path = model_file(types="F32")
     code = f"import sys; from edgellm.cli import cli; cli.main(['{name}', sys.argv[1]], standalone_mode=False); "
     code += "print(sorted({'numba', 'llvmlite', 'gguf', 'jinja2', 'tokenizers'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ from converters import convert, quantize
 from converters.conversion import Conversion
 from converters.from_gguf import prepare_quantize
 from converters.importance.sums import write_imatrix
-from edgellm.errors import ModelFileError
+from edgellm.errors import ModelFileError, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.imatrix import Imatrix, ImatrixEntry
 from edgellm.system.folders import cache_folder
@@ -152,6 +152,19 @@ def test_types_without_a_choice_need_none(model_file: ModelFile, tmp_path: Path)
             assert tensor.data.tobytes() == other.tensors[name].data.tobytes()
     plan = prepare_quantize(source, tmp_path / "p.gguf", "Q4_K_M", imatrix=given.path).plan()
     assert [tensor.name for tensor in plan.without_importance] == ["token_embd.weight"]
+
+
+def test_types_of_few_bits_need_it(model_file: ModelFile, tmp_path: Path) -> None:
+    """But for the embedding, as in llama.cpp."""
+    source, out = model_file(types="F32"), tmp_path / "out.gguf"
+    given = some_imatrix(tmp_path / "i.gguf", source, without="attn_k")
+    asked = {"tensor_types": ["token_embd=IQ2_XS", "attn_q=IQ3_XXS"]}
+    with pytest.raises(OptionError, match=r"blk.0.attn_q.weight cannot become IQ3_XXS .* give --imatrix FILE"):
+        prepare_quantize(source, out, **asked)
+    assert prepare_quantize(source, out, **asked, imatrix=given.path)
+    assert prepare_quantize(source, out, tensor_types=["token_embd=IQ2_XS"])
+    with pytest.raises(OptionError, match=r"blk.0.attn_k.weight cannot become IQ2_XS .*i.gguf has nothing; choose"):
+        prepare_quantize(source, out, tensor_types=["attn_k=IQ2_XS"], imatrix=given.path)
 
 
 _LLAMA_CPP = """

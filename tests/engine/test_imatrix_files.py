@@ -1,5 +1,6 @@
 """Files of importance matrices, in both of llama.cpp's formats: what they hold, and that damaged ones are refused."""
 
+import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -114,7 +115,9 @@ def test_other_files_are_none(tmp_path: Path) -> None:
     """And a matrix is no model: the error says what it is for."""
     text, other, path = tmp_path / "t.txt", write(tmp_path / "o.gguf", {"x": SUMS}, "model"), tmp_path / "i.gguf"
     text.write_text("blk.0.attn_q.weight is the name of a tensor")
-    assert [find_imatrix(each) for each in (text, other, tmp_path / "none", tmp_path)] == [None] * 4
+    os.mkfifo(tmp_path / "fifo")
+    others = (text, other, *(tmp_path / name for name in ("none", "fifo", ".", "zero\0")))
+    assert [find_imatrix(each) for each in others] == [None] * 6
     for each, problem in ((text, "is text that begins"), (other, "is no importance matrix")):
         with pytest.raises(ModelFileError, match=problem):
             read_imatrix(each)

@@ -97,6 +97,7 @@ def test_repositories_and_files_stay_in_their_folder(name: str) -> None:
         ("Qwen-7B.IQ4_XS", "IQ4_XS"),
         ("UD-Q4_K_XL/Qwen3-235B", "UD-Q4_K_XL"),
         ("gpt-oss-20b-mxfp4", "MXFP4"),
+        ("Qwen3-30B-A3B-NVFP4", "NVFP4"),
         ("Q4_K_M/model-F16", "F16"),
         ("Llama-3.2-1B-Instruct-f16", "F16"),
         ("Qwen3-8B", ""),

@@ -14,7 +14,16 @@ from support.cpus import EACH_KIND, LESSER, LOWERINGS, python, python_on_lesser,
 from support.model_file import ModelFile
 
 OF_ATTENTION = ("attention", "attention_options", "rope_store")
-OF_ACTIVATIONS = ("quantized_activations", "norms", "residuals", "activations", "functions", "embeddings", "streams")
+OF_ACTIVATIONS = (
+    "quantized_activations",
+    "norms",
+    "residuals",
+    "square_sums",
+    "activations",
+    "functions",
+    "embeddings",
+)
+OF_ACTIVATIONS += ("streams",)
 OF_RECURRENT = ("recurrent_scans", "recurrent_conv", "recurrent_gates", "channel_delta", "selective_scan")
 KERNEL_PARTS = ("dequantize", "matmul", *OF_ATTENTION, *OF_ACTIVATIONS, *OF_RECURRENT)
 KERNEL_TESTS = [f"kquants/test_{part}.py" for part in KERNEL_PARTS]
@@ -25,6 +34,9 @@ EVERY_FORMAT = {"plain vectors", "AVX-512 VNNI, of a Zen 5", "Arm dot product"}
 
 With AVX-512 VNNI rows come in parts, unless the CPU is one of Intel's or a Zen 4.
 """
+
+OF_GRIDS = {"AVX-VNNI": ("IQ2_XS",), "AVX-512": ("IQ3_S",)}
+"""Formats whose points are looked up in memory also on these, one with signs by GFNI and under another offset."""
 
 OF_MODELS = [
     "submit_job",
@@ -92,7 +104,8 @@ def test_in_how_many_parts_rows_come(cpu: str, feature: str, split_k: str) -> No
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
 def test_products_are_right_in_each_lowering(lowering: str) -> None:
-    python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering in EVERY_FORMAT else (*FLOAT_FORMATS, *EACH_KIND)))
+    some = (*FLOAT_FORMATS, *EACH_KIND, *OF_GRIDS.get(lowering, ()))
+    python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering in EVERY_FORMAT else some))
 
 
 @pytest.fixture(scope="module")

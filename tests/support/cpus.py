@@ -43,9 +43,9 @@ NAMES = {
 LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
 """The first has no instructions for half floats or fused products."""
 
-EACH_KIND = ("Q8_0", "Q5_0", "Q4_1", "IQ4_NL", "Q4_K", "Q6_K", "Q2_K", "IQ4_XS")
+EACH_KIND = ("Q8_0", "Q5_0", "Q4_1", "IQ4_NL", "Q4_K", "Q6_K", "Q2_K", "IQ4_XS", "TQ2_0")
 """Formats of each kind: blocks of signed weights, with an offset, with minima and with a table; super-blocks with
-minima, of spans of 16 with offsets and with minima, and with a table.
+minima, of spans of 16 with offsets and with minima, with a table, and of spans of 32 with an offset.
 
 They are enough for a CPU that multiplies, shares registers or lays out tiles in another way than one on which all
 formats are tested: what a format has of its own is how it is unpacked.

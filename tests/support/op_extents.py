@@ -125,8 +125,10 @@ def _wrong_slots(op: Op, experts: dict[Buffer, int], tensors: Mapping[str, Tenso
         if not isinstance(sums, Buffer) or sums.rows != matrices or getattr(counts, "row_bytes", 0) != 8 * matrices:
             yield f"sums of {matrices} matrices in buffers of others"
     if isinstance(given, records.MatmulOp | records.ReadAheadOp) and given.groups:
-        biases = [(given.bias, given.bias_bytes)] if isinstance(given, records.MatmulOp) else []
-        for first, stride in ((given.w, given.matrix_bytes), *biases):
+        others = list[tuple[Any, int]]()
+        if isinstance(given, records.MatmulOp):
+            others = [(given.bias, given.bias_bytes), (given.factors, 4)]
+        for first, stride in ((given.w, given.matrix_bytes), *others):
             stack = tensors[first.name.split("[")[0]] if first else None
             end = experts[given.groups] * stride
             if stack and end != stack.nbytes:

@@ -66,6 +66,8 @@ _WORDS = {
     (Layer, "laurel"): "LAuReL",
     (Layer, "altup"): "AltUp",
     (Description, "streams"): "AltUp",
+    (Linear, "factor"): "factors of matrices",
+    (StackedLinear, "factors"): "factors of matrices",
 }
 
 _BLOCKS: dict[type, str] = {LatentAttention: "latent attention"}

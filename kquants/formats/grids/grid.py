@@ -1,6 +1,6 @@
 """A grid: a list of points, each the magnitudes of 4 or 8 weights. It is plain data; `grid_weights` looks it up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 IQ2_LEVELS = (8, 25, 43)
@@ -34,6 +34,10 @@ class Grid:
             if gap < _MORE:
                 found.append(number)
         return tuple(found)
+
+    def divided_by(self, n: int) -> "Grid":
+        """The grid whose magnitudes are those of this one divided by n."""
+        return replace(self, levels=tuple(level // n for level in self.levels))
 
     @property
     def is_odd(self) -> bool:
