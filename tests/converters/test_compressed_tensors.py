@@ -148,8 +148,8 @@ def test_blocks_of_fp8_of_modelopt(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     found = checkpoint_of(tmp_path / "a", tensors, {"quant_method": "modelopt", "quant_algo": "FP8_PB_WO"})
     wanted = checkpoint_of(tmp_path / "b", plain, {"quant_method": "fp8", "weight_block_size": [128, 128]})
-    both = [each.source("m.weight", "t").rows(100, 200).view(np.float32) for each in (found, wanted)]
-    assert np.array_equal(*both) and both[0].any()
+    ours, theirs = (each.source("m.weight", "t").rows(100, 200).view(np.float32) for each in (found, wanted))
+    assert np.array_equal(ours, theirs) and ours.any()
 
 
 @pytest.mark.parametrize("columns", [64, 80, 192])

@@ -55,7 +55,7 @@ def _reader(codes: StoredTensor, scales: StoredTensor) -> ExactRows:
 
 def _checked(tensor: StoredTensor, first: int, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
     """The scales [rows, blocks] of `codes`, from row `first` on. Raises ModelFileError for NaN."""
-    values = np.ldexp(np.float32(1), codes.astype(np.int32) - _BIAS)
+    values = np.ldexp(np.float32(1), np.minimum(codes, _NAN - 1).astype(np.int32) - _BIAS)
     values[codes == _NAN] = np.nan
     check_finite(tensor, values, first, "row", "block")
     return values
