@@ -107,8 +107,8 @@ def prepare(
     """A conversion that writes `tensors` with the metadata `pairs` to `target`; `source_files` are read for it.
 
     With `imatrix`, errors are weighted by the importance of columns; with `gptq`, those of one column are made good by
-    later ones, and where there is no `imatrix`, the importance is that of the text. Unless `source_name` is None, edgellm must be able
-    to open the new file; errors then name that source.
+    later ones, and where there is no `imatrix`, the importance is that of the text. Unless `source_name` is None,
+    edgellm must be able to open the new file; errors then name that source.
 
     Raises OptionError for an invalid number of threads and a type that needs importance, UnsupportedModelError for a
     row that is too long, ModelFileError if edgellm could not open the new file or the importance matrix does not fit,
@@ -121,7 +121,7 @@ def prepare(
         lacking = frozenset(t.source.name for t in tensors if is_weighted(t) and t.importance is None)
     if gptq:
         pairs = {**pairs, **encode_pairs(gptq.metadata())}
-    else:
+    if imatrix or not gptq:
         check_needed_importance(tensors, imatrix)
     layout = layout_file(with_file_type(pairs, mix, tensors), tensors)
     check_disk_space(target, layout.nbytes)

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from converters.conversion import Conversion, prepare
-from converters.gptq.compensation import read_calibration
 from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
+from converters.gptq.compensation import read_calibration
 from converters.loadable import is_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
 from converters.report import Report

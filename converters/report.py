@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from converters.tensors import PlannedTensor
+from kquants import FLOAT_FORMATS
 
 
 class TensorReport(NamedTuple):
@@ -26,6 +27,11 @@ class TensorReport(NamedTuple):
     error: float | None = None
     lacks_importance: bool = False
     compensated: bool = False
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the tensor has a quantized type that it did not have before."""
+        return self.type not in FLOAT_FORMATS and self.type != self.source_type
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def round_columns(
     kernel = _Kernel(jit.load([KERNEL], folder)[KERNEL])
     kernel(ctypes.addressof(unused), None, *addresses, rows, columns, *more)
     errors, codes = result[: 4 * rows * columns].view(np.float32), result[4 * rows * columns :]
-    return Rounded((codes ^ 128).reshape(columns, rows), errors.reshape(columns, rows))
+    return Rounded((codes ^ np.uint8(128)).reshape(columns, rows), errors.reshape(columns, rows))
 
 
 def _check(array: NDArray[Any], shape: tuple[int, ...]) -> None:

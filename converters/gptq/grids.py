@@ -20,11 +20,11 @@ Indices = NDArray[np.intp]
 
 
 class _Bits(NamedTuple):
-    """`count` bits of each code, from bit `first` of it on: at `shift` of byte `byte` of the block, for each weight."""
+    """`width` bits of each code, from bit `first` of it on: at `shift` of byte `byte` of the block, for each weight."""
 
     byte: Indices
     shift: Indices
-    count: int
+    width: int
     first: int
 
 
@@ -47,8 +47,8 @@ class Grid:
     def pack(self, blocks: Bytes, codes: Bytes) -> Bytes:
         """A copy of blocks, uint8 [blocks, bytes], with other codes, uint8 [blocks, block]; scales stay as they are."""
         packed, stored = blocks.copy(), codes + np.uint8(self.offset)
-        for byte, shift, count, first in self.bits:
-            mask = (1 << count) - 1
+        for byte, shift, width, first in self.bits:
+            mask = (1 << width) - 1
             for at in np.unique(shift):
                 of = np.flatnonzero(shift == at)  # codes at the same place of different bytes
                 part = stored[:, of] >> np.uint8(first) & np.uint8(mask)
@@ -101,7 +101,7 @@ def _whole(start: int) -> _Bits:
 
 
 def _grid(name: str, *bits: _Bits, levels: int = 0, offset: int = 0) -> Grid:
-    count = levels or 1 << sum(each.count for each in bits)
+    count = levels or 1 << sum(each.width for each in bits)
     return Grid(NAMED_TYPES[name], bits, np.arange(count, dtype=np.float32), offset)
 
 

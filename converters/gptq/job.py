@@ -7,7 +7,7 @@ from converters.gptq.compensation import Compensation, ReadingProgress, ReportRe
 from converters.gptq.feedback import feedback
 from converters.gptq.hessians import Hessian, read_hessians
 from converters.gptq.inputs import Input
-from converters.importance.apply import with_importance
+from converters.importance.apply import check_needed_importance, with_importance
 from converters.importance.sums import SquareSums, SumsSoFar
 from converters.streaming import ErrorSums, WeightStream
 from converters.tensors import PlannedTensor
@@ -55,6 +55,7 @@ class CompensationJob:
                     self._pass(model, inputs, sums, ReadingProgress(number, len(passes), 0, 0), reading)
                 if measures:
                     self.tensors = with_importance(self.tensors, Imatrix(path, sums.so_far.entries))
+                    check_needed_importance(self.tensors, None)
 
     def _pass(
         self, model: Model, inputs: Sequence[Input], sums: SquareSums, start: ReadingProgress, reading: ReportReading
@@ -67,6 +68,7 @@ class CompensationJob:
                 sums.add(squares)
             reading(start._replace(chunks=done, of=len(windows)))
 
+        reading(start._replace(of=len(windows)))
         for each, hessian in read_hessians(model, windows, inputs, after_window):
             self._write(each.names, hessian)
 

@@ -131,7 +131,7 @@ class CPUDevice:
         return None if logits is None else logits[:, : self._vocab]
 
     def _run_ops(self, first: int, last: int, batch: int, threads: int, rows: int) -> None:
-        """Run ops `first` to before `last`, with pauses to keep the inputs of matrices that are wanted. Raises Stopped."""
+        """Run ops `first` to before `last`, with pauses to keep wanted inputs of matrices. Raises Stopped."""
         given = [each for each in self._program.given if first < each.op <= last]
         for each, end in [*((each, each.op) for each in given), (None, last)]:
             if not self.threads.run(self._program_at + first * OP_WORDS * 8, end - first, batch, threads):

@@ -1,4 +1,4 @@
-"""Rounding of a block of each row, one column after the other, where later columns make good for errors of earlier ones.
+"""Rounding of a block of each row, column by column, where later columns make good for the errors of earlier ones.
 
 The values of a column are adjacent, so that a lane has a row.
 """
@@ -74,8 +74,8 @@ def round_columns(
     """Round weights to `scale · level + shift`: float32 [columns, rows], and so are the first four arrays.
 
     `rows` is a multiple of 16, `columns` at most MOST_COLUMNS. `passed_on` is float32 [columns, columns]: row j has the
-    shares of the errors of the columns before j that are added to the target of column j. `result` has float32 [columns,
-    rows], the weights less their rounded values, followed by int8 [columns, rows], the codes less 128.
+    shares of the errors of the columns before j that are added to the target of column j. `result` has float32
+    [columns, rows], the weights less their rounded values, followed by int8 [columns, rows], the codes less 128.
     """
     errors, codes = _take_errors(), result + 4 * rows * columns
     for first in range(0, rows, 16):
