@@ -62,9 +62,7 @@ def lower_hull(choices: Sequence[Choice]) -> list[Choice]:
 
 def _steps(hulls: Mapping[str, Sequence[Choice]]) -> list[_Step]:
     return [
-        _Step(_gain(a, b), tensor, b.nbytes - a.nbytes, b)
-        for tensor, hull in hulls.items()
-        for a, b in pairwise(hull)
+        _Step(_gain(a, b), tensor, b.nbytes - a.nbytes, b) for tensor, hull in hulls.items() for a, b in pairwise(hull)
     ]
 
 
