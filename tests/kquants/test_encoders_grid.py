@@ -39,8 +39,7 @@ WEIGHTS = [
 
 
 def decoded(name: str, data: Array) -> NDArray[np.float64]:
-    values: Array = gguf.quants.dequantize(data, Type[name])
-    return values.astype(np.float64)
+    return np.asarray(gguf.quants.dequantize(data, Type[name]), np.float64)
 
 
 def llama_cpp_weights(name: str, rows: Floats, weights: Floats) -> NDArray[np.float64]:
