@@ -112,7 +112,7 @@ def prepare_convert(
     target = check_target(out, own, force=force)
     metadata, sources = describe(checkpoint)
     architecture = str(metadata["general.architecture"].value)
-    tensors = assign_types(with_stored_blocks(sources, overrides), mix, architecture, overrides)
+    tensors = assign_types(with_stored_blocks(sources, architecture, overrides), mix, architecture, overrides)
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
     files: _Files = {"source_files": checkpoint.weights, "source_name": printable(str(checkpoint.path), 400)}
