@@ -112,7 +112,7 @@ def prepare_convert(
     target = check_target(out, own, force=force)
     metadata, sources = describe(checkpoint)
     architecture = str(metadata["general.architecture"].value)
-    stored = with_stored_blocks(sources, overrides)
+    stored = with_stored_blocks(sources, architecture, overrides)
     tensors = assign_types(stored, mix, architecture, overrides, importance is not None)
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})

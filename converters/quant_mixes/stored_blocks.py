@@ -1,6 +1,7 @@
 """Matrices that a checkpoint holds in blocks of GGUF, kept so, with the factors that NVFP4 has besides."""
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
@@ -10,6 +11,8 @@ import numpy as np
 from converters.quant_mixes.overrides import deciding_overrides
 from converters.quant_mixes.unquantized import is_quantized
 from converters.tensors import ExactRows, Source, StoredBlocks
+from edgellm.errors import EdgeLLMWarning
+from edgellm.fmt import printable
 
 _WITH_FACTORS = re.compile(
     r"output|blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ffn_(gate|down|up)(_shexp|_exps)?|ssm_(in|out|alpha|beta))"
@@ -17,15 +20,29 @@ _WITH_FACTORS = re.compile(
 """The stems of weights that may have factors in a tensor `STEM.scale` (llama.cpp: `llama_model_base::load_tensors`)."""
 
 
-def with_stored_blocks(sources: Sequence[Source], overrides: Sequence[tuple[str, str]]) -> list[Source]:
+_APPLIED_BY_LLAMA_CPP = (
+    *("cohere2", "cohere2moe", "gemma4", "llama", "mellum", "mistral3", "nemotron_h", "nemotron_h_moe"),
+    *("qwen3", "qwen35", "qwen35moe", "qwen3moe"),
+)
+"""Architectures in which llama.cpp multiplies by the factors of all matrices (those of src/models that have `ffn_up_s`
+or `ffn_up_exps_s`, and all others that they need)."""
+
+
+def with_stored_blocks(
+    sources: Sequence[Source], architecture: str, overrides: Sequence[tuple[str, str]]
+) -> list[Source]:
     """The sources; matrices whose blocks the file keeps are these blocks, and their factors follow each.
 
-    Those for which `overrides` (see `converters.quant_mixes.overrides`) name another type stay floats. Raises
-    OptionError for an invalid override.
+    Those for which `overrides` (see `converters.quant_mixes.overrides`) name another type stay floats. An
+    EdgeLLMWarning tells of factors that llama.cpp does not multiply by. Raises OptionError for an invalid override.
     """
     decided = deciding_overrides([s.name for s in sources if is_quantized(s)], overrides)
-    types = {name: override.type for name, override in decided.items() if override}
-    return list(_kept(sources, types))
+    found = list(_kept(sources, {name: override.type for name, override in decided.items()}))
+    if len(found) > len(sources) and architecture not in _APPLIED_BY_LLAMA_CPP:
+        what = f"llama.cpp does not multiply by the factors of NVFP4 matrices in {printable(architecture)} models"
+        advice = "edgellm reads the new file; for llama.cpp give a type, such as --tensor-type .=Q6_K"
+        warnings.warn(f"{what}; {advice}", EdgeLLMWarning, stacklevel=2)
+    return found
 
 
 def _kept(sources: Iterable[Source], types: dict[str, str]) -> Iterator[Source]:

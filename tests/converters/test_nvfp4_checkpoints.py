@@ -16,6 +16,7 @@ from converters.checkpoint.shard import read_shard
 from converters.quant_mixes.stored_blocks import with_stored_blocks
 from converters.tensors import Source
 from edgellm import Model
+from edgellm.errors import EdgeLLMWarning
 from edgellm.gguf import GGUFFile
 from support.compressed_weights import mxfp4, nvfp4
 from support.families import CASES
@@ -48,7 +49,7 @@ def test_weights_are_those_of_the_checkpoint(
     tmp_path: Path, kind: str, make: Quantize, settings: dict[str, Any]
 ) -> None:
     """Blocks times the factor, which llama.cpp names STEM.scale."""
-    folder, _ = write_pair(tmp_path, make, settings, "qwen2", ffn=128)
+    folder, _ = write_pair(tmp_path, make, settings, "qwen3", ffn=128)
     convert(folder, tmp_path / "out.gguf", "F16", threads=1)
     found = tensors_of(tmp_path / "out.gguf")
     shapes = {"self_attn.k_proj": (64, 64), "mlp.down_proj": (64, 128), "mlp.up_proj": (128, 64)}
@@ -56,7 +57,7 @@ def test_weights_are_those_of_the_checkpoint(
         wanted = make(f"model.layers.0.{module}", *shapes[module]).weights
         type_name, weights = found[f"blk.0.{stem}.weight"]
         assert type_name == kind
-        factor = np.ones(1)
+        factor = np.ones(1, np.float32)
         if kind == "NVFP4":
             type_name, factor = found[f"blk.0.{stem}.scale"]
             assert (type_name, factor.shape) == ("F32", (1,))
@@ -149,6 +150,18 @@ def test_experts_have_a_factor_each(tmp_path: Path) -> None:
         assert np.linalg.norm(model.logits(ids) - theirs) < 0.05 * np.linalg.norm(theirs)
 
 
+def test_a_warning_where_llama_cpp_does_not_multiply_by_factors(tmp_path: Path) -> None:
+    """Its converter writes such files, but its graph of Qwen2 lacks those of feed-forwards. edgellm has them."""
+    folder, exact = write_pair(tmp_path, nvfp4, MODELOPT, "qwen2", ffn=128, head_dim=16)
+    with pytest.warns(EdgeLLMWarning, match="llama.cpp does not multiply by the factors of NVFP4 matrices in qwen2"):
+        convert(folder, tmp_path / "out.gguf", "F16", threads=2)
+    convert(folder, tmp_path / "other.gguf", "F16", tensor_types=["attn=Q8_0", "ffn=Q8_0"], threads=2)
+    convert(exact, tmp_path / "exact.gguf", "F16", tensor_types=["attn=F32", "ffn=F32"], threads=2)
+    with Model.open(tmp_path / "out.gguf") as model, Model.open(tmp_path / "exact.gguf") as floats:
+        ours, wanted = model.logits(IDS), floats.logits(IDS)
+    assert np.linalg.norm(ours - wanted) < 0.05 * np.linalg.norm(wanted)
+
+
 def test_blocks_are_kept_in_places_that_have_factors_alone(tmp_path: Path) -> None:
     """Rows in another order, and stacks of matrices, are blocks; changed numbers and other places are floats."""
     write_safetensors(tmp_path / "model.safetensors", nvfp4("a", 40, 128).tensors | nvfp4("b", 40, 128).tensors)
@@ -156,7 +169,7 @@ def test_blocks_are_kept_in_places_that_have_factors_alone(tmp_path: Path) -> No
     order = np.random.default_rng(0).permutation(40)
 
     def kept(source: Source) -> list[Source]:
-        found = with_stored_blocks([source], [])
+        found = with_stored_blocks([source], "llama", [])
         return found if found[0].type == "NVFP4" else []
 
     up = Source("blk.0.ffn_up.weight", one.shape, "F32", one.reader())
