@@ -28,7 +28,8 @@ published GGUF files of gpt-oss, too, the mix's name is about the other tensors.
 _FILE_TYPES = {name.removesuffix("_MOE"): number for number, name in FILE_TYPES.items()}
 
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
-_SMALLER_BLOCKS |= dict.fromkeys(("IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_XS", "NVFP4"), "IQ4_NL") | {"TQ2_0": "Q4_0"}
+_SMALLER_BLOCKS |= dict.fromkeys(("IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_XS", "NVFP4"), "IQ4_NL")
+_SMALLER_BLOCKS |= {"TQ2_0": "Q4_0", "TQ1_0": "Q4_0"}
 
 
 def mix_name(typed: str) -> str:

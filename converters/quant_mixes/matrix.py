@@ -15,7 +15,7 @@ class LayerPosition:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class PlacedMatrix:
     """What the mixes ask about a matrix: its role and its place in the model, which has this number of experts.
 
     `is_stack` is True for the stacked matrices of experts. With `has_imatrix`, an importance matrix is given.

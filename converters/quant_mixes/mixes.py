@@ -7,7 +7,7 @@ ffn_down. They are llama.cpp's (`llama-quant.cpp`, llama_tensor_get_type_impl).
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from converters.quant_mixes.matrix import LayerSplit, Matrix, first, first_part, has_small_attn_v, spread
+from converters.quant_mixes.matrix import LayerSplit, PlacedMatrix, first, first_part, has_small_attn_v, spread
 from edgellm.gguf.filetypes import FILE_TYPES
 from kquants import FLOAT_FORMATS
 
@@ -37,7 +37,7 @@ class QuantMix:
         """The value of `general.file_type`."""
         return _FILE_TYPE_NUMBERS["MXFP4_MOE" if self.name == "MXFP4" else self.name]
 
-    def type_of(self, matrix: Matrix) -> str:
+    def type_of(self, matrix: PlacedMatrix) -> str:
         """The type for a matrix of a model."""
         if self.beside_experts and matrix.experts and not matrix.is_stack:
             return self.beside_experts

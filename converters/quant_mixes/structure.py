@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from converters.quant_mixes.matrix import LayerPosition, Matrix
+from converters.quant_mixes.matrix import LayerPosition, PlacedMatrix
 from converters.quant_mixes.mixes import QuantMix
 from converters.quant_mixes.unquantized import is_quantized
 from converters.tensors import Source
@@ -62,7 +62,7 @@ class ModelStructure:
             role = "output"
         place = LayerPosition(self.numbers.get(name, _layer_of(name)), self._count(role), self.group)
         is_stack = name.endswith("_exps.weight")
-        chosen = mix.type_of(Matrix(role, place, self.experts, is_stack, has_imatrix))
+        chosen = mix.type_of(PlacedMatrix(role, place, self.experts, is_stack, has_imatrix))
         if role == "attn_v" and self.small_attn_v and chosen in ("Q3_K", "Q4_K"):
             return "Q5_K"
         return chosen

@@ -17,8 +17,18 @@ from support.k_samples import NAMES, SAMPLES, Floats, digests, encoded
 from support.kernels import KINDS, cache_folder
 from support.trained_weights import trained
 
-LARGEST = {"Q2_K": 5e5, "Q3_K": 4e6, "Q4_K": 1e6, "Q5_K": 1e6, "Q6_K": 1e8, "IQ4_XS": 1e8, "TQ2_0": 65504}
-LEVELS = {"Q2_K": 4, "Q3_K": 8, "Q4_K": 16, "Q5_K": 32, "Q6_K": 64, "IQ4_XS": 11, "TQ2_0": 3}
+LARGEST = {
+    "Q2_K": 5e5,
+    "Q3_K": 4e6,
+    "Q4_K": 1e6,
+    "Q5_K": 1e6,
+    "Q6_K": 1e8,
+    "IQ4_XS": 1e8,
+    "TQ2_0": 65504,
+    "TQ1_0": 65504,
+}
+TERNARY = ("TQ2_0", "TQ1_0")
+LEVELS = {"Q2_K": 4, "Q3_K": 8, "Q4_K": 16, "Q5_K": 32, "Q6_K": 64, "IQ4_XS": 11, "TQ2_0": 3, "TQ1_0": 3}
 
 
 def decoded(name: str, data: NDArray[np.uint8]) -> Floats:
@@ -69,7 +79,7 @@ def test_only_the_proportions_of_importance_matter(name: str) -> None:
         assert np.array_equal(encoded(name, X, equal).data, plain)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "TQ2_0"])  # all its weights have one scale
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in TERNARY])  # whose weights all have one scale
 def test_columns_of_no_importance_are_not_far_from_what_they_were(name: str) -> None:
     half = (np.arange(X.shape[1]) % 2).astype(np.float32)
     away = decoded(name, encoded(name, X, half).data) - X
@@ -112,14 +122,15 @@ def test_values_that_are_all_the_same(name: str) -> None:
             assert np.abs(weights - rows).max() <= allowed * abs(np.float32(value))
 
 
-def test_ternary_weights_stay_as_they_are() -> None:
+@pytest.mark.parametrize("name", TERNARY)
+def test_ternary_weights_stay_as_they_are(name: str) -> None:
     rng = np.random.default_rng(10)
     scales = rng.lognormal(-4, 2, (64, 1, 1)).astype(np.float16).astype(np.float32)
     rows = (rng.choice([-1, 0, 1], (64, 3, 256), p=[0.1, 0.8, 0.1]) * scales).astype(np.float32).reshape(64, 768)
     rows[0] = 0
     rows[1, :-1] = 0
     for importance in (None, rng.lognormal(0, 2, 768).astype(np.float32)):
-        assert np.array_equal(decoded("TQ2_0", encoded("TQ2_0", rows, importance).data), rows)
+        assert np.array_equal(decoded(name, encoded(name, rows, importance).data), rows)
 
 
 @settings(deadline=None, max_examples=60)

@@ -11,7 +11,7 @@ from support.kernels import KINDS, cache_folder
 
 Floats = NDArray[np.float32]
 K_QUANTS = ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
-NAMES = [*K_QUANTS, "IQ4_XS", "TQ2_0"]
+NAMES = [*K_QUANTS, "IQ4_XS", "TQ2_0", "TQ1_0"]
 
 
 def encoded(name: str, rows: Floats, importance: Floats | None = None) -> Encoded:
