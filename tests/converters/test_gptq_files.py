@@ -1,0 +1,138 @@
+"""`gptq=` of quantize and convert: files nearer to the model of floats, whatever the memory; what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+import converters.gptq.compensation
+from converters import convert, quantize
+from converters.from_gguf import prepare_quantize
+from converters.gptq.compensation import ReadingProgress
+from edgellm import Model
+from edgellm.cli.quantize import command
+from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
+from edgellm.gguf import GGUFFile
+from support.make_checkpoint import write_checkpoint
+from support.model_file import ModelFile
+from support.oracle import llama_cpp_logits
+
+WIDE: dict[str, Any] = {"types": "F32", "width": 256, "heads": 4, "ffn": 256}
+EXPERTS: dict[str, Any] = {**WIDE, "types": "F32 experts", "arch": "qwen3moe", "experts": 4, "used": 2}
+TEXT = "the time was on and the rest is in an inn, the end of that thing; so he went out to sea. "
+
+
+@pytest.fixture
+def text_file(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT * 30, encoding="utf-8")
+    return path
+
+
+def logits_of(path: Path) -> NDArray[np.float64]:
+    """The logarithms of probabilities of a text of the same kind as TEXT."""
+    with Model.open(path, gpu_layers=0, threads=1) as model:
+        ids = model.tokenizer.encode("on that sea there was an inn, and in the end he went to the rest of the time ")
+        logits = model.logits(ids).astype(np.float64)
+    logits -= logits.max(axis=1, keepdims=True)
+    return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+
+
+def divergence(source: Path, out: Path) -> float:
+    """The KL divergence from the model of floats."""
+    reference, other = logits_of(source), logits_of(out)
+    return float((np.exp(reference) * (reference - other)).sum(axis=1).mean())
+
+
+@pytest.mark.parametrize("mix", ["Q4_K_M", "Q4_0"])
+def test_files_are_nearer_to_the_model(model_file: ModelFile, text_file: Path, tmp_path: Path, mix: str) -> None:
+    """Embeddings stay with their importance, which the text tells; metadata and report say what was done."""
+    source, plain, out = model_file(**WIDE), tmp_path / "plain.gguf", tmp_path / "out.gguf"
+    quantize(source, plain, mix)
+    report = quantize(source, out, mix, gptq=text_file, threads=2)
+    assert divergence(source, out) < 0.9 * divergence(source, plain)
+    assert {tensor.name for tensor in report.tensors if tensor.quantized and not tensor.compensated} <= {
+        "token_embd.weight",
+        "output.weight",
+    }
+    assert sum(tensor.compensated for tensor in report.tensors) == 14
+    with GGUFFile.open(out) as file:
+        assert file.metadata["quantize.gptq.dataset"] == str(text_file)
+        assert "quantize.imatrix.file" not in file.metadata
+
+
+def test_the_file_does_not_depend_on_passes_and_threads(
+    model_file: ModelFile, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With little memory there is a pass for each input."""
+    source, one, other = model_file(**WIDE), tmp_path / "one.gguf", tmp_path / "other.gguf"
+    reported: list[ReadingProgress] = []
+    quantize(source, one, "Q3_K_M", gptq=text_file, threads=2)
+    monkeypatch.setattr(converters.gptq.compensation, "available_memory", lambda: 0)
+    prepare_quantize(source, other, "Q3_K_M", gptq=text_file, threads=1).run(reading=reported.append)
+    assert one.read_bytes() == other.read_bytes()
+    assert reported[0] == ReadingProgress(1, 8, 0, reported[0].of)
+    assert reported[-1] == ReadingProgress(8, 8, reported[0].of, reported[0].of)
+
+
+def test_experts_have_their_importance_alone(model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
+    source, out, plain = model_file(**EXPERTS), tmp_path / "out.gguf", tmp_path / "plain.gguf"
+    report = quantize(source, out, "Q4_0", gptq=text_file)
+    assert {tensor.name for tensor in report.tensors if tensor.compensated} == {
+        f"blk.{i}.attn_{part}.weight" for i in range(2) for part in ("q", "k", "v", "output")
+    }
+    quantize(source, plain, "Q4_0")
+    with GGUFFile.open(out) as first, GGUFFile.open(plain) as second:
+        name = "blk.0.ffn_up_exps.weight"
+        assert first.tensors[name].data.tobytes() != second.tensors[name].data.tobytes()
+
+
+def test_llama_cpp_reads_the_file(model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
+    source, out = model_file(**WIDE), tmp_path / "out.gguf"
+    quantize(source, out, "Q4_K_M", gptq=text_file)
+    ids = [1, 5, 9, 30, 7]
+    with Model.open(out, gpu_layers=0) as model:
+        ours = model.logits(ids)
+    theirs = llama_cpp_logits(out, ids)
+    assert np.abs(ours - theirs).max() < 0.02 * np.abs(theirs).max()
+
+
+def test_a_checkpoint_gives_the_file_of_its_floats(text_file: Path, tmp_path: Path) -> None:
+    """The model that reads the text is removed."""
+    checkpoint, floats = write_checkpoint(tmp_path / "checkpoint"), tmp_path / "f16.gguf"
+    convert(checkpoint, floats, "F16")
+    quantize(floats, tmp_path / "a.gguf", "Q4_0", gptq=text_file)
+    before = {*tmp_path.iterdir()}
+    report = convert(checkpoint, tmp_path / "b.gguf", "Q4_0", gptq=text_file)
+    assert any(tensor.compensated for tensor in report.tensors)
+    assert {*tmp_path.iterdir()} - before == {tmp_path / "b.gguf"}
+    assert divergence(floats, tmp_path / "b.gguf") == pytest.approx(divergence(floats, tmp_path / "a.gguf"), rel=0.1)
+
+
+def test_the_command_tells_what_it_does(model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
+    arguments = [model_file(**WIDE), tmp_path / "out.gguf", "--gptq", text_file, "--type", "Q4_0", "--threads", 1]
+    found = CliRunner().invoke(command, [*map(str, arguments)], catch_exceptions=False)
+    assert "errors of 14 tensors are compensated (GPTQ)" in found.stdout
+    assert "the model reads" in found.stderr and "chunks of text" in found.stderr
+
+
+def test_what_cannot_be_done_is_refused(model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
+    source, out = model_file(**WIDE), tmp_path / "out.gguf"
+    with pytest.raises(OptionError, match=r"finds no matrix.*Q4_K"):
+        quantize(source, out, "F16", gptq=text_file)
+    with pytest.raises(EdgeLLMError, match="there is no such file"):
+        quantize(source, out, gptq=tmp_path / "none.txt")
+    text_file.write_text(" \n")
+    with pytest.raises(EdgeLLMError, match=r"text.txt: is empty"):
+        quantize(source, out, gptq=text_file)
+    text_file.write_text("short")
+    with pytest.raises(EdgeLLMError, match="give a longer text"):
+        quantize(source, out, gptq=text_file)
+    assert not out.exists()
+    text_file.write_text(TEXT * 30)
+    unknown = model_file(**{**WIDE, "arch": "no_such_arch"})
+    with pytest.raises(UnsupportedModelError, match="needs a model that edgellm can run"):
+        quantize(unknown, out, gptq=text_file)
