@@ -115,6 +115,14 @@ def test_an_exception_gives_matrices_another_type(tmp_path: Path) -> None:
     assert kind == "Q8_0" and np.array_equal(weights, wanted["blk.0.ffn_up.weight"][1])
 
 
+def test_an_exception_that_names_their_own_type_keeps_them(tmp_path: Path) -> None:
+    """They are not made anew of floats."""
+    folder, _ = write_pair(tmp_path, nvfp4, MODELOPT, ffn=128)
+    for name, types in (("out", ["attn=NVFP4", "ffn=NVFP4"]), ("kept", [])):
+        convert(folder, tmp_path / f"{name}.gguf", "F16", tensor_types=types, threads=1)
+    assert (tmp_path / "out.gguf").read_bytes() == (tmp_path / "kept.gguf").read_bytes()
+
+
 def test_a_file_with_them_is_quantized_without_a_loss_in_them(tmp_path: Path) -> None:
     folder, _ = write_pair(tmp_path, nvfp4, MODELOPT, ffn=128)
     convert(folder, tmp_path / "floats.gguf", "F16", threads=1)

@@ -119,5 +119,6 @@ def _checked(tensor: StoredTensor, first: int, codes: NDArray[np.uint8]) -> NDAr
     if negative.any():
         row, group = divmod(int(negative.argmax()), codes.shape[1])
         where = f"tensor {printable(tensor.name)}, row {first + row}, group {group}"
-        fail(tensor.file, f"{where}: holds {values[row, group]}, and scales are not negative; get a whole copy of it")
+        problem = f"{where}: holds {values[row, group]}, and scales are not negative"
+        fail(tensor.file, f"{problem}; get a whole copy of the model")
     return values
