@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 
 from converters.row_converter import RowConverter, is_copied
-from converters.streaming import CHUNK_WEIGHTS
+from converters.streaming import CHUNK_WEIGHTS, chunk_weights
 from converters.tensors import PlannedTensor
 
 _COLUMNS = 1 << 12
@@ -17,7 +17,7 @@ _COLUMNS = 1 << 12
 
 def estimate_memory(tensors: Sequence[PlannedTensor], threads: int) -> int:
     """Bytes: this process now, what reading holds, and for each thread one chunk as read, as float32 and as written."""
-    chunk = max((max(CHUNK_WEIGHTS, tensor.source.columns) for tensor in tensors), default=0)
+    chunk = max((max(chunk_weights(tensor), tensor.source.columns) for tensor in tensors), default=0)
     held = max((tensor.source.held for tensor in tensors), default=0)
     return int(psutil.Process().memory_info().rss) + held + threads * chunk * 3 * 4
 

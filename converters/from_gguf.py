@@ -3,11 +3,13 @@
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from converters.conversion import Conversion, prepare
 from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
+from converters.gptq.compensation import read_calibration
 from converters.loadable import is_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
 from converters.report import Report
@@ -31,6 +33,7 @@ def quantize(
     force: bool = False,
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
+    gptq: str | os.PathLike[str] | None = None,
     size: str | None = None,
     bits: float | None = None,
     calibration: str | None = None,
@@ -42,7 +45,9 @@ def quantize(
     Metadata is kept. `tensor_types` are exceptions such as "ffn_down=Q6_K"; `force` replaces an existing file;
     `requantize` allows quantized tensors to be quantized again, with a warning. A file in one part whose tensors all
     have the requested types already causes a warning, too. `imatrix` is the file of an importance matrix, of `edgellm
-    imatrix` or llama.cpp, by which errors are weighted; the new file names it. `progress` is called with (weights
+    imatrix` or llama.cpp, by which errors are weighted; the new file names it. `gptq` is a text file, which the model
+    reads first: errors of one column of a matrix are then made good by later columns (GPTQ), and without `imatrix` the
+    text also says which columns matter. `progress` is called with (weights
     written, all weights).
 
     With the type "dynamic" the model reads the text `calibration` once for each tensor, and those that cost it most get
@@ -62,6 +67,7 @@ def quantize(
         force=force,
         requantize=requantize,
         imatrix=imatrix,
+        gptq=gptq,
         size=size,
         bits=bits,
         calibration=calibration,
@@ -79,6 +85,7 @@ def prepare_quantize(
     force: bool = False,
     requantize: bool = False,
     imatrix: str | os.PathLike[str] | None = None,
+    gptq: str | os.PathLike[str] | None = None,
     size: str | None = None,
     bits: float | None = None,
     calibration: str | None = None,
@@ -94,6 +101,7 @@ def prepare_quantize(
     overrides = [parse_override(text) for text in tensor_types]
     sigbus.install()
     importance = None if imatrix is None else read_imatrix(imatrix)
+    text = None if gptq is None else read_calibration(gptq, lambda: nullcontext(Path(source)))
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
@@ -115,6 +123,7 @@ def prepare_quantize(
         source_name=source_name,
         threads=threads,
         imatrix=importance,
+        gptq=text,
     )
 
 

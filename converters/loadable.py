@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from converters.header import GGUFLayout
 from converters.tensors import PlannedTensor, Source
 from edgellm.arch import describe
+from edgellm.arch.description import Description
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
@@ -30,13 +31,17 @@ def is_loadable(file: GGUFFile) -> bool:
     return True
 
 
-def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str) -> None:
-    """Raise ModelFileError or UnsupportedModelError, naming `source`, if edgellm could not open the new file."""
+def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str) -> Description:
+    """The model that the new file will have.
+
+    Raises ModelFileError or UnsupportedModelError, naming `source`, if edgellm could not open the file.
+    """
     known = {t.source.name: _read(t.source) for t in tensors if _is_known(t)}
     try:
         with HeaderOnlyFile(layout.header, layout.nbytes, target, known) as file:
-            describe(file)
+            model = describe(file)
             Tokenizer(file)
+            return model
     except (ModelFileError, UnsupportedModelError) as error:
         reason = _ADVICE.sub("", str(error).removeprefix(f"{printable(str(target), 400)}: "))
         problem = f"edgellm would not open the GGUF file of it: {reason}; correct config.json, or get another copy"

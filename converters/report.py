@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from converters.tensors import PlannedTensor
+from kquants import FLOAT_FORMATS
 
 
 class TensorReport(NamedTuple):
@@ -13,7 +14,7 @@ class TensorReport(NamedTuple):
 
     `error` is the RMS error relative to the RMS of the weights, None in a plan; `note` gives the reason if the type
     differs from the one in the quantization mix. `lacks_importance`: the importance matrix that was given has nothing
-    of the tensor.
+    of the tensor. `compensated`: later columns make good for errors of earlier ones.
     """
 
     name: str
@@ -25,6 +26,12 @@ class TensorReport(NamedTuple):
     note: str
     error: float | None = None
     lacks_importance: bool = False
+    compensated: bool = False
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the tensor has a quantized type that it did not have before."""
+        return self.type not in FLOAT_FORMATS and self.type != self.source_type
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ def tensor_reports(
     """A report for each tensor, with its relative error or None; `lacking` are names of tensors without importance."""
     return [
         TensorReport(
-            s.name, s.shape, s.type, t.type.name, s.row_count * s.columns, t.nbytes, t.note, error, s.name in lacking
+            s.name, s.shape, s.type, t.type.name, t.weights, t.nbytes, t.note, error, s.name in lacking, t.compensated
         )
         for t, error in zip(tensors, errors, strict=True)
         for s in [t.source]

@@ -6,6 +6,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from converters.gptq.compensate import compensated
 from converters.tensors import PlannedTensor
 from edgellm.errors import EdgeLLMError, ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
@@ -17,6 +18,7 @@ from kquants.encode import Encoded, NotEncodableError, encode, kernel_of
 from kquants.ggml import NAMED_TYPES
 from kquants.ik_types import IK_TYPES, replacement
 from kquants.plain_types import PLAIN_TYPES, plain_floats
+from kquants.round_columns import KERNEL as ROUND_COLUMNS
 
 
 class RowConverter:
@@ -34,6 +36,8 @@ class RowConverter:
                 raise UnsupportedModelError(f"tensor {printable(source.name)} is {source.type}, {_reason(source.type)}")
         names = {f"dequantize_{kind.lower()}" for t in changed if (kind := t.source.type) not in PLAIN_TYPES}
         names |= {kernel_of(tensor.type) for tensor in changed}
+        if rounded := [tensor for tensor in changed if tensor.compensated]:
+            names |= {ROUND_COLUMNS, *(f"dequantize_{tensor.type.name.lower()}" for tensor in rounded)}
         try:
             jit.load(names, self._folder, compile_progress)
         except jit.KernelError as error:
@@ -60,6 +64,8 @@ class RowConverter:
         if importance is not None:
             importance = importance[first * len(importance) // tensor.source.row_count]
         try:
+            if tensor.passed_on is not None and importance is not None:
+                return compensated(tensor.type, weights, tensor.passed_on, importance, self._folder)
             return encode(tensor.type, weights, self._folder, importance)
         except NotEncodableError as error:
             _refuse(tensor, first, error)

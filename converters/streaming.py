@@ -17,6 +17,9 @@ from converters.threads import parallel_for
 CHUNK_WEIGHTS = 1 << 17
 """Weights in a chunk: 0.5 MB as float32; with its source and encoded bytes it just fits a cache of 1 MB."""
 
+COMPENSATED_WEIGHTS = 1 << 22
+"""Weights in a chunk of a tensor that is encoded column by column: many rows, as each column costs some calls."""
+
 _SYNC_BYTES = 64 << 20
 """Bytes written between two syncs, so that the disk is never idle and the last sync is short."""
 
@@ -55,10 +58,15 @@ class ErrorSums:
         return sqrt(self.error / self.squares) if self.squares else 0.0
 
 
+def chunk_weights(tensor: PlannedTensor) -> int:
+    """Weights in a chunk of a tensor with short rows."""
+    return COMPENSATED_WEIGHTS if tensor.compensated else CHUNK_WEIGHTS
+
+
 def row_chunks(tensors: Sequence[PlannedTensor], offsets: Sequence[int]) -> Iterator[Chunk]:
     """The chunks of all tensors, in the order of the file. None has rows of different importance."""
     for number, (tensor, start) in enumerate(zip(tensors, offsets, strict=True)):
-        rows, step = tensor.source.row_count, max(1, CHUNK_WEIGHTS // tensor.source.columns)
+        rows, step = tensor.source.row_count, max(1, chunk_weights(tensor) // tensor.source.columns)
         alike = rows if tensor.importance is None else rows // len(tensor.importance)
         for part in range(0, rows, alike):
             for first in range(part, part + alike, step):
@@ -66,20 +74,22 @@ def row_chunks(tensors: Sequence[PlannedTensor], offsets: Sequence[int]) -> Iter
 
 
 class WeightStream:
-    """Converts tensors and writes them to `output`; `progress` is called after each chunk."""
+    """Converts tensors and writes them to `output`; `progress` is called after each chunk.
 
-    def __init__(self, converter: RowConverter, output: OutputFile, progress: Progress | None) -> None:
+    It may run several times, each time for other tensors; `weights` is the number of the weights of all.
+    """
+
+    def __init__(self, converter: RowConverter, output: OutputFile, progress: Progress | None, weights: int) -> None:
         self._converter, self._output, self._progress = converter, output, progress or (lambda done, total: None)
         self._errors: list[ErrorSums] = []
-        self._weights = self._all_weights = self._unsynced = 0
+        self._weights, self._all_weights, self._unsynced = 0, weights, 0
 
     def run(self, tensors: Sequence[PlannedTensor], offsets: Sequence[int], threads: int) -> list[ErrorSums]:
-        """Convert all tensors, to be written at `offsets`; return the errors of each.
+        """Convert tensors, to be written at `offsets`; return the errors of each.
 
         Raises EdgeLLMError when a source cannot be read, a weight cannot be encoded, or the file cannot be written.
         """
         self._errors = [ErrorSums() for _ in tensors]
-        self._all_weights = sum(t.source.row_count * t.source.columns for t in tensors)
         parallel_for(self._convert, row_chunks(tensors, offsets), threads, self._count)
         return self._errors
 

@@ -21,11 +21,11 @@ from edgellm.gguf.filetypes import FILE_TYPES
 from kquants import FLOAT_FORMATS
 from kquants.ggml import NAMED_TYPES
 
-KEPT = "MXFP4"
-"""The type that matrices keep unless an override names another: models with it were trained so. In published GGUF
-files of gpt-oss, too, the mix's name is about the other tensors."""
+KEPT = ("MXFP4", "NVFP4")
+"""Types that matrices keep unless an override names another: models with them were trained so, or made with care. In
+published GGUF files of gpt-oss, too, the mix's name is about the other tensors."""
 
-_MXFP4_MOE = next(number for number, name in FILE_TYPES.items() if name == "MXFP4_MOE")
+_FILE_TYPES = {name.removesuffix("_MOE"): number for number, name in FILE_TYPES.items()}
 
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 _SMALLER_BLOCKS |= dict.fromkeys(("IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_XS", "NVFP4"), "IQ4_NL")
@@ -66,16 +66,16 @@ def assign_types(
 
 
 def file_type(mix: str, tensors: Iterable[PlannedTensor]) -> int:
-    """The value of `general.file_type`: that of the mix, or of MXFP4_MOE where a mix of floats keeps MXFP4 matrices."""
-    keeps = QUANT_MIXES[mix].type in FLOAT_FORMATS and any(tensor.type.name == KEPT for tensor in tensors)
-    return _MXFP4_MOE if keeps else QUANT_MIXES[mix].file_type
+    """The value of `general.file_type`: that of the mix, or of the first of `KEPT` that a mix of floats keeps."""
+    kept = {tensor.type.name for tensor in tensors} & {*KEPT} if QUANT_MIXES[mix].type in FLOAT_FORMATS else set()
+    return _FILE_TYPES[min(kept)] if kept else QUANT_MIXES[mix].file_type
 
 
 def _planned(source: Source, mix: QuantMix, by_mix: str, override: Override | None) -> PlannedTensor:
     if not is_quantized(source):
         return PlannedTensor(source, NAMED_TYPES[unquantized_type(source, mix)])
-    if source.type == KEPT and not override:
-        return PlannedTensor(source, NAMED_TYPES[KEPT], f"{KEPT} in the source, which stays")
+    if source.type in KEPT and not override:
+        return PlannedTensor(source, NAMED_TYPES[source.type], f"{source.type} in the source, which stays")
     asked = override.type if override else by_mix
     fitted = _fitting(asked, source.columns)
     notes = []

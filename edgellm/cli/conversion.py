@@ -18,6 +18,7 @@ from edgellm.fmt import counted, duration, printable, size, table
 
 if TYPE_CHECKING:
     from converters import Conversion, ConversionPlan, Report
+    from converters.gptq.compensation import ReadingProgress
     from converters.report import ConversionSummary, TensorReport
 
 TYPES = "Q2_K_S Q2_K IQ3_M Q3_K_M Q3_K_L IQ4_XS Q4_0 Q4_K_S MXFP4 Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
@@ -50,6 +51,12 @@ conversion_options = in_order(
         shell_complete=files,
         help="Weight errors by this importance matrix, of `edgellm imatrix` or llama.cpp.",
     ),
+    click.option(
+        "--gptq",
+        metavar="TEXT",
+        shell_complete=files,
+        help="Have the model read this text file, and make later columns of a matrix good for errors of earlier ones.",
+    ),
     click.option("--force", is_flag=True, help="Replace OUT if it exists."),
     click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing."),
     click.option("--threads", type=int, metavar="N", help="Threads to use; by default one per performance core."),
@@ -64,7 +71,8 @@ def run_job(prepare: Callable[[bool, ProgressLine], "Conversion"], dry_run: bool
         if dry_run:
             shown = list(_plan(job.plan(progress.compiling)))
         else:
-            shown = list(_report(job.run(ConversionProgress(progress), progress.compiling)))
+            reading = TextProgress(progress)
+            shown = list(_report(job.run(ConversionProgress(progress), progress.compiling, reading)))
     click.echo("\n".join(shown))
 
 
@@ -109,6 +117,26 @@ class ConversionProgress:
             click.echo(line, err=True)
 
 
+class TextProgress:
+    """Shows how much of the text of --gptq the model has read, and the time left for it: a line on a terminal."""
+
+    def __init__(self, progress: ProgressLine) -> None:
+        self._progress, self._since = progress, monotonic()
+
+    def __call__(self, so_far: "ReadingProgress") -> None:
+        """Report what is read."""
+        if not so_far.chunks:
+            if so_far.number == 1:
+                self._since = monotonic()
+                again = f", {so_far.passes} times, as not all Hessians fit the memory" if so_far.passes > 1 else ""
+                click.echo(f"the model reads {counted(so_far.of, 'chunk')} of text{again}", err=True)
+            return
+        done = (so_far.number - 1) * so_far.of + so_far.chunks
+        left = time_left(monotonic() - self._since, done, so_far.passes * so_far.of)
+        part = f"pass {so_far.number} of {so_far.passes}, " if so_far.passes > 1 else ""
+        self._progress.working(f"{part}{so_far.chunks:,} of {so_far.of:,} chunks of text · {left}")
+
+
 class MeasuringProgress:
     """Shows how many tensors of `--type dynamic` are measured, and the time left."""
 
@@ -140,6 +168,7 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     yield ""
     yield from _source_note(plan)
     threads = counted(plan.threads, "thread")
+    yield from _compensated(plan)
     yield from _without_importance(plan)
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_duration(plan.seconds)} with {threads}"
     yield "nothing was written (--dry-run)"
@@ -156,6 +185,7 @@ def _report(report: "Report") -> Iterator[str]:
         yield from table(("not the type of the mix", "type", "why"), _notes(report))
     yield ""
     yield from _source_note(report)
+    yield from _compensated(report)
     yield from _without_importance(report)
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
 
@@ -170,6 +200,15 @@ def _facts(summary: "ConversionSummary") -> str:
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
     bits = f"{summary.bits_per_weight:.2f} bits per weight"
     return f"{printable(str(path), 400)}: {size(summary.nbytes)}, {bits}"
+
+
+def _compensated(summary: "ConversionSummary") -> Iterator[str]:
+    """A line that says how many tensors have compensated errors, if any."""
+    if compensated := sum(tensor.compensated for tensor in summary.tensors):
+        others = [tensor for tensor in summary.tensors if tensor.quantized and not tensor.compensated]
+        rest = f"; without: {_name(others[0])}" if others else ""
+        more = f" and {counted(len(others) - 1, 'other')}" if len(others) > 1 else ""
+        yield f"errors of {counted(compensated, 'tensor')} are compensated (GPTQ){rest}{more}"
 
 
 def _without_importance(summary: "ConversionSummary") -> Iterator[str]:

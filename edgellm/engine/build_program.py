@@ -51,7 +51,7 @@ class _ProgramBuilder:
         self._b = b = StreamBuffers.of(model.width)
         self._kv = KVLayout(model, kv_type)
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
-        self._ops = OpWriter(self._program, outputs.squares)
+        self._ops = OpWriter(self._program, outputs)
         self._norms = NormOps(self._ops)
         self._expert_ops = ExpertOps(self._ops, read_ahead)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
@@ -70,6 +70,8 @@ class _ProgramBuilder:
         if self._begin(head(len(self._model.layers))):
             self._output_head()
         self._program.starts.append(len(self._program.ops))
+        if self._outputs.gives_inputs_alone:
+            self._program.end_at(max((given.op for given in self._program.given), default=0))
         self._program.state_bytes = self._states.page_bytes
         return self._program
 
@@ -90,9 +92,9 @@ class _ProgramBuilder:
         """Drop the rows whose logits are not wanted, once no layer and no other device needs them.
 
         The buffers are `buffers` and those that one layer hands to the next. Once the last layer with a state of its
-        own has stored it, nothing else of the other tokens of a prompt is needed, unless squares are.
+        own has stored it, nothing else of the other tokens of a prompt is needed, unless inputs of matrices are.
         """
-        if self._outputs.squares:
+        if self._outputs.observes:
             return
         last, needed = self._model.last_state_layer, max(self._outputs.taps, default=-1)
         first = mixer(last) if needed < last else mixer(needed + 1)
@@ -278,7 +280,7 @@ class _ProgramBuilder:
         self._keep_outputs()
         self._per_layer.before_head()
         wanted = [model.output] if self._outputs.logits else []
-        if self._outputs.squares:
+        if self._outputs.observes:
             self._norm_observed(wanted)
         else:
             self._norms.norm(b.x, model.output_norm, b.normed, wanted, keep=self._outputs.hidden)

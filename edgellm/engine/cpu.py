@@ -13,7 +13,7 @@ from edgellm.engine.budget import NO_LIMIT, KVBudget, check_memory
 from edgellm.engine.device import DeviceStats, Logits
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.engine.memory import aligned
-from edgellm.engine.outputs import InputSquares
+from edgellm.engine.outputs import InputSquares, MatrixInput
 from edgellm.engine.program import Buffer, Op, Program
 from edgellm.engine.protocol import Stopped
 from edgellm.engine.threadpool import POOL_KERNELS, ThreadPool
@@ -73,6 +73,7 @@ class CPUDevice:
         self._x = self._buffers[program.x].view(np.float32)
         self._hidden = self._buffers[program.hidden].view(np.float32) if program.hidden in self._buffers else None
         self._vocab, self._used = vocab, tuple[object, ...]()
+        self._inputs: list[MatrixInput] = []
         self._logits_at = [  # the words of records that the address of the logits goes to
             self._ops[i, FIRST_ARGUMENT + place : FIRST_ARGUMENT + place + 1].data
             for i, op in enumerate(program.ops)
@@ -114,6 +115,8 @@ class CPUDevice:
         The threads must be settled, as memory that an interrupted run may still use is freed by the next run.
         """
         starts = self._program.starts
+        if blocks.start == 0:
+            self._inputs = []  # of a batch that was stopped
         first = starts[blocks.start] if blocks.start else 0
         last = starts[blocks.stop]
         pages = self._pages.addresses
@@ -122,11 +125,26 @@ class CPUDevice:
         self._used = batch, record, pages, logits
         is_decode = batch.rows <= FEW_ROWS  # in larger batches ops are long, so that little time is lost at barriers
         threads, start = self._adaptive_threads.threads if is_decode else self.threads.count, TimeSample.now()
-        if not self.threads.run(self._program_at + first * OP_WORDS * 8, last - first, record.address, threads):
-            raise Stopped
+        self._run_ops(first, last, record.address, threads, batch.rows)
         if is_decode:
             self._adaptive_threads.record_step((batch.rows, batch.outputs, blocks), start, TimeSample.now())
         return None if logits is None else logits[:, : self._vocab]
+
+    def _run_ops(self, first: int, last: int, batch: int, threads: int, rows: int) -> None:
+        """Run ops `first` to before `last`, with pauses to keep wanted inputs of matrices. Raises Stopped."""
+        given = [each for each in self._program.given if first < each.op <= last]
+        for each, end in [*((each, each.op) for each in given), (None, last)]:
+            if not self.threads.run(self._program_at + first * OP_WORDS * 8, end - first, batch, threads):
+                raise Stopped
+            first = end
+            if each:
+                x = self._buffers[each.buffer].view(np.float32)[:rows, : each.columns]
+                self._inputs.append(MatrixInput(each.names, x.copy()))
+
+    def take_inputs(self) -> list[MatrixInput]:
+        """The inputs of matrices of the last batch, all rows; they are given once."""
+        inputs, self._inputs = self._inputs, []
+        return inputs
 
     def close(self) -> None:
         """End the threads, and free buffers, pages and references to tensors. Nothing may be running."""

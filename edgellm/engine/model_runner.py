@@ -85,7 +85,7 @@ class ModelRunner:
         for segment in segments:
             segment.sequence.append(segment)
         last = self.cpu.last_hidden(batch.outputs, self._model.width) if self._outputs.hidden else None
-        return Outputs(logits, last, taps)
+        return Outputs(logits, last, taps, self.cpu.take_inputs())
 
     def close(self) -> None:
         """Free all memory and drop all references to tensors. Nothing may be running."""

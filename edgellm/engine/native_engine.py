@@ -64,7 +64,7 @@ class NativeEngine:
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
         self._options |= {"outputs": outputs, "read_ahead": prepare_for_disk(file, model)}
         offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
-        if outputs.squares:
+        if outputs.observes:
             offload = NO_OFFLOAD
         task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
         self._gpu_opener = GPUOpener(task, len(model.layers))

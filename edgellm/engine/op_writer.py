@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from edgellm.arch.blocks import Activation, Linear, StackedLinear
 from edgellm.engine.activations import MatmulInput
-from edgellm.engine.program import Buffer, ObservedInput, Op, Program
+from edgellm.engine.outputs import LOGITS, OutputSettings
+from edgellm.engine.program import Buffer, GivenInput, ObservedInput, Op, Program
 from edgellm.gguf import Tensor
 from kquants import records
 from kquants.layout import PIECE, TILE_ROWS, matmul_scratch
@@ -32,12 +33,13 @@ def pieces(n: int) -> int:
 class OpWriter:
     """Appends ops to a program. With `outputs`, ops work on the rows of wanted logits.
 
-    With `observes`, the squares of what matrices are multiplied by are added up, while ops work on all rows. What is
-    multiplied is then always written as float32, too; products are the same bits.
+    If the `settings` ask for squares or inputs, what matrices are multiplied by is always written as float32, too, and
+    observed while ops work on all rows. Products are the same bits.
     """
 
-    def __init__(self, program: Program, observes: bool = False) -> None:
-        self._program, self.outputs, self._observes = program, False, observes
+    def __init__(self, program: Program, settings: OutputSettings = LOGITS) -> None:
+        self._program, self.outputs, self._settings = program, False, settings
+        self._observes = settings.observes
 
     def add(
         self,
@@ -103,14 +105,21 @@ class OpWriter:
         slots: int = 1,
         counted: int = 1,
     ) -> None:
-        """Add up the squares of x, which all projections read: with `groups` those of each matrix of a stack.
+        """Observe x, which all projections read: add up its squares, with `groups` those of each matrix of a stack.
 
-        Of the matrices, `counted` have numbers of rows of their own.
+        Of the matrices, `counted` have numbers of rows of their own. Rows are given where there are no groups.
         """
         if not self._observes or self.outputs:
             return
         names = tuple(dict.fromkeys(projection.weight.stored_name for projection in projections))
-        matrices = projections[0].weight.shape[0] if groups else 1
+        if not groups and not self._settings.inputs.isdisjoint(names):
+            self._program.given.append(GivenInput(names, x.width, x.f32, len(self._program.ops)))
+        if self._settings.squares:
+            self._add_squares(names, x, projections[0].weight.shape[0] if groups else 1, groups, slots, counted)
+
+    def _add_squares(
+        self, names: tuple[str, ...], x: MatmulInput, matrices: int, groups: Buffer | None, slots: int, counted: int
+    ) -> None:
         number, padded = len(self._program.observed), -(-x.width // 16) * 16
         sums = Buffer(f"square_sums_{number}", 8 * padded, rows=matrices)
         counts = Buffer(f"square_counts_{number}", 8 * matrices, rows=1)

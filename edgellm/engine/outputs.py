@@ -1,6 +1,6 @@
 """What a forward pass gives: logits, hidden states, and hidden states behind some layers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,13 +18,25 @@ class OutputSettings:
 
     `logits`: the logits of wanted rows. `hidden`: the hidden state of wanted rows behind the last norm, which the
     output matrix reads. `taps`: the layers behind which the hidden state of all rows is given. `squares`: the sums of
-    squares of what each matrix is multiplied by (`InputSquares`), which a GPU does not have.
+    squares of what each matrix is multiplied by (`InputSquares`), which a GPU does not have. `inputs`: the names of
+    tensors of which all rows that they are multiplied by are given (`MatrixInput`), which a GPU does not have either.
     """
 
     logits: bool = True
     hidden: bool = False
     taps: frozenset[int] = field(default_factory=frozenset)
     squares: bool = False
+    inputs: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def observes(self) -> bool:
+        """Whether what matrices are multiplied by is needed as float32, of all rows."""
+        return self.squares or bool(self.inputs)
+
+    @property
+    def gives_inputs_alone(self) -> bool:
+        """Whether nothing behind the last of `inputs` needs to be computed."""
+        return bool(self.inputs) and not (self.logits or self.hidden or self.taps or self.squares)
 
     def check(self, layers: int) -> None:
         """Raise EdgeLLMError for a tap at a layer that the model, of `layers` layers, does not have."""
@@ -37,15 +49,24 @@ LOGITS = OutputSettings()
 """Logits alone."""
 
 
+class MatrixInput(NamedTuple):
+    """What the tensors `names` are multiplied by, float32 [rows, columns]."""
+
+    names: tuple[str, ...]
+    rows: Floats
+
+
 class Outputs(NamedTuple):
     """The results of a batch; what the settings do not ask for is None or empty.
 
-    `logits` is [wanted rows, vocab], `hidden` [wanted rows, width], and `taps` [rows, width] by layer.
+    `logits` is [wanted rows, vocab], `hidden` [wanted rows, width], and `taps` [rows, width] by layer. `inputs` are in
+    the order of the layers; a tensor that is used in two places has two.
     """
 
     logits: Floats | None
     hidden: Floats | None
     taps: Mapping[int, Floats]
+    inputs: Sequence[MatrixInput] = ()
 
 
 class InputSquares(NamedTuple):

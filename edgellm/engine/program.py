@@ -70,6 +70,16 @@ class ObservedInput:
     counted: int
 
 
+@dataclass(frozen=True)
+class GivenInput:
+    """What the tensors `names` are multiplied by: `columns` values of each row of a buffer, before op number `op`."""
+
+    names: tuple[str, ...]
+    columns: int
+    buffer: Buffer
+    op: int
+
+
 @dataclass
 class Program:
     """The ops of the CPU's blocks of a model, the buffers they use, and the scratch (bytes) that a thread needs.
@@ -77,7 +87,7 @@ class Program:
     A KV page of group g has `page_bytes[g]` for all their layers, a state page of recurrent layers `state_bytes`. `x`
     is the hidden state, `hidden` that behind the last norm. The ops of block b begin at `starts[b]` and end at
     `starts[b + 1]`; those before the first block look up embeddings. `observed` are the inputs of matmuls whose squares
-    are added up.
+    are added up, `given` those that are given row by row, in the order of ops.
     """
 
     x: Buffer
@@ -89,6 +99,12 @@ class Program:
     scratch_bytes: int = 0
     state_bytes: int = 0
     observed: list[ObservedInput] = field(default_factory=list)
+    given: list[GivenInput] = field(default_factory=list)
+
+    def end_at(self, op: int) -> None:
+        """Leave out all ops from number `op` on."""
+        del self.ops[op:]
+        self.starts = [min(start, op) for start in self.starts]
 
     @property
     def buffers(self) -> list[Buffer]:

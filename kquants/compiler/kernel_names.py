@@ -33,6 +33,7 @@ KERNELS_BY_MODULE: dict[str, list[str]] = {
     "kquants.microbenchmark": ["read_sum", "int8_peak"],
     "kquants.encoders.floats": _each("encode", of=FLOAT_FORMATS),
     **{f"kquants.encoders.{name}": [f"encode_{name}"] for name in _ENCODED},
+    "kquants.encoders.round_columns": ["round_columns"],
     "kquants.formats.rows": _each("embed", "dequantize", of=FORMATS),
     "kquants.matmul.floats": _each("matmul", of=FLOAT_FORMATS),
     "kquants.matmul.quantized": _each("matmul", of=QUANTIZED_FORMATS),

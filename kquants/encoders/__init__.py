@@ -16,6 +16,8 @@ float formats, 16 blocks are encoded at once, one per SIMD lane:
     super_blocks      the kernel of super-blocks: 256 weights whose blocks share a float16 or two
     k_scale_search    the best scales of their blocks (Q3_K, Q6_K, IQ4_XS)
     k_scale_min_search, least_squares    scales and minima (Q2_K, Q4_K, Q5_K)
+    grid_scale_search, grid_search    scales of the formats of grids (IQ3_S, IQ3_XXS, IQ2_XS), and the nearest points
+    grid_packing      their points and signs to bits
     ternary           the best scale of ternary weights (TQ2_0, TQ1_0)
     packing           codes of four or five bits to bytes
     lane_ops, vectors, encode_result    operations that only encoders need, and what they report

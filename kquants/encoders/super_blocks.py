@@ -1,4 +1,5 @@
-"""Encoders of K-quants: super-blocks of 256 weights whose blocks, of 32 or 16 weights, share a float16 or two.
+"""Encoders of K-quants and of the formats of grids: super-blocks of 256 weights whose blocks, of 32 or 16 weights,
+share a float16 or two.
 
 Sixteen blocks are encoded at once, one per SIMD lane: two super-blocks of eight blocks, or one of sixteen. A format
 provides a search, which finds scales, minima and q, and `pack`, which writes them in the format's layout.
