@@ -78,7 +78,7 @@ class CompensationJob:
         passed_on = feedback(hessian.sums)
         for number in (self._number[name] for name in names):
             tensor = self.tensors[number]
-            if tensor.importance is None:
+            if tensor.importance is None or self._compensation.measures:
                 tensor = replace(tensor, importance=importance)
             if passed_on is None:
                 self.tensors[number] = replace(tensor, compensated=False)
