@@ -1,4 +1,4 @@
-"""Compensation of errors: the textbook's choices, nearest rounding where nothing is correlated, damped where singular."""
+"""Compensation of errors: the textbook's choices, nearest rounding where nothing is correlated, damping."""
 
 import re
 from pathlib import Path

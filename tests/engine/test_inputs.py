@@ -47,7 +47,7 @@ def test_their_squares_are_the_sums(model_file: ModelFile, types: str) -> None:
     path = model_file(types=types, width=256, heads=4, ffn=512)
     found, squares = computed(path, OutputSettings(squares=True, inputs=NAMES))
     rows = rows_by_names(found)
-    assert NAMES <= {name for names in rows for name in names}
+    assert {name for names in rows for name in names} >= NAMES
     sums = {each.names: each.sums[0] for each in squares}
     for names, given in rows.items():
         assert np.allclose(np.square(given, dtype=np.float64).sum(axis=0), sums[names], rtol=1e-12)
