@@ -111,9 +111,8 @@ def prepare(
     edgellm must be able to open the new file; errors then name that source.
 
     Raises OptionError for an invalid number of threads and a type that needs importance, UnsupportedModelError for a
-    row that is too long,
-    ModelFileError if edgellm could not open the new file or the importance matrix does not fit, EdgeLLMError if the
-    disk has too little space.
+    row that is too long, ModelFileError if edgellm could not open the new file or the importance matrix does not fit,
+    EdgeLLMError if the disk has too little space.
     """
     _check_rows(tensors)
     lacking = frozenset[str]()

@@ -14,6 +14,7 @@ from converters.gptq.compensation import read_calibration
 from converters.header import encode_pairs
 from converters.hub_checkpoint import local_folder
 from converters.quant_mixes import assign_types, mix_name, parse_override
+from converters.quant_mixes.stored_blocks import with_stored_blocks
 from converters.quantization_note import quantization_note
 from converters.report import ConversionPlan, Report
 from converters.streaming import Progress
@@ -111,7 +112,8 @@ def prepare_convert(
     target = check_target(out, own, force=force)
     metadata, sources = describe(checkpoint)
     architecture = str(metadata["general.architecture"].value)
-    tensors = assign_types(sources, mix, architecture, overrides)
+    stored = with_stored_blocks(sources, architecture, overrides)
+    tensors = assign_types(stored, mix, architecture, overrides, importance is not None)
     tokens = next((s.row_count for s in sources if s.name == "token_embd.weight"), None)
     pairs = encode_pairs({**metadata, **vocabulary(checkpoint, tokens)})
     files: _Files = {"source_files": checkpoint.weights, "source_name": printable(str(checkpoint.path), 400)}

@@ -105,7 +105,7 @@ def prepare_quantize(
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
-        tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides)
+        tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides, importance is not None)
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
         pairs, paths = raw_pairs(file.path), file.paths

@@ -6,8 +6,8 @@ from converters.checkpoint import Checkpoint
 from converters.quant_mixes.sufficient import smaller_mix
 from converters.tensors import ExactRows, PlannedTensor, Source, exact_source
 
-_EXACT = "Q4_0"
-"""The mix that holds many integers of up to 4 bits exactly."""
+_EXACT = ("Q4_0", "Q8_0")
+"""Mixes that hold many integers exactly, of up to 4 bits and of 8."""
 
 
 def quantization_note(
@@ -23,7 +23,8 @@ def quantization_note(
     if exact and all(planned[source.name] != source.type for source in exact):
         kinds = sorted({planned[source.name] for source in exact})
         return f"{note}; {' and '.join(kinds)} {'holds' if len(kinds) == 1 else 'hold'} its weights exactly"
-    if exact and exact_source(exact[0], _EXACT).type == _EXACT:
-        return f"{note}; --type {_EXACT} holds its weights exactly"
+    holding = next((kind for kind in _EXACT if exact and exact_source(exact[0], kind).type == kind), None)
+    if holding:
+        return f"{note}; --type {holding} holds its weights exactly"
     enough = smaller_mix(mix, found.bits)
     return f"{note}; --type {enough} is large enough for it" if enough else note

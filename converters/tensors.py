@@ -18,14 +18,28 @@ Raises EdgeLLMError if they cannot be read.
 
 
 @dataclass(frozen=True)
+class StoredBlocks:
+    """The rows of one matrix or several, stored in blocks of a type of GGUF, which the file may keep.
+
+    `factors` has a number for each matrix, by which the weights of its blocks are multiplied; () where there is none.
+    """
+
+    type: str
+    rows: RowReader
+    factors: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class ExactRows:
     """A reader of floats that some types of GGUF hold exactly. What is made of its rows is no such reader by itself.
 
-    `blocks(type)` gives a reader of the rows in a type, None if that does not hold the same numbers.
+    `blocks(type)` gives a reader of the rows in a type, None if that does not hold the same numbers. Where the floats
+    are those of blocks of GGUF, these are `stored`.
     """
 
     floats: RowReader
     blocks: Callable[[str], RowReader | None]
+    stored: StoredBlocks | None = None
 
     def __call__(self, first: int, last: int) -> NDArray[np.uint8]:
         """Rows of floats, as `RowReader`."""
@@ -44,7 +58,18 @@ def moved_rows(readers: Sequence[RowReader], move: Callable[[Sequence[RowReader]
         whole = [each for each in found if each is not None]
         return move(whole) if len(whole) == len(found) else None
 
-    return ExactRows(floats, blocks)
+    return ExactRows(floats, blocks, _moved_blocks([each.stored for each in exact], move))
+
+
+def _moved_blocks(
+    parts: Sequence[StoredBlocks | None], move: Callable[[Sequence[RowReader]], RowReader]
+) -> StoredBlocks | None:
+    """The blocks of matrices that are moved; None if they are not all of one type, or if one part has many factors."""
+    whole = [each for each in parts if each is not None and len(each.factors) <= 1]
+    if len(whole) < len(parts) or len({(each.type, len(each.factors)) for each in whole}) > 1:
+        return None
+    factors = tuple(factor for each in whole for factor in each.factors)
+    return StoredBlocks(whole[0].type, move([each.rows for each in whole]), factors)
 
 
 @dataclass(frozen=True)

@@ -44,5 +44,6 @@ ENCODED_FORMATS = (
     *FLOAT_FORMATS,
     *("Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "IQ4_NL"),
     *("IQ3_S", "IQ3_XXS", "IQ2_XS"),
+    *("IQ4_XS", "MXFP4", "NVFP4", "TQ2_0", "TQ1_0"),
 )
 """Names of the tensor types that rows of weights can be encoded to; see `kquants.encode`."""

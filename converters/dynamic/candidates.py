@@ -13,11 +13,11 @@ from kquants.dequantize import dequantize
 from kquants.encode import encode
 from kquants.ggml import NAMED_TYPES, GGMLType
 
-_TYPES = ("Q2_K", "IQ3_S", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_0")
+_TYPES = ("Q2_K", "IQ3_S", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0")
 _WITH_IMPORTANCE = ("IQ2_XS", "IQ3_XXS")
 """Types that need an importance matrix."""
 
-_OF_NARROW_ROWS = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+_OF_NARROW_ROWS = ("IQ4_NL", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
 """Types of rows that are no multiple of 256."""
 
 _SAMPLED_WEIGHTS, _SAMPLED_ROWS = 1 << 19, 16

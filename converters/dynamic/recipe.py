@@ -77,7 +77,7 @@ def nearest_mix(tensors: Sequence[PlannedTensor]) -> str:
 
 def _free(tensors: Sequence[PlannedTensor], overrides: Sequence[tuple[str, str]]) -> list[PlannedTensor]:
     """The tensors whose types are chosen here."""
-    found = [tensor for tensor in tensors if is_quantized(tensor.source) and tensor.source.type != KEPT]
+    found = [tensor for tensor in tensors if is_quantized(tensor.source) and tensor.source.type not in KEPT]
     named = deciding_overrides([tensor.source.name for tensor in found], overrides)
     return [tensor for tensor in found if tensor.source.name not in named]
 

@@ -36,7 +36,7 @@ class Levels(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Grid:
+class CodeLayout:
     """The codes 0 … `len(levels)` - 1 of a type, with ascending `levels`; the block holds `code + offset` mod 256."""
 
     type: GGMLType
@@ -100,9 +100,9 @@ def _whole(start: int) -> _Bits:
     return _Bits(start + k, 0 * k, 8, 0)
 
 
-def _grid(name: str, *bits: _Bits, levels: int = 0, offset: int = 0) -> Grid:
+def _grid(name: str, *bits: _Bits, levels: int = 0, offset: int = 0) -> CodeLayout:
     count = levels or 1 << sum(each.width for each in bits)
-    return Grid(NAMED_TYPES[name], bits, np.arange(count, dtype=np.float32), offset)
+    return CodeLayout(NAMED_TYPES[name], bits, np.arange(count, dtype=np.float32), offset)
 
 
 _IQ4_NL = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32)
@@ -121,7 +121,7 @@ GRIDS = {
         _grid("Q5_0", _nibbles(6, 32, 16), _fifth_bits(2)),
         _grid("Q5_1", _nibbles(8, 32, 16), _fifth_bits(4)),
         _grid("Q8_0", _whole(2), levels=255, offset=129),  # -127 … 127
-        Grid(NAMED_TYPES["IQ4_NL"], (_nibbles(2, 32, 16),), _IQ4_NL),
+        CodeLayout(NAMED_TYPES["IQ4_NL"], (_nibbles(2, 32, 16),), _IQ4_NL),
     )
 }
 """By the name of the type; the layouts are those of `kquants.formats`."""

@@ -1,6 +1,7 @@
 """Quantization mixes: the type of each tensor, as llama.cpp's `llama-quantize` chooses it.
 
 mixes.py      the values of `--type`: one type for most tensors, and exceptions by role and layer
+matrix.py     what the mixes ask about a matrix
 assign.py     the type of each tensor of one model
 structure.py  what the mixes ask of a model: layers, heads, tied embeddings
 unquantized.py  the tensors that no mix quantizes

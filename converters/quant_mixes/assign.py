@@ -2,8 +2,10 @@
 
 The rules are llama.cpp's: for matrices those of `llama-quantize` (`llama-quant.cpp`, llama_tensor_get_type), for
 vectors and norms those of its converter (`conversion/base.py`, prepare_tensors), so that one pass gives the result of
-its two. Three differences: an override of some layers does not change others (in llama.cpp it shifts the layer count);
-vectors and norms always become F32 (llama.cpp keeps F16 ones of a GGUF file); the exceptions for Falcon are left out.
+its two. Differences: an override of some layers does not change others (in llama.cpp it shifts the layer count);
+vectors and norms always become F32 (llama.cpp keeps F16 ones of a GGUF file); the exceptions for Falcon are left out;
+MXFP4 is for experts alone (llama.cpp also gives it to the stacked matrices of MLA), or in a model without experts for
+all matrices of layers (which llama.cpp makes Q8_0).
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,21 +21,20 @@ from edgellm.gguf.filetypes import FILE_TYPES
 from kquants import FLOAT_FORMATS
 from kquants.ggml import NAMED_TYPES
 
-KEPT = "MXFP4"
-"""The type that matrices keep unless an override names another: models with it were trained so. In published GGUF
-files of gpt-oss, too, the mix's name is about the other tensors."""
+KEPT = ("MXFP4", "NVFP4")
+"""Types that matrices keep unless an override names another: models with them were trained so, or made with care. In
+published GGUF files of gpt-oss, too, the mix's name is about the other tensors."""
 
-_MXFP4_MOE = next(number for number, name in FILE_TYPES.items() if name == "MXFP4_MOE")
+_FILE_TYPES = {name.removesuffix("_MOE"): number for number, name in FILE_TYPES.items()}
 
 _SMALLER_BLOCKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+_SMALLER_BLOCKS |= dict.fromkeys(("IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_XS", "NVFP4"), "IQ4_NL")
+_SMALLER_BLOCKS |= {"TQ2_0": "Q4_0", "TQ1_0": "Q4_0"}
 
 
 def mix_name(typed: str) -> str:
-    """The key in QUANT_MIXES for a name in any case. Raises OptionError for an unknown one."""
-    name = typed.upper()
-    if name in (KEPT, "MXFP4_MOE"):
-        kept = f"matrices that have {KEPT} in the source keep it whatever the --type, such as Q8_0"
-        raise OptionError(f"--type: no weights are made {KEPT}; {kept}")
+    """The key in QUANT_MIXES for a name in any case; MXFP4_MOE is llama.cpp's for MXFP4. OptionError for others."""
+    name = typed.upper().removesuffix("_MOE")
     if name == "DYNAMIC":
         advice = "convert to BF16, and give that file to `edgellm quantize --type dynamic`"
         raise OptionError(f"--type dynamic measures the tensors of a GGUF file: {advice}")
@@ -43,32 +44,39 @@ def mix_name(typed: str) -> str:
 
 
 def assign_types(
-    sources: Sequence[Source], mix: str, architecture: str, overrides: Sequence[tuple[str, str]] = ()
+    sources: Sequence[Source],
+    mix: str,
+    architecture: str,
+    overrides: Sequence[tuple[str, str]] = (),
+    has_imatrix: bool = False,
 ) -> list[PlannedTensor]:
     """Assign a type to each tensor of `sources`, which must be all tensors of the model; the order is kept.
 
-    `mix` is a name in QUANT_MIXES; `overrides` are (pattern, type) pairs, see `converters.quant_mixes.overrides`. The
+    `mix` is a name in QUANT_MIXES; `overrides` are (pattern, type) pairs, see `converters.quant_mixes.overrides`;
+    `has_imatrix` is True if errors will be weighted by an importance matrix, for which some mixes have other types. The
     note of a tensor gives the reason if it does not get the mix's type. Raises OptionError for an invalid mix or
     override.
     """
     mix = mix_name(mix)
     model = ModelStructure.of(sources, architecture)
     decided = deciding_overrides([s.name for s in sources if is_quantized(s)], overrides)
-    return [_planned(source, QUANT_MIXES[mix], model, decided.get(source.name)) for source in sources]
+    chosen = QUANT_MIXES[mix]
+    types = {source.name: model.type_by_mix(source.name, chosen, has_imatrix) for source in sources}
+    return [_planned(source, chosen, types[source.name], decided.get(source.name)) for source in sources]
 
 
 def file_type(mix: str, tensors: Iterable[PlannedTensor]) -> int:
-    """The value of `general.file_type`: that of the mix, or of MXFP4_MOE where a mix of floats keeps MXFP4 matrices."""
-    keeps = QUANT_MIXES[mix].type in FLOAT_FORMATS and any(tensor.type.name == KEPT for tensor in tensors)
-    return _MXFP4_MOE if keeps else QUANT_MIXES[mix].file_type
+    """The value of `general.file_type`: that of the mix, or of the first of `KEPT` that a mix of floats keeps."""
+    kept = {tensor.type.name for tensor in tensors} & {*KEPT} if QUANT_MIXES[mix].type in FLOAT_FORMATS else set()
+    return _FILE_TYPES[min(kept)] if kept else QUANT_MIXES[mix].file_type
 
 
-def _planned(source: Source, mix: QuantMix, model: ModelStructure, override: Override | None) -> PlannedTensor:
+def _planned(source: Source, mix: QuantMix, by_mix: str, override: Override | None) -> PlannedTensor:
     if not is_quantized(source):
         return PlannedTensor(source, NAMED_TYPES[unquantized_type(source, mix)])
-    if source.type == KEPT and not override:
-        return PlannedTensor(source, NAMED_TYPES[KEPT], f"{KEPT} in the source, which stays")
-    asked = override.type if override else model.type_by_mix(source.name, mix)
+    if source.type in KEPT and not override:
+        return PlannedTensor(source, NAMED_TYPES[source.type], f"{source.type} in the source, which stays")
+    asked = override.type if override else by_mix
     fitted = _fitting(asked, source.columns)
     notes = []
     if override:

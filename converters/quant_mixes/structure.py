@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from converters.quant_mixes.mixes import LayerPosition, QuantMix
+from converters.quant_mixes.matrix import LayerPosition, PlacedMatrix
+from converters.quant_mixes.mixes import QuantMix
 from converters.quant_mixes.unquantized import is_quantized
 from converters.tensors import Source
 
@@ -54,13 +55,14 @@ class ModelStructure:
             experts=experts,
         )
 
-    def type_by_mix(self, name: str, mix: QuantMix) -> str:
+    def type_by_mix(self, name: str, mix: QuantMix, has_imatrix: bool = False) -> str:
         """The type of a matrix, without regard to the length of its rows."""
         role = _role_of(name)
         if name == "output.weight" or (self.tied and name in _EMBEDDINGS):
             role = "output"
         place = LayerPosition(self.numbers.get(name, _layer_of(name)), self._count(role), self.group)
-        chosen = mix.type_of(role, place, self.experts)
+        is_stack = name.endswith("_exps.weight")
+        chosen = mix.type_of(PlacedMatrix(role, place, self.experts, is_stack, has_imatrix))
         if role == "attn_v" and self.small_attn_v and chosen in ("Q3_K", "Q4_K"):
             return "Q5_K"
         return chosen

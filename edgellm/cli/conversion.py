@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from converters.gptq.compensation import ReadingProgress
     from converters.report import ConversionSummary, TensorReport
 
-TYPES = "Q2_K Q3_K_M Q4_0 Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
+TYPES = "Q2_K_S Q2_K IQ3_M Q3_K_M Q3_K_L IQ4_XS Q4_0 Q4_K_S MXFP4 Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
 """The keys of `converters.quant_mixes.QUANT_MIXES`, repeated here because importing them would make --help slow."""
 
 _DEFAULT_TYPE = "Q4_K_M"

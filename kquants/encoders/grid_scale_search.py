@@ -1,9 +1,10 @@
 """Scales of the formats of grids: blocks of weights |x| ≈ a · q, where each 4 or 8 of the q are a point of a grid.
 
-The search minimizes the squared error Σ v (x - a q)² of the stored values, with v = w · ⁴√(1 + x² / mean x²) from the
-weights w: with so few bits, large weights are worth a little more. (llama.cpp takes the square root instead of the
-fourth one. With this v both its error and Σ w (x - a q)² are lower than with its encoder; see test_encoders_grid.) All blocks of a super-block share
-d; a = unit · d · scale, with odd integers 1 … 31. For a given a, `grid_search` finds the nearest points. Steps:
+The search minimizes the squared error Σ v (x - a q)² of the stored values, where v = w · ⁴√(1 + x² / mean x²) and w are
+the weights: with so few bits, the errors of large weights are a little worse than their squares. (llama.cpp takes the
+square root instead of the fourth. With this v, its sum of errors is smaller than with its encoder, and Σ w (x - a q)²,
+too.) All blocks of a super-block share d; a = unit · d · scale, where scales are odd integers 1 … 31. For a given a,
+`grid_search` finds the nearest points. Three steps:
 
 1. For each block: map the largest |x| to several numbers of the largest level, find the nearest points, and solve for
    the best a of these (least squares).
@@ -11,9 +12,9 @@ d; a = unit · d · scale, with odd integers 1 … 31. For a given a, `grid_sear
 3. For these points and scales, solve for the best d (least squares), and repeat step 2 around it; a super-block whose
    error does not fall stays as it was.
 
-Where signs have even parity, the number of negative weights of each eight is even: of those with an odd number, the
-weight whose sign costs least is stored with the wrong sign. That costs 4 w |x| a q: first the q are taken to be |x|,
-after step 1 they are known.
+Where signs have even parity, an even number of each eight weights is negative: of eight with an odd number, the weight
+whose sign costs least is stored with the wrong sign. It costs 4 v |x| a q, where step 1 takes |x| for q, as it does not
+know the points yet.
 
 A block is a lane (see `kquants.encoders.lane_ops`); x, w and q are the addresses of a vector for each of the n values.
 """
@@ -34,6 +35,7 @@ from kquants.encoders.lane_ops import (
     square_roots,
     stored_scale,
 )
+from kquants.encoders.scale_search import LARGEST_HALF
 from kquants.encoders.vectors import stack_buffer
 from kquants.formats.grids.grid import Grid
 from kquants.simd import (
@@ -151,9 +153,10 @@ def grid_scale_search(grid: Grid, n: int, unit: float, has_parity: bool, starts:
         if has_parity:
             points(y, v, a, q)
             make_even(x, y, v, q)
-        d, scale, error = all_lanes(0), all_lanes(1), all_lanes(_INFINITE)
+        d, scale, error = all_lanes(0), all_lanes(1), all_lanes(0)
         new_d = scale_for(mul_f32(largest_across(a), all_lanes(inverse_unit)), _LARGEST_SCALE, 0)
         for _ in range(1 + _ROUNDS):
+            new_d = smaller_f32(new_d, all_lanes(LARGEST_HALF))
             new_scale, new_error, s_qq, s_qy = choose_scales(y, v, q, a, mul_f32(new_d, all_lanes(unit)))
             new_error = add_across(new_error)
             d, scale = choose(new_error, error, new_d, d), choose(new_error, error, new_scale, scale)

@@ -1,16 +1,16 @@
-"""Scales of K-quants without minima: blocks of weights x ≈ a · q with q in -levels … levels - 1.
+"""Scales of super-blocks without minima: blocks of weights x ≈ a · q, where q is one of a few levels.
 
 The search minimizes the weighted squared error Σ w (x - a q)² of the stored values. All blocks of a super-block share
 d; a = d · scale, with integers -steps … steps - 1. Three steps:
 
-1. For each block: map the value of the largest magnitude to several numbers of levels, of either sign as the range has
-   one more level below 0; round, and solve for the best a of these q (least squares).
+1. For each block: map the value of the largest magnitude to several numbers near the outermost levels, of either sign
+   as the levels are not the same below 0; take the nearest levels, and solve for the best a of these q (least squares).
 2. Take d from the a of the largest magnitude; for each block, choose the best of the scales around its a.
 3. For these q and scales, solve for the best d (least squares), and repeat step 2 around it; a super-block whose error
    does not fall stays as it was.
 
-A block is a lane (see `kquants.encoders.lane_ops`); x, w and q are the addresses of its values, weights and integers q:
-a vector for each of the n values.
+A block is a lane (see `kquants.encoders.lane_ops`); x, w and q are the addresses of its values, weights and levels q: a
+vector for each of the n values.
 """
 
 from typing import Any
@@ -32,15 +32,26 @@ from kquants.simd import add_f32, fma_f32, larger_f32, load_f32x16, mul_f32, rou
 _INFINITE = float("inf")
 
 
-def k_scale_search(
-    n: int, levels: int, steps: int, spreads: tuple[float, ...], margin: int, reach: int, rounds: int
-) -> Any:
-    """`search(x, w, q) -> (scale, scale, d, levels · d)`, which writes q + levels: x ≈ d scale q - dmin minimum.
+def whole_levels(levels: int) -> Any:
+    """`level(t)`, the nearest integer in -levels … levels - 1."""
 
-    Blocks have n values, super-blocks sixteen blocks. Step 1 tries the `spreads`; step 2 begins with the largest
-    scale `margin` steps below the highest and tries scales up to `reach` away; step 3 is repeated `rounds` times.
+    @inline
+    def level(t: Vector) -> Vector:
+        return nearest(t, -levels, levels - 1)
+
+    return level
+
+
+def k_scale_search(
+    n: int, level: Any, offset: int, steps: int, spreads: tuple[float, ...], margin: int, reach: int, rounds: int
+) -> Any:
+    """`search(x, w, q) -> (scale, scale, d, offset · d)`, which writes q + offset: x ≈ d scale q - dmin minimum.
+
+    Blocks have n values, super-blocks 256. `level(t)` is the level nearest to t. Step 1 tries the `spreads`; step 2
+    begins with the largest scale `margin` steps below the highest and tries scales up to `reach` away; step 3 is
+    repeated `rounds` times.
     """
-    add_across, largest_across = across(16)
+    add_across, largest_across = across(256 // n)
     last, count = 64 * n, len(spreads)
 
     @inline
@@ -54,11 +65,11 @@ def k_scale_search(
 
     @inline
     def sums(x: int, w: int, inverse: Vector) -> tuple[Vector, Vector]:
-        """Σ w q², Σ w q x of the q nearest to x · inverse."""
+        """Σ w q², Σ w q x of the levels q nearest to x · inverse."""
         s_qq = s_qx = all_lanes(0)
         for i in range(0, last, 64):
             v = load_f32x16(x + i)
-            q = nearest(mul_f32(v, inverse), -levels, levels - 1)
+            q = level(mul_f32(v, inverse))
             wq = mul_f32(load_f32x16(w + i), q)
             s_qq, s_qx = fma_f32(wq, q, s_qq), fma_f32(wq, v, s_qx)
         return s_qq, s_qx
@@ -82,7 +93,7 @@ def k_scale_search(
         inverse, minus_a, error = quotient(all_lanes(1), a), negative(a), all_lanes(0)
         for i in range(0, last, 64):
             v = load_f32x16(x + i)
-            r = fma_f32(minus_a, nearest(mul_f32(v, inverse), -levels, levels - 1), v)
+            r = fma_f32(minus_a, level(mul_f32(v, inverse)), v)
             error = fma_f32(mul_f32(load_f32x16(w + i), r), r, error)
         return error
 
@@ -124,8 +135,7 @@ def k_scale_search(
             error = choose(new, old, new_error, error)
         inverse = quotient(all_lanes(1), mul_f32(d, scale))
         for i in range(0, last, 64):
-            code = nearest(mul_f32(load_f32x16(x + i), inverse), -levels, levels - 1)
-            store_f32x16(q + i, add_f32(code, all_lanes(levels)))
-        return scale, scale, d, mul_f32(d, all_lanes(levels))
+            store_f32x16(q + i, add_f32(level(mul_f32(load_f32x16(x + i), inverse)), all_lanes(offset)))
+        return scale, scale, d, mul_f32(d, all_lanes(offset))
 
     return search

@@ -1,7 +1,8 @@
-"""Packing of 16 blocks of 32 codes of four or five bits, a block in each lane: the layouts of ggml's 32-blocks.
+"""Packing of 16 blocks of n codes of four or five bits, a block in each lane: the layouts of ggml's blocks of 32, and
+of 16 in NVFP4.
 
-nibbles   byte k holds the low four bits of codes k and k + 16
-high bits bit k of a 32-bit word is bit 4 of code k
+nibbles   byte k holds the low four bits of codes k and k + n/2
+high bits bit k of a 32-bit word is bit 4 of code k, of 32
 """
 
 from typing import Any
@@ -21,12 +22,13 @@ from kquants.encoders.vectors import (
 from kquants.simd import add_f32, load_f32x16, mul_f32, store_f32x16, sub_f32
 
 
-def packer(nearest: Any, code: Any, nbytes: int, nibbles: int, high_bits: int = 0) -> Any:
+def packer(nearest: Any, code: Any, nbytes: int, nibbles: int, high_bits: int = 0, n: int = 32) -> Any:
     """`pack(x, d, inverse, m, decoded, target)`: encode 16 blocks, d · v + m, whose scales are known.
 
     `nearest(t)` is the level for x / d, `code(v)` its code as float32, `nibbles` and `high_bits` the bytes of a
     block of `nbytes` where they begin (0 for high bits: there are none).
     """
+    half = n // 2
 
     @inline
     def coded(x: int, d: Vector, inverse: Vector, m: Vector, decoded: int) -> Vector:
@@ -37,12 +39,12 @@ def packer(nearest: Any, code: Any, nbytes: int, nibbles: int, high_bits: int = 
     @inline
     def pack(x: int, d: Vector, inverse: Vector, m: Vector, decoded: int, target: int) -> None:
         high = zero_i32()
-        for first in range(0, 16, 4):
+        for first in range(0, half, 4):
             word = zero_i32()
             for i in range(4):
                 k = first + i
                 a = coded(x + 64 * k, d, inverse, m, decoded + 64 * k)
-                b = coded(x + 64 * k + 1024, d, inverse, m, decoded + 64 * k + 1024)
+                b = coded(x + 64 * (k + half), d, inverse, m, decoded + 64 * (k + half))
                 byte = or_i32(and_i32(a, nb.int32(15)), shift_left_i32(and_i32(b, nb.int32(15)), nb.int32(4)))
                 word = or_i32(word, shift_left_i32(byte, nb.int32(8 * i)))
                 high = or_i32(high, shift_left_i32(shift_right_i32(a, nb.int32(4)), nb.int32(k)))

@@ -2,7 +2,7 @@
 
 from kquants.compiler.decorators import inline
 from kquants.encoders import super_blocks
-from kquants.encoders.k_scale_search import k_scale_search
+from kquants.encoders.k_scale_search import k_scale_search, whole_levels
 from kquants.encoders.lane_ops import store_i8x32, store_u8
 from kquants.encoders.q2_k import pack_2_bits
 from kquants.formats.q3_k import BLOCK_BYTES
@@ -28,5 +28,5 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
 
 
 _SPREADS = tuple(sign * (3 + k / 5) for k in range(8) for sign in (-1, 1))
-_search = k_scale_search(16, levels=4, steps=32, spreads=_SPREADS, margin=0, reach=2, rounds=2)
+_search = k_scale_search(16, whole_levels(4), offset=4, steps=32, spreads=_SPREADS, margin=0, reach=2, rounds=2)
 super_blocks.define("q3_k", BLOCK_BYTES, 4e6, 16, _search, _pack)

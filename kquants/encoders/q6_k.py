@@ -2,7 +2,7 @@
 
 from kquants.compiler.decorators import inline
 from kquants.encoders import super_blocks
-from kquants.encoders.k_scale_search import k_scale_search
+from kquants.encoders.k_scale_search import k_scale_search, whole_levels
 from kquants.encoders.lane_ops import store_i8x32
 from kquants.formats.q6_k import BLOCK_BYTES
 from kquants.simd import and_i8, copy, load_i8x32, or_i8, shift_left_i8, shift_right_i8
@@ -22,5 +22,5 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
     copy(target + 208, d, 2)
 
 
-_search = k_scale_search(16, levels=32, steps=128, spreads=(-30.0,), margin=8, reach=8, rounds=1)
+_search = k_scale_search(16, whole_levels(32), offset=32, steps=128, spreads=(-30.0,), margin=8, reach=8, rounds=1)
 super_blocks.define("q6_k", BLOCK_BYTES, 1e8, 16, _search, _pack)

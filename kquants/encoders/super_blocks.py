@@ -1,4 +1,5 @@
-"""Encoders of K-quants: super-blocks of 256 weights whose blocks, of 32 or 16 weights, share a float16 or two.
+"""Encoders of K-quants and of the formats of grids: super-blocks of 256 weights whose blocks, of 32 or 16 weights,
+share a float16 or two.
 
 Sixteen blocks are encoded at once, one per SIMD lane: two super-blocks of eight blocks, or one of sixteen. A format
 provides a search, which finds scales, minima and q, and `pack`, which writes them in the format's layout.
@@ -33,13 +34,20 @@ _LEAST_WEIGHT = 2.0**-20
 """Least weight, where the largest of a super-block is 1, so that the error of every column counts."""
 
 
-def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any, unit: float = 1) -> None:
+@inline
+def _as_it_is(q: Vector) -> Vector:
+    return q
+
+
+def define(
+    name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any, unit: float = 1, code: Any = _as_it_is
+) -> None:
     """Register the encoder of a format with blocks of `n` weights and super-blocks of `nbytes` bytes.
 
     `search(x, w, q) -> (scale, minimum, d, dmin)` writes q; x, w and q are addresses of n vectors, and weights decode
-    to unit · d · scale · q - dmin · minimum. `pack(q, scales, minima, d, dmin, target)` takes the addresses of 256 bytes q in
-    the order of the weights, of a byte for the scale and for the minimum of each block, of the float16 d and dmin, and
-    of the super-block to write. `limit` is the largest magnitude that can be encoded.
+    to unit · d · scale · q - dmin · minimum. `pack(codes, scales, minima, d, dmin, target)` takes the addresses of 256
+    bytes code(q) in the order of the weights, of a byte for the scale and for the minimum of each block, of the float16
+    d and dmin, and of the super-block to write. `limit` is the largest magnitude that can be encoded.
     """
     together, limit = n // 16, nb.float32(limit)
     blocks, size = 16 // together, together * _SUPER_BLOCK
@@ -80,11 +88,11 @@ def define(name: str, nbytes: int, limit: float, n: int, search: Any, pack: Any,
 
     @inline
     def in_order(q: int, staging: int, codes: int) -> None:
-        """Write q as bytes in the order of the weights."""
+        """Write the codes of q as bytes in the order of the weights."""
         for k in range(0, n, 16):
             transpose(q + 64 * k, 64, staging)
             for i in range(16):
-                store_f32x16_as_i8(codes + n * i + k, load_f32x16(staging + 64 * i))
+                store_f32x16_as_i8(codes + n * i + k, code(load_f32x16(staging + 64 * i)))
 
     @kernel(f"encode_{name}", arguments=6)
     def encode(source: int, rows: int, columns: int, importance: int, target: int, result: int) -> None:

@@ -75,3 +75,39 @@ def store_i32_apart(b: ir.IRBuilder, address: Any, v: Any, stride: Any) -> None:
     for i in range(16):
         at = b.add(address, b.mul(stride, _LONG(i)))
         b.store(b.extract_element(v, _INT(i)), pointer(b, at, _INT), align=1)
+
+
+# --- exponents and small floats -------------------------------------------------------------------------
+
+
+def _all_i32(n: int) -> Any:
+    return ir.Constant(I32.vector, [n] * 16)
+
+
+@define(F32, F32)
+def exponent_f32(b: ir.IRBuilder, x: Any) -> Any:
+    """The exponent n of 2^n <= x < 2^(n + 1), for x >= 0; -127 for 0 and denormals."""
+    biased = b.lshr(b.bitcast(x, I32.vector), _all_i32(23))
+    return b.sitofp(b.sub(biased, _all_i32(127)), F32.vector)
+
+
+_UE4M3_BIAS = (127 - 7) << 23
+_DENORMAL_STEP = 2.0**-9
+
+
+@define(F32, F32)
+def float_of_ue4m3(b: ir.IRBuilder, code: Any) -> Any:
+    """The float that a code 0 … 126 stands for (see `kquants.formats.ue4m3`)."""
+    i = b.fptosi(code, I32.vector)
+    normal = b.bitcast(b.add(b.shl(i, _all_i32(20)), _all_i32(_UE4M3_BIAS)), F32.vector)
+    denormal = b.fmul(code, ir.Constant(F32.vector, [_DENORMAL_STEP] * 16))
+    return b.select(b.icmp_signed("<", i, _all_i32(8)), denormal, normal)
+
+
+@define(F32, F32)
+def ue4m3_of_float(b: ir.IRBuilder, x: Any) -> Any:
+    """The code of a float next to x, which is 0 to 480; the nearer one for denormals, the lower one for others."""
+    bits = b.sub(b.bitcast(x, I32.vector), _all_i32(_UE4M3_BIAS))
+    normal = b.sitofp(b.ashr(bits, _all_i32(20)), F32.vector)
+    denormal = call(b, "llvm.rint.v16f32", x.type, b.fmul(x, ir.Constant(F32.vector, [1 / _DENORMAL_STEP] * 16)))
+    return b.select(b.icmp_signed("<", bits, _all_i32(8 << 20)), denormal, normal)

@@ -62,7 +62,6 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         (["", out], 1, "the name of the model is empty"),
         ([source, "q5_k_m"], 2, "q5_k_m is a type: give it with --type q5_k_m"),
         ([source, out, "--type", "Q4_KM"], 2, 'there is no "Q4_KM"; choose one of'),
-        ([source, out, "--type", "mxfp4"], 2, "matrices that have MXFP4 in the source keep it whatever the --type"),
         ([source, out, "--tensor-type", "ffn_down"], 2, "give a pattern and a type"),
         ([source, out, "--tensor-type", "nothing=Q6_K"], 2, "matches no tensor"),
         ([source, out, "--threads", "0"], 2, "--threads cannot be 0"),

@@ -103,7 +103,7 @@ def test_folders_without_weights_that_can_be_read(tmp_path: Path, names: list[st
         ({"quant_method": "torchao"}, "by torchao"),
         ({"quant_method": "exl3", "bits": 4}, "by EXL3"),
         ({"quant_method": "auto-round", "packing_format": "auto_round:exllamav2"}, "by AutoRound"),
-        ({"quant_method": "compressed-tensors", "format": "pack-quantized"}, "compressed-tensors (pack-quantized)"),
+        ({"quant_method": "compressed-tensors", "format": "marlin-24"}, "in the format marlin-24 are not read"),
         ({"quant_method": "\x1b[31m"}, r"\x1b[31m"),
         ({"bits": 4}, "without a name"),
         ([4], "JSON object"),

@@ -16,6 +16,7 @@ from converters import convert, quantize
 from converters.conversion import Conversion
 from converters.from_gguf import prepare_quantize
 from converters.importance.sums import write_imatrix
+from edgellm import Model
 from edgellm.errors import ModelFileError, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.imatrix import Imatrix, ImatrixEntry
@@ -24,6 +25,8 @@ from kquants.dequantize import dequantize
 from kquants.encode import encode
 from support.make_checkpoint import write_checkpoint
 from support.model_file import ModelFile
+from support.oracle import llama_cpp_logits
+from support.reference import reference_logits
 
 Floats = NDArray[np.float32]
 EXPERTS: dict[str, Any] = {"arch": "qwen3moe", "width": 256, "heads": 4, "ffn": 256, "experts": 4, "used": 2}
@@ -165,6 +168,20 @@ def test_types_of_few_bits_need_it(model_file: ModelFile, tmp_path: Path) -> Non
     assert prepare_quantize(source, out, tensor_types=["token_embd=IQ2_XS"])
     with pytest.raises(OptionError, match=r"blk.0.attn_k.weight cannot become IQ2_XS .*i.gguf has nothing; choose"):
         prepare_quantize(source, out, tensor_types=["attn_k=IQ2_XS"], imatrix=given.path)
+
+
+def test_types_of_few_bits_compute_here_as_in_llama_cpp(model_file: ModelFile, tmp_path: Path) -> None:
+    source, out, ids = model_file(types="F16", layers=3), tmp_path / "out.gguf", list(range(5, 25))
+    given = some_imatrix(tmp_path / "i.gguf", source)
+    names = ("IQ3_S", "IQ3_XXS", "IQ2_XS")
+    quantize(source, out, "Q8_0", tensor_types=[f"blk.{i}={name}" for i, name in enumerate(names)], imatrix=given.path)
+    with GGUFFile.open(out) as file:
+        assert tuple(file.tensors[f"blk.{i}.attn_q.weight"].type.name for i in range(3)) == names
+    with Model.open(out) as model:
+        ours = model.logits(ids)
+    truth = reference_logits(out, ids)
+    for found in (ours, llama_cpp_logits(out, ids)):
+        assert np.linalg.norm(found - truth) < 0.06 * np.linalg.norm(truth)
 
 
 _LLAMA_CPP = """

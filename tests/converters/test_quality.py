@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from converters import convert
+from converters import convert, quantize
 from converters.quant_mixes import QUANT_MIXES
 from edgellm import Model
+from edgellm.gguf import GGUFFile
 from edgellm.perplexity import compare
+from support.oracle import llama_cpp_logits
 from support.quantizer import Job, llama_cpp_quantize
+from support.reference import divergence
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +27,7 @@ def original(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("mix", "most"), [("Q4_K_M", 1.03), ("Q8_0", 1.1)])
+@pytest.mark.parametrize(("mix", "most"), [("Q4_K_M", 1.03), ("IQ4_XS", 1.0), ("Q8_0", 1.1)])
 def test_a_quantized_model_is_as_near_to_its_original_as_llama_cpps(
     shared: Path, original: Path, mix: str, most: float
 ) -> None:
@@ -34,6 +38,21 @@ def test_a_quantized_model_is_as_near_to_its_original_as_llama_cpps(
     with Model.open(original) as reference:
         divergence = [_divergence(path, reference, text) for path in (ours, theirs)]
     assert divergence[0] <= most * divergence[1]
+
+
+def test_llama_cpp_computes_the_same_from_types_without_a_mix_of_their_own(original: Path) -> None:
+    path = original.with_name("types.gguf")
+    kinds = ("IQ4_XS", "MXFP4", "NVFP4", "TQ2_0")
+    quantize(original, path, "Q8_0", tensor_types=[f"blk.{i}={kind}" for i, kind in enumerate(kinds)])
+    ids = [1, *map(int, np.random.default_rng(0).integers(3, 4000, 99))]
+    with GGUFFile.open(path) as file:
+        assert {tensor.type.name for tensor in file.tensors.values()} == {*kinds, "Q8_0", "F32"}
+    with Model.open(path) as model:
+        ours = model.logits(ids)
+    with Model.open(original) as model:
+        exact = model.logits(ids)
+    theirs = llama_cpp_logits(path, ids)
+    assert divergence(theirs, ours) < 0.01 * divergence(exact, ours)
 
 
 def _divergence(path: Path, reference: Model, text: str) -> float:

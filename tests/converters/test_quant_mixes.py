@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from converters.quant_mixes import QUANT_MIXES, assign_types, parse_override
+from converters.quant_mixes import QUANT_MIXES, assign_types, mix_name, parse_override
 from converters.tensors import PlannedTensor, Source
 from edgellm.errors import OptionError
 from edgellm.gguf.filetypes import FILE_TYPES
@@ -76,6 +76,33 @@ def test_norms_and_biases_are_f32_without_a_note_in_every_mix(mix: str) -> None:
     assert [(p.type.name, p.note) for p in vectors] == [("F32", "")] * 6
 
 
+def test_mxfp4_is_for_the_experts_or_else_for_all_layers() -> None:
+    for tied in (False, True):
+        dense = planned(model(2, tied=tied), "MXFP4")
+        of_layers = {name for name, p in dense.items() if name.startswith("blk") and "norm" not in name}
+        assert {name for name, p in dense.items() if p.type.name == "MXFP4"} == of_layers
+        assert {p.type.name for name, p in dense.items() if name not in of_layers} == {"Q8_0", "F32"}
+    assert mix_name("mxfp4") == mix_name("MXFP4_MOE") == "MXFP4"
+    experts = {f"blk.1.ffn_{part}_exps.weight": (4, 32, 256) for part in ("gate", "up", "down")}
+    shared = {"blk.1.ffn_up_shexp.weight": (32, 256), "blk.1.ffn_gate_inp.weight": (4, 256)}
+    found = planned(model(2) | experts | shared, "MXFP4")
+    assert {name for name, p in found.items() if p.type.name == "MXFP4"} == set(experts)
+    assert found["blk.1.ffn_up_shexp.weight"].type.name == found["blk.0.ffn_up.weight"].type.name == "Q8_0"
+
+
+def test_an_importance_matrix_changes_the_first_layers() -> None:
+    sources = [Source(name, shape, "BF16", no_rows) for name, shape in model(16).items()]
+    cases = (
+        ("IQ4_XS", "Q5_K", "IQ4_XS", "IQ4_XS"),
+        ("Q2_K_S", "Q4_K", "Q4_K", "Q2_K"),
+        ("Q4_0", "Q4_0", "Q4_1", "Q4_0"),
+    )
+    for mix, *firsts, rest in cases:
+        for has_imatrix, first in zip((False, True), firsts, strict=True):
+            found = {p.source.name: p.type.name for p in assign_types(sources, mix, "llama", (), has_imatrix)}
+            assert [found[f"blk.{i}.ffn_down.weight"] for i in range(16)] == [first] * 2 + [rest] * 14
+
+
 def test_rows_that_do_not_fill_blocks_get_another_type_and_say_so() -> None:
     found = planned(model(8, width=288, ffn=300), "Q4_K_M")
     assert found["output.weight"].note == "rows of 288 are no multiple of 256: Q8_0 for Q6_K"
@@ -87,7 +114,10 @@ def test_rows_that_do_not_fill_blocks_get_another_type_and_say_so() -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "columns", "given"),
-    [("Q2_K", 32, "Q4_0"), ("Q3_K", 32, "Q4_0"), ("Q5_K", 288, "Q5_1"), ("Q5_0", 300, "F16"), ("BF16", 7, "BF16")],
+    [
+        *(("Q2_K", 32, "Q4_0"), ("Q3_K", 32, "Q4_0"), ("Q5_K", 288, "Q5_1"), ("Q5_0", 300, "F16"), ("BF16", 7, "BF16")),
+        *(("IQ4_XS", 288, "IQ4_NL"), ("NVFP4", 96, "IQ4_NL"), ("TQ2_0", 288, "Q4_0"), ("MXFP4", 48, "F16")),
+    ],
 )
 def test_types_that_stand_in(wanted: str, columns: int, given: str) -> None:
     found = planned(model(1, width=columns), "Q8_0", [("attn_q", wanted)])
@@ -104,9 +134,9 @@ def test_llama_3_1_8b_has_the_bits_per_weight_that_the_help_says() -> None:
 
 
 def test_each_mix_writes_the_number_of_its_name() -> None:
-    assert {QUANT_MIXES[n].file_type: n for n in QUANT_MIXES} == {
-        k: v for k, v in FILE_TYPES.items() if v in QUANT_MIXES
-    }
+    written = {QUANT_MIXES[n].file_type: n for n in QUANT_MIXES}
+    assert written.pop(38) == "MXFP4" and FILE_TYPES[38] == "MXFP4_MOE"
+    assert written == {k: v for k, v in FILE_TYPES.items() if v in QUANT_MIXES}
     assert (QUANT_MIXES["Q4_K_M"].file_type, QUANT_MIXES["F16"].file_type, QUANT_MIXES["BF16"].file_type) == (15, 1, 32)
 
 
@@ -164,7 +194,7 @@ def test_all_types_that_come_out_are_among_those_that_a_tensor_can_be_given() ->
 
 
 def test_an_unknown_mix_is_refused() -> None:
-    with pytest.raises(OptionError, match='no "Q4_X"; choose one of: Q2_K'):
+    with pytest.raises(OptionError, match='no "Q4_X"; choose one of: Q2_K_S, Q2_K'):
         planned(model(1), "Q4_X")
 
 

@@ -21,6 +21,11 @@ pytestmark = pytest.mark.slow
 WIDTHS = ((256, 512), (288, 256), (256, 320), (320, 288), (172, 64), (64, 172), (768, 2048))
 """Model width and FFN width: rows that fill blocks of 256, of 32 only, and of neither."""
 
+FOR_DENSE = [mix for mix in QUANT_MIXES if mix != "MXFP4"]
+"""llama.cpp makes MXFP4 only experts."""
+NEED_IMATRIX = ("Q2_K_S",)
+"""llama.cpp makes these only with an importance matrix."""
+
 
 class Model(NamedTuple):
     arch: str
@@ -97,16 +102,20 @@ def types_of(path: Path) -> dict[str, str]:
     return found
 
 
-def compare(folder: Path, cases: Sequence[tuple[Model, str, Sequence[tuple[str, str]]]]) -> None:
+def compare(
+    folder: Path, cases: Sequence[tuple[Model, str, Sequence[tuple[str, str]]]], has_imatrix: bool = False
+) -> None:
     """Compare the types of all tensors, for cases (model, mix, overrides)."""
     files = {model: write(folder / f"{i}.gguf", model) for i, model in enumerate({case[0] for case in cases})}
     jobs = []
     for i, (model, mix, overrides) in enumerate(cases):
         numbers = [(pattern, NAMED_TYPES[kind].number) for pattern, kind in overrides]
-        jobs.append(Job(str(files[model]), str(folder / f"out-{i}.gguf"), QUANT_MIXES[mix].file_type, numbers))
+        columns = [(name, shape[-1]) for name, shape in tensors(model)] if has_imatrix or mix in NEED_IMATRIX else []
+        target = str(folder / f"out-{i}.gguf")
+        jobs.append(Job(str(files[model]), target, QUANT_MIXES[mix].file_type, numbers, columns=columns))
     llama_cpp_quantize(jobs)
     for job, (model, mix, overrides) in zip(jobs, cases, strict=True):
-        planned = assign_types(sources(model), mix, model.arch, overrides)
+        planned = assign_types(sources(model), mix, model.arch, overrides, has_imatrix)
         ours = {p.source.name: p.type.name for p in planned}
         assert ours == types_of(Path(job.target)), (model, mix, overrides)
 
@@ -114,13 +123,19 @@ def compare(folder: Path, cases: Sequence[tuple[Model, str, Sequence[tuple[str, 
 @pytest.mark.parametrize("layers", sorted({model.layers for model in grid()}))
 def test_quant_mixes_give_the_types_that_llama_cpp_gives(layers: int, tmp_path: Path) -> None:
     models = [model for model in grid() if model.layers == layers]
-    compare(tmp_path, [(model, mix, ()) for model in models for mix in QUANT_MIXES])
+    compare(tmp_path, [(model, mix, ()) for model in models for mix in FOR_DENSE])
+
+
+@pytest.mark.parametrize("layers", [7, 17])
+def test_types_with_an_importance_matrix_are_those_that_llama_cpp_gives(layers: int, tmp_path: Path) -> None:
+    models = [model for model in grid() if model.layers == layers and model.arch == "llama"]
+    compare(tmp_path, [(model, mix, ()) for model in models for mix in FOR_DENSE], has_imatrix=True)
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3"])
 def test_models_of_80_layers_have_a_larger_attn_v_where_llama_cpp_calls_them_70b(arch: str, tmp_path: Path) -> None:
     models = [Model(arch, 80, False, 8, kv_heads, (256, 256)) for kv_heads in (8, 2)]
-    compare(tmp_path, [(model, mix, ()) for model in models for mix in ("Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M")])
+    compare(tmp_path, [(model, mix, ()) for model in models for mix in FOR_DENSE if mix[0] != "F"])
 
 
 def write_nemotron(path: Path, kinds: str) -> Path:
@@ -153,7 +168,7 @@ def write_nemotron(path: Path, kinds: str) -> Path:
 
 def test_feed_forwards_are_counted_where_not_all_layers_have_one(tmp_path: Path) -> None:
     source = write_nemotron(tmp_path / "in.gguf", "MM-*M-M--M-M*-M-")
-    mixes = [mix for mix in QUANT_MIXES if mix not in ("F16", "BF16")]
+    mixes = [mix for mix in FOR_DENSE if mix not in ("F16", "BF16", *NEED_IMATRIX)]
     jobs = [Job(str(source), str(tmp_path / f"{mix}.gguf"), QUANT_MIXES[mix].file_type) for mix in mixes]
     llama_cpp_quantize(jobs)
     for mix, job in zip(mixes, jobs, strict=True):

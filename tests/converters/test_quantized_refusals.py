@@ -115,7 +115,7 @@ _SETTINGS: list[tuple[Any, str]] = [
     (
         {"quant_method": "hqq", "nbits": 4},
         "the weights are quantized already, by HQQ, which is not read; get the checkpoint "
-        "that it was made from, or one in GPTQ, AWQ, bitsandbytes or FP8",
+        "that it was made from, or one in GPTQ, AWQ, compressed-tensors, bitsandbytes or FP8",
     ),
     ({"quant_method": "auto-round", "packing_format": "gguf"}, "already, by AutoRound (gguf), which is not read"),
     (None, "tensor m.qweight is quantized already, by GPTQ or AWQ, and config.json does not say so"),

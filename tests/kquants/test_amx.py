@@ -116,7 +116,7 @@ def kernel() -> Iterator[Callable[[str], str]]:
         del addresses()[name]
 
 
-OF_BLOCKS, OF_SUPER_BLOCKS = ["Q8_0", "Q4_0", "Q4_1", "NVFP4", "Q1_0"], ["Q4_K", "Q6_K", "IQ4_XS", "Q2_K", "IQ1_S"]
+OF_BLOCKS, OF_SUPER_BLOCKS = ["Q8_0", "Q4_0", "Q4_1", "NVFP4"], ["Q4_K", "Q6_K", "IQ4_XS", "Q2_K"]
 """Signed weights, some with an offset, some with a minimum, or with a scale for each half; and spans of 32 and of 16,
 each with minima and without."""
 

@@ -262,5 +262,5 @@ def test_other_targets_are_refused() -> None:
 
 
 def test_types_without_an_encoder_are_refused() -> None:
-    with pytest.raises(ValueError, match="MXFP4 cannot be encoded; F32, F16"):
-        encoded("MXFP4", ROWS)
+    with pytest.raises(ValueError, match="IQ2_S cannot be encoded; F32, F16"):
+        encoded("IQ2_S", ROWS)

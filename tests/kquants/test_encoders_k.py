@@ -1,4 +1,4 @@
-"""The k-quant encoders against llama.cpp's own and the gguf package's decoders."""
+"""The encoders of super-blocks against llama.cpp's own and the gguf package's decoders."""
 
 from pathlib import Path
 
@@ -17,8 +17,18 @@ from support.k_samples import NAMES, SAMPLES, Floats, digests, encoded
 from support.kernels import KINDS, cache_folder
 from support.trained_weights import trained
 
-LARGEST = {"Q2_K": 5e5, "Q3_K": 4e6, "Q4_K": 1e6, "Q5_K": 1e6, "Q6_K": 1e8}
-LEVELS = {"Q2_K": 4, "Q3_K": 8, "Q4_K": 16, "Q5_K": 32, "Q6_K": 64}
+LARGEST = {
+    "Q2_K": 5e5,
+    "Q3_K": 4e6,
+    "Q4_K": 1e6,
+    "Q5_K": 1e6,
+    "Q6_K": 1e8,
+    "IQ4_XS": 1e8,
+    "TQ2_0": 65504,
+    "TQ1_0": 65504,
+}
+TERNARY = ("TQ2_0", "TQ1_0")
+LEVELS = {"Q2_K": 4, "Q3_K": 8, "Q4_K": 16, "Q5_K": 32, "Q6_K": 64, "IQ4_XS": 11, "TQ2_0": 3, "TQ1_0": 3}
 
 
 def decoded(name: str, data: NDArray[np.uint8]) -> Floats:
@@ -67,7 +77,11 @@ def test_only_the_proportions_of_importance_matter(name: str) -> None:
     plain = encoded(name, X).data
     for equal in (ones, ones * 0, ones * np.float32(3e38), ones * np.float32(1e-20)):
         assert np.array_equal(encoded(name, X, equal).data, plain)
-    half = np.where(np.arange(X.shape[1]) % 2, ones, 0).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in TERNARY])  # whose weights all have one scale
+def test_columns_of_no_importance_are_not_far_from_what_they_were(name: str) -> None:
+    half = (np.arange(X.shape[1]) % 2).astype(np.float32)
     away = decoded(name, encoded(name, X, half).data) - X
     assert np.abs(away[:, 1::2]).mean() < 0.8 * np.abs(away[:, ::2]).mean()
     assert np.abs(away).max() < 20 * np.abs(X).max()
@@ -106,6 +120,17 @@ def test_values_that_are_all_the_same(name: str) -> None:
             # Half a step of the coarsest scale; of the tiny ones, a float16 may hold nothing better than 0.
             allowed = 0.04 if abs(value) > 1e-3 else 1.0
             assert np.abs(weights - rows).max() <= allowed * abs(np.float32(value))
+
+
+@pytest.mark.parametrize("name", TERNARY)
+def test_ternary_weights_stay_as_they_are(name: str) -> None:
+    rng = np.random.default_rng(10)
+    scales = rng.lognormal(-4, 2, (64, 1, 1)).astype(np.float16).astype(np.float32)
+    rows = (rng.choice([-1, 0, 1], (64, 3, 256), p=[0.1, 0.8, 0.1]) * scales).astype(np.float32).reshape(64, 768)
+    rows[0] = 0
+    rows[1, :-1] = 0
+    for importance in (None, rng.lognormal(0, 2, 768).astype(np.float32)):
+        assert np.array_equal(decoded(name, encoded(name, rows, importance).data), rows)
 
 
 @settings(deadline=None, max_examples=60)

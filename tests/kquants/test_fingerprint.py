@@ -101,7 +101,11 @@ TILED = of_formats("matmul", formats=QUANTIZED_FORMATS)
     ("module", "those", "others"),
     [
         ("encoders/q6_k.py", {"encode_q6_k"}, MODULE_BY_KERNEL.keys() - {"encode_q6_k"}),
-        ("encoders/lane_ops.py", {"encode_q6_k", "encode_q4_0"}, MODULE_BY_KERNEL.keys() - ENCODERS),
+        (
+            "encoders/lane_ops.py",
+            {"encode_q6_k", "encode_q4_0"},
+            MODULE_BY_KERNEL.keys() - ENCODERS - {"round_columns"},
+        ),
         ("matmul/floats.py", FLOATS, MODULE_BY_KERNEL.keys() - FLOATS),
         ("matmul/split_k.py", TILED, {"attention_f16", "embed_q4_k", "quantize"}),
         ("formats/q4_k.py", {*TILED, "embed_q4_k", "encode_q4_k"}, {"encode_q6_k", "attention_f16", "quantize"}),

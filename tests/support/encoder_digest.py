@@ -10,6 +10,8 @@ from kquants.encode import encode, kernel_of
 from support.encoder_samples import importance, samples
 from support.kernels import KINDS, cache_folder
 
+_LARGEST = {"F16": 65000, "NVFP4": 2688}
+
 
 def digests(names: Sequence[str]) -> list[str]:
     """For each format, a hash of what it makes of all samples, and of what it reports."""
@@ -20,8 +22,7 @@ def digests(names: Sequence[str]) -> list[str]:
 def _digest(name: str) -> str:
     found = hashlib.sha256()
     for values in samples().values():
-        if name == "F16":
-            values = values.clip(-65000, 65000)
+        values = values.clip(-_LARGEST.get(name, np.inf), _LARGEST.get(name, np.inf))
         for weights in (None, importance()):
             data, error, squares = encode(KINDS[name], values, cache_folder(), weights)
             found.update(data.tobytes() + np.array([error, squares]).tobytes())

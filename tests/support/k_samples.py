@@ -1,4 +1,4 @@
-"""Rows of float32 that the encoders of k-quants are tested with, and what they make of them."""
+"""Rows of float32 that the encoders of super-blocks are tested with, and what those of k-quants make of them."""
 
 import hashlib
 
@@ -10,7 +10,8 @@ from kquants.encode import Encoded, encode, kernel_of
 from support.kernels import KINDS, cache_folder
 
 Floats = NDArray[np.float32]
-NAMES = ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+K_QUANTS = ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+NAMES = [*K_QUANTS, "IQ4_XS", "TQ2_0", "TQ1_0"]
 
 
 def encoded(name: str, rows: Floats, importance: Floats | None = None) -> Encoded:
@@ -36,10 +37,10 @@ SAMPLES = samples()
 
 def digests() -> str:
     """What the encoders make of the samples, in short."""
-    jit.load([kernel_of(KINDS[name]) for name in NAMES], cache_folder())  # all at once, as they compile in parallel
+    jit.load([kernel_of(KINDS[name]) for name in K_QUANTS], cache_folder())  # all at once, as they compile in parallel
     digest = hashlib.sha256()
     for rows in SAMPLES.values():
         for importance in (None, np.random.default_rng(6).random(rows.shape[1:], np.float32)):
-            for name in NAMES:
+            for name in K_QUANTS:
                 digest.update(encoded(name, rows, importance).data.tobytes())
     return digest.hexdigest()

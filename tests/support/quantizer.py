@@ -17,13 +17,18 @@ import pytest
 
 
 class Job(NamedTuple):
-    """Quantize `source` to `target`; `file_type` is of llama_ftype, overrides are (pattern, number of a type)."""
+    """Quantize `source` to `target`; `file_type` is of llama_ftype, overrides are (pattern, number of a type).
+
+    `columns` are those of tensors by name, for an importance matrix in which all columns matter the same; without any,
+    there is none.
+    """
 
     source: str
     target: str
     file_type: int
     overrides: Sequence[tuple[str, int]] = ()
     threads: int = 2
+    columns: Sequence[tuple[str, int]] = ()
 
 
 def llama_cpp_quantize(jobs: Sequence[Job]) -> None:
@@ -46,9 +51,21 @@ def _quantize(job: Job) -> None:
     ended = [*(Override(pattern.encode(), number) for pattern, number in job.overrides), Override()]
     overrides = (Override * len(ended))(*ended)
     params.tt_overrides = ctypes.cast(overrides, type(params.tt_overrides))
+    if job.columns:
+        params.imatrix = ctypes.cast(_ones(job.columns), type(params.imatrix))
     assert Path(job.source).exists(), job.source
     failed = llama_cpp.llama_model_quantize(job.source.encode(), job.target.encode(), ctypes.byref(params))
     assert not failed, job
+
+
+def _ones(columns: Sequence[tuple[str, int]]) -> Any:
+    """An array of llama_model_imatrix_data, which ends with one without a name."""
+
+    class Entry(ctypes.Structure):
+        _fields_ = (("name", ctypes.c_char_p), ("data", ctypes.POINTER(ctypes.c_float)), ("size", ctypes.c_size_t))
+
+    entries = [Entry(name.encode(), (ctypes.c_float * n)(*[1.0] * n), n) for name, n in columns]
+    return (Entry * (len(entries) + 1))(*entries)
 
 
 def main() -> None:

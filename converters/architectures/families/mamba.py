@@ -6,11 +6,11 @@ llama.cpp's converter gives all of them a context of 2^20 tokens.
 from converters.architectures.biases import check_no_biases
 from converters.architectures.config import Config
 from converters.architectures.families.family import Family
-from converters.architectures.families.mamba2 import KEY_ORDER, UNLIMITED_CONTEXT, keys_of_attention
+from converters.architectures.families.mamba2 import KEY_ORDER, keys_of_attention, sizes_of_mixers
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import check_by_flag, decay_rates
-from converters.architectures.sizes import MAX_VOCABULARY, MAX_WIDTH, CheckpointSizes, layer_count
+from converters.architectures.sizes import MAX_WIDTH, CheckpointSizes
 from converters.tensors import Source
 from edgellm.arch.hyperparameters import MAX_HEAD_DIM
 from edgellm.arch.mamba1 import Mamba1Settings
@@ -26,19 +26,8 @@ def _check(config: Config) -> None:
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    layers, width = layer_count(config), config.integer("hidden_size", most=MAX_WIDTH)
-    settings = _read_settings(config, width)
-    none = (0,) * layers
-    return CheckpointSizes(
-        width=width,
-        vocab=config.integer("vocab_size", most=MAX_VOCABULARY),
-        context_length=UNLIMITED_CONTEXT,
-        heads=0,
-        kv_heads=none,
-        head_dim=none,
-        ffn=none,
-        recurrent=(settings,) * layers,
-    )
+    width = config.integer("hidden_size", most=MAX_WIDTH)
+    return sizes_of_mixers(config, width, _read_settings(config, width))
 
 
 def _read_settings(config: Config, width: int) -> Mamba1Settings:

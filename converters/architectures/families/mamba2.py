@@ -9,6 +9,7 @@ from converters.architectures.mamba import MambaKeys, check_mamba, mamba_sources
 from converters.architectures.model import TextModel
 from converters.architectures.recurrent import write_ssm
 from converters.architectures.sizes import MAX_VOCABULARY, MAX_WIDTH, CheckpointSizes, layer_count
+from edgellm.arch.recurrent import RecurrentSettings
 
 UNLIMITED_CONTEXT = 1 << 20
 """The context length of models without positions, in tokens."""
@@ -29,8 +30,14 @@ def _check(config: Config) -> None:
 
 
 def _sizes(config: Config) -> CheckpointSizes:
-    layers, width = layer_count(config), config.integer("hidden_size", most=MAX_WIDTH)
+    width = config.integer("hidden_size", most=MAX_WIDTH)
     settings = read_mamba(config, _KEYS, config.integer("expand", most=1 << 8) * width)
+    return sizes_of_mixers(config, width, settings)
+
+
+def sizes_of_mixers(config: Config, width: int, settings: RecurrentSettings) -> CheckpointSizes:
+    """The sizes of a model whose layers are all recurrent mixers of `settings`, `width` wide."""
+    layers = layer_count(config)
     none = (0,) * layers
     return CheckpointSizes(
         width=width,

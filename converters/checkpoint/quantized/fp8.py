@@ -1,11 +1,13 @@
 """FP8: a matrix of 8-bit floats, with a scale for the whole of it, for each row, or for each block.
 
 A checkpoint has `NAME`, F8_E4M3 or F8_E5M2 [rows, columns], and its scales in `NAME_scale_inv` (DeepSeek, Qwen) or
-`NAME_scale` (FBGEMM, compressed-tensors): F32, F16 or BF16 [], [1], [1, 1], [rows], [rows, 1], or one for each block
-of `weight_block_size`. Both are factors. Scales of activations are not needed: `input_scale`, `activation_scale`.
+`NAME_scale` (FBGEMM, compressed-tensors, ModelOpt): F32, F16 or BF16 [], [1], [1, 1], [rows], [rows, 1], or one for
+each block of `weight_block_size`, [row blocks, column blocks], in ModelOpt with dimensions of 1 behind each. Both are
+factors. Scales of activations are not needed: `input_scale`, `activation_scale`. Zero points, which early checkpoints
+of compressed-tensors have, are 0.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,6 +20,7 @@ from converters.checkpoint.quantized.small import FLOATS, read_floats
 from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.rows import stored
 from converters.checkpoint.shard import StoredTensor
+from converters.file_bytes import read_bytes
 from converters.tensors import RowReader
 from edgellm.fmt import printable
 
@@ -26,50 +29,58 @@ Block = tuple[int, int]
 _DTYPES = ("F8_E4M3", "F8_E5M2")
 _SCALES = ("_scale_inv", "_scale")
 _OF_INPUTS = ("input_scale", "activation_scale")
+_ZERO_POINT = "_zero_point"
 _BLOCK = (128, 128)
-# "dense" marks checkpoints in which only the KV cache is quantized.
-_FORMATS = ("float-quantized", "naive-quantized", "dense")
 
 
-def find_fp8(tensors: Tensors, block: Block = _BLOCK) -> Iterator[QuantizedWeight]:
-    """The FP8 weights; where scales are of blocks, these have the rows and columns `block`."""
+def find_fp8(tensors: Tensors, blocks: Sequence[Block] = (_BLOCK,)) -> Iterator[QuantizedWeight]:
+    """The FP8 weights; where scales are of blocks, these have the rows and columns of one of `blocks`."""
     for name, weight in tensors.items():
-        if weight.dtype not in _DTYPES:
+        if weight.dtype not in _DTYPES or name.endswith((*_SCALES, _ZERO_POINT)):
             continue
-        added = [name + end for end in _SCALES] + [name.removesuffix("weight") + end for end in _OF_INPUTS]
+        added = [name + end for end in (*_SCALES, _ZERO_POINT)] + [
+            name.removesuffix("weight") + end for end in _OF_INPUTS
+        ]
         scale = next((tensors[name + end] for end in _SCALES if name + end in tensors), None)
         parts = (weight, *(tensors[each] for each in added if each in tensors))
-        yield QuantizedWeight(
-            name, weight.shape, "F32", parts, _precision(weight, scale, block), partial(_reader, weight, scale, block)
-        )
+        reader = partial(_reader, weight, scale, tensors.get(name + _ZERO_POINT), blocks)
+        yield QuantizedWeight(name, weight.shape, "F32", parts, _precision(weight, scale, blocks), reader)
+
+
+def read_block(settings: Settings, key: str) -> Block:
+    """The rows and columns of a block at `key`. Raises ModelFileError."""
+    block = settings.value(key)
+    if not isinstance(block, list) or len(block) != 2 or not all(type(n) is int and n > 0 for n in block):
+        settings.fail(f"{key} must be two numbers above 0; download it again")
+    return block[0], block[1]
 
 
 def _recognizes(settings: Settings) -> bool:
-    if settings.method == "compressed-tensors":
-        return settings.word("format", _FORMATS[0]) in _FORMATS
     return settings.method in ("fp8", "fbgemm_fp8")
 
 
 def _finder(settings: Settings) -> Finder:
-    block = settings.value("weight_block_size") or list(_BLOCK)
-    if not isinstance(block, list) or len(block) != 2 or not all(type(n) is int and n > 0 for n in block):
-        settings.fail("weight_block_size must be two numbers above 0; download it again")
-    return partial(find_fp8, block=(block[0], block[1]))
+    key = "weight_block_size"
+    return partial(find_fp8, blocks=(read_block(settings, key) if key in settings else _BLOCK,))
 
 
 FP8 = Method(_recognizes, _finder)
 
 
-def _precision(weight: StoredTensor, scale: StoredTensor | None, block: Block) -> Precision:
+def _precision(weight: StoredTensor, scale: StoredTensor | None, blocks: Sequence[Block]) -> Precision:
     """What shares a scale, by the shape of the scales."""
-    if scale is None or scale.shape in ((), (1,), (1, 1)):
+    shape = _shape(scale) if scale else ()
+    if shape in ((), (1,), (1, 1)):
         return Precision("FP8", 8, "with a scale for each matrix")
-    if scale.shape in (weight.shape[:1], (*weight.shape[:1], 1)):
+    if shape in (weight.shape[:1], (*weight.shape[:1], 1)):
         return Precision("FP8", 8, "with a scale for each row")
-    return Precision("FP8", 8, f"in blocks of {block[0]} x {block[1]}")
+    rows, columns = _block_of(weight.shape, shape, blocks) or _BLOCK
+    return Precision("FP8", 8, f"in blocks of {rows} x {columns}" if rows > 1 else f"in groups of {columns}")
 
 
-def _reader(weight: StoredTensor, scale: StoredTensor | None, block: Block) -> RowReader:
+def _reader(
+    weight: StoredTensor, scale: StoredTensor | None, zeros: StoredTensor | None, blocks: Sequence[Block]
+) -> RowReader:
     """A reader of rows as float32. Raises ModelFileError for scales that are missing or fit no matrix."""
     what = f"FP8 tensor {printable(weight.name)}"
     if scale is None:
@@ -79,7 +90,9 @@ def _reader(weight: StoredTensor, scale: StoredTensor | None, block: Block) -> R
         fail(weight.file, f"{what} is no matrix, and only matrices are read in FP8; get the checkpoint in BF16")
     if scale.dtype not in FLOATS:
         fail(weight.file, f"{what} has {scale.dtype} scales; get another checkpoint")
-    read, scales = stored(weight), _read_scales(weight, scale, block)
+    if zeros is not None and read_bytes(zeros.file, zeros.offset, zeros.nbytes).any():
+        fail(weight.file, f"{what} has zero points that are not 0; get another checkpoint")
+    read, scales = stored(weight), _read_scales(weight, scale, blocks)
 
     def rows(first: int, last: int) -> NDArray[np.uint8]:
         return decode(read(first, last), weight.dtype, scales, first).view(np.uint8)
@@ -87,19 +100,31 @@ def _reader(weight: StoredTensor, scale: StoredTensor | None, block: Block) -> R
     return rows
 
 
-def _read_scales(weight: StoredTensor, scale: StoredTensor, block: Block) -> FP8Scales:
-    """Read scales: one per tensor, one per row, or one per `block` of rows and columns.
+def _read_scales(weight: StoredTensor, scale: StoredTensor, blocks: Sequence[Block]) -> FP8Scales:
+    """Read scales: one per tensor, one per row, or one per block of rows and columns.
 
     Raises ModelFileError if their shape matches none of these, or if they cannot be read.
     """
-    rows, columns = weight.shape
-    blocks = (-(-rows // block[0]), -(-columns // block[1]))
-    if scale.shape in ((), (1,), (1, 1)):
+    (rows, columns), shape = weight.shape, _shape(scale)
+    if shape in ((), (1,), (1, 1)):
         return FP8Scales(read_floats(scale).reshape(1, 1), rows, columns)
-    if scale.shape in ((rows,), (rows, 1)):
+    if shape in ((rows,), (rows, 1)):
         return FP8Scales(read_floats(scale).reshape(rows, 1), 1, columns)
-    if scale.shape == blocks:
-        return FP8Scales(read_floats(scale).reshape(blocks), min(block[0], rows), min(block[1], columns))
+    block = _block_of(weight.shape, shape, blocks)
+    if block:
+        return FP8Scales(read_floats(scale).reshape(shape), min(block[0], rows), min(block[1], columns))
     found = "x".join(map(str, scale.shape))
     problem = f"{found} scales, which fit no {rows}x{columns} matrix; get another checkpoint"
     return fail(scale.file, f"tensor {printable(scale.name)} holds {problem}")
+
+
+def _shape(scale: StoredTensor) -> tuple[int, ...]:
+    """The shape of scales, without the dimensions of 1 that ModelOpt adds to those of blocks."""
+    rows, *others = scale.shape or (0,)
+    return (rows, others[1]) if others[0::2] == [1, 1] else scale.shape
+
+
+def _block_of(weight: tuple[int, ...], scales: tuple[int, ...], blocks: Sequence[Block]) -> Block | None:
+    """The block of which a matrix has as many rows and columns as there are scales; None if there is none."""
+    counts = ((block, tuple(-(-n // size) for n, size in zip(weight, block, strict=False))) for block in blocks)
+    return next((block for block, count in counts if count == scales), None)

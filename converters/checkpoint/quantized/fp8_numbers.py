@@ -29,7 +29,7 @@ class FP8Scales:
 
 def decode(stored: NDArray[np.uint8], dtype: str, scales: FP8Scales, first: int) -> Floats:
     """Rows from row `first` on as float32 [n, columns]; `stored` are their bytes [n, columns]."""
-    rows = np.take(_values(dtype), stored)
+    rows = np.take(fp8_values(dtype), stored)
     blocks = scales.values[np.arange(first, first + len(rows)) // scales.rows]
     with np.errstate(all="ignore"):  # the encoder refuses NaN and Inf, naming row and column
         rows *= blocks.repeat(scales.columns, axis=1)[:, : rows.shape[1]]
@@ -37,7 +37,7 @@ def decode(stored: NDArray[np.uint8], dtype: str, scales: FP8Scales, first: int)
 
 
 @cache
-def _values(dtype: str) -> Floats:
+def fp8_values(dtype: str) -> Floats:
     """The value of each byte, computed through float16.
 
     E5M2 is the upper byte of a float16. E4M3 has its exponent and mantissa 7 bits lower, a bias smaller by 8, one NaN

@@ -5,17 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from converters.checkpoint.files import fail
 from converters.checkpoint.quantized.awq import AWQ
 from converters.checkpoint.quantized.bitsandbytes import BITSANDBYTES, find_bitsandbytes
+from converters.checkpoint.quantized.compressed_tensors import COMPRESSED_TENSORS
 from converters.checkpoint.quantized.fp8 import FP8, find_fp8
 from converters.checkpoint.quantized.gptq import GPTQ
+from converters.checkpoint.quantized.modelopt import MODELOPT
 from converters.checkpoint.quantized.mxfp4 import MXFP4, find_mxfp4
+from converters.checkpoint.quantized.nvfp4 import find_nvfp4
 from converters.checkpoint.quantized.refused import refuse_method, refuse_names
 from converters.checkpoint.quantized.settings import Settings
 from converters.checkpoint.quantized.weight import Finder, Method, QuantizedWeight, Tensors
 from converters.checkpoint.shard import StoredTensor
 from edgellm.fmt import printable
 
-_METHODS: tuple[Method, ...] = (AWQ, BITSANDBYTES, FP8, GPTQ, MXFP4)
-_WITHOUT_SETTINGS: tuple[Finder, ...] = (find_fp8, find_mxfp4, find_bitsandbytes)
+_METHODS: tuple[Method, ...] = (AWQ, BITSANDBYTES, COMPRESSED_TENSORS, FP8, GPTQ, MODELOPT, MXFP4)
+_WITHOUT_SETTINGS: tuple[Finder, ...] = (find_nvfp4, find_fp8, find_mxfp4, find_bitsandbytes)
 """Those whose tensors say all that must be known."""
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.files import fail
+from converters.checkpoint.quantized.e2m1 import halves_apart
 from converters.checkpoint.quantized.settings import Settings
 from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.rows import stored
@@ -73,11 +74,7 @@ def _reader(blocks: StoredTensor, scales: StoredTensor) -> RowReader:
         found = np.empty((last - first, per_row, 1 + _BYTES), np.uint8)
         found[..., 0] = scales_of(first, last)
         _check_scales(scales, first, found[..., 0])
-        weights = bytes_of(first, last).reshape(last - first, per_row, _BYTES)
-        low, high = weights & 0x0F, weights >> 4
-        # Weights 0 … 15 are in bytes 0 … 7, weights 16 … 31 in bytes 8 … 15.
-        found[..., 1::2] = low[..., :8] | low[..., 8:] << 4
-        found[..., 2::2] = high[..., :8] | high[..., 8:] << 4
+        found[..., 1:] = halves_apart(bytes_of(first, last).reshape(last - first, per_row, _BYTES))
         return found.reshape(last - first, -1)
 
     return rows

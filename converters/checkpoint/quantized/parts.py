@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from converters.checkpoint.files import fail
+from converters.checkpoint.quantized.small import FLOATS
 from converters.checkpoint.quantized.weight import Tensors
 from converters.checkpoint.shard import StoredTensor
 from edgellm.fmt import printable
@@ -31,6 +32,12 @@ def part_of(
         problem = f"tensor {printable(found.name)} is {found.dtype} {list(found.shape)}, not {wanted}"
         fail(found.file, f"{problem}, as the tensors beside it ask; download the checkpoint again")
     return found
+
+
+def number_of(tensors: Tensors, owner: str, part: str) -> StoredTensor:
+    """The tensor "owner.part", which must be one number in F32, F16 or BF16. Raises ModelFileError."""
+    found = tensors.get(f"{owner}.{part}")
+    return part_of(tensors, owner, part, tuple(FLOATS), (1,) * len(found.shape) if found else ())
 
 
 def checked_group_size(scales: StoredTensor, size: int, columns: int, groups: int) -> int:

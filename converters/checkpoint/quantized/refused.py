@@ -44,7 +44,7 @@ _TENSORS = {
 }
 """Methods by the names of tensors."""
 
-INSTEAD = "get the checkpoint that it was made from, or one in GPTQ, AWQ, bitsandbytes or FP8"
+INSTEAD = "get the checkpoint that it was made from, or one in GPTQ, AWQ, compressed-tensors, bitsandbytes or FP8"
 
 
 def refuse_method(settings: Settings) -> NoReturn:

@@ -11,15 +11,18 @@ from converters.checkpoint.files import without_nulls
 from edgellm.fmt import printable
 
 _KEY = "quantization_config"
-_GPTQ_FILE, _AWQ_FILE = "quantize_config.json", "quant_config.json"
+_GPTQ_FILE, _AWQ_FILE, _MODELOPT_FILE = "quantize_config.json", "quant_config.json", "hf_quant_config.json"
 _LARGEST = float(np.finfo(np.float32).max)
 _AWQ_KEYS = {"w_bit": "bits", "q_group_size": "group_size"}
 
 AUTOROUND = "auto-round"
 """The method that writes the layouts of others, which `packing_format` names."""
 
-SETTINGS_FILES = frozenset({_GPTQ_FILE, _AWQ_FILE})
-"""Files that say it where config.json does not: those of AutoGPTQ and AutoAWQ."""
+MODELOPT = "modelopt"
+"""The method of NVIDIA's ModelOpt, also with an ending, such as "modelopt_fp4"."""
+
+SETTINGS_FILES = frozenset({_GPTQ_FILE, _AWQ_FILE, _MODELOPT_FILE})
+"""Files that say it where config.json does not: those of AutoGPTQ, AutoAWQ and ModelOpt."""
 
 
 class Settings:
@@ -112,6 +115,9 @@ def read_settings(folder: Path, config: Mapping[str, Any]) -> Settings:
     if not settings and (found := files.read_object(folder, _AWQ_FILE)):
         renamed = {_AWQ_KEYS.get(key, key): value for key, value in found.items()}
         return Settings(folder / _AWQ_FILE, {"method": "awq", **renamed})
+    if not settings and (found := files.read_object(folder, _MODELOPT_FILE)):
+        inner = Settings(folder / _MODELOPT_FILE, found).section("quantization")
+        return Settings(folder / _MODELOPT_FILE, {"method": MODELOPT, **inner})
     return settings
 
 

@@ -1,0 +1,130 @@
+"""`--type dynamic`: the choice of types, the limits, and the whole recipe on small models."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from converters.dynamic.allocation import Choice, allocate, lower_hull
+from converters.dynamic.settings import parse_size
+from edgellm import convert, quantize
+from edgellm.errors import OptionError
+from edgellm.gguf import GGUFFile
+from support.model_file import ModelFile
+
+TEXT = "The cat sat on the mat, and the dog lay by the door. " * 40
+
+_tensors = st.lists(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 100)), min_size=1, max_size=4), min_size=1, max_size=4
+)
+
+
+@given(tensors=_tensors, more=st.integers(0, 200))
+def test_the_choice_fits_and_is_within_a_step_of_the_best(tensors: list[list[tuple[int, int]]], more: int) -> None:
+    choices = {str(i): [Choice(str(k), *pair) for k, pair in enumerate(each)] for i, each in enumerate(tensors)}
+    room = more + sum(min(choice.nbytes for choice in of) for of in choices.values())
+    chosen = allocate(choices, room)
+    assert sum(choice.nbytes for choice in chosen.values()) <= room
+    assert all(chosen[name] in of for name, of in choices.items())
+    possible = [each for each in product(*choices.values()) if sum(choice.nbytes for choice in each) <= room]
+    best = min(sum(choice.loss for choice in each) for each in possible)
+    hulls = [lower_hull(of) for of in choices.values()]
+    largest_step = max(a.loss - b.loss for hull in hulls for a, b in zip([hull[0], *hull], hull, strict=False))
+    slack = sum(max(0, hull[0].loss - min(choice.loss for choice in hull)) for hull in hulls)
+    assert sum(choice.loss for choice in chosen.values()) <= best + min(slack, len(choices) * largest_step)
+
+
+def test_a_hull_leaves_out_what_gains_less_than_a_larger_type() -> None:
+    small, between, large, worse = (
+        Choice(*each) for each in (("a", 1, 9.0), ("b", 2, 8.0), ("c", 3, 1.0), ("d", 4, 2.0))
+    )
+    assert lower_hull([worse, large, between, small]) == [small, large]
+
+
+def test_the_largest_gain_for_a_byte_goes_first() -> None:
+    choices = {
+        "steep": [Choice("Q2_K", 10, 5.0), Choice("Q4_K", 20, 1.0), Choice("Q8_0", 40, 0.5)],
+        "flat": [Choice("Q2_K", 10, 1.0), Choice("Q4_K", 20, 0.5)],
+    }
+    types = {room: {name: each.type for name, each in allocate(choices, room).items()} for room in (20, 30, 40, 60)}
+    assert types[20] == {"steep": "Q2_K", "flat": "Q2_K"}
+    assert types[30] == {"steep": "Q4_K", "flat": "Q2_K"}
+    assert types[40] == {"steep": "Q4_K", "flat": "Q4_K"}
+    assert types[60] == {"steep": "Q8_0", "flat": "Q4_K"}
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [("4.5GB", 4_500_000_000), ("800 MB", 800_000_000), ("4GiB", 4 << 30), ("123", 123), ("2k", 2000)],
+)
+def test_sizes(text: str, nbytes: int) -> None:
+    assert parse_size(text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "4,5GB", "1e3", "4 G B", "4XB"])
+def test_other_sizes_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match=r"give a size such as 4\.5GB"):
+        parse_size(text)
+
+
+@pytest.fixture(scope="module")
+def source(model_file: ModelFile) -> Path:
+    """A model of floats whose rows are multiples of 256."""
+    return model_file(types="F32", width=256, ffn=256)
+
+
+def test_the_file_is_within_its_limit_and_uses_it(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.gguf"
+    with GGUFFile.open(source) as file:
+        weights = sum(tensor.size for tensor in file.tensors.values())
+    report = quantize(source, out, "dynamic", bits=4.5, calibration=TEXT)
+    assert 4.2 < report.bits_per_weight <= 4.5
+    limit = int(weights * 5 / 8) + 60_000
+    report = quantize(source, out, "dynamic", size=str(limit), calibration=TEXT, force=True)
+    assert 0.95 * limit < out.stat().st_size <= limit
+
+
+def test_what_the_model_needs_most_gets_the_most_bits(source: Path, tmp_path: Path) -> None:
+    """Of two matrices of one shape, one of which is multiplied by nearly nothing behind it."""
+    with GGUFFile.open(source) as file:
+        name = "blk.0.ffn_down.weight"
+        offset, nbytes = file.tensors[name].offset, file.tensors[name].nbytes
+    data = bytearray(source.read_bytes())
+    data[offset : offset + nbytes] = (np.frombuffer(data[offset : offset + nbytes], np.float32) * 1e-3).tobytes()
+    weak = tmp_path / "weak.gguf"
+    weak.write_bytes(data)
+    report = quantize(weak, tmp_path / "out.gguf", "dynamic", bits=4.5, calibration=TEXT)
+    bits = {tensor.name: tensor.nbytes / tensor.weights for tensor in report.tensors}
+    assert bits[name] < bits["blk.1.ffn_down.weight"]
+
+
+def test_types_that_the_user_names_stay(source: Path, tmp_path: Path) -> None:
+    report = quantize(
+        source, tmp_path / "out.gguf", "dynamic", tensor_types=["attn_q=Q8_0"], bits=4.5, calibration=TEXT
+    )
+    assert {tensor.type for tensor in report.tensors if "attn_q.w" in tensor.name} == {"Q8_0"}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"type": "dynamic"}, "needs one of --size"),
+        ({"type": "dynamic", "size": "1GB", "bits": 4.0, "calibration": TEXT}, "needs one of --size"),
+        ({"type": "dynamic", "bits": 4.0}, "needs --calibration"),
+        ({"type": "dynamic", "bits": 0.5, "calibration": TEXT}, "1 to 32"),
+        ({"type": "dynamic", "bits": 1.5, "calibration": TEXT}, "the smallest file .* has .*; allow at least that"),
+        ({"type": "Q4_K_M", "bits": 4.0}, "belong to --type dynamic"),
+    ],
+)
+def test_wrong_settings_are_refused(source: Path, tmp_path: Path, given: dict[str, object], problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        quantize(source, tmp_path / "out.gguf", **given)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_convert_says_where_it_is(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"convert to BF16, and give that file to `edgellm quantize"):
+        convert(tmp_path, tmp_path / "out.gguf", "dynamic")
