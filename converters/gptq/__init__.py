@@ -9,5 +9,5 @@ job            reads the text, pass by pass, and writes these matrices
 hessians       the sums of xᵀx of their inputs
 feedback       from a Hessian to the shares of errors that later columns take
 compensate     rows of a matrix to blocks
-grids          where codes lie in the blocks of each format, and which values they stand for
+code_layouts   where codes lie in the blocks of each format, and which values they stand for
 """

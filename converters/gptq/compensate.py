@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from converters.gptq.grids import GRIDS
+from converters.gptq.code_layouts import CODE_LAYOUTS
 from kquants.encode import Encoded, NotEncodableError, encode
 from kquants.ggml import GGMLType
 from kquants.round_columns import LANES, round_columns
@@ -25,7 +25,7 @@ def compensated(kind: GGMLType, weights: Floats, passed_on: Floats, importance: 
     compensation, and KernelError.
     """
     rows, columns = weights.shape
-    grid, size = GRIDS[kind.name], kind.block
+    layout, size = CODE_LAYOUTS[kind.name], kind.block
     padded = np.zeros((columns, -(-rows // LANES) * LANES), np.float32)
     padded[:, :rows] = weights.T  # the values of a column are adjacent
     errors = np.zeros_like(padded)
@@ -37,10 +37,10 @@ def compensated(kind: GGMLType, weights: Floats, passed_on: Floats, importance: 
             own = slice(first, first + size)
             target = targets[first - start : first - start + size] + passed_on[start:first, own].T @ errors[start:first]
             blocks = _encoded(kind, target, first, columns, folder, importance[own])
-            scales, shifts = (np.ascontiguousarray(each.T) for each in grid.values(blocks, folder))
+            scales, shifts = (np.ascontiguousarray(each.T) for each in layout.values(blocks, folder))
             shares = np.ascontiguousarray(passed_on[own, own].T)
-            codes, errors[own] = round_columns(padded[own], target, scales, shifts, shares, grid.levels, folder)
-            data[:, first // size] = grid.pack(blocks, codes.T)[:rows]
+            codes, errors[own] = round_columns(padded[own], target, scales, shifts, shares, layout.levels, folder)
+            data[:, first // size] = layout.pack(blocks, codes.T)[:rows]
     error, squares = (float(np.square(each, dtype=np.float64).sum()) for each in (errors, weights))
     return Encoded(data.reshape(rows, -1), error, squares)
 

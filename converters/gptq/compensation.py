@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from converters.gptq.grids import GRIDS
+from converters.gptq.code_layouts import CODE_LAYOUTS
 from converters.gptq.inputs import Input, can_be_compensated, inputs_of, passes
 from converters.tensors import Metadata, MetadataValue, PlannedTensor
 from edgellm.arch.description import Description
@@ -86,6 +86,6 @@ def compensation(
     """The compensation of all tensors of a conversion that can be. Raises OptionError if there is none."""
     inputs = inputs_of(model, [tensor.source.name for tensor in tensors if can_be_compensated(tensor)])
     if not inputs:
-        formats = ", ".join(GRIDS)
+        formats = ", ".join(CODE_LAYOUTS)
         raise OptionError(f"option gptq finds no matrix to work on: no float matrix becomes one of {formats}")
     return Compensation(calibration, inputs, measures)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from converters.gptq.grids import GRIDS
+from converters.gptq.code_layouts import CODE_LAYOUTS
 from converters.row_converter import is_copied
 from converters.tensors import PlannedTensor
 from edgellm.arch.description import Description
@@ -31,7 +31,7 @@ def can_be_compensated(tensor: PlannedTensor) -> bool:
     """Whether a tensor is a matrix that gets a type with codes that can be chosen one by one."""
     source = tensor.source
     is_matrix = len(source.shape) == 2 and source.name not in _EMBEDDINGS
-    return is_matrix and tensor.type.name in GRIDS and not is_copied(tensor)
+    return is_matrix and tensor.type.name in CODE_LAYOUTS and not is_copied(tensor)
 
 
 def inputs_of(model: Description, wanted: Collection[str]) -> list[Input]:

@@ -8,9 +8,9 @@ import pytest
 from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
+from converters.gptq.code_layouts import CODE_LAYOUTS
 from converters.gptq.compensate import compensated
 from converters.gptq.feedback import feedback
-from converters.gptq.grids import GRIDS
 from converters.gptq.inputs import Input, passes
 from edgellm.system.folders import cache_folder
 from kquants.encode import NotEncodableError, encode
@@ -43,25 +43,26 @@ def loss(x: Floats, errors: Floats) -> float:
     return float(np.square(x.astype(np.float64) @ errors.T.astype(np.float64)).sum())
 
 
-@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("name", CODE_LAYOUTS)
 def test_codes_are_packed_where_the_format_has_them(name: str) -> None:
     """Blocks with other codes decode to these codes' levels, and with the old codes they are as they were."""
-    grid, rng = GRIDS[name], np.random.default_rng(3)
-    blocks = encode(grid.type, some_weights(24, 512), FOLDER).data.reshape(-1, grid.type.nbytes)
-    scale, shift = grid.values(blocks, FOLDER)
-    codes = rng.integers(0, len(grid.levels), (len(blocks), grid.type.block)).astype(np.uint8)
-    packed = grid.pack(blocks, codes)
-    values = scale * grid.levels[codes] + shift
+    layout, rng = CODE_LAYOUTS[name], np.random.default_rng(3)
+    blocks = encode(layout.type, some_weights(24, 512), FOLDER).data.reshape(-1, layout.type.nbytes)
+    scale, shift = layout.values(blocks, FOLDER)
+    codes = rng.integers(0, len(layout.levels), (len(blocks), layout.type.block)).astype(np.uint8)
+    packed = layout.pack(blocks, codes)
+    values = scale * layout.levels[codes] + shift
     assert np.allclose(decoded(name, packed), values, rtol=1e-6, atol=1e-6)
-    old = np.abs(decoded(name, blocks)[..., None] - (scale[..., None] * grid.levels + shift[..., None])).argmin(axis=-1)
-    assert np.array_equal(grid.pack(packed, old.astype(np.uint8))[scale.all(axis=1)], blocks[scale.all(axis=1)])
+    every = scale[..., None] * layout.levels + shift[..., None]
+    old = np.abs(decoded(name, blocks)[..., None] - every).argmin(axis=-1)
+    assert np.array_equal(layout.pack(packed, old.astype(np.uint8))[scale.all(axis=1)], blocks[scale.all(axis=1)])
 
 
 def test_levels_of_iq4_nl_are_those_of_the_format() -> None:
-    assert tuple(GRIDS["IQ4_NL"].levels) == VALUES
+    assert tuple(CODE_LAYOUTS["IQ4_NL"].levels) == VALUES
 
 
-@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("name", CODE_LAYOUTS)
 def test_the_error_of_the_product_falls(name: str) -> None:
     """For rows of any number; what is told of the errors is what the gguf package decodes."""
     x, weights, kind = inputs(2000, 512), some_weights(19, 512), NAMED_TYPES[name]
@@ -108,7 +109,7 @@ def test_it_chooses_as_the_textbook_does() -> None:
     assert np.mean(np.rint(columns / scale) != expected.T) > 0.3, "plain rounding would pass, too"
 
 
-@pytest.mark.parametrize("name", sorted(set(GRIDS) - {"Q8_0"}))
+@pytest.mark.parametrize("name", sorted(set(CODE_LAYOUTS) - {"Q8_0"}))
 def test_without_correlation_it_is_the_encoder(name: str) -> None:
     """Q8_0 alone differs: its encoder rounds before its scale is rounded."""
     x = np.abs(inputs(512, 512)).mean(axis=0)

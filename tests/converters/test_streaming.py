@@ -171,8 +171,10 @@ def test_impossible_numbers_of_threads(tmp_path: Path, threads: int) -> None:
 
 
 def test_what_cannot_be_read_or_cut_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    unknown = PlannedTensor(Source("a", (8, 256), "Q8_K", lambda a, b: np.zeros((b - a, 292), np.uint8)), TYPES["Q4_K"])
-    with pytest.raises(UnsupportedModelError, match="a is Q8_K"):
+    unknown = PlannedTensor(
+        Source("a", (8, 256), "IQ4_K", lambda a, b: np.zeros((b - a, 144), np.uint8)), TYPES["Q4_K"]
+    )
+    with pytest.raises(UnsupportedModelError, match="a is IQ4_K"):
         RowConverter([unknown], None)
     endless = planned("b", np.zeros((1, (1 << 18) + 1), np.float16), "F16")
     with pytest.raises(UnsupportedModelError, match="tensor b: rows of 262145 weights are too long"):

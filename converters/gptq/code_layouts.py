@@ -100,7 +100,7 @@ def _whole(start: int) -> _Bits:
     return _Bits(start + k, 0 * k, 8, 0)
 
 
-def _grid(name: str, *bits: _Bits, levels: int = 0, offset: int = 0) -> CodeLayout:
+def _layout(name: str, *bits: _Bits, levels: int = 0, offset: int = 0) -> CodeLayout:
     count = levels or 1 << sum(each.width for each in bits)
     return CodeLayout(NAMED_TYPES[name], bits, np.arange(count, dtype=np.float32), offset)
 
@@ -108,20 +108,21 @@ def _grid(name: str, *bits: _Bits, levels: int = 0, offset: int = 0) -> CodeLayo
 _IQ4_NL = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32)
 """ggml: kvalues_iq4nl."""
 
-GRIDS = {
-    grid.type.name: grid
-    for grid in (
-        _grid("Q2_K", _pairs(16, 0)),
-        _grid("Q3_K", _pairs(32, 0), _top_bits(0, 2)),
-        _grid("Q4_K", _nibbles(16, 256, 32)),
-        _grid("Q5_K", _nibbles(48, 256, 32), _top_bits(16, 4)),
-        _grid("Q6_K", _nibbles(0, 256, 64), _pairs(128, 4)),
-        _grid("Q4_0", _nibbles(2, 32, 16)),
-        _grid("Q4_1", _nibbles(4, 32, 16)),
-        _grid("Q5_0", _nibbles(6, 32, 16), _fifth_bits(2)),
-        _grid("Q5_1", _nibbles(8, 32, 16), _fifth_bits(4)),
-        _grid("Q8_0", _whole(2), levels=255, offset=129),  # -127 … 127
+CODE_LAYOUTS = {
+    layout.type.name: layout
+    for layout in (
+        _layout("Q2_K", _pairs(16, 0)),
+        _layout("Q3_K", _pairs(32, 0), _top_bits(0, 2)),
+        _layout("Q4_K", _nibbles(16, 256, 32)),
+        _layout("Q5_K", _nibbles(48, 256, 32), _top_bits(16, 4)),
+        _layout("Q6_K", _nibbles(0, 256, 64), _pairs(128, 4)),
+        _layout("Q4_0", _nibbles(2, 32, 16)),
+        _layout("Q4_1", _nibbles(4, 32, 16)),
+        _layout("Q5_0", _nibbles(6, 32, 16), _fifth_bits(2)),
+        _layout("Q5_1", _nibbles(8, 32, 16), _fifth_bits(4)),
+        _layout("Q8_0", _whole(2), levels=255, offset=129),  # -127 … 127
         CodeLayout(NAMED_TYPES["IQ4_NL"], (_nibbles(2, 32, 16),), _IQ4_NL),
+        CodeLayout(NAMED_TYPES["IQ4_XS"], (_nibbles(8, 256, 16),), _IQ4_NL),
     )
 }
 """By the name of the type; the layouts are those of `kquants.formats`."""
