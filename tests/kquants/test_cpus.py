@@ -29,14 +29,17 @@ KERNEL_PARTS = ("dequantize", "matmul", *OF_ATTENTION, *OF_ACTIVATIONS, *OF_RECU
 KERNEL_TESTS = [f"kquants/test_{part}.py" for part in KERNEL_PARTS]
 KERNEL_TESTS += ["kquants/test_formats.py", "-k", "not chunks and not refused_by_name"]
 
-EVERY_FORMAT = {"plain vectors", "AVX-512 VNNI, of a Zen 5", "Arm dot product"}
-"""Lowerings that differ in kind, where products of all formats are tested; this CPU's and those of LESSER are others.
+EVERY_FORMAT = "plain vectors"
+"""The lowering where products of all formats are tested; this CPU's and those of LESSER are others."""
 
-With AVX-512 VNNI rows come in parts, unless the CPU is one of Intel's or a Zen 4.
-"""
-
-OF_GRIDS = {"AVX-VNNI": ("IQ2_XS",), "AVX-512": ("IQ3_S",)}
-"""Formats whose points are looked up in memory also on these, one with signs by GFNI and under another offset."""
+MORE_FORMATS = {
+    "AVX-VNNI": ("IQ2_XS",),
+    "AVX-512": ("IQ3_S",),
+    "AVX-512 VNNI, of a Zen 5": ("IQ3_XXS", "TQ1_0", "NVFP4"),
+    "Arm dot product": ("IQ3_S", "TQ1_0", "NVFP4"),
+}
+"""Formats that are tested beside EACH_KIND: they are unpacked in another way on these, by look-ups in memory (one with
+signs by GFNI, one under another offset), by permutations of bytes beside rows that come in parts, or without either."""
 
 OF_MODELS = [
     "submit_job",
@@ -104,8 +107,8 @@ def test_in_how_many_parts_rows_come(cpu: str, feature: str, split_k: str) -> No
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
 def test_products_are_right_in_each_lowering(lowering: str) -> None:
-    some = (*FLOAT_FORMATS, *EACH_KIND, *OF_GRIDS.get(lowering, ()))
-    python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering in EVERY_FORMAT else some))
+    some = (*FLOAT_FORMATS, *EACH_KIND, *MORE_FORMATS.get(lowering, ()))
+    python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering == EVERY_FORMAT else some))
 
 
 @pytest.fixture(scope="module")
