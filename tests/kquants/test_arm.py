@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from kquants import QUANTIZED_FORMATS
 from support import with_support
 from support.cpus import EACH_KIND
 
@@ -15,8 +14,11 @@ pytestmark = pytest.mark.cpus
 PLAIN, DOT, MATRIX = "+neon", "+neon,+dotprod", "+neon,+dotprod,+i8mm"
 """Features of a Raspberry Pi 4, an Apple M1, an Apple M2."""
 
+UNPACKED_OTHERWISE = ("Q5_1", "Q3_K", "Q5_K", "MXFP4", "NVFP4", "Q1_0", "TQ1_0", "IQ1_S", "IQ2_XS", "IQ3_S")
+"""Formats that are unpacked in other ways than those of EACH_KIND; the remaining ones are as one of these."""
+
 # What a format has of its own is how it is unpacked, which is alike for all three; the others differ in the product.
-FORMATS = {DOT: QUANTIZED_FORMATS} | dict.fromkeys((PLAIN, MATRIX), EACH_KIND)
+FORMATS = {DOT: (*EACH_KIND, *UNPACKED_OTHERWISE)} | dict.fromkeys((PLAIN, MATRIX), EACH_KIND)
 KERNELS = [(features, f"matmul_{name.lower()}") for features, names in FORMATS.items() for name in names]
 
 ONE_BYTE = re.compile(r"^\s+(?:ldrs?b|ldurs?b|strb|sturb|umov|smov)\b|\bv\d+\.b(?:\[| \}\[)", re.MULTILINE)
