@@ -92,9 +92,10 @@ def quantize_group(b: ir.IRBuilder, x: Value, group: Value) -> None:
     # The largest value may pass over NaN, but the sums keep it (and Inf · 0 is NaN, too).
     is_nan = b.fcmp_unordered("uno", sums, sums)
     d = b.select(is_nan, all_f32(math.nan), b.fdiv(largest, all_f32(127.0)))
+    numbers = b.select(is_nan, all_f32(0.0), half_sums)
     halves, wholes = (
-        b.fptosi(b.select(is_nan, all_f32(0.0), b.fmul(v, all_f32(-factor))), I32.vector)
-        for v, factor in ((half_sums, HALF_SUM_FACTOR), (sums, SUM_FACTOR))
+        b.fptosi(b.fmul(v, all_f32(-factor)), I32.vector)
+        for v, factor in ((numbers, HALF_SUM_FACTOR), (of_both(b, numbers, b.fadd), SUM_FACTOR))
     )
     # What belongs to block i is in lanes 2i of four vectors, and goes side by side.
     both = [lane for i in range(0, 16, 2) for lane in (i, 16 + i)]
