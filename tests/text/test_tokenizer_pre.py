@@ -116,6 +116,8 @@ def test_strange_texts_are_cut_as_published(tmp_path: Path, pre: str) -> None:
     ]
     composed = "".join(unicodedata.normalize("NFC", text) for text in texts)
     merges = merges_of("".join(texts) + composed)
+    if pre == "falcon":  # its last steps cut where numbers begin and end, also among bytes that are spelled as numbers
+        merges = [pair for pair in merges if pair[0].isnumeric() == pair[-1].isnumeric()]
     library = Library.from_str(json.dumps(bpe(list(merges), **PUBLISHED[pre])))
     tokenizer = Tokenizer.open(write_bpe(tmp_path / "v.gguf", merges, {}, pre=pre))
     for text in texts:
