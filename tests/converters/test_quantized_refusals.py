@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from converters.checkpoint import Checkpoint
 from edgellm.errors import ModelFileError
 from support.checkpoint_numbers import WIDTH
-from support.make_checkpoint import Stored, write_safetensors
-from support.quantized_weights import QuantizedModule, awq, awq_gemv, bnb_4bit, bnb_int8, gptq, stored
-
-Change: TypeAlias = Stored | None
+from support.make_checkpoint import Stored
+from support.quantized_damage import Change, changed, error_of, groups, read, singles, words
+from support.quantized_weights import awq, awq_gemv, bnb_4bit, bnb_int8, gptq, stored
 
 GPTQ: dict[str, Any] = {"quant_method": "gptq", "bits": 4, "group_size": 32}
 AWQ: dict[str, Any] = {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm"}
@@ -25,53 +23,10 @@ BNB: dict[str, Any] = {"quant_method": "bitsandbytes", "load_in_4bit": True}
 STATE = "weight.quant_state.bitsandbytes__nf4"
 
 
-def read(folder: Path, tensors: dict[str, Stored], quantization: Any) -> None:
-    """Write a checkpoint of these tensors, open it, and read all rows."""
-    folder.mkdir(exist_ok=True)
-    write_safetensors(folder / "model.safetensors", tensors)
-    (folder / "config.json").write_text(json.dumps({"quantization_config": quantization}))
-    checkpoint = Checkpoint.open(folder)
-    for name in checkpoint.tensors:
-        source = checkpoint.source(name, name)
-        assert len(source.rows(0, source.row_count)) == source.row_count
-
-
-def error_of(folder: Path, tensors: dict[str, Stored], quantization: Any) -> str:
-    with pytest.raises(ModelFileError) as caught:
-        read(folder, tensors, quantization)
-    message = str(caught.value)
-    assert message.startswith(str(folder)) and message.isprintable()
-    return message
-
-
-def changed(module: QuantizedModule, changes: dict[str, Change]) -> dict[str, Stored]:
-    """The tensors of the module "m", some of its parts replaced, or left out."""
-    tensors = {name: tensor for name, tensor in module.tensors.items() if name.removeprefix("m.") not in changes}
-    return tensors | {f"m.{part}": change for part, change in changes.items() if change}
-
-
-def words(*shape: int, value: int = 0) -> Stored:
-    return stored(np.full(shape, value, np.int32))
-
-
 def halves(*shape: int, at: tuple[int, ...] = (), value: float = 1.0) -> Stored:
     numbers = np.ones(shape, np.float16)
     numbers[at] = value
     return stored(numbers)
-
-
-def singles(*shape: int, at: tuple[int, ...] = (), value: float = 1.0) -> Stored:
-    numbers = np.ones(shape, np.float32)
-    numbers[at] = value
-    return stored(numbers)
-
-
-def groups(**others: int) -> Stored:
-    """g_idx of 96 columns; `others` are the groups of some columns."""
-    found = (np.arange(96) // 32).astype(np.int32)
-    for column, group in others.items():
-        found[int(column.removeprefix("at"))] = group
-    return stored(found)
 
 
 _GPTQ: list[tuple[dict[str, Change], str]] = [
