@@ -16,7 +16,7 @@ from edgellm.system.machine import available_memory
 from edgellm.system.text_input import decode_input, input_error, read_input
 
 _SHARE_OF_MEMORY = 4
-"""One part in so many of the free memory is for Hessians."""
+"""Hessians take at most 1 / _SHARE_OF_MEMORY of the free memory."""
 
 
 class ReadingProgress(NamedTuple):

@@ -66,7 +66,7 @@ class Generation:
             self._cancel_flag,
             progress,
             tokenizer.eog_ids,
-            lambda: output.certain,  # without a reference to `self`, which ends when nobody has one
+            lambda: output.certain,  # no reference to `self`: a generation ends when it is dropped
         )
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from kquants.simd import copy, load_u8
 
 @inline
 def _pack_trits(codes: int, trits: int, nbytes: int, target: int) -> None:
-    """Pack so many trits in each byte: trit n of byte k is code n · nbytes + k.
+    """Pack `trits` trits in each of `nbytes` bytes: trit n of byte k is code n · nbytes + k.
 
     As a number of five trits, the first of which counts most, a byte is t · 256 / 243, rounded up.
     """

@@ -21,7 +21,7 @@ class Points:
     """Four points of each row, with the signs of their weights.
 
     A byte of `low` has bits 7-0 of an index; `high` has bit 8, then bit 9, where there are such. The sign of weight i
-    is bit first_sign + i of `signs`, set where it is negative. Every number of so many bits is the index of a point, so
+    is bit first_sign + i of `signs`, set where it is negative. Every value of these bits is the index of a point, so
     that no file reaches beyond the table.
     """
 

@@ -31,7 +31,7 @@ Words = NDArray[np.uint32]
 Floats = NDArray[np.float32]
 
 _TOGETHER = 32
-"""Panels begin at multiples of so many rows, whose zero points fill whole words at any number of bits."""
+"""Panels begin at multiples of this number of rows: the zero points of these fill whole words at any number of bits."""
 
 
 class GroupedParts(NamedTuple):

@@ -48,7 +48,7 @@ class IntegerScheme(NamedTuple):
     group_size: int | None
 
     def size_of(self, columns: int) -> int:
-        """The columns of a group in rows of so many."""
+        """The columns of a group, in rows of `columns` columns."""
         return min(self.group_size or columns, columns)
 
 

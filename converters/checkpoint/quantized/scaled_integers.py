@@ -26,7 +26,7 @@ IntegerRows = Callable[[int, int], Integers]
 """Integers of rows first … last - 1: of all columns, or one for each group."""
 
 _IN_FIVE_BITS = 5
-"""Integers of up to so many bits fit types smaller than Q8_0, which are the ones to name."""
+"""The most bits of integers that fit a type smaller than Q8_0; messages name that type for them."""
 _CHUNK = 1 << 20
 """Scales that are read at once."""
 

@@ -23,7 +23,7 @@ def unpacked(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
 
 
 def word_count(integers: int, bits: int) -> int:
-    """The words that hold so many integers, the last ones filled up."""
+    """The number of words for `integers` integers of `bits` bits; the last word may be part full."""
     each, words = (32, 3) if bits == 3 else (32 // bits, 1)
     return -(-integers // each) * words
 
