@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 from kquants.records import ChannelDeltaInputsOp, ChannelDeltaRuleOp
 from support.activation_rows import ActivationRows, in_any_chunks
 from support.kernels import batch_record, fenced, op_record, run_op
-from support.recurrent_kernels import CUTS, GROUP, OFFSET, Cut, blocks_of, check_any_cut, matrices_of, run_states
+from support.recurrent_kernels import (
+    CUTS,
+    GROUP,
+    OFFSET,
+    Cut,
+    blocks_of,
+    check_any_cut,
+    matrices_of,
+    run_states,
+    scanned,
+)
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -74,14 +84,9 @@ def test_the_scan_follows_its_formula(heads: int, n: int, cut: Cut) -> None:
     scan = Scan(heads, n)
     blocks = np.stack([blocks_of(state) for state in scan.before[: len(cut.lengths)]])
     y, kept = scan.run(cut, blocks, slice(0, cut.starts[-1]), 1)
-    states = iter(kept)
-    for segment, (start, stop) in enumerate(zip(cut.starts, cut.starts[1:], strict=False)):
-        state = scan.before[segment].astype(np.float64) * cut.has_state[segment]
-        for t in range(start, stop):
-            state, wanted = scan.step(t, state)
-            assert near(y[t], wanted)
-            if t in cut.kept:
-                assert near(matrices_of(next(states), n), state)
+    wanted, states = scanned(cut, scan.before, scan.step)
+    assert all(near(*pair) for pair in zip(y, wanted, strict=True))
+    assert all(near(matrices_of(found, n), state) for found, state in zip(kept, states, strict=True))
 
 
 @pytest.mark.parametrize(("heads", "n"), SIZES)

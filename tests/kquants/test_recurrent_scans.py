@@ -9,24 +9,20 @@ from numpy.typing import NDArray
 
 from kquants.records import DeltaRuleOp, MambaOp
 from support.activation_rows import ActivationRows
-from support.recurrent_kernels import CUTS, GROUP, OFFSET, Cut, blocks_of, check_any_cut, matrices_of, run_states
+from support.recurrent_kernels import (
+    CUTS,
+    GROUP,
+    OFFSET,
+    Cut,
+    blocks_of,
+    check_any_cut,
+    matrices_of,
+    run_states,
+    scanned,
+)
 
 F32 = np.float32
 Array = NDArray[Any]
-Step = Callable[[int, Array], tuple[Array, Array]]
-"""`step(t, S)`: (S behind row t, y of the row)."""
-
-
-def scanned(cut: Cut, before: Array, step: Step) -> tuple[Array, list[Array]]:
-    """(y, states that are kept) in float64."""
-    outputs, kept = [], []
-    for segment, (start, stop) in enumerate(zip(cut.starts, cut.starts[1:], strict=False)):
-        state = before[segment].astype(np.float64) * cut.has_state[segment]
-        for t in range(start, stop):
-            state, y = step(t, state)
-            outputs.append(y.reshape(-1))
-            kept += [state] if t in cut.kept else []
-    return np.stack(outputs), kept
 
 
 def near(found: Array, wanted: Array) -> bool:

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 from kquants.records import SelectiveScanOp
 from support.activation_rows import ActivationRows
 from support.kernels import fenced, same_bits
-from support.recurrent_kernels import CUTS, GROUP, OFFSET, Cut, blocks_of, check_any_cut, matrices_of, run_states
+from support.recurrent_kernels import (
+    CUTS,
+    GROUP,
+    OFFSET,
+    Cut,
+    blocks_of,
+    check_any_cut,
+    matrices_of,
+    run_states,
+    scanned,
+)
 
 F32 = np.float32
 Array = NDArray[Any]
@@ -79,16 +89,11 @@ def test_the_scan_follows_its_formula(channels: int, n: int, cut: Cut) -> None:
     scan = Scan(channels, n)
     blocks = np.stack([blocks_of(state) for state in scan.before[: len(cut.lengths)]])
     y, kept = scan.run(cut, blocks, slice(0, cut.starts[-1]), 1)
-    states = iter(kept)
-    for segment, (start, stop) in enumerate(zip(cut.starts, cut.starts[1:], strict=False)):
-        state = scan.before[segment].astype(np.float64) * cut.has_state[segment]
-        for t in range(start, stop):
-            state, wanted = scan.step(t, state)
-            assert near(y[t], wanted)
-            if t in cut.kept:
-                blocks = next(states)
-                assert near(matrices_of(blocks, channels), state)
-                assert same_bits(blocks, blocks_of(matrices_of(blocks, channels))), "padding stays zero"
+    wanted, states = scanned(cut, scan.before, scan.step)
+    assert all(near(*pair) for pair in zip(y, wanted, strict=True))
+    for found, state in zip(kept, states, strict=True):
+        assert near(matrices_of(found, channels), state)
+        assert same_bits(found, blocks_of(matrices_of(found, channels))), "padding stays zero"
 
 
 @pytest.mark.parametrize(("channels", "n"), SIZES)

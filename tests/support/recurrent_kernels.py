@@ -13,6 +13,8 @@ from support.kernels import batch_record, fenced, guarded, op_record, run_op, sa
 
 F32 = np.float32
 Array = NDArray[Any]
+Step = Callable[[int, Array], tuple[Array, Array]]
+"""`step(t, S)`: (S behind row t, y of the row)."""
 OFFSET, GROUP = 64, 1
 """Bytes of other layers' states before that of the op, and the group of the state pages."""
 
@@ -100,6 +102,18 @@ def matrices_of(blocks: Array, columns: int) -> Array:
 
 Run = Callable[[Cut, Array, slice, int], tuple[Array, list[Array]]]
 """`run(cut, states before, rows, chunk)`: y of these rows and the states that are kept."""
+
+
+def scanned(cut: Cut, before: Array, step: Step) -> tuple[Array, list[Array]]:
+    """(y, states that are kept) in float64."""
+    outputs, kept = [], []
+    for segment, (start, stop) in enumerate(zip(cut.starts, cut.starts[1:], strict=False)):
+        state = before[segment].astype(np.float64) * cut.has_state[segment]
+        for t in range(start, stop):
+            state, y = step(t, state)
+            outputs.append(y.reshape(-1))
+            kept += [state] if t in cut.kept else []
+    return np.stack(outputs), kept
 
 
 def check_any_cut(run: Run, before: Array, rows: int, units: int) -> None:
