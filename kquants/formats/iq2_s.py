@@ -13,11 +13,11 @@
 
 from collections.abc import Iterator
 
-from kquants.formats.grid_points import BitOfEach, Points, scales_of_nibbles
-from kquants.formats.grid_weights import grid_weights
+from kquants.formats.grid_pairs import unpack_pairs
+from kquants.formats.grid_points import BitOfEach, Points
 from kquants.formats.grids.iq2_s import IQ2_S
 from kquants.formats.tiles import Tile
-from kquants.formats.unpacking import SIGNED, HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.unpacking import SIGNED, Unpacked
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 82, 8, 2
 BITS, OFFSET = 6, SIGNED
@@ -25,13 +25,7 @@ BITS, OFFSET = 6, SIGNED
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a super-block of a tile holds, item by item: u = weight + SIGNED_OFFSET."""
-    for pair in range(4):
-        blocks = (2 * pair, 2 * pair + 1)
-        for i, u in enumerate(grid_weights(IQ2_S, [_points(tile, j) for j in blocks])):
-            yield HalfBlock(2 * pair + i // 2, i % 2, u)
-        for j in blocks:
-            yield UnitScales(j, scales_of_nibbles(tile.word(74 + j // 4 * 4), j % 4))
-    yield SuperBlockScales(tile.half(0) * 0.125)
+    return unpack_pairs(tile, IQ2_S, _points, scales_at=74)
 
 
 def _points(tile: Tile, j: int) -> Points:
