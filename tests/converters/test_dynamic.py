@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from converters.dynamic.allocation import Choice, allocate, lower_hull
 from converters.dynamic.settings import parse_size
+from converters.from_gguf import prepare_quantize
 from edgellm import convert, quantize
-from edgellm.errors import OptionError
+from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf import GGUFFile
-from support.model_file import ModelFile
+from support.model_file import FamilyFile, ModelFile
 
+NARROW = {"IQ4_NL", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"}
 TEXT = "The cat sat on the mat, and the dog lay by the door. " * 40
 
 _tensors = st.lists(
@@ -108,6 +110,54 @@ def test_types_that_the_user_names_stay(source: Path, tmp_path: Path) -> None:
     assert {tensor.type for tensor in report.tensors if "attn_q.w" in tensor.name} == {"Q8_0"}
 
 
+def test_each_stack_of_experts_gets_a_type_that_its_rows_fill(model_file: ModelFile, tmp_path: Path) -> None:
+    """With rows of 256 and with narrower ones; all experts of a stack get the same."""
+    for columns, types in ((256, {"Q2_K", "IQ3_S", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0"}), (96, NARROW)):
+        experts = {"arch": "qwen3moe", "types": "F32 experts", "experts": 4, "used": 2}
+        source = model_file(**experts, width=256, ffn=columns)
+        report = quantize(source, tmp_path / "out.gguf", "dynamic", bits=6.5, calibration=TEXT, force=True)
+        chosen = {tensor.name: tensor.type for tensor in report.tensors if "_exps" in tensor.name}
+        assert len(chosen) == 6 and {chosen[name] for name in chosen if "down" in name} <= types
+        assert report.bits_per_weight <= 6.5
+
+
+def test_what_is_not_computed_keeps_the_type_of_the_mix(family_file: FamilyFile, tmp_path: Path) -> None:
+    """The last layer is for multi-token prediction: nothing tells what it costs."""
+    source, types = family_file("qwen35"), []
+    for mix, asked in (("Q4_K_M", {}), ("dynamic", {"bits": 12, "calibration": TEXT * 20})):
+        report = quantize(source, tmp_path / f"{mix}.gguf", mix, **asked)  # type: ignore[arg-type]
+        types.append({tensor.name: tensor.type for tensor in report.tensors})
+    layers = 1 + max(int(name.split(".")[1]) for name in types[0] if name.startswith("blk."))
+    last = [name for name in types[0] if name.startswith(f"blk.{layers - 1}.")]
+    assert any("nextn" in name for name in last)
+    assert [types[1][name] for name in last] == [types[0][name] for name in last]
+    assert {types[1][name] for name in types[0] if "ffn_up" in name and name not in last} == {"Q8_0"}
+
+
+def test_weights_that_are_no_numbers(source: Path, tmp_path: Path) -> None:
+    """One that the text does not reach is told by its place; others make the logits NaN."""
+    with GGUFFile.open(source) as file:
+        offsets = {name: file.tensors[name].offset for name in ("token_embd.weight", "blk.0.ffn_up.weight")}
+    for name, told in (
+        ("token_embd.weight", r"token_embd\.weight, row 3, column 5: holds nan instead of a number"),
+        ("blk.0.ffn_up.weight", r"damaged\.gguf: computes NaN or infinite logits; edgellm verify may tell why"),
+    ):
+        data, damaged = bytearray(source.read_bytes()), tmp_path / "damaged.gguf"
+        at = offsets[name] + 4 * (3 * 256 + 5)
+        data[at : at + 4] = np.float32(np.nan).tobytes()
+        damaged.write_bytes(data)
+        with pytest.raises(EdgeLLMError, match=told):
+            quantize(damaged, tmp_path / "out.gguf", "dynamic", bits=6, calibration=TEXT)
+    assert not (tmp_path / "out.gguf").exists()
+
+
+def test_a_limit_that_is_too_small_is_told_before_tensors_are_measured(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"the smallest file .* has .*; allow at least that"):
+        prepare_quantize(
+            source, tmp_path / "out.gguf", "dynamic", bits=1.5, calibration=TEXT, measuring=lambda *_: pytest.fail()
+        )
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
@@ -115,7 +165,6 @@ def test_types_that_the_user_names_stay(source: Path, tmp_path: Path) -> None:
         ({"type": "dynamic", "size": "1GB", "bits": 4.0, "calibration": TEXT}, "needs one of --size"),
         ({"type": "dynamic", "bits": 4.0}, "needs --calibration"),
         ({"type": "dynamic", "bits": 0.5, "calibration": TEXT}, "1 to 32"),
-        ({"type": "dynamic", "bits": 1.5, "calibration": TEXT}, "the smallest file .* has .*; allow at least that"),
         ({"type": "Q4_K_M", "bits": 4.0}, "belong to --type dynamic"),
     ],
 )
