@@ -123,7 +123,7 @@ def test_each_stack_of_experts_gets_a_type_that_its_rows_fill(model_file: ModelF
 
 def test_what_is_not_computed_keeps_the_type_of_the_mix(family_file: FamilyFile, tmp_path: Path) -> None:
     """The last layer is for multi-token prediction: nothing tells what it costs."""
-    source, types = family_file("qwen35"), []
+    source, types = family_file("qwen3_5"), []
     for mix, asked in (("Q4_K_M", {}), ("dynamic", {"bits": 12, "calibration": TEXT * 20})):
         report = quantize(source, tmp_path / f"{mix}.gguf", mix, **asked)  # type: ignore[arg-type]
         types.append({tensor.name: tensor.type for tensor in report.tensors})
@@ -134,16 +134,18 @@ def test_what_is_not_computed_keeps_the_type_of_the_mix(family_file: FamilyFile,
     assert {types[1][name] for name in types[0] if "ffn_up" in name and name not in last} == {"Q8_0"}
 
 
-def test_weights_that_are_no_numbers(source: Path, tmp_path: Path) -> None:
-    """One that the text does not reach is told by its place; others make the logits NaN."""
+def test_weights_that_are_no_numbers(model_file: ModelFile, tmp_path: Path) -> None:
+    """Those of an expert that no token chooses are told by their place; others make the logits NaN."""
+    experts = {"arch": "qwen3moe", "types": "F32 experts", "experts": 4, "used": 2, "router": "zero"}
+    source, name = model_file(**experts, width=256, ffn=256), "blk.0.ffn_up_exps.weight"
     with GGUFFile.open(source) as file:
-        offsets = {name: file.tensors[name].offset for name in ("token_embd.weight", "blk.0.ffn_up.weight")}
-    for name, told in (
-        ("token_embd.weight", r"token_embd\.weight, row 3, column 5: holds nan instead of a number"),
-        ("blk.0.ffn_up.weight", r"damaged\.gguf: computes NaN or infinite logits; edgellm verify may tell why"),
+        offset = file.tensors[name].offset
+    for expert, told in (
+        (3, rf"tensor {name}, matrix 3, row 2, column 5: holds nan instead of a number; get a whole copy"),
+        (0, r"damaged\.gguf: computes NaN or infinite logits; edgellm verify may tell why"),
     ):
         data, damaged = bytearray(source.read_bytes()), tmp_path / "damaged.gguf"
-        at = offsets[name] + 4 * (3 * 256 + 5)
+        at = offset + 4 * ((expert * 256 + 2) * 256 + 5)
         data[at : at + 4] = np.float32(np.nan).tobytes()
         damaged.write_bytes(data)
         with pytest.raises(EdgeLLMError, match=told):
