@@ -16,7 +16,7 @@ from kquants import FLOAT_FORMATS, FORMATS, jit
 from kquants.dequantize import dequantize
 from kquants.encode import Encoded, NotEncodableError, encode, kernel_of
 from kquants.ggml import NAMED_TYPES
-from kquants.ik_types import IK_TYPES, replacement
+from kquants.ik_types import NAMED_IK_TYPES, replacement
 from kquants.plain_types import PLAIN_TYPES, plain_floats
 from kquants.round_columns import KERNEL as ROUND_COLUMNS
 
@@ -75,9 +75,9 @@ class RowConverter:
 
 def _reason(name: str) -> str:
     """Why rows of a type are not read, and what to do."""
-    kind = next((kind for kind in IK_TYPES.values() if kind.name == name), None)
-    if kind:
-        return f"which only ik_llama.cpp reads; start from floats, or from a file in {replacement(kind)}"
+    if name in NAMED_IK_TYPES:
+        nearest = replacement(NAMED_IK_TYPES[name])
+        return f"which only ik_llama.cpp reads; start from floats, or from a file in {nearest}"
     return "which this version cannot read; start from another file"
 
 
