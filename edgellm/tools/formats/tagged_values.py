@@ -1,0 +1,54 @@
+"""Values between tags: text as it is, and everything else as JSON. The schema of an argument says which."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgellm.fmt import printable
+from edgellm.tools.argument_rules import string_body
+from edgellm.tools.grammar import Grammar
+from edgellm.tools.maker import parsed
+from edgellm.tools.notation import JSON, PYTHON
+from edgellm.tools.schemas import Definitions, type_name
+from edgellm.tools.source import MalformedError
+from edgellm.tools.tool import Tool
+
+_NUMBERS = ("integer", "number")
+
+
+def value_of(tool: Tool, name: str, text: str) -> Any:
+    """The value that a text between tags means by the schema of the argument. Raises MalformedError if it has none.
+
+    A text that is a value of another type of the schema is that value: of text or number, 5 is a number.
+    """
+    properties = tool.parameters.get("properties", {})
+    types = Definitions(tool.name, tool.parameters).types(properties.get(name, {}))
+    if types == {"string"}:
+        return text
+    try:
+        value = parsed(text, PYTHON if {"object", "array", "boolean", "null"} & types else JSON)
+    except MalformedError:
+        return _as_text(types, name, text)
+    kind = type_name(value)
+    if kind == "number" and "number" not in types and value == int(value):
+        value, kind = int(value), "integer"
+    if kind in types or (kind == "integer" and "number" in types):
+        return value
+    return _as_text(types, name, text)
+
+
+def _as_text(types: frozenset[str], name: str, text: str) -> str:
+    if "string" not in types:
+        wanted = " or ".join(sorted(types))
+        raise MalformedError(f"the argument {printable(name)} is {printable(text, 40)!r}, which is no {wanted}")
+    return text
+
+
+def value_rule(grammar: Grammar, defined: Definitions, schema: Any, place: str, end: str) -> str:
+    """The rule body of a value and the mark or text `end` behind it."""
+    resolved = defined.resolved(schema, place)
+    if "string" not in defined.types(schema, place):
+        return f"{grammar.json(defined.whole(schema))} {grammar.mark(end)}"
+    text = None
+    if isinstance(resolved, Mapping) and defined.types(resolved, place) == {"string"}:
+        text = string_body(grammar, defined, resolved, place)
+    return f"{text} {grammar.mark(end)}" if text else grammar.up_to("text_value", end)
