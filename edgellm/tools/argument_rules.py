@@ -4,12 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from edgellm.tools.grammar import Grammar, alternatives, literal
-from edgellm.tools.schemas import Definitions, Schema, guided_parameters, type_name
+from edgellm.tools.schemas import DESCRIPTIVE, Definitions, Schema, guided_parameters, type_name
 from edgellm.tools.tool import Tool
 
-_DESCRIPTIVE = frozenset(
-    ("$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description", "examples", "title")
-)
 _OF_OBJECTS = frozenset(("type", "properties", "required", "additionalProperties"))
 
 
@@ -38,7 +35,7 @@ def arguments_of(tool: Tool) -> tuple[Definitions, Schema]:
 
 def check_object(defined: Definitions, schema: Schema, place: str) -> None:
     """Raise OptionError unless an object's schema has properties and required names alone."""
-    if unknown := sorted(schema.keys() - _OF_OBJECTS - _DESCRIPTIVE):
+    if unknown := sorted(schema.keys() - _OF_OBJECTS - DESCRIPTIVE):
         defined.refuse(f"{place}.{unknown[0]}", "is a keyword")
     properties = schema.get("properties", {})
     if unknown := [name for name in schema.get("required", []) if name not in properties]:
@@ -67,7 +64,7 @@ def sequence(grammar: Grammar, prefix: str, found: Sequence[Item], separator: st
 
 def string_body(grammar: Grammar, defined: Definitions, schema: Schema, place: str) -> str | None:
     """The rule body of a text without quotes that follows a schema; None if any text does."""
-    known = {"type", "enum", "const", "minLength", "maxLength"} | _DESCRIPTIVE
+    known = {"type", "enum", "const", "minLength", "maxLength"} | DESCRIPTIVE
     if unknown := sorted(schema.keys() - known):
         defined.refuse(f"{place}.{unknown[0]}", "is a keyword for text")
     if "const" in schema or "enum" in schema:

@@ -7,7 +7,7 @@ from edgellm.fmt import printable
 from edgellm.text.utf8 import replace_surrogates
 from edgellm.tools.calls import ToolCall, call_id
 from edgellm.tools.notation import JSON, Notation
-from edgellm.tools.source import MalformedError, Source
+from edgellm.tools.source import MalformedError, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -63,7 +63,7 @@ def _arguments(value: Mapping[str, Any]) -> object:
 
 def parsed(text: str, notation: Notation = JSON) -> Any:
     """The value of a whole text. Raises MalformedError."""
-    source = Source()
+    source = ReplySource()
     source.feed(replace_surrogates(text))
     source.ended = True
     reading = notation.value(source, Symbols((), ()))

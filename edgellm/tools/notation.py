@@ -12,10 +12,10 @@ from typing import Any
 
 from edgellm.fmt import printable
 from edgellm.text.utf8 import replace_surrogates
-from edgellm.tools.source import MalformedError, Reading, Source
+from edgellm.tools.source import MalformedError, Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 
-StringReader = Callable[[Source, Symbols], Reading[str]]
+StringReader = Callable[[ReplySource, Symbols], Reading[str]]
 """Reads a string behind its opening quote."""
 
 _MAX_DEPTH = 64
@@ -37,7 +37,7 @@ class Notation:
     strings: Mapping[str, StringReader]
     bare_keys: bool = False
 
-    def value(self, source: Source, symbols: Symbols, depth: int = 0) -> Reading[Any]:
+    def value(self, source: ReplySource, symbols: Symbols, depth: int = 0) -> Reading[Any]:
         """Read a value, with white space before it. Raises MalformedError."""
         if depth > _MAX_DEPTH:
             raise MalformedError(f"its values are more than {_MAX_DEPTH} deep inside each other")
@@ -51,14 +51,14 @@ class Notation:
         return (yield from self._word(source, symbols))
 
     def object(
-        self, source: Source, symbols: Symbols, what: str = "the object of arguments"
+        self, source: ReplySource, symbols: Symbols, what: str = "the object of arguments"
     ) -> Reading[dict[str, Any]]:
         """Read an object; `what` names it in MalformedError."""
         yield from source.space()
         yield from source.expect("{", what=what)
         return (yield from self._object(source, symbols, 0))
 
-    def _object(self, source: Source, symbols: Symbols, depth: int) -> Reading[dict[str, Any]]:
+    def _object(self, source: ReplySource, symbols: Symbols, depth: int) -> Reading[dict[str, Any]]:
         found = dict[str, Any]()
         yield from source.space()
         if (yield from source.takes("}")):
@@ -70,7 +70,7 @@ class Notation:
             if (yield from source.expect(",", "}", what="a comma or the end of an object")) == "}":
                 return found
 
-    def _list(self, source: Source, symbols: Symbols, depth: int) -> Reading[list[Any]]:
+    def _list(self, source: ReplySource, symbols: Symbols, depth: int) -> Reading[list[Any]]:
         found = list[Any]()
         yield from source.space()
         if (yield from source.takes("]")):
@@ -81,7 +81,7 @@ class Notation:
             if (yield from source.expect(",", "]", what="a comma or the end of a list")) == "]":
                 return found
 
-    def key(self, source: Source, symbols: Symbols) -> Reading[str]:
+    def key(self, source: ReplySource, symbols: Symbols) -> Reading[str]:
         """Read a key of an object and the colon behind it. Raises MalformedError."""
         yield from source.space()
         if quote := (yield from self._quote(source, symbols)):
@@ -92,7 +92,7 @@ class Notation:
         yield from source.expect(":", what=f"the colon behind the key {printable(key)}")
         return key
 
-    def keywords(self, source: Source, symbols: Symbols) -> Reading[dict[str, Any]]:
+    def keywords(self, source: ReplySource, symbols: Symbols) -> Reading[dict[str, Any]]:
         """Read arguments by keyword, as in Python, behind the opening parenthesis. Raises MalformedError."""
         found = dict[str, Any]()
         yield from source.space()
@@ -108,12 +108,12 @@ class Notation:
             yield from source.space()
         return found
 
-    def _quote(self, source: Source, symbols: Symbols) -> Reading[str]:
+    def _quote(self, source: ReplySource, symbols: Symbols) -> Reading[str]:
         """The opening quote that comes next, as a key of `strings`."""
         written = {symbols[quote]: quote for quote in self.strings}
         return written.get((yield from source.takes(*written)), "")
 
-    def _word(self, source: Source, symbols: Symbols) -> Reading[Any]:
+    def _word(self, source: ReplySource, symbols: Symbols) -> Reading[Any]:
         word = yield from source.word(_WORD)
         if word in self.constants:
             return self.constants[word]
@@ -127,7 +127,7 @@ class Notation:
         return value
 
 
-def _quoted(source: Source, quote: str) -> Reading[str]:
+def _quoted(source: ReplySource, quote: str) -> Reading[str]:
     """The inside of a string with backslashes, up to its closing quote, which is read."""
     parts = list[str]()
     while True:
@@ -140,7 +140,7 @@ def _quoted(source: Source, quote: str) -> Reading[str]:
             parts.append((yield from source.next()))
 
 
-def _json_string(source: Source, symbols: Symbols) -> Reading[str]:
+def _json_string(source: ReplySource, symbols: Symbols) -> Reading[str]:
     """A JSON string. Line ends and other control characters may be in it as they are: models write them so."""
     inside = symbols.quoted((yield from _quoted(source, '"')))
     try:
@@ -155,7 +155,7 @@ _PYTHON_ESCAPES |= {"t": "\t", "v": "\v"}
 
 
 def _python_string(quote: str) -> StringReader:
-    def read(source: Source, symbols: Symbols) -> Reading[str]:
+    def read(source: ReplySource, symbols: Symbols) -> Reading[str]:
         inside = symbols.written((yield from _quoted(source, quote)))
         return replace_surrogates(_ESCAPE.sub(_unescaped, inside))
 
@@ -174,7 +174,7 @@ def _unescaped(found: re.Match[str]) -> str:
 def raw_string(end: str) -> StringReader:
     """Strings without escapes, up to the mark `end`."""
 
-    def read(source: Source, symbols: Symbols) -> Reading[str]:
+    def read(source: ReplySource, symbols: Symbols) -> Reading[str]:
         return symbols.written((yield from source.through(symbols[end])))
 
     return read

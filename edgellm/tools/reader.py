@@ -7,7 +7,7 @@ from typing import Protocol
 
 from edgellm.text.thought import CLOSING
 from edgellm.tools.calls import BrokenCall, Event, ToolCall
-from edgellm.tools.source import MalformedError, Reading, Source, first_of, held_back
+from edgellm.tools.source import MalformedError, Reading, ReplySource, first_of, held_back
 from edgellm.tools.symbols import Mark, Symbols
 
 THINK, END_OF_THINK = "<think>", "</think>"
@@ -58,7 +58,7 @@ class Frame:
 
     openers: Sequence[str]
     ends: Sequence[str]
-    body: Callable[[Source, str, Emit], Reading[None]]
+    body: Callable[[ReplySource, str, Emit], Reading[None]]
     leads: Sequence[str] = ()
 
 
@@ -74,7 +74,7 @@ class FrameReader:
 
     def __init__(self, frame: Frame, symbols: Symbols, begun: str = "") -> None:
         """`begun` is the text of the reply so far: <think> if it begins inside of a thought."""
-        self._frame, self._symbols, self._source = frame, symbols, Source()
+        self._frame, self._symbols, self._source = frame, symbols, ReplySource()
         self._tokens = [opener for opener in frame.openers if symbols.written(opener) != opener]
         self._found = list[Event]()
         self._body: Reading[None] | None = None
@@ -82,6 +82,7 @@ class FrameReader:
         self._thinking, self._may_think = False, True
         self._at_start = True  # whether nothing was said since the reply, its answer or the last call began
         self._gap, self._behind_call = "", False
+        self._emitted = False  # whether the opener that was read last has a call behind it
         self.push(begun)
         self._gap = ""
 
@@ -126,13 +127,15 @@ class FrameReader:
             self._body, self._at_start = None, False
             self._say(self._source.read() if error.text is None else error.text)
         except StopIteration:
+            if not self._emitted:
+                self._emit(BrokenCall(self._symbols.written(self._source.read()), "there is no call in it"))
             self._body, self._at_start = None, True
         self._source.begin()
         return True
 
     def _emit(self, event: ToolCall | BrokenCall) -> None:
         self._found.append(event)
-        self._gap, self._behind_call = "", True
+        self._gap, self._behind_call, self._emitted = "", True, True
         self._source.begin()
 
     def _find_end(self) -> bool:
@@ -143,7 +146,9 @@ class FrameReader:
             self._source.skip(len(self._source.rest()) - held_back(self._source.rest(), ends))
             return False
         self._source.skip(at if end in self._frame.openers else at + len(end))
-        self._emit(BrokenCall(self._symbols.written(self._source.read()), self._problem))
+        text = self._symbols.written(self._source.read())
+        if text.strip() or not self._emitted:  # the end of a list of calls may be missing
+            self._emit(BrokenCall(text, self._problem))
         self._problem, self._body, self._at_start = "", None, True
         return True
 
@@ -183,6 +188,7 @@ class FrameReader:
     def _begin_call(self, opener: str) -> None:
         self._source.begin()
         self._source.skip(len(opener))
+        self._emitted = False
         self._body = self._frame.body(self._source, opener, self._emit)
 
     def _say(self, text: str) -> None:

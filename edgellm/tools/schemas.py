@@ -4,7 +4,7 @@ Definitions are written for models to read; a guide needs what they mean: `nulla
 settings of the guide itself that a definition may hold are dropped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from edgellm.errors import OptionError
@@ -16,6 +16,13 @@ _IN_ONE = ("additionalProperties", "contains", "else", "if", "items", "not", "pr
 _IN_LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
 _IN_MAP = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 _DEFINED = ("$defs", "definitions")
+DESCRIPTIVE = frozenset(
+    ("$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description", "examples", "title")
+)
+"""Keywords that allow and forbid nothing."""
+
+_UNIONS = ("anyOf", "oneOf")
+_MAX_UNIONS = 8
 _TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 
 
@@ -79,19 +86,49 @@ class Definitions:
             f"tool {self.tool}: {printable(place)} {problem}, which calls of this model cannot be held to; {advice}"
         )
 
-    def types(self, schema: Any, place: str = "") -> frozenset[str]:
-        """The types that a value may have: all of them where the schema does not say."""
+    def branches(self, schema: Any, place: str, depth: int = 0) -> Iterator[tuple[Any, str]]:
+        """The schemas of which a value follows one, each of one type or of any, with their places.
+
+        Raises OptionError for a union with keywords beside it or of types that are not disjoint where one must fit.
+        """
         schema = self.resolved(schema, place)
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, Mapping) or depth > _MAX_UNIONS:
+            yield schema, place
+        elif union := next((key for key in _UNIONS if key in schema), ""):
+            if beside := sorted(schema.keys() - {union} - DESCRIPTIVE):
+                self.refuse(f"{place}.{beside[0]}", f"stands beside {union}")
+            if union == "oneOf" and not self._disjoint(schema[union]):
+                self.refuse(f"{place}.oneOf", "has types in common")
+            for number, each in enumerate(schema[union]):
+                yield from self.branches(each, f"{place}.{union}[{number}]", depth + 1)
+        elif "enum" in schema or "const" in schema:
+            values = schema.get("enum", [schema.get("const")])
+            for kind in sorted({type_name(value) for value in values} & self.types(schema)):
+                yield {"type": kind, "enum": [value for value in values if type_name(value) == kind]}, place
+        else:
+            kinds = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
+            yield from (({**schema, "type": kind} if kind else schema, place) for kind in kinds)
+
+    def types(self, schema: Any, depth: int = 0) -> frozenset[str]:
+        """The types that a value may have, with "integer" for "number", too; all of them where nothing says."""
+        target = str(schema.get("$ref", "")) if isinstance(schema, Mapping) else ""
+        schema = self._defined.get(target) if target else schema
+        if not isinstance(schema, Mapping) or depth > _MAX_UNIONS:
             return frozenset(_TYPES)
+        if "$ref" in schema:
+            return self.types(schema, depth + 1)
         if "type" in schema:
-            return frozenset([schema["type"]] if isinstance(schema["type"], str) else schema["type"])
+            kinds = {schema["type"]} if isinstance(schema["type"], str) else set(map(str, schema["type"]))
+            return frozenset(kinds | ({"integer"} if "number" in kinds else set()))
         if "const" in schema or "enum" in schema:
             return frozenset(type_name(value) for value in schema.get("enum", [schema.get("const")]))
-        for key in ("anyOf", "oneOf"):
-            if isinstance(schema.get(key), Sequence):
-                return frozenset[str]().union(*(self.types(each, place) for each in schema[key]))
+        if union := next((schema[key] for key in _UNIONS if isinstance(schema.get(key), list)), None):
+            return frozenset[str]().union(*(self.types(each, depth + 1) for each in union))
         return frozenset(_TYPES)
+
+    def _disjoint(self, schemas: Sequence[Any]) -> bool:
+        kinds = [self.types(each) for each in schemas]
+        return sum(map(len, kinds)) == len(frozenset[str]().union(*kinds))
 
 
 def type_name(value: Any) -> str:

@@ -22,7 +22,7 @@ class MalformedError(Exception):
     """A call does not parse. The text is what is wrong, for people."""
 
 
-class Source:
+class ReplySource:
     """Text that grows by `feed`, until it has `ended`."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker
 from edgellm.tools.notation import JSON
 from edgellm.tools.reader import Emit, Frame, FrameReader
-from edgellm.tools.source import Reading, Source
+from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -40,7 +40,7 @@ def _is_shown_newer(source: str) -> bool:
 
 
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: Source, _: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
         while True:
             yield from source.space()
             if not (yield from source.peek()):
@@ -52,7 +52,7 @@ def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
     return FrameReader(Frame([symbols[BEGIN]], [symbols[BEGIN], symbols[END]], body), symbols, begun)
 
 
-def _call(source: Source, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
+def _call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
     name, _ = yield from source.until(symbols[SEPARATOR], symbols[CALL_END], symbols[END])
     yield from source.expect(symbols[SEPARATOR], what="the separator behind the name")
     yield from source.space()

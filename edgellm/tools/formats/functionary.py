@@ -20,7 +20,7 @@ from edgellm.tools.grammar import ANY, Grammar, literal, pattern
 from edgellm.tools.maker import CallMaker
 from edgellm.tools.notation import JSON
 from edgellm.tools.reader import Emit, Frame, FrameReader, NotACallError
-from edgellm.tools.source import Reading, Source
+from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -39,7 +39,7 @@ def _is_shown_tagged(source: str) -> bool:
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
     headers = [ALL, *(f"{name}\n" for name in maker.tools)]
 
-    def body(source: Source, opener: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, opener: str, emit: Emit) -> Reading[None]:
         header = (yield from source.takes(*headers)) if opener == TO else opener
         if header in ("", ALL):
             raise NotACallError("" if header else None)
@@ -49,7 +49,7 @@ def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
 
 
 def _read_tagged(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: Source, _: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
         name, _ = yield from source.until(">", "{", "\n")
         yield from source.expect(">", what="the end of the tag")
         maker.check_name(name)

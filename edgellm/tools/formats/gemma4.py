@@ -14,9 +14,9 @@ from edgellm.tools.formats.gemma4_rules import QUOTE, argument_object
 from edgellm.tools.formats.json_calls import to_json
 from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker
-from edgellm.tools.notation import with_raw_quotes
+from edgellm.tools.notation import NAME, with_raw_quotes
 from edgellm.tools.reader import Emit, Frame, FrameReader
-from edgellm.tools.source import Reading, Source
+from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -30,7 +30,7 @@ def _is_shown(source: str) -> bool:
 
 
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: Source, _: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
         yield from source.space()
         yield from source.expect(_CALL, what=_CALL)
         name, _ = yield from source.until("{", symbols[CLOSE], symbols[OPEN])
@@ -64,10 +64,14 @@ def _written(value: Any) -> Parts:
         return [(QUOTE, True), (value, False), (QUOTE, True)]
     if isinstance(value, Mapping):
         ordered = sorted(value.items(), key=lambda item: item[0].lower())
-        return _between("{", [[(f"{key}:", False), *_written(item)] for key, item in ordered], "}")
+        return _between("{", [[*_key(key), (":", False), *_written(item)] for key, item in ordered], "}")
     if isinstance(value, list):
         return _between("[", [_written(item) for item in value], "]")
     return [(to_json(value), False)]
+
+
+def _key(name: str) -> Parts:
+    return [(name, False)] if NAME.fullmatch(name) else _written(name)
 
 
 def _between(opening: str, items: Sequence[Parts], closing: str) -> Parts:

@@ -1,19 +1,18 @@
 """Rules of arguments in Gemma 4's notation, which is not JSON, from a JSON schema."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from edgellm.tools.argument_rules import arguments_of, check_object, items, sequence, string_body
 from edgellm.tools.grammar import Grammar, alternatives, literal
+from edgellm.tools.notation import NAME
 from edgellm.tools.schemas import Definitions, Schema, type_name
 from edgellm.tools.tool import Tool
 
 QUOTE = '<|"|>'
 """The mark before and behind a text."""
 
-_BARE_KEY = re.compile(r"[\w.$-]+")
 _DESCRIPTIVE = ("title", "description", "default", "examples", "$comment", "deprecated")
 _JSON_TYPES = ("integer", "number", "boolean", "null")
 
@@ -102,7 +101,7 @@ class _Writer:
         return literal(json.dumps(value))
 
     def _key(self, name: str) -> str:
-        return literal(f"{name}:") if _BARE_KEY.fullmatch(name) else f'{self._quoted(literal(name))} ":"'
+        return literal(f"{name}:") if NAME.fullmatch(name) else f'{self._quoted(literal(name))} ":"'
 
     def _quoted(self, body: str) -> str:
         return f"{self._grammar.mark(QUOTE)} {body} {self._grammar.mark(QUOTE)}"

@@ -20,7 +20,7 @@ from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker
 from edgellm.tools.reader import Emit, Frame, FrameReader
 from edgellm.tools.schemas import Definitions
-from edgellm.tools.source import Reading, Source
+from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -38,14 +38,14 @@ def _is_shown_newer(source: str) -> bool:
 
 
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: Source, _: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
         emit((yield from _call(source, symbols, maker)))
 
     ends = [symbols[OPEN], symbols[CLOSE]]
     return FrameReader(Frame([symbols[OPEN]], ends, body), symbols, begun)
 
 
-def _call(source: Source, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
+def _call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
     yield from source.space()
     name, _ = yield from source.until("\n", symbols[KEY], symbols[CLOSE])
     tool = maker.check_name(name.strip())

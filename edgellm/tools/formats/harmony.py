@@ -15,11 +15,12 @@ from edgellm.tools.formats.json_calls import to_json
 from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker, parsed
 from edgellm.tools.reader import joined
-from edgellm.tools.source import MalformedError, first_of, held_back
+from edgellm.tools.source import CUT_OFF, MalformedError, first_of, held_back
 from edgellm.tools.symbols import Mark, Symbols
 from edgellm.tools.tool import Tool
 
 _NAMESPACE = "functions."
+_ENDS = (harmony.END, harmony.CALL, harmony.RETURN)
 
 
 def _is_shown(source: str) -> bool:
@@ -62,7 +63,7 @@ class HarmonyCallReader:
         """See `CallReader`. A call that lacks only its end is one."""
         said = self._text(self._rest)
         self._rest = ""
-        calls = [self._call()] if self.in_call else []
+        calls = [self._call(cut_off=not "".join(self._body).strip())] if self.in_call else []
         return joined([said, *calls, self._messages.flush()])
 
     def _text(self, text: str) -> str:
@@ -72,17 +73,21 @@ class HarmonyCallReader:
         return self._messages.text(text)
 
     def _mark(self, mark: str) -> list[Event]:
+        if mark in _ENDS:
+            self._written.append(mark)
         call = [self._call()] if self.in_call and mark != harmony.MESSAGE else []
-        said = self._messages.mark(mark)
-        if mark in (harmony.START, harmony.END, harmony.CALL, harmony.RETURN):
+        if mark in (harmony.START, *_ENDS):
             self._written = []
-        self._written.append(mark)
-        return [said, *call]
+        if mark not in _ENDS:
+            self._written.append(mark)
+        return [self._messages.mark(mark), *call]
 
-    def _call(self) -> ToolCall | BrokenCall:
+    def _call(self, cut_off: bool = False) -> ToolCall | BrokenCall:
         """The call of the message that ends."""
         body, self._body = "".join(self._body).strip(), []
         try:
+            if cut_off:
+                raise MalformedError(CUT_OFF)
             name = (self._messages.recipient or "").removeprefix(_NAMESPACE)
             self._maker.check_name(name)
             return self._maker.call(name, parsed(body) if body else {})

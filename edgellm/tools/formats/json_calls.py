@@ -8,7 +8,7 @@ from edgellm.tools.calls import ToolCall
 from edgellm.tools.maker import CallMaker
 from edgellm.tools.notation import JSON
 from edgellm.tools.reader import Emit, Frame, FrameReader
-from edgellm.tools.source import Reading, Source
+from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 
 
@@ -22,7 +22,7 @@ def json_frames(opener: str, *closers: str) -> Callable[[Symbols, CallMaker, str
     def read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
         ends = [symbols[closer] for closer in closers]
 
-        def body(source: Source, _: str, emit: Emit) -> Reading[None]:
+        def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
             more = True
             while more:
                 found = yield from json_calls(source, symbols, maker, emit)
@@ -39,7 +39,7 @@ def json_frames(opener: str, *closers: str) -> Callable[[Symbols, CallMaker, str
     return read
 
 
-def json_calls(source: Source, symbols: Symbols, maker: CallMaker, emit: Emit) -> Reading[Sequence[ToolCall]]:
+def json_calls(source: ReplySource, symbols: Symbols, maker: CallMaker, emit: Emit) -> Reading[Sequence[ToolCall]]:
     """Read an object with name and arguments, or a list of them. Calls of a list are emitted, that of an object is
     returned: it is one if the format's end follows."""
 
@@ -53,7 +53,7 @@ def json_calls(source: Source, symbols: Symbols, maker: CallMaker, emit: Emit) -
     return ()
 
 
-def listed(source: Source, item: Callable[[], Reading[Sequence[ToolCall]]], emit: Emit) -> Reading[None]:
+def listed(source: ReplySource, item: Callable[[], Reading[Sequence[ToolCall]]], emit: Emit) -> Reading[None]:
     """Read a list of calls behind its bracket, up to its end; `item` reads one of its items."""
     yield from source.space()
     end = yield from source.takes("]")

@@ -17,7 +17,7 @@ from edgellm.tools.maker import CallMaker
 from edgellm.tools.notation import JSON, NAME, PYTHON
 from edgellm.tools.reader import Emit, Frame, FrameReader
 from edgellm.tools.schemas import Definitions
-from edgellm.tools.source import Reading, Source
+from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -29,7 +29,7 @@ def _is_shown(source: str) -> bool:
 
 
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: Source, _: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
         def item() -> Reading[Sequence[ToolCall]]:
             if (yield from source.peek()) == "{":
                 return maker.calls((yield from JSON.value(source, symbols)))
@@ -45,7 +45,7 @@ def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
     return FrameReader(Frame([symbols[OPEN]], [symbols[OPEN], symbols[CLOSE]], body), symbols, begun)
 
 
-def _python_call(source: Source, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
+def _python_call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
     name = yield from source.word(NAME)
     maker.check_name(name)
     yield from source.expect("(", what="the arguments")

@@ -19,7 +19,7 @@ from edgellm.tools.grammar import ANY, Grammar, pattern
 from edgellm.tools.maker import ARGUMENTS, CallMaker
 from edgellm.tools.notation import JSON, PYTHON
 from edgellm.tools.reader import Emit, Frame, FrameReader, NotACallError
-from edgellm.tools.source import MalformedError, Reading, Source
+from edgellm.tools.source import MalformedError, Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 
 TAG = "<|python_tag|>"
@@ -33,7 +33,7 @@ def _is_shown(source: str) -> bool:
 
 
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: Source, opener: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, opener: str, emit: Emit) -> Reading[None]:
         if opener == symbols[TAG]:
             yield from _tagged(source, symbols, maker, emit)
             return
@@ -47,7 +47,7 @@ def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
     return FrameReader(frame, symbols, begun)
 
 
-def _tagged(source: Source, symbols: Symbols, maker: CallMaker, emit: Emit) -> Reading[None]:
+def _tagged(source: ReplySource, symbols: Symbols, maker: CallMaker, emit: Emit) -> Reading[None]:
     """Behind the token: JSON, or a method call. Anything else is code of Python, which is no tool."""
     yield from source.space()
     if (yield from source.peek()) in ("{", "["):
@@ -62,7 +62,7 @@ def _tagged(source: Source, symbols: Symbols, maker: CallMaker, emit: Emit) -> R
     emit(maker.call(name, (yield from PYTHON.keywords(source, symbols))))
 
 
-def _bare(source: Source, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
+def _bare(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
     """The rest of an object that may be a call. Raises NotACallError as soon as it is none."""
     found = dict[str, Any]()
     while True:

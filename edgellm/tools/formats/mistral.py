@@ -18,7 +18,7 @@ from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker
 from edgellm.tools.notation import JSON
 from edgellm.tools.reader import Emit, Frame, FrameReader
-from edgellm.tools.source import Reading, Source
+from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -35,7 +35,7 @@ def _is_shown_newer(source: str) -> bool:
 
 
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: Source, _: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
         yield from source.space()
         if (yield from source.peek()) in ("[", "{"):
             for call in (yield from json_calls(source, symbols, maker, emit)):
@@ -46,7 +46,7 @@ def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
     return FrameReader(Frame([symbols[OPEN]], [symbols[OPEN]], body), symbols, begun)
 
 
-def _named(source: Source, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
+def _named(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
     """A name, perhaps an id, and arguments."""
     own_id = ""
     name, mark = yield from source.until(symbols[ARGUMENTS], symbols[ID], symbols[OPEN], "{")

@@ -24,7 +24,7 @@ from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker
 from edgellm.tools.reader import Emit, Frame, FrameReader
 from edgellm.tools.schemas import Definitions
-from edgellm.tools.source import Reading, Source
+from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -38,14 +38,14 @@ def _is_shown(source: str) -> bool:
 
 
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: Source, _: str, emit: Emit) -> Reading[None]:
+    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
         emit((yield from _call(source, symbols, maker)))
 
     ends = [symbols[OPEN], symbols[CLOSE]]
     return FrameReader(Frame([symbols[OPEN]], ends, body), symbols, begun)
 
 
-def _call(source: Source, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
+def _call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
     yield from source.space()
     yield from source.expect(_FUNCTION, what="the tag of the function")
     tool = maker.check_name((yield from _tag_name(source)))
@@ -62,13 +62,13 @@ def _call(source: Source, symbols: Symbols, maker: CallMaker) -> Reading[ToolCal
     return maker.call(tool.name, arguments)
 
 
-def _tag_name(source: Source) -> Reading[str]:
+def _tag_name(source: ReplySource) -> Reading[str]:
     name, _ = yield from source.until(">", "\n")
     yield from source.expect(">", what="the end of a tag")
     return name.strip()
 
 
-def _value(source: Source, symbols: Symbols) -> Reading[str]:
+def _value(source: ReplySource, symbols: Symbols) -> Reading[str]:
     """The text of a value, without the line ends at its tags."""
     parts = list[str]()
     while True:

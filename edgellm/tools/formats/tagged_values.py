@@ -1,18 +1,15 @@
 """Values between tags: text as it is, and everything else as JSON. The schema of an argument says which."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from edgellm.fmt import printable
 from edgellm.tools.argument_rules import string_body
-from edgellm.tools.grammar import Grammar
+from edgellm.tools.grammar import Grammar, alternatives
 from edgellm.tools.maker import parsed
 from edgellm.tools.notation import JSON, PYTHON
-from edgellm.tools.schemas import Definitions, type_name
+from edgellm.tools.schemas import Definitions, guided_parameters, type_name
 from edgellm.tools.source import MalformedError
 from edgellm.tools.tool import Tool
-
-_NUMBERS = ("integer", "number")
 
 
 def value_of(tool: Tool, name: str, text: str) -> Any:
@@ -20,8 +17,8 @@ def value_of(tool: Tool, name: str, text: str) -> Any:
 
     A text that is a value of another type of the schema is that value: of text or number, 5 is a number.
     """
-    properties = tool.parameters.get("properties", {})
-    types = Definitions(tool.name, tool.parameters).types(properties.get(name, {}))
+    schema = guided_parameters(tool)
+    types = Definitions(tool.name, schema).types(schema.get("properties", {}).get(name, {}))
     if types == {"string"}:
         return text
     try:
@@ -31,7 +28,7 @@ def value_of(tool: Tool, name: str, text: str) -> Any:
     kind = type_name(value)
     if kind == "number" and "number" not in types and value == int(value):
         value, kind = int(value), "integer"
-    if kind in types or (kind == "integer" and "number" in types):
+    if kind in types:
         return value
     return _as_text(types, name, text)
 
@@ -45,10 +42,12 @@ def _as_text(types: frozenset[str], name: str, text: str) -> str:
 
 def value_rule(grammar: Grammar, defined: Definitions, schema: Any, place: str, end: str) -> str:
     """The rule body of a value and the mark or text `end` behind it."""
-    resolved = defined.resolved(schema, place)
-    if "string" not in defined.types(schema, place):
-        return f"{grammar.json(defined.whole(schema))} {grammar.mark(end)}"
-    text = None
-    if isinstance(resolved, Mapping) and defined.types(resolved, place) == {"string"}:
-        text = string_body(grammar, defined, resolved, place)
-    return f"{text} {grammar.mark(end)}" if text else grammar.up_to("text_value", end)
+    bodies = list[str]()
+    for branch, at in defined.branches(schema, place):
+        if "string" not in defined.types(branch):
+            bodies.append(grammar.json(defined.whole(branch)))
+        elif text := string_body(grammar, defined, branch, at):
+            bodies.append(text)
+        else:
+            return grammar.up_to("text_value", end)
+    return f"{alternatives(*bodies)} {grammar.mark(end)}"
