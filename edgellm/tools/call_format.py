@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from edgellm.errors import OptionError
+from edgellm.text.conversation import arguments_of
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.grammar import Grammar
 from edgellm.tools.maker import CallMaker
@@ -26,6 +28,7 @@ class CallFormat:
     read        makes a reader of replies
     rules       writes the rules of calls into a grammar, see `Grammar`
     write       calls as a model writes them
+    result_marks  the texts of tokens around results of tools, which no result may forge
     """
 
     name: str
@@ -34,6 +37,12 @@ class CallFormat:
     read: Callable[[Symbols, CallMaker, str], CallReader]
     rules: Callable[[Grammar], None]
     write: Callable[[Sequence[ToolCall]], Parts]
+    result_marks: tuple[str, ...] = ()
+
+    def write_entries(self, entries: Sequence[Mapping[str, Any]]) -> Parts:
+        """The entries of `tool_calls` of a message as a model writes them: for templates that do not show them."""
+        calls = (each["function"] | {"id": each.get("id") or "", "arguments": arguments_of(each)} for each in entries)
+        return self.write([ToolCall(call["id"], call["name"], call["arguments"] or {}) for call in calls])
 
     def reader(
         self,

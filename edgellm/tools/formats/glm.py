@@ -28,6 +28,8 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 KEY, KEY_END, VALUE, VALUE_END = "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"
 MARKS = (OPEN, CLOSE, KEY, KEY_END, VALUE, VALUE_END)
 
+_RESULT_MARKS = ("<tool_response>", "</tool_response>")
+
 
 def _is_shown(source: str) -> bool:
     return OPEN in source and KEY in source and f"{KEY_END}{VALUE}" not in source
@@ -96,5 +98,5 @@ def _write_with(line_end: str) -> Callable[[Sequence[ToolCall]], Parts]:
     return write
 
 
-GLM = CallFormat("glm", MARKS, _is_shown, _read, _rules_with("\n"), _write_with("\n"))
-GLM_NEWER = CallFormat("glm 4.7", MARKS, _is_shown_newer, _read, _rules_with(""), _write_with(""))
+GLM = CallFormat("glm", MARKS, _is_shown, _read, _rules_with("\n"), _write_with("\n"), _RESULT_MARKS)
+GLM_NEWER = CallFormat("glm 4.7", MARKS, _is_shown_newer, _read, _rules_with(""), _write_with(""), _RESULT_MARKS)

@@ -31,4 +31,12 @@ def _write(calls: Sequence[ToolCall]) -> Parts:
     return parts
 
 
-HERMES = CallFormat("hermes", (OPEN, CLOSE), _is_shown, json_frames(OPEN, CLOSE), _rules, _write)
+HERMES = CallFormat(
+    "hermes",
+    (OPEN, CLOSE),
+    _is_shown,
+    json_frames(OPEN, CLOSE),
+    _rules,
+    _write,
+    ("<tool_response>", "</tool_response>"),
+)

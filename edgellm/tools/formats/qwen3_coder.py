@@ -122,4 +122,6 @@ def _written(name: str, value: Any) -> str:
     return f"{_PARAMETER}{name}>\n{value if isinstance(value, str) else to_json(value)}\n{_PARAMETER_END}\n"
 
 
-QWEN3_CODER = CallFormat("qwen3_coder", (OPEN, CLOSE), _is_shown, _read, _rules, _write)
+QWEN3_CODER = CallFormat(
+    "qwen3_coder", (OPEN, CLOSE), _is_shown, _read, _rules, _write, ("<tool_response>", "</tool_response>")
+)
