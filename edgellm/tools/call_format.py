@@ -28,7 +28,8 @@ class CallFormat:
     read        makes a reader of replies
     rules       writes the rules of calls into a grammar, see `Grammar`
     write       calls as a model writes them
-    result_marks  the texts of tokens around results of tools, which no result may forge
+    result_marks          the texts of tokens around results of tools, which no result may forge
+    grammar_has_thoughts  whether grammars cover what a model thinks before it answers; others begin behind that
     """
 
     name: str
@@ -38,6 +39,7 @@ class CallFormat:
     rules: Callable[[Grammar], None]
     write: Callable[[Sequence[ToolCall]], Parts]
     result_marks: tuple[str, ...] = ()
+    grammar_has_thoughts: bool = False
 
     def write_entries(self, entries: Sequence[Mapping[str, Any]]) -> Parts:
         """The entries of `tool_calls` of a message as a model writes them: for templates that do not show them."""

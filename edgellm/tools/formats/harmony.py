@@ -96,13 +96,14 @@ class HarmonyCallReader:
 
 
 def _rules(grammar: Grammar) -> None:
+    """Whole replies, with what the model thinks. <|call|> ends a reply, so the end of the arguments is one, too."""
     channel, constrain, message = map(grammar.mark, (harmony.CHANNEL, harmony.CONSTRAIN, harmony.MESSAGE))
     end = grammar.up_to("text_to_end", harmony.END)
     begin = f'{grammar.mark(harmony.START)} "assistant"'
 
     def call(tool: Tool) -> str:
         to = literal(f"commentary to={_NAMESPACE}{tool.name} ")
-        return f'{channel} {to} {constrain} "json" {message} {grammar.arguments(tool)} {grammar.mark(harmony.CALL)}'
+        return f'{channel} {to} {constrain} "json" {message} {grammar.arguments(tool)} {grammar.mark(harmony.CALL)}?'
 
     grammar.add("before", f'{channel} ("analysis" | "commentary") {message} {end} {begin}')
     final = f'{channel} "final" {message} {grammar.any_text()}'
@@ -120,4 +121,6 @@ def _write(calls: Sequence[ToolCall]) -> Parts:
     return parts
 
 
-HARMONY_CALLS = CallFormat("harmony", harmony.MARKS, _is_shown, HarmonyCallReader, _rules, _write)
+HARMONY_CALLS = CallFormat(
+    "harmony", harmony.MARKS, _is_shown, HarmonyCallReader, _rules, _write, grammar_has_thoughts=True
+)
