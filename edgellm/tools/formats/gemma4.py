@@ -12,10 +12,10 @@ from edgellm.tools.call_format import CallFormat, Parts
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats.gemma4_rules import QUOTE, argument_object
 from edgellm.tools.formats.json_calls import to_json
+from edgellm.tools.formats.single_calls import single_frames
 from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker
 from edgellm.tools.notation import NAME, with_raw_quotes
-from edgellm.tools.reader import Emit, Frame, FrameReader
 from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
@@ -29,20 +29,16 @@ def _is_shown(source: str) -> bool:
     return OPEN in source
 
 
-def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
-        yield from source.space()
-        yield from source.expect(_CALL, what=_CALL)
-        name, _ = yield from source.until("{", symbols[CLOSE], symbols[OPEN])
-        maker.check_name(name.strip())
-        arguments = yield from _NOTATION.object(source, symbols)
-        yield from source.space()
-        if (yield from source.peek()):
-            yield from source.expect(symbols[CLOSE], what="the end of the call")
-        emit(maker.call(name.strip(), arguments))
-
-    ends = [symbols[OPEN], symbols[CLOSE]]
-    return FrameReader(Frame([symbols[OPEN]], ends, body), symbols, begun)
+def _call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
+    yield from source.space()
+    yield from source.expect(_CALL, what=_CALL)
+    name, _ = yield from source.until("{", symbols[CLOSE], symbols[OPEN])
+    maker.check_name(name.strip())
+    arguments = yield from _NOTATION.object(source, symbols)
+    yield from source.space()
+    if (yield from source.peek()):
+        yield from source.expect(symbols[CLOSE], what="the end of the call")
+    return maker.call(name.strip(), arguments)
 
 
 def _rules(grammar: Grammar) -> None:
@@ -81,4 +77,4 @@ def _between(opening: str, items: Sequence[Parts], closing: str) -> Parts:
     return [*parts, (closing, False)]
 
 
-GEMMA4 = CallFormat("gemma4", (OPEN, CLOSE, QUOTE), _is_shown, _read, _rules, _write)
+GEMMA4 = CallFormat("gemma4", (OPEN, CLOSE, QUOTE), _is_shown, single_frames(OPEN, CLOSE, _call), _rules, _write)

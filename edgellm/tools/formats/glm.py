@@ -15,10 +15,10 @@ from edgellm.tools.argument_rules import arguments_of, items, sequence
 from edgellm.tools.call_format import CallFormat, Parts
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats.json_calls import to_json
+from edgellm.tools.formats.single_calls import single_frames
 from edgellm.tools.formats.tagged_values import value_of, value_rule
 from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker
-from edgellm.tools.reader import Emit, Frame, FrameReader
 from edgellm.tools.schemas import Definitions
 from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
@@ -37,14 +37,6 @@ def _is_shown(source: str) -> bool:
 
 def _is_shown_newer(source: str) -> bool:
     return OPEN in source and f"{KEY_END}{VALUE}" in source
-
-
-def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
-        emit((yield from _call(source, symbols, maker)))
-
-    ends = [symbols[OPEN], symbols[CLOSE]]
-    return FrameReader(Frame([symbols[OPEN]], ends, body), symbols, begun)
 
 
 def _call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
@@ -98,5 +90,15 @@ def _write_with(line_end: str) -> Callable[[Sequence[ToolCall]], Parts]:
     return write
 
 
-GLM = CallFormat("glm", MARKS, _is_shown, _read, _rules_with("\n"), _write_with("\n"), _RESULT_MARKS)
-GLM_NEWER = CallFormat("glm 4.7", MARKS, _is_shown_newer, _read, _rules_with(""), _write_with(""), _RESULT_MARKS)
+GLM = CallFormat(
+    "glm", MARKS, _is_shown, single_frames(OPEN, CLOSE, _call), _rules_with("\n"), _write_with("\n"), _RESULT_MARKS
+)
+GLM_NEWER = CallFormat(
+    "glm 4.7",
+    MARKS,
+    _is_shown_newer,
+    single_frames(OPEN, CLOSE, _call),
+    _rules_with(""),
+    _write_with(""),
+    _RESULT_MARKS,
+)

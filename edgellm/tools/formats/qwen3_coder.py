@@ -19,10 +19,10 @@ from edgellm.tools.argument_rules import arguments_of, items, sequence
 from edgellm.tools.call_format import CallFormat, Parts
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats.json_calls import to_json
+from edgellm.tools.formats.single_calls import single_frames
 from edgellm.tools.formats.tagged_values import value_of, value_rule
 from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker
-from edgellm.tools.reader import Emit, Frame, FrameReader
 from edgellm.tools.schemas import Definitions
 from edgellm.tools.source import Reading, ReplySource
 from edgellm.tools.symbols import Symbols
@@ -35,14 +35,6 @@ _PARAMETER, _PARAMETER_END = "<parameter=", "</parameter>"
 
 def _is_shown(source: str) -> bool:
     return OPEN in source and _FUNCTION in source and _PARAMETER in source
-
-
-def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
-    def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
-        emit((yield from _call(source, symbols, maker)))
-
-    ends = [symbols[OPEN], symbols[CLOSE]]
-    return FrameReader(Frame([symbols[OPEN]], ends, body), symbols, begun)
 
 
 def _call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
@@ -123,5 +115,11 @@ def _written(name: str, value: Any) -> str:
 
 
 QWEN3_CODER = CallFormat(
-    "qwen3_coder", (OPEN, CLOSE), _is_shown, _read, _rules, _write, ("<tool_response>", "</tool_response>")
+    "qwen3_coder",
+    (OPEN, CLOSE),
+    _is_shown,
+    single_frames(OPEN, CLOSE, _call),
+    _rules,
+    _write,
+    ("<tool_response>", "</tool_response>"),
 )
