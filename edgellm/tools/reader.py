@@ -83,8 +83,10 @@ class FrameReader:
         self._at_start = True  # whether nothing was said since the reply, its answer or the last call began
         self._gap, self._behind_call = "", False
         self._emitted = False  # whether the opener that was read last has a call behind it
-        self.push(begun)
-        self._gap = ""
+        self._source.feed(symbols.piece(begun))
+        self._source.ended = True
+        self._events()  # for what they leave behind: the caller has the text
+        self._source.ended, self._gap = False, ""
 
     @property
     def in_call(self) -> bool:

@@ -102,6 +102,8 @@ class Definitions:
             for number, each in enumerate(schema[union]):
                 yield from self.branches(each, f"{place}.{union}[{number}]", depth + 1)
         elif "enum" in schema or "const" in schema:
+            if beside := sorted(schema.keys() - {"type", "enum", "const"} - DESCRIPTIVE):
+                self.refuse(f"{place}.{beside[0]}", "stands beside enum or const")
             values = schema.get("enum", [schema.get("const")])
             for kind in sorted({type_name(value) for value in values} & self.types(schema)):
                 yield {"type": kind, "enum": [value for value in values if type_name(value) == kind]}, place

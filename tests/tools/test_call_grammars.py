@@ -228,6 +228,22 @@ def walk(form: CallFormat, guide: Guide, rng: random.Random) -> Sequence[Piece]:
             {"properties": {"a": {"type": "array", "uniqueItems": True}}},
             "parameters.properties.a.uniqueItems",
         ),
+        (
+            "glm",
+            {"properties": {"a": {"enum": ["ab"], "minLength": 3}}},
+            "parameters.properties.a.minLength stands beside",
+        ),
+        (
+            "glm",
+            {"properties": {"a": {"anyOf": [{"type": "string"}], "minLength": 3}}},
+            "parameters.properties.a.minLength",
+        ),
+        (
+            "gemma4",
+            {"properties": {"a": {"oneOf": [{"type": "number"}, {"type": "integer"}]}}},
+            "parameters.properties.a.oneOf",
+        ),
+        ("gemma4", {"properties": {"a": {"enum": [["x"]]}}}, "parameters.properties.a is a constant of the type array"),
         ("gemma4", {"properties": {"a": {"not": {}}}}, "parameters.properties.a has no type"),
         (
             "gemma4",
@@ -243,6 +259,38 @@ def test_what_a_format_cannot_be_held_to_is_refused_before(
     with pytest.raises(OptionError) as error:
         BY_NAME[name].grammar(tools)
     assert str(error.value).startswith(f"tool f: {said_place}") and "\n" not in str(error.value)
+
+
+def test_references_and_maps_of_gemma_hold_at_any_depth() -> None:
+    tree = {"type": "object", "properties": {"value": {"type": "integer"}, "children": {}}, "required": ["value"]}
+    tree["properties"]["children"] = {"type": "array", "items": {"$ref": "#/$defs/tree"}}  # type: ignore[index]
+    properties = {
+        "tree": {"$ref": "#/$defs/tree"},
+        "sizes": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "names": {"type": "object", "additionalProperties": {"type": "string"}},
+        "none": {"type": "object", "additionalProperties": False},
+        "kind": {"type": "integer", "enum": ["a", 1]},
+    }
+    tools = tools_of([{"name": "f", "parameters": {"properties": properties, "$defs": {"tree": tree}}}])
+    form = BY_NAME["gemma4"]
+    guide = Guide(form, tools=tools)
+    deep = {"value": 1, "children": [{"value": 2, "children": [{"value": 3}]}]}
+    good: list[dict[str, Any]] = [
+        {"tree": deep},
+        {"sizes": {"a": 1}},
+        {"names": {"a": "x"}},
+        {"none": {}},
+        {"kind": 1},
+        {},
+    ]
+    bad = [
+        {"tree": {"value": 1, "children": [{"children": []}]}},
+        {"tree": 1},
+        {"sizes": {"a": "x"}},
+        {"names": {"a": 1}},
+    ]
+    for arguments in (*good, *bad, {"none": {"a": 1}}, {"kind": "a"}):
+        assert guide.accepts(form.write([ToolCall("", "f", arguments)])) == (arguments in good), arguments
 
 
 def test_choices_are_checked() -> None:

@@ -98,6 +98,8 @@ def test_a_continued_reply_keeps_its_state() -> None:
         reader = form.reader(TOOLS, form.marks, begun)
         events = [event for piece in pieces_of(form, said + call, form.marks) for event in reader.push(piece)]
         assert merged([*events, *reader.flush()]) == [said.rstrip(), ToolCall("call00000", "weather", ODD)]
+    reader = form.reader(TOOLS, (), "a <tool_")
+    assert merged([*reader.push("call> b"), *reader.flush()]) == ["call> b"]
     bare = BY_NAME["llama3"]
     reader = bare.reader(TOOLS, (), "Here: ")
     assert merged([*reader.push('{"name": "clock", "parameters": {}}'), *reader.flush()]) == [

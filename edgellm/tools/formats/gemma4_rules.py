@@ -1,19 +1,17 @@
 """Rules of arguments in Gemma 4's notation, which is not JSON, from a JSON schema."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from edgellm.tools.argument_rules import arguments_of, check_object, items, sequence, string_body
 from edgellm.tools.grammar import Grammar, alternatives, literal
 from edgellm.tools.notation import NAME
-from edgellm.tools.schemas import Definitions, Schema, type_name
+from edgellm.tools.schemas import DESCRIPTIVE, Definitions, Schema
 from edgellm.tools.tool import Tool
 
 QUOTE = '<|"|>'
 """The mark before and behind a text."""
 
-_DESCRIPTIVE = ("title", "description", "default", "examples", "$comment", "deprecated")
 _JSON_TYPES = ("integer", "number", "boolean", "null")
 
 
@@ -32,44 +30,30 @@ class _Writer:
     def value(self, schema: Any, place: str) -> str:
         if isinstance(schema, Mapping) and "$ref" in schema:
             return self._reference(schema, place)
-        if not isinstance(schema, Mapping) or not schema.keys() - set(_DESCRIPTIVE):
-            return self._any()
-        if "enum" in schema or "const" in schema:
-            return alternatives(*map(self._constant, schema.get("enum", [schema.get("const")])))
-        for key in ("anyOf", "oneOf"):
-            if key in schema:
-                self._refuse_others(schema, place, key, "$defs", "definitions")
-                parts = enumerate(schema[key])
-                return alternatives(*(self.value(each, f"{place}.{key}[{number}]") for number, each in parts))
-        if "type" not in schema:
-            self._defined.refuse(place, "has no type")
-        kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-        return alternatives(*(self._of_type(kind, {**schema, "type": kind}, place) for kind in kinds))
+        return alternatives(*(self._branch(*branch) for branch in self._defined.branches(schema, place)))
 
     def object(self, schema: Schema, place: str) -> str:
         check_object(self._defined, schema, place)
         if "properties" not in schema:
-            return (
-                self._map(self.value(schema["additionalProperties"], place))
-                if (isinstance(schema.get("additionalProperties"), Mapping))
-                else self._map(self._any())
-            )
+            return self._map(schema.get("additionalProperties", True), f"{place}.additionalProperties")
         self._objects += 1
         prefix = f"object_{self._number}_{self._objects}"
         found = items(schema, place, lambda name, each, at: f"{self._key(name)} {self.value(each, at)}", str.lower)
         return f'"{{" {sequence(self._grammar, prefix, found, ",")} "}}"'
 
-    def _of_type(self, kind: str, schema: Schema, place: str) -> str:
+    def _branch(self, schema: Any, place: str) -> str:
+        """The rule body of a schema of one type, or of any."""
+        if not isinstance(schema, Mapping) or not schema.keys() - DESCRIPTIVE:
+            return self._any()
+        kind = schema.get("type")
         if kind in _JSON_TYPES:
             return self._grammar.json(self._defined.whole(schema))
         if kind == "string":
             text = string_body(self._grammar, self._defined, schema, place)
             return self._quoted(text) if text else self._any_text()
-        if kind == "object":
-            return self.object(schema, place)
-        if kind != "array":
-            self._defined.refuse(place, f"has the type {kind!r}")
-        return self._list(schema, place)
+        if "enum" in schema or kind not in ("object", "array"):
+            self._defined.refuse(place, f"is a constant of the type {kind}" if kind else "has no type")
+        return self.object(schema, place) if kind == "object" else self._list(schema, place)
 
     def _list(self, schema: Schema, place: str) -> str:
         self._refuse_others(schema, place, "type", "items", "minItems", "maxItems")
@@ -89,16 +73,8 @@ class _Writer:
         return self._rules[target]
 
     def _refuse_others(self, schema: Schema, place: str, *known: str) -> None:
-        if unknown := sorted(schema.keys() - {*known, *_DESCRIPTIVE}):
+        if unknown := sorted(schema.keys() - {*known, *DESCRIPTIVE}):
             self._defined.refuse(f"{place}.{unknown[0]}", "is a keyword")
-
-    def _constant(self, value: Any) -> str:
-        kind = type_name(value)
-        if kind == "string":
-            return self._quoted(literal(value))
-        if kind in ("array", "object"):
-            return self._grammar.json({"const": value})
-        return literal(json.dumps(value))
 
     def _key(self, name: str) -> str:
         return literal(f"{name}:") if NAME.fullmatch(name) else f'{self._quoted(literal(name))} ":"'
@@ -109,7 +85,12 @@ class _Writer:
     def _any_text(self) -> str:
         return f"{self._grammar.mark(QUOTE)} {self._grammar.up_to('quoted', QUOTE)}"
 
-    def _map(self, value: str) -> str:
+    def _map(self, schema: Any, place: str) -> str:
+        """The rule body of an object with any keys, whose values follow a schema."""
+        if schema is False:
+            return '"{" "}"'
+        self._objects += 1
+        value = self.value(schema, place)
         entry = self._grammar.add(f"entry_{self._number}_{self._objects}", f'/[\\w.$-]+/ ":" {value}')
         return f'"{{" ({entry} ("," {entry})*)? "}}"'
 

@@ -14,7 +14,7 @@ OPEN = "<|tool_call|>"
 
 
 def _is_shown(source: str) -> bool:
-    return OPEN in source or "<|start_of_role|>available_tools" in source
+    return OPEN in source or ("<|start_of_role|>available_tools" in source and "<tool_call>" not in source)
 
 
 def _rules(grammar: Grammar) -> None:
