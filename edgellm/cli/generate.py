@@ -9,6 +9,7 @@ import click
 
 from edgellm.cli import prompt_input
 from edgellm.cli.generate_output import GenerateOutput, notes, template_notes
+from edgellm.cli.guide_options import guide_options
 from edgellm.cli.options import generation_options, load_options, number
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Write only the text and errors: no figures, no notes.")
 @click.option("--raw-output", is_flag=True, help="Do not sanitize the text: it may control the terminal.")
+@guide_options
 @generation_options
 @load_options
 @click.pass_context

@@ -7,6 +7,7 @@ from threading import Lock, get_ident
 from typing import Self
 
 from edgellm.engine.protocol import Stopped
+from edgellm.errors import IncompleteOutputError
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.decoding import Acquire, SampledToken, TokensPrompt, generate_ids
 from edgellm.generate.logprobs import SampledLogprob
@@ -15,6 +16,8 @@ from edgellm.generate.session import Session
 from edgellm.generate.stats import Live, Stats
 from edgellm.generate.text_assembler import TextAssembler
 from edgellm.generate.timing import PrefillProgress, RequestTimer
+from edgellm.generate.token_chooser import TokenChooser
+from edgellm.guides.guide import Guide
 from edgellm.options import GenerationOptions
 from edgellm.sampling.sampler import Sampler
 from edgellm.text.detokenizer import excerpt
@@ -41,15 +44,16 @@ class Generation:
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
         reader: ReplyReader | None = None,
+        guide: Guide | None = None,
     ) -> None:
         """Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed."""
         session.check_fits(prompt.ids)
         self.finish_reason: str | None = None
         room = math.inf if prompt.context_shift else session.engine.ctx - len(prompt.ids) + 1
         max_tokens = room if options.max_tokens is None else min(room, options.max_tokens)
-        self._output = output = TextAssembler(tokenizer, options, max_tokens, reader)
+        self._output = output = TextAssembler(tokenizer, options, max_tokens, reader, guide)
         self._session, self._tokenizer, self._timer, self._on_end = session, tokenizer, timer, on_end
-        self._prompt = prompt
+        self._prompt, self._guide, self._partial = prompt, guide, options.partial
         timer.truncation = prompt.truncation
         self._next_lock = Lock()  # held while a token is computed
         self._next_thread: int | None = None
@@ -60,8 +64,7 @@ class Generation:
             session,
             acquire,
             prompt,
-            sampler,
-            seed,
+            TokenChooser(sampler, seed, guide),
             timer,
             self._cancel_flag,
             progress,
@@ -104,6 +107,7 @@ class Generation:
             self._end("length")
         if self.finish_reason:
             self._measure_bandwidth()
+            self._check_complete()
             raise StopIteration
         try:
             return self._token(next(self._ids))
@@ -120,6 +124,13 @@ class Generation:
         if reason:
             self._end(reason)
         return Token(sampled.id, text, logprob, reason, top_logprobs, self._timer, self._timer.record_token())
+
+    def _check_complete(self) -> None:
+        """Raises IncompleteOutputError if a guided reply was cut off, unless that is allowed."""
+        if self.finish_reason != "length" or self._partial or self._guide is None or self._guide.complete:
+            return
+        advice = "allow more (max_tokens), take a larger context (ctx), or take it as it is (partial)"
+        raise IncompleteOutputError(f"the reply was cut off after {len(self.tokens):,} tokens and does not conform: {advice}")
 
     def _measure_bandwidth(self) -> None:
         """Measure the memory's bandwidth, once: after a reply no token waits for it, nor does another request."""

@@ -2,17 +2,23 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.generation import Generation
 from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress, RequestTimer
+from edgellm.guides.guide import Guide
+from edgellm.guides.spec import spec_of
 from edgellm.options import GenerationOptions
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from edgellm.guides.compile import GuideCompiler  # imports llguidance, which only guided replies need
 
 
 @dataclass
@@ -52,4 +58,16 @@ class Generator:
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
         session, tokenizer = self.session, self.tokenizer
-        return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader)
+        guide = self._guide(options)
+        return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader, guide)
+
+    def _guide(self, options: GenerationOptions) -> Guide | None:
+        """The guide of a reply. Raises OptionError."""
+        spec = spec_of(options)
+        return self._compiler.compile(spec)() if spec else None
+
+    @cached_property
+    def _compiler(self) -> "GuideCompiler":
+        from edgellm.guides.compile import GuideCompiler
+
+        return GuideCompiler(self.tokenizer, self.session.engine.vocab)

@@ -3,6 +3,7 @@
 from edgellm.generate.decoding import SampledToken
 from edgellm.generate.logprobs import Logprob, SampledLogprob, sampled_logprob
 from edgellm.generate.stop_strings import StopStrings
+from edgellm.guides.guide import Guide
 from edgellm.options import GenerationOptions
 from edgellm.text.detokenizer import IncrementalDetokenizer
 from edgellm.text.reply_format import ReplyReader
@@ -18,6 +19,7 @@ class TextAssembler:
         options: GenerationOptions,
         max_tokens: float,
         reader: ReplyReader | None = None,
+        guide: Guide | None = None,
     ) -> None:
         """`reader` reads the tokens of a reply in that format; the stop strings are then those of its result.
 
@@ -30,6 +32,7 @@ class TextAssembler:
         self._n_top = 0 if isinstance(options.logprobs, bool) else options.logprobs
         self._tokenizer, self._special, self._max_tokens = tokenizer, options.special, max_tokens
         self._detokenizer, self._reader = IncrementalDetokenizer(tokenizer, options.special), reader
+        self._guide = guide
         self._stops = StopStrings(options.stop, {} if options.special else _hidden_tokens(tokenizer))
 
     @property
@@ -78,7 +81,8 @@ class TextAssembler:
         return rest + self._stops.flush()
 
     def _finish_reason(self, token: int) -> str | None:
-        if token in self._tokenizer.eog_ids or (self._reader and self._reader.ended):
+        ended = (self._reader and self._reader.ended) or (self._guide and self._guide.ended)
+        if token in self._tokenizer.eog_ids or ended:
             return "eog"
         if self._stops.found:
             return "stop"

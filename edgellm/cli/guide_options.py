@@ -1,0 +1,43 @@
+"""The options that hold a reply to a form: a JSON schema, a regular expression, choices, a grammar."""
+
+import click
+
+from edgellm.cli.options import in_order, option_of, utf8
+from edgellm.cli.text_file import read_text
+from edgellm.options import GenerationOptions, validate
+from edgellm.options.checks import nonempty_text
+
+
+def _schema(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    """A JSON schema: itself if it begins as one, else that of a file. Raises EdgeLLMError."""
+    text = utf8(context, option, given)
+    is_text = text is None or text.lstrip().startswith("{") or text.strip() in ("true", "false")
+    return text if is_text else read_text(text)
+
+
+def _grammar(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    return None if given is None else read_text(given)
+
+
+def _choices(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
+    for choice in given:
+        validate("choice", nonempty_text, choice)
+    return given or None
+
+
+guide_options = in_order(
+    option_of(GenerationOptions, "json_schema", callback=_schema),
+    option_of(GenerationOptions, "regex", callback=utf8),
+    click.option(
+        "--choice",
+        "choices",
+        metavar="TEXT",
+        multiple=True,
+        callback=_choices,
+        help="A text that the reply may be; repeatable: the reply is one of them.",
+    ),
+    option_of(GenerationOptions, "grammar", callback=_grammar),
+    option_of(GenerationOptions, "partial"),
+    option_of(GenerationOptions, "think_max"),
+)
+"""Adds the options that hold a reply to a form, and that limit its thinking."""
