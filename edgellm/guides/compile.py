@@ -1,5 +1,7 @@
 """From what a reply must conform to, to its guide."""
 
+import json
+import re
 from functools import cached_property, lru_cache
 
 from llguidance import LLMatcher, LLTokenizer
@@ -8,12 +10,17 @@ from edgellm.errors import GuideError
 from edgellm.fmt import printable
 from edgellm.guides.grammar_guide import GrammarGuide
 from edgellm.guides.guide import Guide, GuideFactory
+from edgellm.guides.lark import LarkGrammar, is_lark, with_schemas
+from edgellm.guides.schema.grammar import schema_grammar
 from edgellm.guides.spec import GuideSpec
-from edgellm.guides.vocabulary import prepare
+from edgellm.guides.vocabulary import bytes_alone, prepare
 from edgellm.text.tokenizer import Tokenizer
+from edgellm.text.utf8 import replace_surrogates
 
 _CACHED = 16
 """Compiled grammars that are kept for later replies."""
+
+_PLACE = re.compile(r"(?:at )?(?P<line>\d+)\((?P<column>\d+)\): (?P<problem>.*)", re.DOTALL)
 
 
 class GuideCompiler:
@@ -24,10 +31,11 @@ class GuideCompiler:
         self.compile = lru_cache(_CACHED)(self._compile)
 
     def _compile(self, spec: GuideSpec) -> GuideFactory:
-        """The guides of replies to a spec. Raises GuideError."""
-        matcher = LLMatcher(self._prepared, LLMatcher.grammar_from_json_schema(spec.source), log_level=0)
+        """Makes the guides of replies to a spec. Raises GuideError."""
+        grammar = _grammar(spec)
+        matcher = LLMatcher(self._prepared, grammar.text, log_level=0)
         if matcher.is_error():
-            raise GuideError(f"{spec.kind}: {printable(matcher.get_error(), 300)}")
+            raise GuideError(f"{spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
 
         def new() -> Guide:
             return GrammarGuide(matcher.deep_copy(), self._vocab, self._tokenizer.eog_ids)
@@ -37,3 +45,38 @@ class GuideCompiler:
     @cached_property
     def _prepared(self) -> LLTokenizer:
         return prepare(self._tokenizer)
+
+
+def _grammar(spec: GuideSpec) -> LarkGrammar:
+    """The grammar of llguidance for a spec. Raises GuideError."""
+    if spec.kind == "json_schema":
+        return LarkGrammar(schema_grammar(spec.source, has_text), False, ())
+    if spec.kind == "grammar":
+        return with_schemas(spec.source, has_text) 
+    regex = spec.source if spec.kind == "regex" else "|".join(map(_exactly, json.loads(spec.source)))
+    return LarkGrammar(LLMatcher.grammar_from_regex(f"(?:{regex})"), False, ())
+
+
+def _exactly(text: str) -> str:
+    """A regular expression for one text."""
+    return "".join(c if c.isalnum() else f"\\x{{{ord(c):x}}}" for c in replace_surrogates(text))
+
+
+def has_text(terminal: str) -> bool:
+    """Whether a terminal, as an expression of a grammar, has a text. Raises GuideError for one that is too complex."""
+    matcher = LLMatcher(bytes_alone(), f"start: T\nT: {terminal}", log_level=0)
+    if matcher.is_error():
+        raise GuideError(f"json_schema has a pattern that is too complex: {printable(matcher.get_error(), 200)}")
+    return matcher.is_accepting() or any(matcher.compute_bitmask())
+
+
+def _problem(spec: GuideSpec, grammar: LarkGrammar, error: str) -> str:
+    """An error of llguidance on one line: for a grammar with its place, for a regex without."""
+    found = _PLACE.match(error)
+    problem = found["problem"] if found else error
+    # Behind the first line stand the text around the place, and, for a regex, what is wrong with it.
+    reasons = re.findall(r"^error: (.*)", problem, re.MULTILINE)
+    what = printable(reasons[-1] if reasons else problem.splitlines()[0], 200)
+    if spec.kind != "grammar" or not found:
+        return what
+    return f"line {grammar.line(int(found['line']))}, column {found['column']}: {what}"

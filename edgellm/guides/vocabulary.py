@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from llguidance import LLTokenizer, TokenizerWrapper
 
@@ -26,6 +27,20 @@ def special_ids(tokenizer: Tokenizer) -> frozenset[int]:
 def prepare(tokenizer: Tokenizer) -> LLTokenizer:
     """The vocabulary for llguidance. It takes about 0.5 s for 128k tokens."""
     return LLTokenizer(TokenizerWrapper(_Wrapped(tokenizer)))
+
+
+@cache
+def bytes_alone() -> LLTokenizer:
+    """A vocabulary of single bytes, to ask whether anything matches a grammar."""
+    return LLTokenizer(TokenizerWrapper(_Bytes()), slices=[])
+
+
+class _Bytes:
+    bos_token_id, eos_token_id, special_token_ids = None, 256, (256,)
+    tokens = (*(bytes([i]) for i in range(256)), b"<end>")
+
+    def __call__(self, text: str) -> list[int]:
+        return list(text.encode())
 
 
 class _Wrapped:

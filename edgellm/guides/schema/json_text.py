@@ -8,6 +8,7 @@ model cannot go on with white space for ever, and what must come next is known. 
 """
 
 import json
+from decimal import Decimal
 from typing import Any
 
 COMMA, COLON = ", ", ": "
@@ -24,7 +25,7 @@ def write_json(value: Any) -> str:
         return f"[{COMMA.join(map(write_json, value))}]"
     if isinstance(value, dict):
         return "{" + COMMA.join(f"{write_json(key)}{COLON}{write_json(item)}" for key, item in value.items()) + "}"
-    return str(value) if isinstance(value, Number) else json.dumps(value)
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
 def _character(character: str) -> str:

@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from math import lcm
 
+from edgellm.fmt import printable
 from edgellm.guides.schema.digits import MAX_DIGITS, MAX_FRACTION, either, fraction, natural
 
 Value = int | Decimal
@@ -24,7 +25,7 @@ _ANY_NUMBER = rf"{_ANY_INTEGER}(?:\.[0-9]{{1,{MAX_FRACTION}}})?(?:[eE][+-]?[0-9]
 
 
 class NumberError(Exception):
-    """Numbers that cannot be written as an expression: what is wrong with their keyword, after its name."""
+    """Numbers that cannot be written as an expression, and why."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Numbers:
             before, behind = _written(abs(bound))
             room = _FLOAT_DIGITS - (len(before) if before != "0" else 0)
             if len(behind) > room:
-                raise NumberError(f"has more than {_FLOAT_DIGITS} digits")
+                raise NumberError(f"excludes {printable(str(bound))}, which has more than {_FLOAT_DIGITS} digits")
             most = min(most, room)
         return most
 
@@ -103,6 +104,14 @@ class Numbers:
             return None
         values = [n * step for n in range(first, last + 1)]
         return [int(each) if each.denominator == 1 else _decimal(each) for each in values]
+
+    def check(self) -> None:
+        """Raises NumberError if no expression matches exactly these numbers."""
+        for bound in (self.low, self.high):
+            if bound is not None and len("".join(_written(abs(bound)))) > _MAX_BOUND_DIGITS:
+                raise NumberError(f"has a limit with more than {_MAX_BOUND_DIGITS} digits")
+        if self.listed() is None and not self.is_empty():
+            self.expressions()
 
     def is_empty(self) -> bool:
         """Whether there is no such number."""
@@ -189,7 +198,9 @@ def _multiples(step: Fraction, integer: bool) -> str:
     unit = int(step * 10**places)  # a multiple is one if its digits are a multiple of `unit`
     n = _last_digits(unit)
     if n is None or 10**n // unit > MAX_LISTED or 0 < places < n:
-        raise NumberError("has multiples that cannot be told by their last digits; give minimum and maximum, for fewer")
+        raise NumberError(
+            "has a multipleOf whose multiples their last digits do not tell; give minimum and maximum, for a few of them"
+        )
     endings = [f"{each:0{n}}" for each in range(0, 10**n, unit)] if n else [""]
     if places:
         some = f"[0-9]{{{places - n}}}" if n else f"[0-9]{{1,{places}}}"
