@@ -42,7 +42,7 @@ class GenerationArguments(TypedDict, total=False):
     stop: str | list[str] | tuple[str, ...] | None
     special: bool | None
     logprobs: bool | int | None
-    json_schema: Mapping[str, Any] | bool | type | str | None
+    json_schema: Mapping[str, Any] | bool | type[Any] | str | None
     regex: str | None
     choices: list[str] | tuple[str, ...] | None
     grammar: str | None

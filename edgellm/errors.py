@@ -61,7 +61,7 @@ class NoMemoryError(EdgeLLMError):
 
 
 class IncompleteOutputError(EdgeLLMError):
-    """A reply that must conform to a JSON schema, a regex, a grammar or one of some choices was cut off before it did."""
+    """A reply that must conform to a JSON schema, a regex, choices or a grammar was cut off before it did."""
 
 
 class OptionError(EdgeLLMError, TypeError, ValueError):

@@ -10,9 +10,10 @@ from edgellm.options.checks import nonempty_text
 
 def _schema(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
     """A JSON schema: itself if it begins as one, else that of a file. Raises EdgeLLMError."""
-    text = utf8(context, option, given)
-    is_text = text is None or text.lstrip().startswith("{") or text.strip() in ("true", "false")
-    return text if is_text else read_text(text)
+    if (text := utf8(context, option, given)) is None:
+        return None
+    is_schema = text.lstrip().startswith("{") or text.strip() in ("true", "false")
+    return text if is_schema else read_text(text)
 
 
 def _grammar(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
@@ -28,13 +29,15 @@ def _choices(context: click.Context, option: click.Parameter, given: tuple[str, 
 guide_options = in_order(
     option_of(GenerationOptions, "json_schema", callback=_schema),
     option_of(GenerationOptions, "regex", callback=utf8),
-    click.option(
-        "--choice",
+    option_of(
+        GenerationOptions,
         "choices",
+        "choices",
+        "--choice",
+        callback=_choices,
         metavar="TEXT",
         multiple=True,
-        callback=_choices,
-        help="A text that the reply may be; repeatable: the reply is one of them.",
+        more="; repeatable",
     ),
     option_of(GenerationOptions, "grammar", callback=_grammar),
     option_of(GenerationOptions, "partial"),

@@ -89,7 +89,7 @@ class SpeculativeDecoder:
         return first
 
     def _draft(self, certain: Ids[int]) -> list[int]:
-        """The draft tokens of the next step, certain ones first; none once memory was short for the states behind drafts.
+        """The draft tokens of the next step; none once memory was short for the states behind drafts.
 
         None of them needs a KV page of its own, as allocating one could fail.
         """

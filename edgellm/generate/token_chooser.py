@@ -7,21 +7,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from edgellm.engine.protocol import Logits
-from edgellm.guides.guide import Guide
-from edgellm.sampling.sampler import Sampler, draw
+from edgellm.generate.guided_stats import GuidedTally
+from edgellm.guides.guide import Guide, Mask
+from edgellm.sampling.sampler import Sampler, draw, probability
 
 if TYPE_CHECKING:
     from edgellm.guides.mask_ahead import MaskAhead  # imports what starts threads
 
 
 class TokenChooser:
-    """Chooses the tokens of one reply. `guide` is None for free text.
+    """Chooses the tokens of one reply. `guide` is None for free text; `tally` counts what it excludes.
 
     Use it as a context manager: a guided reply has a thread that computes masks.
     """
 
-    def __init__(self, sampler: Sampler, seed: int, guide: Guide | None) -> None:
-        self._sampler, self._seed, self._guide = sampler, seed, guide
+    def __init__(self, sampler: Sampler, seed: int, guide: Guide | None, tally: GuidedTally) -> None:
+        self._sampler, self._seed, self._guide, self._tally = sampler, seed, guide, tally
+        self._chosen = 0
         self._forced = deque[int]()
         self._masks: MaskAhead | None = None
         self._threads = ExitStack()
@@ -38,8 +40,9 @@ class TokenChooser:
 
     def choose(self, logits: Logits, position: int) -> int:
         """The token that follows those before `position`, whose logits [vocab] these are. Raises EdgeLLMError."""
+        allowed: Mask | int | None
         if self._forced:
-            token = self._forced.popleft()
+            allowed = token = self._forced.popleft()
         else:
             allowed = self._masks.take() if self._masks else None
             token = draw(self._sampler.apply(logits, allowed), self._seed, 0, position)
@@ -47,6 +50,9 @@ class TokenChooser:
         if self._guide:
             self._guide.accept(token)
             self._look_ahead(self._guide)
+            if self._guide.begun and allowed is not None:
+                self._tally.add(self._chosen, 1 - probability(logits, allowed))
+        self._chosen += 1
         return token
 
     def _look_ahead(self, guide: Guide) -> None:

@@ -10,7 +10,7 @@ from edgellm.errors import GuideError
 from edgellm.fmt import printable
 from edgellm.guides.grammar_guide import GrammarGuide
 from edgellm.guides.guide import Guide, GuideFactory
-from edgellm.guides.lark import LarkGrammar, is_lark, with_schemas
+from edgellm.guides.lark import LarkGrammar, with_schemas
 from edgellm.guides.schema.grammar import schema_grammar
 from edgellm.guides.spec import GuideSpec
 from edgellm.guides.vocabulary import bytes_alone, prepare
@@ -35,7 +35,7 @@ class GuideCompiler:
         grammar = _grammar(spec)
         matcher = LLMatcher(self._prepared, grammar.text, log_level=0)
         if matcher.is_error():
-            raise GuideError(f"{spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
+            raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
 
         def new() -> Guide:
             return GrammarGuide(matcher.deep_copy(), self._vocab, self._tokenizer.eog_ids)
@@ -52,7 +52,7 @@ def _grammar(spec: GuideSpec) -> LarkGrammar:
     if spec.kind == "json_schema":
         return LarkGrammar(schema_grammar(spec.source, has_text), False, ())
     if spec.kind == "grammar":
-        return with_schemas(spec.source, has_text) 
+        return with_schemas(spec.source, has_text)
     regex = spec.source if spec.kind == "regex" else "|".join(map(_exactly, json.loads(spec.source)))
     return LarkGrammar(LLMatcher.grammar_from_regex(f"(?:{regex})"), False, ())
 
@@ -66,7 +66,7 @@ def has_text(terminal: str) -> bool:
     """Whether a terminal, as an expression of a grammar, has a text. Raises GuideError for one that is too complex."""
     matcher = LLMatcher(bytes_alone(), f"start: T\nT: {terminal}", log_level=0)
     if matcher.is_error():
-        raise GuideError(f"json_schema has a pattern that is too complex: {printable(matcher.get_error(), 200)}")
+        raise GuideError(f"option json_schema has a pattern that is too complex: {printable(matcher.get_error(), 200)}")
     return matcher.is_accepting() or any(matcher.compute_bitmask())
 
 

@@ -15,12 +15,11 @@ class GrammarGuide:
     tokens that end a reply.
     """
 
-    begun = True
-
     def __init__(self, matcher: LLMatcher, vocab: int, ends: frozenset[int]) -> None:
         self._matcher, self._vocab = matcher, vocab
         self._ends = [i for i in ends if i < vocab]
         self._mask_size = -(-vocab // 8)
+        self.begun = False
         self.complete, self.ended = matcher.is_accepting(), matcher.is_stopped()
 
     def allowed(self) -> Mask:
@@ -37,6 +36,7 @@ class GrammarGuide:
 
     def accept(self, token: int) -> None:
         """Append a token."""
+        self.begun = True
         if token in self._ends:
             self.ended = True
             return

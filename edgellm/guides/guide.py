@@ -13,8 +13,8 @@ Mask = NDArray[np.bool_]
 class Guide(Protocol):
     """What may come next in one reply.
 
-    `begun`: the part of the reply that must conform has begun; before it the model thinks. `complete`: that part
-    conforms as it is, so a token that ends the reply is allowed. `ended`: nothing can follow it.
+    `begun`: the last token is one of the answer; before it the model thinks. `complete`: the answer conforms as it is,
+    so a token that ends the reply is allowed. `ended`: nothing can follow it.
 
     Not for several threads at once. The attributes change in `accept` alone.
     """

@@ -1,7 +1,7 @@
 """Grammars in Lark's syntax, as users and tools write them: JSON schemas in them become rules.
 
-The syntax is that of llguidance (https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md). A schema stands in
-a rule as `%json {…}`.
+The syntax is that of llguidance (https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md). A schema is
+written as `%json {…}`.
 """
 
 import json
@@ -75,7 +75,7 @@ class _Reader:
         self.negates = self.negates or found["negation"] is not None
         if refused := _REFUSED.search(found["attributes"] or ""):
             line = self._grammar.count("\n", 0, found.start()) + 1
-            raise GuideError(f"grammar: line {line} has {refused[0]}, which no guide follows; leave it out")
+            raise GuideError(f"option grammar: line {line} has {refused[0]}, which no guide follows; leave it out")
 
     def _schema(self, at: int) -> tuple[str, int]:
         """The JSON text of a schema that begins at `at`, and where it ends."""
@@ -84,7 +84,7 @@ class _Reader:
             return json.dumps(value), end
         except (ValueError, RecursionError) as error:
             line = self._grammar.count("\n", 0, at) + 1
-            raise GuideError(f"grammar: line {line} has a %json whose schema is not valid: {error}") from None
+            raise GuideError(f"option grammar: line {line} has a %json whose schema is not valid: {error}") from None
 
     def _add(self, schema: str) -> str:
         name = f"json_schema_{len(self.rules)}"

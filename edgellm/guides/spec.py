@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from edgellm.options import GenerationOptions
 from edgellm.text.json_values import json_value
@@ -27,6 +27,10 @@ def spec_of(options: GenerationOptions) -> GuideSpec | None:
     return None if options.grammar is None else GuideSpec("grammar", options.grammar)
 
 
-def _canonical(schema: Any) -> str:
+def _canonical(schema: object) -> str:
+    if isinstance(schema, type):
+        from edgellm.guides.python_types import schema_of  # imports what reads classes
+
+        schema = schema_of(schema)
     found = json.loads(schema) if isinstance(schema, str) else schema
     return json.dumps(json_value(found, "option json_schema"))

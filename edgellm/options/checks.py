@@ -123,7 +123,7 @@ def logit_bias(value: object) -> dict[int, float]:
         raise ValueError(wanted) from error
 
 
-def json_schema(value: object) -> Mapping[str, Any] | bool | type | str:
+def json_schema(value: object) -> Mapping[str, Any] | bool | type[Any] | str:
     """A JSON schema as a dict, a bool, JSON text, or a class that has one (a dataclass, or a pydantic model)."""
     wanted = "a JSON schema as a dict or as JSON, a dataclass, or a pydantic model"
     if isinstance(value, str):

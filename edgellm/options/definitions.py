@@ -73,8 +73,8 @@ class GenerationOptions(Options):
     """How text is generated.
 
     Defaults of sampling can be replaced by the model file (`file_defaults`). The penalties look at tokens of the prompt
-    as well. A stop string may be the text of a control token. Of `json_schema`, `regex`, `choices` and `grammar` one can
-    be given: the reply, behind what the model thinks, then conforms to it, or is an IncompleteOutputError.
+    as well. A stop string may be the text of a control token. At most one of `json_schema`, `regex`, `choices` and
+    `grammar` may be given: the reply, behind what the model thinks, conforms to it, or is an IncompleteOutputError.
     """
 
     max_tokens: int | None = option(
@@ -109,7 +109,7 @@ class GenerationOptions(Options):
     logprobs: bool | int = option(
         True, checks.logprobs, "Report log-probabilities of each token; N adds the N most likely tokens at its position"
     )
-    json_schema: Mapping[str, Any] | bool | type | str | None = option(
+    json_schema: Mapping[str, Any] | bool | type[Any] | str | None = option(  # noqa: RUF009 (a field)
         None, checks.json_schema, "JSON schema that the reply is valid against"
     )
     regex: str | None = option(None, checks.nonempty_text, "Regular expression that the whole reply matches")
@@ -121,14 +121,19 @@ class GenerationOptions(Options):
     def __post_init__(self) -> None:
         """Check each value, and that no two options contradict each other. Raises OptionError."""
         Options.__post_init__(self)
-        given = [name for name in GUIDES if getattr(self, name) is not None]
+        given = [name for name in FORMS if getattr(self, name) is not None]
         if len(given) > 1:
-            raise OptionError(f"options {given[0]} and {given[1]} exclude each other: give one")
+            raise OptionError(f"option {given[0]} and option {given[1]} exclude each other: give one")
         if given and self.stop:
             raise OptionError(f"option stop would cut off a reply that option {given[0]} holds to a form: give one")
 
+    @property
+    def form(self) -> str | None:
+        """The name of the option that holds a reply to a form; None for free text."""
+        return next((name for name in FORMS if getattr(self, name) is not None), None)
 
-GUIDES = ("json_schema", "regex", "choices", "grammar")
+
+FORMS = ("json_schema", "regex", "choices", "grammar")
 """The options that hold a reply to a form."""
 
 

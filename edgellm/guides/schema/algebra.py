@@ -22,6 +22,11 @@ _MAX_PATTERNS = 6
 _ANY: list[Shape] = [Fixed((None,)), Fixed((True, False)), Numbers(), Strings(), Arrays(), Objects()]
 
 
+def is_valid(schema: str, value: Any) -> bool:
+    """Whether a JSON value is valid against a schema, which is JSON text. Raises GuideError."""
+    return Algebra(Document(schema)).accepts(((),), value)
+
+
 class Algebra:
     """The shapes of conjunctions of a document. `exclusive` are lists of schemas that must exclude each other."""
 
@@ -68,7 +73,10 @@ class Algebra:
                 shape.check()
             except NumberError as error:
                 fail(schema[0], str(error))
-        if isinstance(shape, Objects) and len({node for rules in shape.rules for node, _ in rules.patterns}) > _MAX_PATTERNS:
+        if (
+            isinstance(shape, Objects)
+            and len({node for rules in shape.rules for node, _ in rules.patterns}) > _MAX_PATTERNS
+        ):
             fail(schema[0], f"has more than {_MAX_PATTERNS} patterns in patternProperties")
 
     def _flat(self, schema: Conjunction, above: Conjunction = ()) -> Iterator[Pointer]:
@@ -111,9 +119,12 @@ class Algebra:
         if isinstance(shape, Fixed):
             return any(same(value, each) for each in shape.values)
         if isinstance(shape, Numbers):
-            return isinstance(value, int | Decimal) and not isinstance(value, bool) and value in shape
+            is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+            return is_number and Decimal(str(value)) in shape
         if isinstance(shape, Strings):
-            return isinstance(value, str) and _within(len(value), shape) and all(matches(p, value) for p in shape.patterns)
+            return (
+                isinstance(value, str) and _within(len(value), shape) and all(matches(p, value) for p in shape.patterns)
+            )
         if isinstance(shape, Arrays):
             return (
                 isinstance(value, list)

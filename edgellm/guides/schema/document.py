@@ -25,7 +25,7 @@ def shown(pointer: Pointer) -> str:
 
 def fail(pointer: Pointer, problem: str) -> NoReturn:
     """Raise GuideError for a part of the schema."""
-    raise GuideError(f"json_schema: {shown(pointer)} {problem}")
+    raise GuideError(f"option json_schema: {shown(pointer)} {problem}")
 
 
 class Document:

@@ -1,7 +1,7 @@
 """From a JSON schema to a grammar of llguidance that gives only valid JSON.
 
-llguidance compiles schemas, too, but what it gives is not always valid: numbers that a bound excludes, dates that do not
-exist, two spellings of one key; it reads patterns in a dialect of its own, and ignores misspelled keywords. Here a
+llguidance compiles schemas, too, but what it allows is not always valid: numbers that a bound excludes, dates that do
+not exist, two spellings of one key. It reads patterns in a dialect of its own, and ignores misspelled keywords. Here a
 schema is worked out to rules and words whose texts are all valid, and what cannot be worked out is refused.
 """
 
@@ -29,7 +29,7 @@ def schema_grammar(schema: str, has_text: Callable[[str], bool], start: str = "s
     try:
         return SchemaWriter(schema, has_text, prefix).grammar(start)
     except RecursionError:
-        raise GuideError("json_schema has too many levels") from None
+        raise GuideError("option json_schema has too many levels") from None
 
 
 class SchemaWriter:

@@ -2,9 +2,10 @@
 
     {"name": "Ann", "tags": ["a", "b"], "size": 1.5}
 
-Between items stands `, `, behind a key `: `, as `json.dumps` of Python writes it; there is no other white space, so a
-model cannot go on with white space for ever, and what must come next is known. A string has `\\"`, `\\\\`, `\\b`, `\\f`,
-`\\n`, `\\r` and `\\t` for these characters, `\\u00XX` for other control characters, and all others as they are.
+Between items stands `, `, behind a key `: `, as `json.dumps` of Python writes them; there is no other white space. So
+a model cannot go on with white space for ever, and what must come next is known. Quotes, backslashes and the control
+characters with a letter of their own (`\\n`) are written with a backslash, other control characters as `\\u00XX`, and
+all others as they are.
 """
 
 import json

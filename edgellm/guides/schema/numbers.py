@@ -63,22 +63,18 @@ class Numbers:
         return (not self.integer or exact.denominator == 1) and (not self.step or (exact / self.step).denominator == 1)
 
     def closed(self) -> "Numbers":
-        """The same numbers as they can be written, with bounds that belong to them."""
-        if self.integer:
-            low = None if self.low is None else _whole(self.low, ROUND_CEILING) + (self._is_edge(self.low, self.low_open))
-            high = None if self.high is None else _whole(self.high, ROUND_FLOOR) - self._is_edge(self.high, self.high_open)
-            return replace(self, low=low, high=high, low_open=False, high_open=False)
-        unit = Decimal(1).scaleb(-self.fraction_digits())
-        low, high = self.low, self.high
-        if low is not None and self.low_open:
-            low = _EXACT.add(Decimal(low), unit)
-        if high is not None and self.high_open:
-            high = _EXACT.subtract(Decimal(high), unit)
+        """The same numbers as they can be written, with bounds that belong to them. Raises NumberError."""
+        unit = Decimal(1) if self.integer else Decimal(1).scaleb(-self.fraction_digits())
+        low = None if self.low is None else self._inner(self.low, self.low_open, unit, ROUND_CEILING)
+        high = None if self.high is None else self._inner(self.high, self.high_open, -unit, ROUND_FLOOR)
         return replace(self, low=low, high=high, low_open=False, high_open=False)
 
-    @staticmethod
-    def _is_edge(bound: Value, is_open: bool) -> bool:
-        return is_open and bound == int(bound)
+    def _inner(self, bound: Value, is_open: bool, step: Decimal, rounding: str) -> Value:
+        """The first number within a bound, in the direction of `step`."""
+        first = int(Decimal(bound).to_integral_value(rounding)) if self.integer else Decimal(bound)
+        if is_open and first == bound:
+            return int(first + step) if self.integer else _EXACT.add(Decimal(first), step)
+        return first
 
     def fraction_digits(self) -> int:
         """The most digits behind a point. Raises NumberError if a bound has too many digits to be excluded."""
@@ -86,7 +82,7 @@ class Numbers:
         for bound, is_open in ((self.low, self.low_open), (self.high, self.high_open)):
             if bound is None or not is_open:
                 continue
-            before, behind = _written(abs(bound))
+            before, behind = _written(bound)
             room = _FLOAT_DIGITS - (len(before) if before != "0" else 0)
             if len(behind) > room:
                 raise NumberError(f"excludes {printable(str(bound))}, which has more than {_FLOAT_DIGITS} digits")
@@ -108,7 +104,7 @@ class Numbers:
     def check(self) -> None:
         """Raises NumberError if no expression matches exactly these numbers."""
         for bound in (self.low, self.high):
-            if bound is not None and len("".join(_written(abs(bound)))) > _MAX_BOUND_DIGITS:
+            if bound is not None and len("".join(_written(bound))) > _MAX_BOUND_DIGITS:
                 raise NumberError(f"has a limit with more than {_MAX_BOUND_DIGITS} digits")
         if self.listed() is None and not self.is_empty():
             self.expressions()
@@ -130,10 +126,6 @@ class Numbers:
         return [_integers(own.low, own.high) if self.integer else _decimals(own, self.fraction_digits())]
 
 
-def _whole(value: Value, rounding: str) -> int:
-    return int(Decimal(value).to_integral_value(rounding))
-
-
 def _decimal(value: Fraction) -> Decimal:
     """A fraction whose denominator divides a power of ten."""
     return _EXACT.divide(Decimal(value.numerator), Decimal(value.denominator))
@@ -146,8 +138,8 @@ def _common(one: Fraction, other: Fraction) -> Fraction:
 
 
 def _written(value: Value) -> tuple[str, str]:
-    """The digits of a number that is not negative, before the point and behind it, without zeros at the end."""
-    before, _, behind = f"{Decimal(value):f}".partition(".")
+    """The digits of a number, without its sign, before the point and behind it, without zeros at the end."""
+    before, _, behind = f"{Decimal(value).copy_abs():f}".partition(".")
     return before.lstrip("0") or "0", behind.rstrip("0")
 
 
@@ -180,7 +172,9 @@ def _magnitudes(low: Value, high: Value | None, digits: int) -> str:
     first, above = _written(low)
     digits = max(digits, len(above))
     if high is None:
-        return either([first + fraction(above, None, digits), natural(int(first) + 1, None) + fraction("", None, digits)])
+        return either(
+            [first + fraction(above, None, digits), natural(int(first) + 1, None) + fraction("", None, digits)]
+        )
     last, below = _written(high)
     digits = max(digits, len(below))
     if first == last:
@@ -199,7 +193,7 @@ def _multiples(step: Fraction, integer: bool) -> str:
     n = _last_digits(unit)
     if n is None or 10**n // unit > MAX_LISTED or 0 < places < n:
         raise NumberError(
-            "has a multipleOf whose multiples their last digits do not tell; give minimum and maximum, for a few of them"
+            "has a multipleOf that no few last digits tell; give minimum and maximum, so that there are few"
         )
     endings = [f"{each:0{n}}" for each in range(0, 10**n, unit)] if n else [""]
     if places:

@@ -102,7 +102,9 @@ class _Reader:
 
     def _get(self, keyword: str, kind: type | tuple[type, ...], wanted: str, default: Any = None) -> Any:
         value = self._keywords.get(keyword, default)
-        if keyword in self._keywords and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
+        if keyword in self._keywords and (
+            not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+        ):
             fail(self._place(keyword), f"has a wrong value: give {wanted}")
         return value
 
@@ -153,7 +155,9 @@ class _Reader:
         return numbers & Numbers(least, most)
 
     def _strings(self) -> Strings:
-        patterns = [self._parsed(self._place("pattern"), text)] if (text := self._get("pattern", str, "a regex")) else []
+        patterns = (
+            [self._parsed(self._place("pattern"), text)] if (text := self._get("pattern", str, "a regex")) else []
+        )
         name = self._get("format", str, "the name of a format", "")
         if name and name not in FORMATS and name not in INTEGER_FORMATS:
             known = ", ".join(FORMATS)

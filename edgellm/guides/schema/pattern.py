@@ -273,9 +273,10 @@ class _Parser:
         return of_categories((short,))
 
 
-_CATEGORIES = frozenset(
-    "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Co".split()
-)
+_CATEGORIES = {
+    *("L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Ps", "Pe"),
+    *("Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C", "Cc", "Cf", "Co"),
+}
 
 
 def whole(pattern: str) -> Node:
@@ -294,7 +295,8 @@ def _whole(node: Node) -> Node:
             rest = items[1:] if i == 0 else items[:-1]
             orders = [(each, *rest) if i == 0 else (*rest, each) for each in edge.items]
             return Choice(tuple(_whole(Sequence(order)) for order in orders))
-    before, after = ANY_TEXT, ANY_TEXT
+    before: Node = ANY_TEXT
+    after: Node = ANY_TEXT
     while items and items[0] == Anchor(at_start=True):
         before, items = EMPTY, items[1:]
     while items and items[-1] == Anchor(at_start=False):

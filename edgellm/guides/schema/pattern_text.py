@@ -65,7 +65,9 @@ def _json_characters(chars: CharSet) -> str:
 
 def _long_escapes(codes: list[int]) -> Iterator[str]:
     """Expressions for the characters of `codes` that are written as \\u00XX, without the backslash."""
-    for first, group in groupby((f"{code:02x}" for code in codes if code not in SHORT_ESCAPES), lambda digits: digits[0]):
+    for first, group in groupby(
+        (f"{code:02x}" for code in codes if code not in SHORT_ESCAPES), lambda digits: digits[0]
+    ):
         yield f"u00{first}[{''.join(digits[1] for digits in group)}]"
 
 

@@ -33,7 +33,9 @@ class Possible:
             new = self._reachable(schema)
             self._found |= dict.fromkeys(new, False)
             # A value of one round is made of those of the rounds before.
-            while risen := [each for each in new if not self._found[each] and any(map(self.has, self._algebra.shapes(each)))]:
+            while risen := [
+                each for each in new if not self._found[each] and any(map(self.has, self._algebra.shapes(each)))
+            ]:
                 self._found |= dict.fromkeys(risen, True)
         return self._found[schema]
 

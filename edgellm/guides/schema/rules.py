@@ -80,7 +80,9 @@ class ObjectRules:
             for count in reversed(range(min(sum(required[:i]), self._counted), min(i, self._counted) + 1)):
                 inside = self._state(i, count)
         if inside is None:
-            problem = "needs more properties (minProperties) than it names, and no guide keeps other names from repeating"
+            problem = (
+                "needs more properties (minProperties) than it names, and no guide keeps other names from repeating"
+            )
             fail(self._schema[0], problem)
         return f'"{{" {inside} "}}"'
 

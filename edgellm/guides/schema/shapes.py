@@ -30,8 +30,8 @@ def shapes_of(part: Part) -> list[Shape]:
         shapes.append(Fixed((True, False)))
     if {"number", "integer"} & part.types:
         shapes.append(part.numbers & Numbers(integer="number" not in part.types))
-    typed = {"string": part.strings, "array": part.arrays, "object": part.objects}
-    return shapes + [shape for name, shape in typed.items() if name in part.types]
+    typed: dict[str, Shape] = {"string": part.strings, "array": part.arrays, "object": part.objects}
+    return [*shapes, *(shape for name, shape in typed.items() if name in part.types)]
 
 
 def meet(one: Shape, other: Shape) -> Shape | None:
