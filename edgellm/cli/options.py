@@ -81,9 +81,9 @@ def option_of(options: type[Options], name: str, *short: str, more: str = "", **
 
 
 def _kind(annotation: Any) -> type:
-    """The type of an option on the command line: text where a field takes values of several types."""
+    """The type of an option on the command line: text where a field takes values of several types, or lists."""
     kinds = [kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType]
-    return kinds[0] if len(kinds) == 1 else str
+    return kinds[0] if len(kinds) == 1 and kinds[0] in (bool, int, float) else str
 
 
 def in_order(*options: Callable[[F], F]) -> Callable[[F], F]:
