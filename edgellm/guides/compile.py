@@ -8,12 +8,14 @@ from llguidance import LLMatcher, LLTokenizer
 
 from edgellm.errors import GuideError
 from edgellm.fmt import printable
+from edgellm.guides.gbnf.words import gbnf_to_lark
 from edgellm.guides.grammar_guide import GrammarGuide
 from edgellm.guides.guide import Guide, GuideFactory
-from edgellm.guides.lark import LarkGrammar, with_schemas
+from edgellm.guides.lark import LarkGrammar, is_lark, with_schemas
 from edgellm.guides.schema.grammar import schema_grammar
 from edgellm.guides.spec import GuideSpec
-from edgellm.guides.vocabulary import bytes_alone, prepare
+from edgellm.guides.utf8_filter import Utf8State, Utf8Tokens
+from edgellm.guides.vocabulary import bytes_alone, prepare, text_pieces
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.text.utf8 import replace_surrogates
 
@@ -37,10 +39,17 @@ class GuideCompiler:
         if matcher.is_error():
             raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
 
+        tokens = self._utf8_tokens if grammar.may_break_utf8 else None
+
         def new() -> Guide:
-            return GrammarGuide(matcher.deep_copy(), self._vocab, self._tokenizer.eog_ids)
+            utf8 = Utf8State(tokens) if tokens else None
+            return GrammarGuide(matcher.deep_copy(), self._vocab, self._tokenizer.eog_ids, utf8)
 
         return new
+
+    @cached_property
+    def _utf8_tokens(self) -> Utf8Tokens:
+        return Utf8Tokens(text_pieces(self._tokenizer))
 
     @cached_property
     def _prepared(self) -> LLTokenizer:
@@ -51,6 +60,8 @@ def _grammar(spec: GuideSpec) -> LarkGrammar:
     """The grammar of llguidance for a spec. Raises GuideError."""
     if spec.kind == "json_schema":
         return LarkGrammar(schema_grammar(spec.source, has_text), False, ())
+    if spec.kind == "grammar" and not is_lark(spec.source) and "::=" in spec.source:
+        return LarkGrammar(gbnf_to_lark(spec.source), False, ())
     if spec.kind == "grammar":
         return with_schemas(spec.source, has_text)
     regex = spec.source if spec.kind == "regex" else "|".join(map(_exactly, json.loads(spec.source)))

@@ -24,6 +24,12 @@ def special_ids(tokenizer: Tokenizer) -> frozenset[int]:
     return frozenset([*controls, *marks, *tokenizer.control_texts.values(), *tokenizer.eog_ids])
 
 
+def text_pieces(tokenizer: Tokenizer) -> list[bytes]:
+    """The bytes of all tokens; empty for those that are no text."""
+    specials = special_ids(tokenizer)
+    return [b"" if i in specials else tokenizer.token_bytes(i) for i in range(tokenizer.n_vocab)]
+
+
 def prepare(tokenizer: Tokenizer) -> LLTokenizer:
     """The vocabulary for llguidance. It takes about 0.5 s for 128k tokens."""
     return LLTokenizer(TokenizerWrapper(_Wrapped(tokenizer)))

@@ -10,7 +10,6 @@ possible      which schemas have a value at all
 rules         rules of arrays and objects
 terminals     numbers, strings and names as terminals
 numbers, digits       numbers between bounds, and multiples
-pattern, charset, pattern_text  regular expressions of ECMA-262, and how matching texts are written in JSON
 formats       formats of strings, as patterns
-json_text     how a guided reply writes JSON
+json_text, json_patterns  how a guided reply writes JSON
 """

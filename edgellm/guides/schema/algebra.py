@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from edgellm.guides.patterns.text import matches
 from edgellm.guides.schema.document import Document, Pointer, fail
 from edgellm.guides.schema.numbers import NumberError, Numbers
 from edgellm.guides.schema.part import Arrays, Conjunction, Objects, Part, Strings, read_part, same
-from edgellm.guides.schema.pattern_text import matches
 from edgellm.guides.schema.shapes import Fixed, Shape, item, meet, property_schema, shapes_of
 
 _MAX_SHAPES = 512

@@ -6,7 +6,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from edgellm.guides.schema import pattern
+from edgellm.guides.patterns import ecma
+from edgellm.guides.patterns.nodes import Node
 from edgellm.guides.schema.document import Document, Pointer, fail
 from edgellm.guides.schema.formats import FORMATS, INTEGER_FORMATS
 from edgellm.guides.schema.keywords import TYPES
@@ -22,7 +23,7 @@ class Strings:
 
     least: int = 0
     most: int | None = None
-    patterns: tuple[pattern.Node, ...] = ()
+    patterns: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class PropertyRules:
     """What one subschema says of properties: by name, by patterns of names, and of all others."""
 
     named: Mapping[str, Conjunction]
-    patterns: tuple[tuple[pattern.Node, Conjunction], ...]
+    patterns: tuple[tuple[Node, Conjunction], ...]
     rest: Conjunction
 
 
@@ -165,10 +166,10 @@ class _Reader:
         patterns += [self._parsed(self._place("format"), each) for each in FORMATS.get(name, ())]
         return Strings(self._count("minLength") or 0, self._count("maxLength"), tuple(patterns))
 
-    def _parsed(self, place: Pointer, text: str) -> pattern.Node:
+    def _parsed(self, place: Pointer, text: str) -> Node:
         try:
-            return pattern.whole(text)
-        except pattern.PatternError as error:
+            return ecma.whole(text)
+        except ecma.PatternError as error:
             fail(place, str(error))
 
     def _arrays(self) -> Arrays:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from edgellm.guides.patterns.nodes import Node
+from edgellm.guides.patterns.text import matches
 from edgellm.guides.schema.numbers import Numbers
 from edgellm.guides.schema.part import Arrays, Conjunction, Objects, Part, PropertyRules, Strings
-from edgellm.guides.schema.pattern import Node
-from edgellm.guides.schema.pattern_text import matches
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from edgellm.guides.schema.charset import ANY_CHAR
+from edgellm.guides.patterns.charset import ANY_CHAR
+from edgellm.guides.patterns.nodes import ANY_TEXT, Chars, Node, Repeat
+from edgellm.guides.schema.json_patterns import in_json
 from edgellm.guides.schema.json_text import write_json
 from edgellm.guides.schema.numbers import Numbers
 from edgellm.guides.schema.part import Strings
-from edgellm.guides.schema.pattern import ANY_TEXT, Chars, Node, Repeat
-from edgellm.guides.schema.pattern_text import in_json
 from edgellm.guides.schema.shapes import Fixed, OtherNames
 
 

@@ -8,65 +8,14 @@ and `\\D` everything that no dialect calls a digit.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgellm.guides.schema.charset import (
-    ANY_CHAR,
-    DIGITS,
-    LINE_ENDS,
-    NO_CHARS,
-    SPACE,
-    WORD,
-    CharSet,
-    of_categories,
-)
+from edgellm.guides.patterns.charset import ANY_CHAR, DIGITS, LINE_ENDS, NO_CHARS, SPACE, WORD, CharSet, of_categories
+from edgellm.guides.patterns.nodes import ANY_TEXT, EMPTY, Anchor, Chars, Choice, Node, Repeat, Sequence
 
 MAX_REPEATS = 100_000
 
 
 class PatternError(Exception):
     """A pattern that is not valid or not supported: what is wrong with it, and where."""
-
-
-@dataclass(frozen=True)
-class Chars:
-    """One character of a set."""
-
-    chars: CharSet
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """One item after the other."""
-
-    items: tuple["Node", ...]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of several items."""
-
-    items: tuple["Node", ...]
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """An item several times; `most` is None for any number."""
-
-    item: "Node"
-    least: int
-    most: int | None
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """`^` or `$`."""
-
-    at_start: bool
-
-
-Node = Chars | Sequence | Choice | Repeat | Anchor
-
-EMPTY = Sequence(())
-ANY_TEXT = Repeat(Chars(ANY_CHAR), 0, None)
 
 
 @dataclass(frozen=True)
