@@ -26,6 +26,16 @@ def _choices(context: click.Context, option: click.Parameter, given: tuple[str, 
     return given or None
 
 
+def check_form(options: GenerationOptions) -> None:
+    """Raises GuideError for a schema, regex or grammar that is wrong whatever the model."""
+    if options.form:
+        from edgellm.guides.compile import check  # these import numpy and llguidance
+        from edgellm.guides.spec import spec_of
+
+        if spec := spec_of(options):
+            check(spec)
+
+
 guide_options = in_order(
     option_of(GenerationOptions, "json_schema", callback=_schema),
     option_of(GenerationOptions, "regex", callback=utf8),

@@ -129,7 +129,7 @@ class Generation:
         text, reason = self._output.push(sampled.id)
         if reason:
             self._end(reason)
-        count, thinking = self._timer.record_token(), self._guide is not None and not self._guide.begun
+        count, thinking = self._timer.record_token(), bool(self._form and self._guide and not self._guide.begun)
         return Token(sampled.id, text, logprob, reason, top_logprobs, self._timer, count, thinking)
 
     def _check_complete(self) -> None:

@@ -36,9 +36,7 @@ class GuideCompiler:
         """Makes the guides of replies to a spec. Raises GuideError."""
         grammar = _grammar(spec)
         matcher = LLMatcher(self._prepared, grammar.text, log_level=0)
-        if matcher.is_error():
-            raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
-
+        _check(spec, grammar, matcher)
         tokens = self._utf8_tokens if grammar.may_break_utf8 else None
 
         def new() -> Guide:
@@ -56,6 +54,19 @@ class GuideCompiler:
         return prepare(self._tokenizer)
 
 
+def check(spec: GuideSpec) -> None:
+    """Raises GuideError for a spec that is wrong whatever the model. A grammar may name tokens of one."""
+    grammar = _grammar(spec)
+    if spec.kind != "grammar":
+        _check(spec, grammar, LLMatcher(bytes_alone(), grammar.text, log_level=0))
+
+
+def _check(spec: GuideSpec, grammar: LarkGrammar, matcher: LLMatcher) -> None:
+    if matcher.is_error():
+        raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
+
+
+@lru_cache(_CACHED)
 def _grammar(spec: GuideSpec) -> LarkGrammar:
     """The grammar of llguidance for a spec. Raises GuideError."""
     if spec.kind == "json_schema":

@@ -20,26 +20,29 @@ class PatternError(Exception):
 
 @dataclass(frozen=True)
 class _Class:
-    """A set of characters in two readings: those that are in it in every dialect, and in some dialect."""
+    """A set of characters in two readings: those that are in it in every dialect, and in some dialect.
 
-    narrow: CharSet
-    wide: CharSet
+    Each is a function, as most sets are needed in one reading, and Unicode's take time to find.
+    """
+
+    narrow: Callable[[], CharSet]
+    wide: Callable[[], CharSet]
 
     def __or__(self, other: "_Class") -> "_Class":
-        return _Class(self.narrow | other.narrow, self.wide | other.wide)
+        return _Class(lambda: self.narrow() | other.narrow(), lambda: self.wide() | other.wide())
 
     def complement(self) -> "_Class":
-        return _Class(self.wide.complement(), self.narrow.complement())
+        return _Class(lambda: self.wide().complement(), lambda: self.narrow().complement())
 
 
 def _exactly(chars: CharSet) -> _Class:
-    return _Class(chars, chars)
+    return _Class(lambda: chars, lambda: chars)
 
 
-_NAMED: dict[str, Callable[[], _Class]] = {
-    "d": lambda: _Class(DIGITS, of_categories(("Nd",))),
-    "w": lambda: _Class(WORD, of_categories(("L", "M", "N", "Pc"))),
-    "s": lambda: _Class(SPACE, SPACE | CharSet.from_text("\u0085\ufeff") | CharSet.of((0x1C, 0x1F))),
+_NAMED = {
+    "d": _Class(lambda: DIGITS, lambda: of_categories(("Nd",))),
+    "w": _Class(lambda: WORD, lambda: of_categories(("L", "M", "N", "Pc"))),
+    "s": _Class(lambda: SPACE, lambda: SPACE | CharSet.from_text("\u0085\ufeff") | CharSet.of((0x1C, 0x1F))),
 }
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _HEX_DIGITS = {"x": 2, "u": 4}
@@ -133,7 +136,7 @@ class _Parser:
             return Anchor(letter == "^")
         if letter in "*+?":
             raise self.error("repeats nothing", start)
-        return Chars(self._escape(in_class=False).narrow if letter == "\\" else CharSet.from_text(letter))
+        return Chars(self._escape(in_class=False).narrow() if letter == "\\" else CharSet.from_text(letter))
 
     def _group(self, start: int) -> Node:
         if self._take("?") and not self._take(":"):
@@ -152,7 +155,7 @@ class _Parser:
             if not self._peek():
                 raise self.error("has a [ without a ]", start)
             found |= self._class_range()
-        return (found.complement() if negated else found).narrow
+        return (found.complement() if negated else found).narrow()
 
     def _class_range(self) -> _Class:
         start = self.at
@@ -161,7 +164,7 @@ class _Parser:
             return low
         self.at += 1
         high = self._class_atom()
-        ends = [each.narrow.ranges for each in (low, high)]
+        ends = [each.narrow().ranges for each in (low, high)]
         if not all(len(ranges) == 1 and ranges[0][0] == ranges[0][1] for ranges in ends) or ends[0] > ends[1]:
             raise self.error("has a range of characters from no lower to a higher one", start)
         return _exactly(CharSet.of((ends[0][0][0], ends[1][0][0])))
@@ -174,7 +177,7 @@ class _Parser:
         """What follows a backslash."""
         start, letter = self.at - 1, self._next()
         if letter.lower() in _NAMED:
-            found = _NAMED[letter.lower()]()
+            found = _NAMED[letter.lower()]
             return found if letter.islower() else found.complement()
         if letter in "pP":
             found = _exactly(self._category(start))
