@@ -33,7 +33,7 @@ _HEX = "[0-9A-Fa-f]"
 _ESCAPED = f"%{_HEX}{{2}}"
 _PATH = rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|{_ESCAPED})"
 _SCHEME = "[A-Za-z][A-Za-z0-9+.-]{0,30}"
-_URI = rf"{_SCHEME}:(?://{_HOST}(?::\d{{1,5}})?(?:/{_PATH}*)*|{_PATH}+)(?:\?(?:{_PATH}|[/?])*)?(?:#(?:{_PATH}|[/?])*)?"
+_URI = rf"{_SCHEME}:(?://(?:{_HOST}|{_IPV4})(?::\d{{1,5}})?(?:/{_PATH}*)*|{_PATH}+)(?:\?(?:{_PATH}|[/?])*)?(?:#(?:{_PATH}|[/?])*)?"
 
 FORMATS: dict[str, tuple[str, ...]] = {
     name: tuple(f"^(?:{text})$" for text in texts)

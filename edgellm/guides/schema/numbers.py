@@ -4,10 +4,11 @@ A reply is read with float64 numbers, so what is told apart here must be told ap
 excluded, numbers have only so many digits behind the point that none of them is rounded to the bound.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
-from math import lcm
+from math import ceil, floor, lcm
 
 from edgellm.fmt import printable
 from edgellm.guides.schema.digits import MAX_DIGITS, MAX_FRACTION, either, fraction, natural
@@ -20,8 +21,8 @@ MAX_LISTED = 1000
 _MAX_BOUND_DIGITS = 40
 _FLOAT_DIGITS = 15  # decimal numbers of so many digits are all different as float64
 _EXACT = Context(prec=200)
-_ANY_INTEGER = rf"-?(?:0|[1-9][0-9]{{0,{MAX_DIGITS - 1}}})"
-_ANY_NUMBER = rf"{_ANY_INTEGER}(?:\.[0-9]{{1,{MAX_FRACTION}}})?(?:[eE][+-]?[0-9]{{1,2}})?"
+_ANY_INTEGER = rf"(?:0|-?[1-9][0-9]{{0,{MAX_DIGITS - 1}}})"
+_ANY_NUMBER = rf"-?(?:0|[1-9][0-9]{{0,{MAX_DIGITS - 1}}})(?:\.[0-9]{{1,{MAX_FRACTION}}})?(?:[eE][+-]?[0-9]{{1,2}})?"
 
 
 class NumberError(Exception):
@@ -65,15 +66,15 @@ class Numbers:
     def closed(self) -> "Numbers":
         """The same numbers as they can be written, with bounds that belong to them. Raises NumberError."""
         unit = Decimal(1) if self.integer else Decimal(1).scaleb(-self.fraction_digits())
-        low = None if self.low is None else self._inner(self.low, self.low_open, unit, ROUND_CEILING)
-        high = None if self.high is None else self._inner(self.high, self.high_open, -unit, ROUND_FLOOR)
+        low = None if self.low is None else self._inner(self.low, self.low_open, unit, ceil)
+        high = None if self.high is None else self._inner(self.high, self.high_open, -unit, floor)
         return replace(self, low=low, high=high, low_open=False, high_open=False)
 
-    def _inner(self, bound: Value, is_open: bool, step: Decimal, rounding: str) -> Value:
+    def _inner(self, bound: Value, is_open: bool, step: Decimal, rounding: Callable[[Value], int]) -> Value:
         """The first number within a bound, in the direction of `step`."""
-        first = int(Decimal(bound).to_integral_value(rounding)) if self.integer else Decimal(bound)
+        first = rounding(bound) if self.integer else Decimal(bound)
         if is_open and first == bound:
-            return int(first + step) if self.integer else _EXACT.add(Decimal(first), step)
+            return first + int(step) if isinstance(first, int) else _EXACT.add(first, step)
         return first
 
     def fraction_digits(self) -> int:
@@ -160,8 +161,8 @@ def _decimals(numbers: Numbers, digits: int) -> str:
     low, high = numbers.low, numbers.high
     parts = list[str]()
     if low is None or low < 0:
-        nearest = Decimal(0) if high is None or high >= 0 else -Decimal(high)
-        parts.append(f"-{_magnitudes(nearest, None if low is None else -Decimal(low), digits)}")
+        nearest = Decimal(0) if high is None or high >= 0 else Decimal(high).copy_negate()
+        parts.append(f"-{_magnitudes(nearest, None if low is None else Decimal(low).copy_negate(), digits)}")
     if high is None or high >= 0:
         parts.append(_magnitudes(max(Decimal(0), Decimal(low or 0)), high, digits))
     return either(parts)

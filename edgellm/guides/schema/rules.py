@@ -48,11 +48,15 @@ def array_rule(writer: Writer, arrays: Arrays) -> str:
 
 def _several(item: str, least: int, most: int | None, first: bool) -> str:
     """From `least` to `most` items, with commas between, and one before unless they are the first."""
-    least, more = max(0, least), f"({literal(COMMA)} {item})"
+    least = max(0, least)
     if not first:
-        return f"{more}{{{least},{'' if most is None else most}}}"
-    several = f"{item} {more}{{{max(0, least - 1)},{'' if most is None else most - 1}}}"
-    return several if least else f"({several})?"
+        return _repeated(f"{literal(COMMA)} {item}", least, most)
+    more = _repeated(f"{literal(COMMA)} {item}", max(0, least - 1), None if most is None else most - 1)
+    return f"{item} {more}" if least else f"({item} {more})?"
+
+
+def _repeated(items: str, least: int, most: int | None) -> str:
+    return "" if most == 0 else f"({items}){{{least},{'' if most is None else most}}}"
 
 
 class ObjectRules:
