@@ -42,6 +42,12 @@ class GenerationArguments(TypedDict, total=False):
     stop: str | list[str] | tuple[str, ...] | None
     special: bool | None
     logprobs: bool | int | None
+    json_schema: Mapping[str, Any] | bool | type[Any] | str | None
+    regex: str | None
+    choices: list[str] | tuple[str, ...] | None
+    grammar: str | None
+    partial: bool | None
+    think_max: int | None
 
 
 class ReplyArguments(GenerationArguments, total=False):

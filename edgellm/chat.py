@@ -132,7 +132,8 @@ class Chat:
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
         prompt = self._prompts.fit(messages, chosen.max_tokens, template_args, overflow, begun)
         reader = None if chosen.special else self._prompts.reader(begun)
-        self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, on_end, reader)
+        start = self._prompts.start(prompt, begun)
+        self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, on_end, reader, start)
         return self._running
 
     def _end_running(self) -> None:

@@ -6,7 +6,9 @@
     ├── PromptError               a prompt that cannot be computed, such as one without tokens
     │   └── ContextOverflowError  a prompt that does not fit the context
     ├── NoMemoryError             no memory is left for the KV cache or for logits
+    ├── IncompleteOutputError     a reply that must conform to a schema or grammar was cut off before it did
     └── OptionError               an option is unknown or has an impossible value
+        └── GuideError            a schema, regex or grammar that no reply can be held to
 
 Each message names the file or option, what is wrong and where, and what to do next. The command line prints it as one
 line and exits with 1, or 2 for OptionError.
@@ -58,8 +60,16 @@ class NoMemoryError(EdgeLLMError):
     """No memory is left, or allowed, for more tokens in the KV cache, or for logits."""
 
 
+class IncompleteOutputError(EdgeLLMError):
+    """A reply that must conform to a JSON schema, a regex, choices or a grammar was cut off before it did."""
+
+
 class OptionError(EdgeLLMError, TypeError, ValueError):
     """An option is unknown or has an impossible value."""
+
+
+class GuideError(OptionError):
+    """A JSON schema, a regex or a grammar is not valid, or has something that no reply can be held to."""
 
 
 class EdgeLLMWarning(UserWarning):

@@ -31,6 +31,9 @@ _MAX_LENGTH = 4000
 
 _OPTION = re.compile(r"\boption (\w+)\b")
 
+_FLAGS = {"max_tokens": "-n", "choices": "--choice"}
+"""Names of options on the command line that are others than in Python."""
+
 _WORDS = {"ctx": "--ctx", "overflow": "--overflow drop or window", "prompt": "some text with -p"}
 """The words for settings in errors about prompts."""
 
@@ -105,7 +108,7 @@ def _as_flag(message: str) -> str:
 
 
 def _flag(option: re.Match[str]) -> str:
-    return "-n" if option[1] == "max_tokens" else f"--{option[1].replace('_', '-')}"
+    return _FLAGS.get(option[1]) or f"--{option[1].replace('_', '-')}"
 
 
 def _complain(message: str, code: int) -> int:

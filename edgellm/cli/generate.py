@@ -9,11 +9,12 @@ import click
 
 from edgellm.cli import prompt_input
 from edgellm.cli.generate_output import GenerateOutput, notes, template_notes
+from edgellm.cli.guide_options import check_form, guide_options
 from edgellm.cli.options import generation_options, load_options, number
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
 from edgellm.cli.shell_completion import model_names
-from edgellm.errors import EdgeLLMError, OptionError, PromptError
+from edgellm.errors import EdgeLLMError, IncompleteOutputError, OptionError, PromptError
 from edgellm.options import GenerationOptions, LoadOptions
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Write only the text and errors: no figures, no notes.")
 @click.option("--raw-output", is_flag=True, help="Do not sanitize the text: it may control the terminal.")
+@guide_options
 @generation_options
 @load_options
 @click.pass_context
@@ -72,7 +74,7 @@ def command(
     load = {name: given.pop(name) for name in LoadOptions.names()}
     # Impossible values are reported before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
-    GenerationOptions.from_kwargs(**given)
+    check_form(GenerationOptions.from_kwargs(**given))
     with show_warnings(quiet):
         context.exit(_generate(model, text, chat, GenerateOutput(as_json, jsonl, quiet, raw_output), load, given))
 
@@ -109,7 +111,11 @@ def _generate(
             generation = responder.stream(text, progress=on_prefill, **given)
         if chat == {} and responder is not model:
             output.say(*template_notes(model, text))
-        interrupted = _stream(generation, output, progress)
+        try:
+            interrupted = _stream(generation, output, progress)
+        except IncompleteOutputError:
+            output.end_line(generation)
+            raise
         output.end(generation, responder is not model)
         output.say(*notes(generation, model.ctx, given["max_tokens"], responder is not model), generation.stats)
         return 130 if interrupted else 0

@@ -25,13 +25,13 @@ class GenerateOutput(NamedTuple):
     raw: bool
 
     def token(self, token: "Token") -> None:
-        """Write a token to stdout."""
+        """Write a token to stdout; of a reply that is held to a form only its answer, so that stdout conforms."""
         if self.jsonl:
             fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
             if token.top_logprobs:
                 fields["top_logprobs"] = list(map(asdict, token.top_logprobs))
             click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
-        elif not self.as_json:
+        elif not self.as_json and not token.thinking:
             write(token.text, self.raw)
 
     def end(self, generation: "Generation", chat: bool) -> None:
@@ -39,7 +39,13 @@ class GenerateOutput(NamedTuple):
         if self.as_json:
             reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
             click.echo(json.dumps(reply | {"chat": chat}))
-        elif not self.jsonl and generation.text and not generation.text.endswith("\n"):
+        else:
+            self.end_line(generation)
+
+    def end_line(self, generation: "Generation") -> None:
+        """End the last line of text, if there is one."""
+        text = generation.text if generation.answer is None else generation.answer
+        if not (self.as_json or self.jsonl) and text and not text.endswith("\n"):
             write("\n")
 
     def say(self, *lines: object) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from edgellm.cli.shell_completion import one_of, pre_tokenizers, templates
+from edgellm.cli.shell_completion import files, one_of, pre_tokenizers, templates
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, Options, TemplateOptions, validate
 from edgellm.options.base import default_shown
 from edgellm.options.checks import integer, nonempty_text
@@ -23,9 +23,12 @@ _METAVARS = {int: "N", float: "X", str: "NAME"}
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "gpu_layers": {"metavar": "N", "shell_complete": one_of("all", "auto")},
     "gpu_memory": {"metavar": "GB"},
+    "grammar": {"metavar": "FILE", "shell_complete": files},
+    "json_schema": {"metavar": "FILE|TEXT", "shell_complete": files},
     "kv_memory": {"metavar": "GB"},
     "kv_type": {"metavar": "TYPE"},
     "overflow": {"metavar": "POLICY"},
+    "regex": {"metavar": "REGEX"},
     "template": {"metavar": "NAME|FILE", "shell_complete": templates},
     "tokenizer_pre": {"shell_complete": pre_tokenizers},
 }
@@ -72,15 +75,15 @@ def option_of(options: type[Options], name: str, *short: str, more: str = "", **
         given |= {"is_flag": True, "default": None}
     else:
         given |= {"type": _Float(options, name) if kind is float else kind, "metavar": _METAVARS[kind]}
-    if choices := options.choices(name):
-        given["shell_complete"] = one_of(*choices)
+    if words := options.words(name):
+        given["shell_complete"] = one_of(*words)
     return click.option(*short, f"--{name.replace('_', '-')}", **given | _ARGUMENTS.get(name, {}) | arguments)
 
 
 def _kind(annotation: Any) -> type:
-    """The type of an option on the command line: text where a field takes values of several types."""
+    """The type of an option on the command line: text where a field takes values of several types, or lists."""
     kinds = [kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType]
-    return kinds[0] if len(kinds) == 1 else str
+    return kinds[0] if len(kinds) == 1 and kinds[0] in (bool, int, float) else str
 
 
 def in_order(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -13,7 +13,7 @@ from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
 from edgellm.generate.stats import Truncation
 from edgellm.generate.timing import PrefillProgress, RequestTimer
-from edgellm.sampling.sampler import Sampler, draw
+from edgellm.generate.token_chooser import TokenChooser
 
 Acquire = Callable[[Ids[int], CancelFlag], AbstractContextManager[Sequence]]
 """Gives a sequence to compute a prompt with: `PrefixCache.acquire`."""
@@ -43,15 +43,14 @@ def generate_ids(
     session: Session,
     acquire: Acquire,
     prompt: TokensPrompt,
-    sampler: Sampler,
-    seed: int,
+    chooser: TokenChooser,
     timer: RequestTimer,
     cancel: CancelFlag,
     progress: PrefillProgress | None = None,
     ends: Collection[int] = (),
     certain: Callable[[], int | None] = lambda: None,
 ) -> Generator[SampledToken, None, None]:
-    """Sample tokens without end, on the sequence that `acquire` gives. Raises Stopped after `cancel`.
+    """Choose tokens without end, on the sequence that `acquire` gives. Raises Stopped after `cancel`.
 
     `ends` are the tokens that end messages in the prompt. `certain` tells how many of the sampled tokens certainly stay
     in the reply, as the others may begin a stop string; the sequence can go back to the end of the former.
@@ -61,18 +60,20 @@ def generate_ids(
         with timer.prefill(len(sequence), progress) as timed_progress:
             return session.prefill(sequence, ids, cancel, timed_progress, ends)
 
-    for token in prompt.ids:
-        sampler.accept(token)
+    chooser.read(prompt.ids)
     lookup, generated = PromptLookup(prompt.ids), list[int]()
     timer.prompt_tokens = len(prompt.ids)
-    with acquire(prompt.ids, cancel) as sequence, SpeculativeDecoder(session, sequence, lookup, cancel) as decoder:
+    with (
+        chooser,
+        acquire(prompt.ids, cancel) as sequence,
+        SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
+    ):
         shared, cached = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
         timer.diverged_at = shared if shared < min(cached, len(prompt.ids)) else None
         timer.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
         logits = prefill(prompt.ids)
         while True:
-            token = draw(sampler.apply(logits), seed, 0, len(prompt.ids) + len(generated))
-            sampler.accept(token)
+            token = chooser.choose(logits, len(prompt.ids) + len(generated))
             lookup.accept(token)
             generated.append(token)
             yield SampledToken(token, logits)
@@ -84,5 +85,5 @@ def generate_ids(
                 session.rewind(sequence, shorter.ids, cancel)
                 logits = prefill(shorter.ids)
             else:
-                logits = decoder.decode(token)
+                logits = decoder.decode(token, chooser.certain)
                 timer.accepted_drafts, timer.context_used = decoder.accepted, decoder.length

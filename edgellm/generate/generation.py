@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable
 from secrets import randbits
 from threading import Lock, get_ident
-from typing import Self
+from typing import Any, Self
 
 from edgellm.engine.protocol import Stopped
+from edgellm.errors import IncompleteOutputError
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.decoding import Acquire, SampledToken, TokensPrompt, generate_ids
 from edgellm.generate.logprobs import SampledLogprob
@@ -15,6 +16,8 @@ from edgellm.generate.session import Session
 from edgellm.generate.stats import Live, Stats
 from edgellm.generate.text_assembler import TextAssembler
 from edgellm.generate.timing import PrefillProgress, RequestTimer
+from edgellm.generate.token_chooser import TokenChooser
+from edgellm.guides.guide import Guide
 from edgellm.options import GenerationOptions
 from edgellm.sampling.sampler import Sampler
 from edgellm.text.detokenizer import excerpt
@@ -41,15 +44,22 @@ class Generation:
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
         reader: ReplyReader | None = None,
+        guide: Guide | None = None,
     ) -> None:
         """Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed."""
         session.check_fits(prompt.ids)
         self.finish_reason: str | None = None
         room = math.inf if prompt.context_shift else session.engine.ctx - len(prompt.ids) + 1
         max_tokens = room if options.max_tokens is None else min(room, options.max_tokens)
-        self._output = output = TextAssembler(tokenizer, options, max_tokens, reader)
+        self._output = output = TextAssembler(tokenizer, options, max_tokens, reader, guide)
         self._session, self._tokenizer, self._timer, self._on_end = session, tokenizer, timer, on_end
-        self._prompt = prompt
+        self._prompt, self._guide, self._partial, self._json_schema = (
+            prompt,
+            guide,
+            options.partial,
+            options.json_schema,
+        )
+        self._form = options.form is not None
         timer.truncation = prompt.truncation
         self._next_lock = Lock()  # held while a token is computed
         self._next_thread: int | None = None
@@ -60,8 +70,7 @@ class Generation:
             session,
             acquire,
             prompt,
-            sampler,
-            seed,
+            TokenChooser(sampler, seed, guide, timer.guided),
             timer,
             self._cancel_flag,
             progress,
@@ -104,6 +113,7 @@ class Generation:
             self._end("length")
         if self.finish_reason:
             self._measure_bandwidth()
+            self._check_complete()
             raise StopIteration
         try:
             return self._token(next(self._ids))
@@ -119,7 +129,17 @@ class Generation:
         text, reason = self._output.push(sampled.id)
         if reason:
             self._end(reason)
-        return Token(sampled.id, text, logprob, reason, top_logprobs, self._timer, self._timer.record_token())
+        count, thinking = self._timer.record_token(), bool(self._form and self._guide and not self._guide.begun)
+        return Token(sampled.id, text, logprob, reason, top_logprobs, self._timer, count, thinking)
+
+    def _check_complete(self) -> None:
+        """Raises IncompleteOutputError if a guided reply was cut off, unless that is allowed."""
+        if self.finish_reason != "length" or self._partial or self._guide is None or self._guide.complete:
+            return
+        advice = "allow it more tokens or a larger context, or take it as it is (partial)"
+        raise IncompleteOutputError(
+            f"the reply was cut off after {len(self.tokens):,} tokens, before it conforms: {advice}"
+        )
 
     def _measure_bandwidth(self) -> None:
         """Measure the memory's bandwidth, once: after a reply no token waits for it, nor does another request."""
@@ -150,11 +170,30 @@ class Generation:
         return self._timer.live("" if at is None else excerpt(self._tokenizer, self._prompt.ids, at))
 
     def completion(self) -> Completion:
-        """Generate all remaining tokens; returns the whole text and its figures."""
+        """Generate all remaining tokens; returns the whole text and its figures.
+
+        Raises IncompleteOutputError if a reply that must conform was cut off, unless the option `partial` allows it.
+        """
         for _ in self:
             pass
-        reason, dropped = self.finish_reason or "cancelled", self.dropped_tokens
-        return Completion(self.text, self.tokens, reason, self.stats, dropped, self.logprobs)
+        reason, dropped, answer = self.finish_reason or "cancelled", self.dropped_tokens, self.answer
+        return Completion(self.text, self.tokens, reason, self.stats, dropped, self.logprobs, answer, self._parsed())
+
+    @property
+    def answer(self) -> str | None:
+        """The text of a reply that is held to a form, without what the model thinks; None for a free reply."""
+        if not self._form:
+            return None
+        start = self._output.answer_start
+        return "" if start is None else self.text[start:]
+
+    def _parsed(self) -> Any:
+        """The value of an answer to a JSON schema, None for an incomplete one."""
+        if self._json_schema is None or not (self._guide and self._guide.complete):
+            return None
+        from edgellm.guides.parsed import parsed  # imports what reads classes
+
+        return parsed(self._json_schema, self.answer or "")
 
     def cancel(self) -> None:
         """End the generation: a running computation ends within milliseconds. Any thread may call it."""

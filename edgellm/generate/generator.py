@@ -2,17 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.generation import Generation
 from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress, RequestTimer
+from edgellm.guides.guide import Guide
+from edgellm.guides.spec import spec_of
+from edgellm.guides.thinking import ReplyStart, gated
 from edgellm.options import GenerationOptions
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from edgellm.guides.compile import GuideCompiler  # imports llguidance, which only guided replies need
 
 
 @dataclass
@@ -46,10 +53,26 @@ class Generator:
         progress: PrefillProgress | None = None,
         on_end: Callable[[str], None] = lambda text: None,
         reader: ReplyReader | None = None,
+        reply_start: ReplyStart | None = None,
     ) -> Generation:
         """Continue a prompt, reusing the longest prefix that `cache` holds; `on_end`, `reader` as in `Generation`.
+
+        `reply_start` is where the reply of a chat begins.
 
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
         session, tokenizer = self.session, self.tokenizer
-        return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader)
+        guide = self._guide(options, reply_start)
+        return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader, guide)
+
+    def _guide(self, options: GenerationOptions, start: ReplyStart | None) -> Guide | None:
+        """The guide of a reply, None for free text. Raises OptionError."""
+        spec = spec_of(options)
+        answer = self._compiler.compile(spec)() if spec else None
+        return gated(answer, start, options.think_max, self.tokenizer, self.session.engine.vocab)
+
+    @cached_property
+    def _compiler(self) -> "GuideCompiler":
+        from edgellm.guides.compile import GuideCompiler
+
+        return GuideCompiler(self.tokenizer, self.session.engine.vocab)

@@ -9,11 +9,12 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.overflow import PromptFitter, pinned
 from edgellm.generate.session import Session
+from edgellm.guides.thinking import ReplyStart
 from edgellm.options import ChatOptions
 from edgellm.text.conversation import Message
 from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts
-from edgellm.text.reply_format import ReplyReader
+from edgellm.text.reply_format import HARMONY, ReplyReader
 from edgellm.text.template import ChatTemplate
 
 TemplateArgs = Mapping[str, Any] | None
@@ -35,6 +36,11 @@ class PromptBuilder:
     def reader(self, begun: str) -> ReplyReader | None:
         """A reader of a reply that begins with `begun`, if the template has a format of replies."""
         return self._prompts.reader(begun)
+
+    def start(self, prompt: TokensPrompt, begun: str) -> ReplyStart:
+        """Where a reply begins, whose text begins with `begun`."""
+        template = self.template
+        return ReplyStart(prompt.ids, begun, template.thinking_tags, template.reply_format is HARMONY)
 
     def ids(self, messages: Sequence[Message], template_args: TemplateArgs) -> list[int]:
         """The token ids of all messages, however many. Raises EdgeLLMError when the template fails."""

@@ -1,6 +1,7 @@
 """What a generation gives its caller: a token at a time, or the whole completion."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from edgellm.generate.logprobs import Logprob, SampledLogprob
 from edgellm.generate.stats import Stats
@@ -14,7 +15,8 @@ class Token:
     `text` may be empty: a part of a character, or a possible beginning of a stop string, comes with a later token.
     `logprob` is the natural logarithm of the token's probability in the model's own distribution, None unless
     requested; `top_logprobs` has as many of the most likely tokens at its position as were requested.
-    `finish_reason` is None except for the last token: `eog`, `stop` or `length`.
+    `finish_reason` is None except for the last token: `eog`, `stop` or `length`. `thinking`: the token comes before the
+    answer of a guided reply.
     """
 
     id: int
@@ -24,6 +26,7 @@ class Token:
     top_logprobs: tuple[Logprob, ...]
     _timer: RequestTimer = field(repr=False)
     _count: int = field(repr=False)
+    thinking: bool = False
 
     @property
     def stats(self) -> Stats:
@@ -37,6 +40,9 @@ class Completion:
 
     `dropped_tokens` counts the tokens of the conversation that did not fit in the context. `logprobs` has one entry
     for each token, None unless requested.
+
+    Of a reply that was held to a form, `answer` is the text behind what the model thought; `parsed` is the value of an
+    answer to a JSON schema: of the class, if the schema was given as one.
     """
 
     text: str
@@ -45,3 +51,5 @@ class Completion:
     stats: Stats
     dropped_tokens: int = 0
     logprobs: list[SampledLogprob] | None = None
+    answer: str | None = None
+    parsed: Any = None

@@ -4,9 +4,12 @@ Decoding is bound by the memory, as each step reads all weights: four rows take 
 eight 1.6 to 2.5 (measured on Zen 4). A row's logits have the same bits in any batch (`Engine.batch_invariant`), and
 sampling depends on seed and position alone. So the text is the same with and without drafts, whatever the sampling
 options; drafts, and the number computed, change only the speed.
+
+Of a guided reply the next tokens are often certain (`edgellm.guides.guide.Guide.forced`): these are drafts, too.
 """
 
 from collections import deque
+from collections.abc import Sequence as Ids
 
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import Logits, Sequence
@@ -31,6 +34,7 @@ class SpeculativeDecoder:
         # Draft tokens not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         # The sequence holds the computed ones behind its accepted tokens.
         self._drafts, self._draft_logits = deque[int](), deque[Logits]()
+        self._certain = 0  # how many of the drafts are certain
         self._drafted = False  # whether the sequence keeps what it needs to drop drafts
         self._lost: list[int] = []  # accepted tokens that an engine dropped together with rejected ones
         self._has_room = True
@@ -46,26 +50,29 @@ class SpeculativeDecoder:
         """Tokens of the sequence without drafts that are not accepted yet."""
         return len(self._sequence) - len(self._draft_logits) + len(self._lost)
 
-    def decode(self, token: int) -> Logits:
-        """The logits [vocab] after `token`, which was sampled last.
+    def decode(self, token: int, certain: Ids[int] = ()) -> Logits:
+        """The logits [vocab] after `token`, which was sampled last. The tokens `certain` are those that follow it.
 
         Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.
         """
         if self._drafts:
             accepted = self._drafts.popleft() == token
-            self._policy.record_outcome(self._matched, accepted)
+            if self._certain:
+                self._certain -= 1
+            else:
+                self._policy.record_outcome(self._matched, accepted)
             if accepted and self._draft_logits:
                 self._session.check_active(self._cancel)  # as the session does where it computes
                 self.accepted += 1
                 return self._draft_logits.popleft()
         self._reject()
-        return self._step(token)
+        return self._step(token, certain)
 
-    def _step(self, token: int) -> Logits:
+    def _step(self, token: int, certain: Ids[int]) -> Logits:
         if self._lost:
             accepted, self._lost = self._sequence.tokens + self._lost, []
             self._session.prefill(self._sequence, accepted, self._cancel)
-        drafts = self._draft()
+        drafts = self._draft(certain)
         try:
             logits, seconds = self._session.decode(self._sequence, [token, *drafts], self._cancel)
         except NoMemoryError:
@@ -73,14 +80,15 @@ class SpeculativeDecoder:
                 raise
             self._has_room = False
             self._drafts.clear()
-            return self._step(token)
+            self._certain = 0
+            return self._step(token, ())
         self._policy.record_step(len(drafts), seconds)
         self._draft_logits.extend(logits[1:])
         self._drafted = bool(drafts)
         first: Logits = logits[0]
         return first
 
-    def _draft(self) -> list[int]:
+    def _draft(self, certain: Ids[int]) -> list[int]:
         """The draft tokens of the next step; none once memory was short for the states behind drafts.
 
         None of them needs a KV page of its own, as allocating one could fail.
@@ -89,6 +97,10 @@ class SpeculativeDecoder:
         room = min(MAX_DRAFT, PAGE - 1 - length % PAGE, engine.ctx - length - 1)
         if room < 1 or not engine.batch_invariant or not self._has_room:
             return []
+        if certain:
+            self._drafts.extend(certain[:room])
+            self._certain = len(self._drafts)
+            return list(self._drafts)
         tokens, self._matched = self._lookup.draft(room)
         count = self._policy.draft_length(len(tokens), self._matched)
         self._drafts.extend(tokens[: max(1, count)])  # a draft that is not computed is judged, too
@@ -102,3 +114,4 @@ class SpeculativeDecoder:
             self._lost = accepted[self._sequence.trim(len(accepted)) :]
             self._drafted = False
         self._drafts.clear()
+        self._certain = 0

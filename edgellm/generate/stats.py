@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from edgellm.generate.guided_stats import GuidedStats
+
 GAPS = 64
 """Number of inter-token latencies in `Live.gaps_ms`."""
 
@@ -23,7 +25,7 @@ class Stats:
     percentile of the inter-token latency; it is close to 0 for an accepted draft token (see
     `edgellm.generate.speculation`), which an earlier step computed. `mbu` is the memory bandwidth utilization of
     decoding, None until the bandwidth was measured. `devices` lists the name, blocks and bytes of each device that
-    computed.
+    computed. `guided` is None unless the reply is held to a form.
     """
 
     prompt_tokens: int
@@ -35,6 +37,7 @@ class Stats:
     itl_ms: dict[str, float] | None
     mbu: float | None
     devices: list[dict[str, Any]]
+    guided: GuidedStats | None = None
 
     def __str__(self) -> str:
         parts = [f"prompt {self.prompt_tokens:,} ({self.cached_tokens:,} cached)"] if self.prompt_tokens else []
@@ -47,6 +50,8 @@ class Stats:
             parts.append(f"decode {self.decode_tps:,.1f} t/s")
         if self.mbu is not None:
             parts.append(f"MBU {self.mbu:.2f}")
+        if self.guided is not None:
+            parts.append(f"guide excluded {self.guided.mean:.0%}, at most {self.guided.worst:.0%}")
         return " · ".join(parts)
 
 

@@ -3,6 +3,7 @@
 from edgellm.generate.decoding import SampledToken
 from edgellm.generate.logprobs import Logprob, SampledLogprob, sampled_logprob
 from edgellm.generate.stop_strings import StopStrings
+from edgellm.guides.guide import Guide
 from edgellm.options import GenerationOptions
 from edgellm.text.detokenizer import IncrementalDetokenizer
 from edgellm.text.reply_format import ReplyReader
@@ -18,18 +19,23 @@ class TextAssembler:
         options: GenerationOptions,
         max_tokens: float,
         reader: ReplyReader | None = None,
+        guide: Guide | None = None,
     ) -> None:
         """`reader` reads the tokens of a reply in that format; the stop strings are then those of its result.
 
-        `certain` counts the tokens before the first one whose text is held back as a possible stop string.
+        `guide` says where the answer begins, and that it ends without a token for it. `certain` counts the tokens
+        before the first one whose text is held back as a possible stop string. `answer_start` is the index in the text
+        of the first character of a guided answer, None before it.
         """
         self.text = ""
+        self.answer_start: int | None = None
         self.tokens: list[int] = []
         self.certain = 0
         self.logprobs: list[SampledLogprob] | None = None if options.logprobs is False else []
         self._n_top = 0 if isinstance(options.logprobs, bool) else options.logprobs
         self._tokenizer, self._special, self._max_tokens = tokenizer, options.special, max_tokens
         self._detokenizer, self._reader = IncrementalDetokenizer(tokenizer, options.special), reader
+        self._guide = guide
         self._stops = StopStrings(options.stop, {} if options.special else _hidden_tokens(tokenizer))
 
     @property
@@ -48,6 +54,8 @@ class TextAssembler:
     def push(self, token: int) -> tuple[str, str | None]:
         """Append a token: returns the text that became certain with it, and the finish reason or None."""
         self.tokens.append(token)
+        if self._guide and self._guide.begun and self.answer_start is None:
+            self.answer_start = len(self.text)
         decoded = self._decoded(token)
         text = self._stops.push(decoded, token)
         if len(self._stops.held_back) <= len(decoded):  # nothing, or a part of what this token completes
@@ -68,7 +76,14 @@ class TextAssembler:
         if self._reader and mark:
             return self._read(self._detokenizer.flush()) + self._reader.mark(mark)
         hidden = token in self._tokenizer.eog_ids and not self._special
-        return "" if hidden else self._read(self._detokenizer.push(token))
+        text = "" if hidden else self._detokenizer.push(token)
+        if self._guide and not self._guide.begun and not text:
+            text = self._end_of_thought(token)
+        return self._read(text)
+
+    def _end_of_thought(self, token: int) -> str:
+        """The incomplete character before a mark without a text: the answer must not begin with it."""
+        return "" if self._tokenizer.token_bytes(token) else self._detokenizer.flush()
 
     def _read(self, text: str) -> str:
         return self._reader.text(text) if self._reader else text
@@ -78,7 +93,8 @@ class TextAssembler:
         return rest + self._stops.flush()
 
     def _finish_reason(self, token: int) -> str | None:
-        if token in self._tokenizer.eog_ids or (self._reader and self._reader.ended):
+        ended = (self._reader and self._reader.ended) or (self._guide and self._guide.ended)
+        if token in self._tokenizer.eog_ids or ended:
             return "eog"
         if self._stops.found:
             return "stop"

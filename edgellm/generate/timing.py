@@ -8,6 +8,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgellm.generate.guided_stats import GuidedTally
 from edgellm.generate.stats import GAPS, Live, Stats, Truncation
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class RequestTimer:
     accepted_drafts: int = 0
     diverged_at: int | None = None
     truncation: Truncation = field(default_factory=Truncation)
+    guided: GuidedTally = field(default_factory=GuidedTally)
     _prefill: _Prefill = field(default_factory=_Prefill)
     _ended: float | None = None
     _delivered: list[float] = field(default_factory=list)
@@ -139,6 +141,7 @@ class RequestTimer:
             itl_ms=self._percentiles[n - 1] if n else None,
             mbu=self._mbu(n, span),
             devices=self.devices(),
+            guided=self.guided.stats(n),
         )
 
     def _mbu(self, n: int, span: float) -> float | None:

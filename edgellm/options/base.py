@@ -54,7 +54,7 @@ class Options:
         return str(cls.field(name).metadata["help"])
 
     @classmethod
-    def choices(cls, name: str) -> tuple[str, ...]:
+    def words(cls, name: str) -> tuple[str, ...]:
         """The possible values of an option that is one of a few words; empty for all others."""
         check = cls.field(name).metadata["check"]
         return check.names if isinstance(check, OneOf) else ()

@@ -4,9 +4,11 @@ A check takes a value of any type and returns it in its proper type. It raises V
 message says which values are possible.
 """
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
+from typing import Any
 
 
 def integer(low: int, high: float = math.inf) -> Callable[[object], int]:
@@ -119,3 +121,28 @@ def logit_bias(value: object) -> dict[int, float]:
         return {token(i): -math.inf if b == -math.inf else bias(b) for i, b in value.items()}
     except ValueError as error:
         raise ValueError(wanted) from error
+
+
+def json_schema(value: object) -> Mapping[str, Any] | bool | type[Any] | str:
+    """A JSON schema as a dict, a bool, JSON text, or a class that has one (a dataclass, or a pydantic model)."""
+    wanted = "a JSON schema as a dict or as JSON, a dataclass, or a pydantic model"
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except RecursionError:
+            raise ValueError(f"{wanted}, with fewer levels") from None
+        except ValueError as error:
+            raise ValueError(f"{wanted}; {error}") from None
+        if not isinstance(found, dict | bool):
+            raise ValueError(wanted)
+        return value
+    if not isinstance(value, Mapping | bool | type):
+        raise ValueError(wanted)
+    return value
+
+
+def choices(value: object) -> tuple[str, ...]:
+    """Texts of which the reply is one: at least one of them, each once."""
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) for each in value):
+        raise ValueError("a list of texts, at least one")
+    return tuple(dict.fromkeys(value))

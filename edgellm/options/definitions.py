@@ -5,6 +5,7 @@ The command line, the chat's settings and the Python names take all of these fro
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from edgellm.errors import OptionError
 from edgellm.options import checks
@@ -72,7 +73,8 @@ class GenerationOptions(Options):
     """How text is generated.
 
     Defaults of sampling can be replaced by the model file (`file_defaults`). The penalties look at tokens of the prompt
-    as well. A stop string may be the text of a control token.
+    as well. A stop string may be the text of a control token. At most one of `json_schema`, `regex`, `choices` and
+    `grammar` may be given: the reply, behind what the model thinks, conforms to it, or is an IncompleteOutputError.
     """
 
     max_tokens: int | None = option(
@@ -107,6 +109,32 @@ class GenerationOptions(Options):
     logprobs: bool | int = option(
         True, checks.logprobs, "Report log-probabilities of each token; N adds the N most likely tokens at its position"
     )
+    json_schema: Mapping[str, Any] | bool | type[Any] | str | None = option(  # noqa: RUF009 (a field)
+        None, checks.json_schema, "JSON schema that the reply is valid against"
+    )
+    regex: str | None = option(None, checks.nonempty_text, "Regular expression that the whole reply matches")
+    choices: tuple[str, ...] | None = option(None, checks.choices, "Texts of which the reply is one")
+    grammar: str | None = option(None, checks.nonempty_text, "Grammar that the reply follows, in Lark's syntax or GBNF")
+    partial: bool = option(False, checks.boolean, "Allow the limit of tokens to cut off a reply that must conform")
+    think_max: int | None = option(None, checks.integer(0), "Tokens of thinking, after which it is ended for the model")
+
+    def __post_init__(self) -> None:
+        """Check each value, and that no two options contradict each other. Raises OptionError."""
+        Options.__post_init__(self)
+        given = [name for name in FORMS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise OptionError(f"option {given[0]} and option {given[1]} exclude each other: give one")
+        if given and self.stop:
+            raise OptionError(f"option stop would cut off a reply that option {given[0]} holds to a form: give one")
+
+    @property
+    def form(self) -> str | None:
+        """The name of the option that holds a reply to a form; None for free text."""
+        return next((name for name in FORMS if getattr(self, name) is not None), None)
+
+
+FORMS = ("json_schema", "regex", "choices", "grammar")
+"""The options that hold a reply to a form."""
 
 
 @documented

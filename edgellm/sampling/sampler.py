@@ -19,9 +19,6 @@ from edgellm.sampling.penalty_window import PenaltyWindow
 from edgellm.sampling.philox import uniform
 from edgellm.sampling.top_k import LARGEST, Ids, Scores, at_least, top_k
 
-_UPPER_BOUND = np.array([-np.inf, np.inf], np.float32)
-"""Upper bounds of the score of a token that is masked out, and of one that is allowed."""
-
 
 class Distribution(NamedTuple):
     """The possible next tokens, most likely first, and their probabilities, each above 0; their sum is 1."""
@@ -66,7 +63,7 @@ class Sampler:
         """
         scores = self._adjusted(logits)
         if allowed is not None:
-            scores = np.minimum(scores, _UPPER_BOUND.take(allowed))  # twice as fast as `where`
+            scores = np.minimum(scores, _upper_bounds(allowed))
         if self._options.temp == 0:
             best = scores.argmax()  # the index of a NaN, if there is one
             _check(scores[best])
@@ -114,6 +111,17 @@ class Sampler:
         return ids[:kept], below[:kept]
 
 
+def _upper_bounds(allowed: NDArray[np.bool_]) -> Scores:
+    """Upper bounds of scores: -inf of tokens that are not allowed, inf of others.
+
+    By arithmetic: with 128k tokens that takes a quarter of the time of `where` and of a table.
+    """
+    bounds = allowed.astype(np.float32)
+    bounds -= np.float32(0.5)
+    bounds *= np.float32(np.inf)
+    return bounds
+
+
 def _finite(scores: Scores) -> tuple[Scores, np.float32]:
     """The scores with +inf replaced by the largest float32, and the largest score.
 
@@ -155,6 +163,18 @@ def logprob(logits: Scores, token: int) -> float:
     """
     scores, peak = _finite(logits)
     return float(scores[token]) - float(peak) - math.log(_total(scores, peak))
+
+
+@np.errstate(over="ignore")
+def probability(logits: Scores, tokens: NDArray[np.bool_] | int) -> float:
+    """The probability of a token, or of all tokens in a mask (n_vocab,), in the model's own distribution.
+
+    `logits` is (n_vocab,); raises EdgeLLMError if one is NaN.
+    """
+    scores, peak = _finite(logits)
+    shares = scores - peak
+    total = float(np.exp(shares, out=shares).sum())
+    return float(shares[tokens] if isinstance(tokens, int) else (shares * tokens).sum()) / total
 
 
 @np.errstate(over="ignore")

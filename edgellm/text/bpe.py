@@ -19,6 +19,10 @@ _PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
 BYTE_OF = {chr(byte): byte for byte in _PRINTABLE} | {chr(256 + i): byte for i, byte in enumerate(_OTHERS)}
 LETTER_OF = {byte: letter for letter, byte in BYTE_OF.items()}
+_TO_LATIN = str.maketrans(
+    {chr(code): "\uffff" for code in range(128, 256)} | {c: chr(byte) for c, byte in BYTE_OF.items()}
+)
+"""Letters to the characters of Latin-1 that have their bytes, and others above ASCII to one that Latin-1 lacks."""
 
 
 class ByteLevel:
@@ -42,7 +46,10 @@ class ByteLevel:
         if kind != NORMAL:
             return text if kind == USER_DEFINED else b""
         letters = text.decode("utf-8", "replace")
-        return b"".join(bytes([BYTE_OF[c]]) if c in BYTE_OF else c.encode() for c in letters)
+        try:  # ten times as fast as letter by letter
+            return letters.translate(_TO_LATIN).encode("latin-1")
+        except UnicodeEncodeError:
+            return b"".join(bytes([BYTE_OF[c]]) if c in BYTE_OF else c.encode() for c in letters)
 
     @cached_property
     def _library(self) -> "Library":

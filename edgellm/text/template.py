@@ -12,7 +12,8 @@ from edgellm.text.conversation import Message
 from edgellm.text.json_values import json_value
 from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.rendering.renderer import RefusedError, renderer
-from edgellm.text.reply_format import reply_format
+from edgellm.text.reply_format import HARMONY, reply_format
+from edgellm.text.thinking_tags import thinking_tags
 from edgellm.text.thought import with_thinking
 from edgellm.text.utf8 import replace_surrogates
 
@@ -64,7 +65,8 @@ def named_source(name_or_source: str) -> str:
 class ChatTemplate:
     """A Jinja2 chat template. `bos` and `eos` are the values of bos_token and eos_token in it.
 
-    With a `reply_format`, the thinking of replies is given to it apart from their answers.
+    With a `reply_format`, the thinking of replies is given to it apart from their answers. `thinking_tags` are those
+    between which replies think, None for harmony, and for models that do not think.
 
     Raises EdgeLLMError, in one line, if the template is not valid.
     """
@@ -75,6 +77,7 @@ class ChatTemplate:
         if len(source) > _MAX_SOURCE_LENGTH:
             raise EdgeLLMError("the chat template is too long; give another as --template NAME|FILE")
         self._source, self.reply_format = replace_surrogates(source), reply_format(source)
+        self.thinking_tags = None if self.reply_format is HARMONY else thinking_tags(source)
         self.names: frozenset[str] = self._ask(lambda reply: frozenset(map(str, reply["names"])))
         """The variables that the template reads, such as `messages` and `enable_thinking`."""
 

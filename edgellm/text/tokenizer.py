@@ -91,10 +91,9 @@ class Tokenizer:
         """As `split`, as places in the text; see `edgellm.text.special_tokens.SpecialTokens.spans`."""
         return self._special.spans(text, controls, masked)
 
-    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
-        """The ids of the parts that `split` gives."""
+    def encode_parts(self, parts: Iterable[str | int], first: bool = True) -> list[int]:
+        """The ids of the parts that `split` gives; `first`: they begin a text, or follow a special token."""
         ids: list[int] = []
-        first = True
         for part in parts:
             ids += self._model.encode(part, first) if isinstance(part, str) else [part]
             first = isinstance(part, int)

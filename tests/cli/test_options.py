@@ -215,7 +215,7 @@ def test_every_option_has_a_help_text_of_one_sentence(options: type[Options]) ->
     for name in options.names():
         help = options.help(name)
         assert help[0].isupper() and not help.endswith(".") and len(help) <= 100, name
-        assert all(choice in help for choice in options.choices(name)), name
+        assert all(choice in help for choice in options.words(name)), name
         assert f"    {name}: {help}" in (options.__doc__ or "")
     assert "temp: Sampling temperature; 0 always takes the most likely token [0.8]." in (
         GenerationOptions.__doc__ or ""
@@ -232,4 +232,4 @@ def test_the_command_line_and_the_settings_show_the_help_of_the_option() -> None
     for setting in SETTINGS:
         options = setting.group.value
         assert setting.help.startswith(options.help(setting.name))
-        assert setting.choices == options.choices(setting.name)
+        assert setting.choices == options.words(setting.name)

@@ -67,7 +67,7 @@ def test_the_literal_types_of_arguments_are_the_choices_of_the_options() -> None
         hints = get_type_hints(arguments)
         for name in options.names():
             literals = tuple(value for part in get_args(hints[name]) for value in get_args(part))
-            assert literals == options.choices(name), name
+            assert literals == options.words(name), name
 
 
 def test_reprs_of_objects(model: Model, path: Path) -> None:

@@ -40,7 +40,7 @@ class Setting:
     @property
     def choices(self) -> tuple[str, ...]:
         """The only possible values; empty if others are possible."""
-        choices: tuple[str, ...] = self.group.value.choices(self.name)
+        choices: tuple[str, ...] = self.group.value.words(self.name)
         return choices
 
     @property

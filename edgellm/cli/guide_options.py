@@ -1,0 +1,56 @@
+"""The options that hold a reply to a form: a JSON schema, a regular expression, choices, a grammar."""
+
+import click
+
+from edgellm.cli.options import in_order, option_of, utf8
+from edgellm.cli.text_file import read_text
+from edgellm.options import GenerationOptions, validate
+from edgellm.options.checks import nonempty_text
+
+
+def _schema(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    """A JSON schema: itself if it begins as one, else that of a file. Raises EdgeLLMError."""
+    if (text := utf8(context, option, given)) is None:
+        return None
+    is_schema = text.lstrip().startswith("{") or text.strip() in ("true", "false")
+    return text if is_schema else read_text(text)
+
+
+def _grammar(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    return None if given is None else read_text(given)
+
+
+def _choices(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
+    for choice in given:
+        validate("choice", nonempty_text, choice)
+    return given or None
+
+
+def check_form(options: GenerationOptions) -> None:
+    """Raises GuideError for a schema, regex or grammar that is wrong whatever the model."""
+    if options.form:
+        from edgellm.guides.compile import check  # these import numpy and llguidance
+        from edgellm.guides.spec import spec_of
+
+        if spec := spec_of(options):
+            check(spec)
+
+
+guide_options = in_order(
+    option_of(GenerationOptions, "json_schema", callback=_schema),
+    option_of(GenerationOptions, "regex", callback=utf8),
+    option_of(
+        GenerationOptions,
+        "choices",
+        "choices",
+        "--choice",
+        callback=_choices,
+        metavar="TEXT",
+        multiple=True,
+        more="; repeatable",
+    ),
+    option_of(GenerationOptions, "grammar", callback=_grammar),
+    option_of(GenerationOptions, "partial"),
+    option_of(GenerationOptions, "think_max"),
+)
+"""Adds the options that hold a reply to a form, and that limit its thinking."""

@@ -1,0 +1,114 @@
+"""JSON schemas of classes: dataclasses and what their fields are of, and values of these from JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from edgellm.errors import GuideError
+from edgellm.fmt import printable
+from edgellm.guides.schema.algebra import is_valid
+from edgellm.options.base import shorten
+
+_PLAIN: Mapping[Any, dict[str, Any]] = {
+    Any: {},
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    NoneType: {"type": "null"},
+    list: {"type": "array"},
+    dict: {"type": "object"},
+}
+
+
+def schema_of(kind: type) -> dict[str, Any]:
+    """The schema of a class: a model of pydantic has its own, a dataclass that of its fields. Raises GuideError."""
+    if callable(own := getattr(kind, "model_json_schema", None)):
+        schema: dict[str, Any] = own()
+        return schema
+    if not is_dataclass(kind):
+        _refuse(kind, "has no JSON schema; give a dataclass, a model of pydantic, or the schema itself")
+    defined = dict[str, Any]()
+    return {**_schema(kind, defined), "$defs": defined}
+
+
+def from_json(kind: Any, value: Any) -> Any:
+    """A value of a type from its JSON value, which is valid against the schema of the type."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return from_json(args[0], value)
+    if origin in (Union, UnionType):
+        return from_json(next(each for each in args if _fits(each, value)), value)
+    if origin is tuple:
+        items = [args[0]] * len(value) if args[1:] == (...,) else args
+        return tuple(from_json(item, each) for item, each in zip(items, value, strict=True))
+    if origin in (list, Sequence):
+        return [from_json(args[0], each) for each in value]
+    if origin in (dict, Mapping):
+        return {name: from_json(args[1], each) for name, each in value.items()}
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind, include_extras=True)
+        return kind(**{name: from_json(hints[name], each) for name, each in value.items()})
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(value)
+    return float(value) if kind is float else value
+
+
+def _schema(kind: Any, defined: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a type; `defined` gets those of dataclasses, by name."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _schema(args[0], defined)
+    if origin in (Union, UnionType):
+        return {"anyOf": [_schema(each, defined) for each in args]}
+    if origin is Literal:
+        return {"enum": list(args)}
+    if origin is tuple:
+        return _tuple(args, defined)
+    if origin in (list, Sequence):
+        return {"type": "array", "items": _schema(args[0], defined)}
+    if origin in (dict, Mapping) and args[0] is str:
+        return {"type": "object", "additionalProperties": _schema(args[1], defined)}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return {"enum": [member.value for member in kind]}
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _reference(kind, defined)
+    if kind not in _PLAIN:
+        _refuse(kind, "is a type that JSON has no values of")
+    return dict(_PLAIN[kind])
+
+
+def _tuple(args: Sequence[Any], defined: dict[str, Any]) -> dict[str, Any]:
+    if args[1:] == (...,):
+        return {"type": "array", "items": _schema(args[0], defined)}
+    items = [_schema(each, defined) for each in args]
+    return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
+
+
+def _reference(kind: type, defined: dict[str, Any]) -> dict[str, Any]:
+    """A reference to the schema of a dataclass, which may contain itself."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if name not in defined:
+        defined[name] = {}
+        hints = get_type_hints(kind, include_extras=True)
+        own = [each for each in fields(kind) if each.init]
+        defined[name] = {
+            "type": "object",
+            "properties": {each.name: _schema(hints[each.name], defined) for each in own},
+            "required": [each.name for each in own if each.default is MISSING and each.default_factory is MISSING],
+            "additionalProperties": False,
+        }
+    return {"$ref": f"#/$defs/{name.replace('~', '~0').replace('/', '~1')}"}
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    """Whether a JSON value can be of a type, of those in one union."""
+    defined = dict[str, Any]()
+    return is_valid(json.dumps({**_schema(kind, defined), "$defs": defined}), value)
+
+
+def _refuse(kind: Any, problem: str) -> NoReturn:
+    raise GuideError(f"option json_schema: {printable(shorten(kind))} {problem}")

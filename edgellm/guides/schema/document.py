@@ -1,0 +1,94 @@
+"""A JSON schema as a document: its subschemas by JSON pointer, and errors that name the place."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+from edgellm.errors import GuideError
+from edgellm.fmt import printable
+from edgellm.guides.schema.keywords import ANNOTATIONS, FOLLOWED, NOT_FOLLOWED
+from edgellm.options.aliases import closest_match
+
+Pointer = tuple[str, ...]
+"""The keys that lead from the whole document to a part of it."""
+
+_MAX_POINTER = 200
+
+
+def shown(pointer: Pointer) -> str:
+    """A pointer as a URI fragment, such as #/properties/name."""
+    keys = (key.replace("~", "~0").replace("/", "~1") for key in pointer)
+    return printable("/".join(("#", *keys)), _MAX_POINTER)
+
+
+def fail(pointer: Pointer, problem: str) -> NoReturn:
+    """Raise GuideError for a part of the schema."""
+    raise GuideError(f"option json_schema: {shown(pointer)} {problem}")
+
+
+class Document:
+    """A schema from its JSON text, which is valid. Numbers with a point are Decimal."""
+
+    def __init__(self, text: str) -> None:
+        self._root = json.loads(text, parse_float=Decimal)
+
+    def at(self, pointer: Pointer) -> dict[str, Any]:
+        """The keywords of the subschema at a place, all known; `true` has none, and `false` is `{"enum": []}`.
+
+        Raises GuideError for what is no schema, and for keywords that no guide follows.
+        """
+        found = self._find(pointer)
+        if isinstance(found, bool):
+            return {} if found else {"enum": []}
+        if not isinstance(found, dict):
+            fail(pointer, "is no schema: give an object, true or false")
+        for keyword in found:
+            self._check_keyword(pointer, keyword)
+        return {keyword: value for keyword, value in found.items() if keyword in FOLLOWED}
+
+    def target(self, pointer: Pointer, reference: object) -> Pointer:
+        """The place that the `$ref` of a subschema names. Raises GuideError if it is not in the document."""
+        where = (*pointer, "$ref")
+        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+            fail(where, "is not a reference within the schema, such as #/$defs/name; others are not followed")
+        found = tuple(_unescaped(reference[1:]))
+        if not self._has(found):
+            fail(where, f"names {printable(reference)}, which the schema does not have")
+        return found
+
+    def _check_keyword(self, pointer: Pointer, keyword: str) -> None:
+        where = (*pointer, keyword)
+        if keyword in NOT_FOLLOWED:
+            fail(where, "is a keyword that no guide can hold a reply to; leave it out")
+        if keyword in ("$id", "id") and pointer:
+            fail(where, "gives a part of the schema a name of its own, which is not supported; leave it out")
+        if keyword not in FOLLOWED and keyword not in ANNOTATIONS and not keyword.startswith("x-"):
+            meant = closest_match(keyword, sorted(FOLLOWED | ANNOTATIONS))
+            fail(where, f"is no keyword of JSON Schema{f': did you mean {meant}?' if meant else '; leave it out'}")
+
+    def _has(self, pointer: Pointer) -> bool:
+        try:
+            self._find(pointer)
+        except (KeyError, IndexError, ValueError):
+            return False
+        return True
+
+    def _find(self, pointer: Pointer) -> Any:
+        found = self._root
+        for key in pointer:
+            if isinstance(found, list):
+                if not (key.isascii() and key.isdigit() and str(int(key[:9])) == key):
+                    raise KeyError(key)
+                found = found[int(key)]
+            elif isinstance(found, dict):
+                found = found[key]
+            else:
+                raise KeyError(key)
+        return found
+
+
+def _unescaped(fragment: str) -> Iterator[str]:
+    for key in unquote(fragment).split("/")[1:]:
+        yield key.replace("~1", "/").replace("~0", "~")
