@@ -3,7 +3,7 @@
 None means "not given". `edgellm.options` has defaults and help texts, and checks the values when a program runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 
@@ -51,10 +51,16 @@ class GenerationArguments(TypedDict, total=False):
 
 
 class ReplyArguments(GenerationArguments, total=False):
-    """Keyword arguments of `Chat.send`; see `edgellm.options.ChatOptions`. `template_args` are template variables."""
+    """Keyword arguments of `Chat.send`; see `edgellm.options.ChatOptions`. `template_args` are template variables.
+
+    `tools` are functions and OpenAI definitions of functions. `tool_choice` is "auto", "none", "required", the name
+    of a tool, or OpenAI's object with a name.
+    """
 
     template_args: Mapping[str, Any] | None
     overflow: Literal["stop", "drop", "window"] | None
+    tools: Iterable[Any] | None
+    tool_choice: str | Mapping[str, Any] | None
 
 
 class ChatArguments(ReplyArguments, total=False):

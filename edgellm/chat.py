@@ -1,10 +1,11 @@
 """`edgellm.Chat`: a conversation in the model's own chat template, with a prefix cache."""
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
@@ -12,11 +13,20 @@ from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.prompt_builder import PromptBuilder
 from edgellm.generate.results import Completion
 from edgellm.generate.timing import PrefillProgress
-from edgellm.options import ChatOptions, check_text
-from edgellm.text.conversation import Message, check_messages
+from edgellm.guides.thinking import is_thought
+from edgellm.options import ChatOptions, GenerationOptions, check_text, validate
+from edgellm.options.checks import integer
+from edgellm.text.conversation import Message, check_messages, has_calls
 from edgellm.text.inspection import Inspection
-from edgellm.text.prompts import ChatPrompts, own_template, template_for
+from edgellm.text.prompts import own_template
+from edgellm.text.reply_format import ReplyReader
 from edgellm.text.template import named_source
+from edgellm.tools.call_format import AUTO, NONE
+from edgellm.tools.calls import ToolCall
+from edgellm.tools.collector import CallCollector
+from edgellm.tools.formats import call_format, prompts_of
+from edgellm.tools.running import Approve, can_run, run_calls
+from edgellm.tools.use import Choice, ToolUse, given_tools, no_calls
 
 
 class Chat:
@@ -33,6 +43,8 @@ class Chat:
         template: str | None = None,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: Choice | None = None,
         **options: Unpack[GenerationArguments],
     ) -> None:
         """`template` replaces the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
@@ -41,19 +53,25 @@ class Chat:
 
         `overflow` is the policy for a conversation that is longer than the context (`edgellm.options.ChatOptions`).
 
+        `tools` are functions, or OpenAI definitions of functions, that each reply may call. `tool_choice` is "auto",
+        "none", "required", the name of the tool to call, or OpenAI's object with that name.
+
         Raises EdgeLLMError without a usable template, OptionError for the other options.
         """
         tokenizer = generator.tokenizer
         own = tokenizer.chat_template
         source = own_template(generator.session.name, own) if template is None else named_source(template)
         generator.options(**options)
-        policy = ChatOptions.from_kwargs(overflow=overflow).overflow
-        prompts = ChatPrompts(tokenizer, template_for(tokenizer, source))
+        self._overflow, self._template_args = ChatOptions.from_kwargs(overflow=overflow).overflow, template_args
         self._generator, self._options = generator, options
-        self._prompts = PromptBuilder(generator.session, prompts, template_args, policy)
+        self._builders = dict[str, PromptBuilder]()
+        self._prompts = self._builder(source)
+        self._tool_source = source if template is not None else tokenizer.tool_template or source
+        self._tools = given_tools(tools, tool_choice)
+        self._use(None, None)
         self._prefix_cache = PrefixCache(generator.session)
         self._running: Generation | None = None
-        self.messages: list[dict[str, str]] = []
+        self.messages: list[dict[str, Any]] = []
         if system is not None:
             check_text("system", system)
             self.messages.append({"role": "system", "content": system})
@@ -71,10 +89,35 @@ class Chat:
         """Whether the template reads `reasoning_effort`; if so, pass "low", "medium" or "high" in `template_args`."""
         return "reasoning_effort" in self._prompts.template.names
 
-    def send(self, text: str, **options: Unpack[ReplyArguments]) -> Completion:
-        """Send a user message and wait for the whole reply; options and errors are those of `stream`."""
+    def send(
+        self, text: str, *, max_steps: int = 1, approve: Approve | None = None, **options: Unpack[ReplyArguments]
+    ) -> Completion:
+        """Send a user message and wait for the whole reply; options and errors are those of `stream`.
+
+        With `max_steps` above 1, functions that the reply calls are run, their results sent, and so on, until a reply
+        has no calls or there were `max_steps` replies: the last one is returned. `approve(call)` may refuse a call. The
+        model is told of refusals and of what a function raises. A reply that calls a tool without a function, of which
+        there is only a definition, is returned, and none of its calls is run. From the second reply on the model need
+        not call.
+        """
         options.setdefault("logprobs", self._options.get("logprobs", False))
-        return self.stream(text, **options).completion()
+        steps = validate("max_steps", integer(1), max_steps)
+        completion = self.stream(text, **options).completion()
+        for _ in range(steps - 1):
+            if completion.finish_reason != "tool_calls" or not self._run(completion.tool_calls, approve, options):
+                break
+            if options.get("tool_choice", self._tools[1]) != NONE:
+                options["tool_choice"] = AUTO
+            completion = self._start(self.messages, None, self.messages.append, **options).completion()
+        return completion
+
+    def _run(self, calls: Sequence[ToolCall], approve: Approve | None, options: ReplyArguments) -> bool:
+        """Append the results of calls to the messages; False if one has no function."""
+        use = self._use(options.get("tools"), options.get("tool_choice"))
+        if use is None or not can_run(use.tools, calls):
+            return False
+        self.messages += run_calls(use.tools, calls, approve)
+        return True
 
     def stream(
         self, text: str, *, progress: PrefillProgress | None = None, **options: Unpack[ReplyArguments]
@@ -88,8 +131,8 @@ class Chat:
         self._end_running()
         user_message, messages = {"role": "user", "content": text}, self.messages
 
-        def keep(reply: str) -> None:
-            messages.extend([user_message, {"role": "assistant", "content": reply}])
+        def keep(reply: dict[str, Any]) -> None:
+            messages.extend([user_message, reply])
 
         return self._start([*messages, user_message], progress, keep, **options)
 
@@ -120,21 +163,61 @@ class Chat:
         self,
         messages: Sequence[Message],
         progress: PrefillProgress | None,
-        on_end: Callable[[str], None] = lambda text: None,
+        on_end: Callable[[dict[str, Any]], None] = lambda message: None,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
         begun: str = "",
+        tools: Iterable[Any] | None = None,
+        tool_choice: Choice | None = None,
         **options: Unpack[GenerationArguments],
     ) -> Generation:
+        """`on_end` is called with the message of a reply that has ended."""
         check_text("begun", begun)
-        generator = self._generator
-        self._prompts.template.resume()
+        generator, use = self._generator, self._use(tools, tool_choice)
+        prompts, args = self._prompts_of(messages, use), _with_definitions(template_args, use)
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
-        prompt = self._prompts.fit(messages, chosen.max_tokens, template_args, overflow, begun)
-        reader = None if chosen.special else self._prompts.reader(begun)
-        start = self._prompts.start(prompt, begun)
-        self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, on_end, reader, start)
+        _check_options(use, chosen)
+        prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
+        start = prompts.start(prompt, begun)
+        reader = None if chosen.special else prompts.reader(begun)
+        if use and use.choice != NONE:
+            opened = "<think>\n" if not begun and is_thought(start, generator.tokenizer) else begun
+            reader = use.reader(messages, opened, reader)
+
+        def end(text: str) -> None:
+            on_end(_message(text, reader))
+
+        self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, end, reader, start, use)
         return self._running
+
+    def _use(self, tools: Iterable[Any] | None, choice: Choice | None) -> ToolUse | None:
+        """The tools of a reply; None stands for those of the chat. Raises OptionError, and EdgeLLMError."""
+        found, name = self._tools if tools is None else given_tools(tools, choice)
+        if tools is None and choice is not None:
+            found, name = given_tools(found.values(), choice)
+        if not found:
+            return None
+        if (form := call_format(self._tool_source)) is None:
+            raise no_calls(self._generator.session.name)
+        return ToolUse(found, name, form, self._generator.tokenizer.special_ids(form.marks))
+
+    def _builder(self, source: str) -> PromptBuilder:
+        """The prompts in a chat template. Raises EdgeLLMError if it is not valid."""
+        if source not in self._builders:
+            generator, prompts = self._generator, prompts_of(self._generator.tokenizer, source)
+            self._builders[source] = PromptBuilder(generator.session, prompts, self._template_args, self._overflow)
+        return self._builders[source]
+
+    def _prompts_of(self, messages: Sequence[Message], use: ToolUse | None) -> PromptBuilder:
+        """The prompts of a conversation: a file may have a template of its own for those with tools."""
+        prompts = self._builder(self._tool_source) if use or has_calls(messages) else self._prompts
+        prompts.template.resume()
+        if use and "tools" not in prompts.template.names:
+            problem = (
+                "the chat template does not show the model which tools there are: describe them in the system prompt"
+            )
+            warnings.warn(problem, EdgeLLMWarning, stacklevel=4)
+        return prompts
 
     def _end_running(self) -> None:
         if self._running:
@@ -143,8 +226,8 @@ class Chat:
     def count(self, messages: Sequence[Message], *, template_args: Mapping[str, Any] | None = None) -> int:
         """The number of tokens in the prompt of these messages; the last may have any role. Raises EdgeLLMError."""
         check_messages(messages)
-        self._prompts.template.resume()
-        return len(self._prompts.ids(messages, template_args))
+        use = self._use(None, None)
+        return len(self._prompts_of(messages, use).ids(messages, _with_definitions(template_args, use)))
 
     def inspect(
         self,
@@ -160,15 +243,41 @@ class Chat:
         are warnings.
         """
         check_messages(messages)
-        self._prompts.template.resume()
+        use = self._use(None, None)
         chosen = self._generator.options(**{**self._options, **options})
-        return self._prompts.inspect(messages, chosen.max_tokens, template_args, overflow)
+        args = _with_definitions(template_args, use)
+        return self._prompts_of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)
 
     def cancel(self) -> None:
         """Cancel the running reply, from any thread; without one, nothing happens.
 
         While the prompt is rendered, the call that asked for the reply raises EdgeLLMError.
         """
-        self._prompts.template.stop()
+        for prompts in list(self._builders.values()):
+            prompts.template.stop()
         if self._running:
             self._running.cancel()
+
+
+def _with_definitions(template_args: Mapping[str, Any] | None, use: ToolUse | None) -> Mapping[str, Any] | None:
+    """Template arguments with the definitions of tools among them."""
+    return {**(template_args or {}), "tools": use.definitions} if use else template_args
+
+
+def _check_options(use: ToolUse | None, options: GenerationOptions) -> None:
+    """Raises OptionError for options that exclude tools."""
+    if use and use.choice != NONE:
+        if options.form:
+            raise OptionError(f"option {options.form} and tools exclude each other, unless tool_choice is 'none'")
+        if options.special:
+            raise OptionError("option special shows the tokens of calls as text, so it and tools exclude each other")
+
+
+def _message(text: str, reader: ReplyReader | None) -> dict[str, Any]:
+    """The message of a reply. A call that does not parse is text of it, so that nothing of the reply is lost."""
+    if not isinstance(reader, CallCollector):
+        return {"role": "assistant", "content": text}
+    text += "".join(broken.text for broken in reader.broken)
+    if not reader.calls:
+        return {"role": "assistant", "content": text}
+    return {"role": "assistant", "content": text or None, "tool_calls": [call.as_message() for call in reader.calls]}

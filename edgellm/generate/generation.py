@@ -23,6 +23,8 @@ from edgellm.sampling.sampler import Sampler
 from edgellm.text.detokenizer import excerpt
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
+from edgellm.tools.calls import BrokenCall, ToolCall
+from edgellm.tools.collector import CallCollector
 
 
 class Generation:
@@ -60,6 +62,7 @@ class Generation:
             options.json_schema,
         )
         self._form = options.form is not None
+        self._collector = reader if isinstance(reader, CallCollector) else None
         timer.truncation = prompt.truncation
         self._next_lock = Lock()  # held while a token is computed
         self._next_thread: int | None = None
@@ -126,15 +129,21 @@ class Generation:
 
     def _token(self, sampled: SampledToken) -> Token:
         logprob, top_logprobs = self._output.score(sampled)
+        before = len(self.tool_calls)
         text, reason = self._output.push(sampled.id)
+        calls = self.tool_calls
+        if reason in ("eog", "stop") and calls:
+            reason = "tool_calls"
         if reason:
             self._end(reason)
         count, thinking = self._timer.record_token(), bool(self._form and self._guide and not self._guide.begun)
-        return Token(sampled.id, text, logprob, reason, top_logprobs, self._timer, count, thinking)
+        return Token(sampled.id, text, logprob, reason, top_logprobs, self._timer, count, thinking, calls[before:])
 
     def _check_complete(self) -> None:
-        """Raises IncompleteOutputError if a guided reply was cut off, unless that is allowed."""
-        if self.finish_reason != "length" or self._partial or self._guide is None or self._guide.complete:
+        """Raises IncompleteOutputError if a reply that must conform was cut off, unless that is allowed."""
+        if self.finish_reason != "length" or self._partial or not self._form:
+            return
+        if self._guide is None or self._guide.complete:
             return
         advice = "allow it more tokens or a larger context, or take it as it is (partial)"
         raise IncompleteOutputError(
@@ -177,7 +186,28 @@ class Generation:
         for _ in self:
             pass
         reason, dropped, answer = self.finish_reason or "cancelled", self.dropped_tokens, self.answer
-        return Completion(self.text, self.tokens, reason, self.stats, dropped, self.logprobs, answer, self._parsed())
+        return Completion(
+            self.text,
+            self.tokens,
+            reason,
+            self.stats,
+            dropped,
+            self.logprobs,
+            answer,
+            self._parsed(),
+            self.tool_calls,
+            self.broken_calls,
+        )
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of tools so far, which are no part of the text."""
+        return tuple(self._collector.calls) if self._collector else ()
+
+    @property
+    def broken_calls(self) -> tuple[BrokenCall, ...]:
+        """The calls so far that do not parse."""
+        return tuple(self._collector.broken) if self._collector else ()
 
     @property
     def answer(self) -> str | None:

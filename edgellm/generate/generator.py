@@ -17,6 +17,7 @@ from edgellm.options import GenerationOptions
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
+from edgellm.tools.use import ToolUse
 
 if TYPE_CHECKING:
     from edgellm.guides.compile import GuideCompiler  # imports llguidance, which only guided replies need
@@ -54,22 +55,27 @@ class Generator:
         on_end: Callable[[str], None] = lambda text: None,
         reader: ReplyReader | None = None,
         reply_start: ReplyStart | None = None,
+        use: ToolUse | None = None,
     ) -> Generation:
         """Continue a prompt, reusing the longest prefix that `cache` holds; `on_end`, `reader` as in `Generation`.
 
-        `reply_start` is where the reply of a chat begins.
+        `reply_start` is where the reply of a chat begins, `use` are the tools that it may call.
 
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
         session, tokenizer = self.session, self.tokenizer
-        guide = self._guide(options, reply_start)
+        guide = self._guide(options, reply_start, use)
         return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader, guide)
 
-    def _guide(self, options: GenerationOptions, start: ReplyStart | None) -> Guide | None:
+    def _guide(self, options: GenerationOptions, start: ReplyStart | None, use: ToolUse | None) -> Guide | None:
         """The guide of a reply, None for free text. Raises OptionError."""
-        spec = spec_of(options)
+        spec, limit, vocab = spec_of(options), options.think_max, self.session.engine.vocab
+        if use and start and spec is None:
+            from edgellm.generate.call_guides import call_guide  # imports numpy and what compiles grammars
+
+            return call_guide(use, self._compiler.compile, start, limit, self.tokenizer, vocab)
         answer = self._compiler.compile(spec)() if spec else None
-        return gated(answer, start, options.think_max, self.tokenizer, self.session.engine.vocab)
+        return gated(answer, start, limit, self.tokenizer, vocab)
 
     @cached_property
     def _compiler(self) -> "GuideCompiler":

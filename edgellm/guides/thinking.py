@@ -1,5 +1,6 @@
 """How a model thinks before it answers, by its chat template and by where the prompt ends."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from edgellm.errors import OptionError
@@ -29,22 +30,43 @@ class ReplyStart(NamedTuple):
 
 
 def gated(
-    answer: Guide | None, start: ReplyStart | None, limit: int | None, tokenizer: Tokenizer, vocab: int
+    answer: Guide | None,
+    start: ReplyStart | None,
+    limit: int | None,
+    tokenizer: Tokenizer,
+    vocab: int,
+    banned: frozenset[int] = frozenset(),
 ) -> Guide | None:
     """A guide for a reply with thinking of at most `limit` tokens, and an answer that follows `answer`, if it is given.
 
-    `start` is None for plain text. Raises OptionError if the answer has begun already.
+    `start` is None for plain text. `banned` are tokens that no thought has. Raises OptionError if the answer has begun
+    already.
     """
     if start is None or (answer is None and limit is None):
         return answer
-    stage = _stage(start, tokenizer.decode(start.prompt[-_TAIL:], special=True))
+    stage = _stage_of(start, tokenizer)
     if stage != Stage.INSIDE and start.begun and answer is not None:
         raise OptionError("begun is the beginning of an answer, which cannot be held to a form: leave one of them out")
     if not (start.tags or start.harmony):
         return answer
     marks = _of_tags(start.tags, tokenizer) if start.tags else _of_harmony(tokenizer)
+    marks = replace(marks, banned=marks.banned | banned)
     free = answer is None
     return ThinkingGate(FreeText() if answer is None else answer, marks, stage, limit, vocab, free)
+
+
+def is_thought(start: ReplyStart, tokenizer: Tokenizer) -> bool:
+    """Whether a reply begins inside of a thought."""
+    return _stage_of(start, tokenizer) == Stage.INSIDE
+
+
+def is_answer(start: ReplyStart, tokenizer: Tokenizer) -> bool:
+    """Whether a reply begins inside of its answer, or just before it with no thought allowed."""
+    return _stage_of(start, tokenizer) == Stage.ANSWER
+
+
+def _stage_of(start: ReplyStart, tokenizer: Tokenizer) -> Stage:
+    return _stage(start, tokenizer.decode(start.prompt[-_TAIL:], special=True))
 
 
 def _stage(start: ReplyStart, end: str) -> Stage:

@@ -52,7 +52,11 @@ def test_the_package_has_a_type_marker(package: types.ModuleType) -> None:
 def test_the_types_of_arguments_are_those_of_the_options(arguments: Any, options: Any) -> None:
     """The types may be narrower; each may be None, which means not given."""
     given, own = get_type_hints(arguments), {field.name: field for field in fields(options)}
-    added = {"template_args", *GenerationArguments.__annotations__} if arguments is ReplyArguments else set()
+    added = (
+        {"template_args", "tools", "tool_choice", *GenerationArguments.__annotations__}
+        if arguments is ReplyArguments
+        else set()
+    )
     assert set(given) - added == set(own)
     hints = get_type_hints(options)
     for name in own:

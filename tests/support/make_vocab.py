@@ -2,12 +2,15 @@
 
 "llama" is SentencePiece-style (3 special tokens, 256 bytes, letters, then words), "gpt2" byte-level BPE with
 the pre-tokenizer gpt-2 (<|end|>, 256 bytes, merges, then tokens no text can reach). "harmony" is the same with the
-control tokens of gpt-oss, before those that no text can reach, "thought channel" with those of Gemma 4.
+control tokens of gpt-oss, before those that no text can reach, "thought channel" with those of Gemma 4, and
+"calls NAME" with those of the call format NAME.
 """
 
 from collections.abc import Iterator
 
 import gguf
+
+from support.call_styles import BY_NAME
 
 PIECES = ["th", "he", "in", "er", "an", "nd", "on", "the", "and", "st", "ing", "ti", "me", "time", "was"]
 HARMONY = ("<|return|>", "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>")
@@ -17,6 +20,9 @@ MERGES = ["Ġ t", "h e", "Ġt he", "i n", "r e", "o n", "Ġ a", "e r", "Ġa n", 
 
 def write_vocabulary(writer: gguf.GGUFWriter, kind: str, size: int) -> None:
     """Write the vocabulary `kind` with `size` tokens, at least 320."""
+    if kind.startswith("calls "):
+        _gpt2(writer, size, ("<|stop|>", *BY_NAME[kind.removeprefix("calls ")].marks))
+        return
     {"llama": _llama, "gpt2": _gpt2, "harmony": _harmony, "thought channel": _thought_channel}[kind](writer, size)
 
 

@@ -1,5 +1,7 @@
 """The call formats of families of models, one small module each, found from a chat template."""
 
+from edgellm.text.prompts import ChatPrompts, template_for
+from edgellm.text.tokenizer import Tokenizer
 from edgellm.tools.call_format import CallFormat
 from edgellm.tools.formats.command_r import COMMAND_R
 from edgellm.tools.formats.deepseek import DEEPSEEK, DEEPSEEK_NEWER
@@ -38,3 +40,11 @@ FORMATS = (
 def call_format(template: str) -> CallFormat | None:
     """The format that a chat template, by its source, shows; None for one that shows no calls."""
     return next((form for form in FORMATS if form.is_shown(template)), None)
+
+
+def prompts_of(tokenizer: Tokenizer, source: str) -> ChatPrompts:
+    """The prompts in a chat template, with calls as its format has them. Raises EdgeLLMError if it is not valid."""
+    template, form = template_for(tokenizer, source), call_format(source)
+    if form is None:
+        return ChatPrompts(tokenizer, template)
+    return ChatPrompts(tokenizer, template, (*form.marks, *form.result_marks), form.write_entries)

@@ -1,0 +1,89 @@
+"""The tools of one reply: which there are, which may be called, and how the model writes calls."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.fmt import printable
+from edgellm.text.conversation import Message
+from edgellm.text.reply_format import ReplyReader
+from edgellm.tools.call_format import AUTO, NONE, REQUIRED, CallFormat
+from edgellm.tools.collector import CallCollector
+from edgellm.tools.reply import ReplyCalls
+from edgellm.tools.tool import Tool, tools_of
+
+Choice = str | Mapping[str, Any]
+"""`tool_choice`: "auto", "none", "required", the name of a tool, or OpenAI's object with a name."""
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """Tools by name; `choice` is "auto", "none", "required" or the name of the tool to call.
+
+    `form` is how calls are written, `tokens` are the ids of those of its marks that the vocabulary has as one token.
+    """
+
+    tools: Mapping[str, Tool]
+    choice: str
+    form: CallFormat
+    tokens: Mapping[str, int]
+
+    @property
+    def definitions(self) -> list[Mapping[str, Any]]:
+        """The definitions, as chat templates get them."""
+        return [tool.definition for tool in self.tools.values()]
+
+    @property
+    def must_call(self) -> bool:
+        """Whether text without a call is no reply."""
+        return self.choice not in (AUTO, NONE)
+
+    def grammar(self) -> str:
+        """The grammar of replies. Raises OptionError; see `CallFormat.grammar`."""
+        return self.form.grammar(self.tools, self.choice, tokens=self.tokens)
+
+    def opened_grammar(self) -> str:
+        """The grammar of calls without text in front."""
+        return self.form.grammar(self.tools, REQUIRED, tokens=self.tokens)
+
+    def reader(self, messages: Iterable[Message], begun: str, thoughts: ReplyReader | None) -> CallCollector:
+        """Reads the reply to `messages`, whose text begins with `begun`. `thoughts` reads a channel for thoughts."""
+        first = sum(len(message.get("tool_calls") or ()) for message in messages)
+        calls = self.form.reader(self.tools, self.tokens, begun, first)
+        marks = {token: text for text, token in self.tokens.items()}
+        return CallCollector(ReplyCalls(calls, marks, None if self.form.grammar_has_thoughts else thoughts))
+
+
+def given_tools(tools: Iterable[object] | None, choice: Choice | None) -> tuple[dict[str, Tool], str]:
+    """The tools by name, and the choice as a word or a name. Raises OptionError."""
+    found = {} if tools is None else tools_of(tools)
+    name = _named(choice)
+    if not found and name not in (AUTO, NONE):
+        raise OptionError(f"tool_choice is {printable(name)!r}, but there are no tools; give tools, or take 'auto'")
+    if name not in (AUTO, NONE, REQUIRED, *found):
+        known = printable(", ".join((AUTO, NONE, REQUIRED, *found)), 200)
+        raise OptionError(f"tool_choice is {printable(name)!r}; take one of: {known}")
+    return found, name
+
+
+def _named(choice: Choice | None) -> str:
+    """The word or name of a choice."""
+    if choice is None:
+        return AUTO
+    if isinstance(choice, str):
+        return choice
+    function = choice.get("function") if isinstance(choice, Mapping) and choice.get("type") == "function" else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(name, str):
+        raise OptionError(
+            'tool_choice must be "auto", "none", "required", the name of a tool, or '
+            '{"type": "function", "function": {"name": …}}'
+        )
+    return name
+
+
+def no_calls(model: str) -> EdgeLLMError:
+    """The error about a model whose chat template shows no calls."""
+    advice = "leave the tools out, or choose a template that does as --template NAME|FILE"
+    return EdgeLLMError(f"the chat template of {model} does not show how the model calls tools: {advice}")
