@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 from edgellm.fmt import printable
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
@@ -14,7 +14,7 @@ from edgellm.generate.prompt_builder import PromptBuilder
 from edgellm.generate.results import Completion
 from edgellm.generate.timing import PrefillProgress
 from edgellm.guides.thinking import is_thought
-from edgellm.options import ChatOptions, GenerationOptions, check_text, validate
+from edgellm.options import ChatOptions, check_text, validate
 from edgellm.options.checks import integer
 from edgellm.text.conversation import Message, check_messages, has_calls
 from edgellm.text.inspection import Inspection
@@ -26,7 +26,7 @@ from edgellm.tools.calls import ToolCall
 from edgellm.tools.collector import CallCollector
 from edgellm.tools.formats import call_format, prompts_of
 from edgellm.tools.running import Approve, can_run, run_calls
-from edgellm.tools.use import Choice, ToolUse, given_tools, no_calls
+from edgellm.tools.use import Choice, ToolUse, check_options, given_tools, no_calls
 
 
 class Chat:
@@ -176,7 +176,8 @@ class Chat:
         generator, use = self._generator, self._use(tools, tool_choice)
         prompts, args = self._prompts_of(messages, use), _with_definitions(template_args, use)
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
-        _check_options(use, chosen)
+        if use:
+            check_options(use.choice, chosen)
         prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
         start = prompts.start(prompt, begun)
         reader = None if chosen.special else prompts.reader(begun)
@@ -262,15 +263,6 @@ class Chat:
 def _with_definitions(template_args: Mapping[str, Any] | None, use: ToolUse | None) -> Mapping[str, Any] | None:
     """Template arguments with the definitions of tools among them."""
     return {**(template_args or {}), "tools": use.definitions} if use else template_args
-
-
-def _check_options(use: ToolUse | None, options: GenerationOptions) -> None:
-    """Raises OptionError for options that exclude tools."""
-    if use and use.choice != NONE:
-        if options.form:
-            raise OptionError(f"option {options.form} and tools exclude each other, unless tool_choice is 'none'")
-        if options.special:
-            raise OptionError("option special shows the tokens of calls as text, so it and tools exclude each other")
 
 
 def _message(text: str, reader: ReplyReader | None) -> dict[str, Any]:

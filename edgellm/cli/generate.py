@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli import prompt_input
-from edgellm.cli.generate_output import GenerateOutput, notes, template_notes
+from edgellm.cli.generate_output import GenerateOutput, check_calls, notes, template_notes
 from edgellm.cli.guide_options import check_form, guide_options
 from edgellm.cli.options import generation_options, load_options, number
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
 from edgellm.cli.shell_completion import model_names
+from edgellm.cli.tool_options import check_tools, tool_options
 from edgellm.errors import EdgeLLMError, IncompleteOutputError, OptionError, PromptError
 from edgellm.options import GenerationOptions, LoadOptions
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens, chat.",
+    help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens, chat, tool_calls.",
 )
 @click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
 @click.option(
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Write only the text and errors: no figures, no notes.")
 @click.option("--raw-output", is_flag=True, help="Do not sanitize the text: it may control the terminal.")
+@tool_options
 @guide_options
 @generation_options
 @load_options
@@ -74,7 +76,9 @@ def command(
     load = {name: given.pop(name) for name in LoadOptions.names()}
     # Impossible values are reported before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
-    check_form(GenerationOptions.from_kwargs(**given))
+    options = GenerationOptions.from_kwargs(**given)
+    check_tools(chat, options)
+    check_form(options)
     with show_warnings(quiet):
         context.exit(_generate(model, text, chat, GenerateOutput(as_json, jsonl, quiet, raw_output), load, given))
 
@@ -118,6 +122,8 @@ def _generate(
             raise
         output.end(generation, responder is not model)
         output.say(*notes(generation, model.ctx, given["max_tokens"], responder is not model), generation.stats)
+        if not (interrupted or given["partial"]):
+            check_calls(generation)
         return 130 if interrupted else 0
 
 

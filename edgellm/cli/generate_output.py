@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.terminal.streams import write
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from edgellm.generate.generation import Generation
     from edgellm.generate.results import Token
     from edgellm.model import Model
+    from edgellm.tools.calls import ToolCall
 
 
 class GenerateOutput(NamedTuple):
@@ -30,6 +32,8 @@ class GenerateOutput(NamedTuple):
             fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
             if token.top_logprobs:
                 fields["top_logprobs"] = list(map(asdict, token.top_logprobs))
+            if token.tool_calls:
+                fields["tool_calls"] = list(map(_in_openai_shape, token.tool_calls))
             click.echo(json.dumps(fields | {"stats": asdict(token.stats)}))
         elif not self.as_json and not token.thinking:
             write(token.text, self.raw)
@@ -38,9 +42,12 @@ class GenerateOutput(NamedTuple):
         """Write what follows the tokens: the JSON object, or the end of the last line."""
         if self.as_json:
             reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
+            reply["tool_calls"] = list(map(_in_openai_shape, generation.tool_calls))
             click.echo(json.dumps(reply | {"chat": chat}))
         else:
             self.end_line(generation)
+            for call in () if self.jsonl else generation.tool_calls:
+                write(json.dumps({"name": call.name, "arguments": dict(call.arguments)}) + "\n")
 
     def end_line(self, generation: "Generation") -> None:
         """End the last line of text, if there is one."""
@@ -52,6 +59,19 @@ class GenerateOutput(NamedTuple):
         """Write lines to stderr."""
         for line in () if self.quiet else lines:
             click.echo(line, err=True)
+
+
+def _in_openai_shape(call: "ToolCall") -> dict[str, Any]:
+    """A call as OpenAI's API has it: the arguments are JSON text."""
+    function = {"name": call.name, "arguments": json.dumps(dict(call.arguments), ensure_ascii=False)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def check_calls(generation: "Generation") -> None:
+    """Raises EdgeLLMError if a call of a tool does not parse."""
+    for broken in generation.broken_calls:
+        shown = printable(broken.text, 200)
+        raise EdgeLLMError(f"the reply has a call that does not parse: {printable(broken.problem, 200)}: {shown}")
 
 
 def template_notes(model: "Model", text: str) -> Iterator[str]:

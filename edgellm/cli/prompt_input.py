@@ -25,8 +25,13 @@ from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, read_input
 STDIN = "-"
 """The name of a file that means stdin."""
 
-_NEED_A_TEMPLATE = {"overflow": "--overflow", "system": "a system prompt", "template_args": "--template-arg"}
-_OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow")
+_NEED_A_TEMPLATE = {
+    "overflow": "--overflow",
+    "system": "a system prompt",
+    "template_args": "--template-arg",
+    "tools": "--tools",
+}
+_OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow", "tools", "tool_choice")
 
 
 prompt_options = in_order(
@@ -67,6 +72,8 @@ def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
         )
     if None not in (values["system"], values["system_file"]):
         raise click.UsageError("--system and --system-file exclude each other.")
+    if values["tool_choice"] is not None and values["tools"] is None:
+        raise click.UsageError("--tool-choice belongs to --tools.")
     ChatOptions.from_kwargs(overflow=values["overflow"])
     if raw:
         return None
@@ -79,11 +86,12 @@ def _for_chat(
     template: str | None,
     template_arg: dict[str, str],
     overflow: str | None,
+    **tools: Any,
 ) -> dict[str, Any]:
     if system_file is not None:
         system = part(system_file)
     source = None if template is None else _template(template)
-    return {"system": system, "template": source, "template_args": template_arg, "overflow": overflow}
+    return {"system": system, "template": source, "template_args": template_arg, "overflow": overflow, **tools}
 
 
 def check_template(model: str, chat: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
+from edgellm.options import GenerationOptions
 from edgellm.text.conversation import Message
 from edgellm.text.reply_format import ReplyReader
 from edgellm.tools.call_format import AUTO, NONE, REQUIRED, CallFormat
@@ -60,11 +61,21 @@ def given_tools(tools: Iterable[object] | None, choice: Choice | None) -> tuple[
     found = {} if tools is None else tools_of(tools)
     name = _named(choice)
     if not found and name not in (AUTO, NONE):
-        raise OptionError(f"tool_choice is {printable(name)!r}, but there are no tools; give tools, or take 'auto'")
+        shown = printable(name)
+        raise OptionError(f"option tool_choice is {shown!r}, but there are no tools; give tools, or take 'auto'")
     if name not in (AUTO, NONE, REQUIRED, *found):
         known = printable(", ".join((AUTO, NONE, REQUIRED, *found)), 200)
-        raise OptionError(f"tool_choice is {printable(name)!r}; take one of: {known}")
+        raise OptionError(f"option tool_choice is {printable(name)!r}; take one of: {known}")
     return found, name
+
+
+def check_options(choice: str, options: GenerationOptions) -> None:
+    """Raises OptionError for options that exclude calls of tools; `choice` as in `ToolUse`."""
+    if choice != NONE and options.form:
+        advice = "leave one out, or take none as option tool_choice"
+        raise OptionError(f"option {options.form} and option tools exclude each other: {advice}")
+    if choice != NONE and options.special:
+        raise OptionError("option special would show calls as text, so it and option tools exclude each other")
 
 
 def _named(choice: Choice | None) -> str:
@@ -77,7 +88,7 @@ def _named(choice: Choice | None) -> str:
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str):
         raise OptionError(
-            'tool_choice must be "auto", "none", "required", the name of a tool, or '
+            'option tool_choice must be "auto", "none", "required", the name of a tool, or '
             '{"type": "function", "function": {"name": …}}'
         )
     return name

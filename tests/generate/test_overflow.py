@@ -247,7 +247,7 @@ def test_no_random_number_is_drawn_twice(model: Model, monkeypatch: pytest.Monke
         drawn.append(position)
         return sampling.draw(distribution, seed, sequence, position)
 
-    monkeypatch.setattr("edgellm.generate.decoding.draw", draw)
+    monkeypatch.setattr("edgellm.generate.token_chooser.draw", draw)
     generation, _ = endless(model.chat(**GREEDY), talk_to("Q" * 20), 400)
     assert drawn == list(range(drawn[0], drawn[0] + 400))
     assert drawn[0] == generation.stats.prompt_tokens

@@ -149,13 +149,16 @@ def test_drafts_change_no_text(choice: str, open_model: Open, monkeypatch: pytes
     ("options", "problem"),
     [
         ({"tools": [paint, paint]}, "two tools have the name paint; give each a name of its own"),
-        ({"tools": [paint], "tool_choice": "wash"}, "tool_choice is 'wash'; take one of: auto, none, required, paint"),
+        (
+            {"tools": [paint], "tool_choice": "wash"},
+            "option tool_choice is 'wash'; take one of: auto, none, required, paint",
+        ),
         ({"tools": [paint], "tool_choice": {"name": "paint"}}, "tool_choice must be"),
         ({"tools": [paint], "tool_choice": 3}, "tool_choice must be"),
         ({"tool_choice": "required"}, "there are no tools"),
         ({"tools": "paint"}, "tools is a value of type str"),
-        ({"tools": [paint], "regex": "a+"}, "option regex and tools exclude each other"),
-        ({"tools": [paint], "special": True}, "option special shows the tokens of calls as text"),
+        ({"tools": [paint], "regex": "a+"}, "option regex and option tools exclude each other"),
+        ({"tools": [paint], "special": True}, "option special would show calls as text"),
     ],
 )
 def test_mistaken_options_are_refused(options: dict[str, Any], problem: str, open_model: Open) -> None:
