@@ -26,7 +26,7 @@ from edgellm.tools.calls import ToolCall
 from edgellm.tools.collector import CallCollector
 from edgellm.tools.formats import call_format, prompts_of
 from edgellm.tools.running import Approve, can_run, run_calls
-from edgellm.tools.use import Choice, ToolUse, check_options, given_tools, no_calls
+from edgellm.tools.use import ToolChoice, ToolUse, check_options, given_tools, no_calls
 
 
 class Chat:
@@ -44,7 +44,7 @@ class Chat:
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
         tools: Iterable[Any] | None = None,
-        tool_choice: Choice | None = None,
+        tool_choice: ToolChoice | None = None,
         **options: Unpack[GenerationArguments],
     ) -> None:
         """`template` replaces the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
@@ -168,7 +168,7 @@ class Chat:
         overflow: str | None = None,
         begun: str = "",
         tools: Iterable[Any] | None = None,
-        tool_choice: Choice | None = None,
+        tool_choice: ToolChoice | None = None,
         **options: Unpack[GenerationArguments],
     ) -> Generation:
         """`on_end` is called with the message of a reply that has ended."""
@@ -191,7 +191,7 @@ class Chat:
         self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, end, reader, start, use)
         return self._running
 
-    def _use(self, tools: Iterable[Any] | None, choice: Choice | None) -> ToolUse | None:
+    def _use(self, tools: Iterable[Any] | None, choice: ToolChoice | None) -> ToolUse | None:
         """The tools of a reply; None stands for those of the chat. Raises OptionError, and EdgeLLMError."""
         found, name = self._tools if tools is None else given_tools(tools, choice)
         if tools is None and choice is not None:

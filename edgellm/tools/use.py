@@ -14,7 +14,7 @@ from edgellm.tools.collector import CallCollector
 from edgellm.tools.reply import ReplyCalls
 from edgellm.tools.tool import Tool, tools_of
 
-Choice = str | Mapping[str, Any]
+ToolChoice = str | Mapping[str, Any]
 """`tool_choice`: "auto", "none", "required", the name of a tool, or OpenAI's object with a name."""
 
 
@@ -56,7 +56,7 @@ class ToolUse:
         return CallCollector(ReplyCalls(calls, marks, None if self.form.grammar_has_thoughts else thoughts))
 
 
-def given_tools(tools: Iterable[object] | None, choice: Choice | None) -> tuple[dict[str, Tool], str]:
+def given_tools(tools: Iterable[object] | None, choice: ToolChoice | None) -> tuple[dict[str, Tool], str]:
     """The tools by name, and the choice as a word or a name. Raises OptionError."""
     found = {} if tools is None else tools_of(tools)
     name = _named(choice)
@@ -78,7 +78,7 @@ def check_options(choice: str, options: GenerationOptions) -> None:
         raise OptionError("option special would show calls as text, so it and option tools exclude each other")
 
 
-def _named(choice: Choice | None) -> str:
+def _named(choice: ToolChoice | None) -> str:
     """The word or name of a choice."""
     if choice is None:
         return AUTO
