@@ -11,7 +11,7 @@ from converters.gptq.compensation import Calibration, Compensation, ReportReadin
 from converters.gptq.job import CompensationJob
 from converters.header import EncodedMetadata, GGUFLayout, encode_pairs, encode_value, layout_file
 from converters.importance.apply import check_needed_importance, imatrix_metadata, is_weighted, with_importance
-from converters.loadable import check_loadable
+from converters.loadable import LoadableModel, check_loadable
 from converters.output import atomic_output
 from converters.quant_mixes import file_type
 from converters.report import ConversionPlan, Report, tensor_reports
@@ -19,7 +19,6 @@ from converters.row_converter import RowConverter
 from converters.streaming import ErrorSums, Progress, WeightStream
 from converters.target import check_disk_space
 from converters.tensors import MetadataValue, PlannedTensor
-from edgellm.arch.description import Description
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf.imatrix import Imatrix
@@ -112,7 +111,7 @@ def prepare(
 
     Raises OptionError for an invalid number of threads and a type that needs importance, UnsupportedModelError for a
     row that is too long, ModelFileError if edgellm could not open the new file or the importance matrix does not fit,
-    EdgeLLMError if the disk has too little space.
+    EdgeLLMError if the disk has too little space, or the text of `gptq` is too short.
     """
     _check_rows(tensors)
     lacking = frozenset[str]()
@@ -135,7 +134,7 @@ def prepare(
 
 
 def _compensation(
-    tensors: Sequence[PlannedTensor], model: Description | None, gptq: Calibration, measures: bool
+    tensors: Sequence[PlannedTensor], model: LoadableModel | None, gptq: Calibration, measures: bool
 ) -> Compensation:
     if model is None:
         raise UnsupportedModelError("option gptq needs a model that edgellm can run; leave it out, or use --imatrix")

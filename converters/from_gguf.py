@@ -9,8 +9,9 @@ from pathlib import Path
 from converters.conversion import Conversion, prepare
 from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
-from converters.gptq.compensation import read_calibration
-from converters.loadable import is_loadable
+from converters.gptq.compensation import Calibration, read_calibration
+from converters.importance.apply import check_needed_importance, with_importance
+from converters.loadable import LoadableModel, find_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
 from converters.report import Report
 from converters.streaming import Progress
@@ -19,7 +20,7 @@ from converters.tensors import PlannedTensor
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
-from edgellm.gguf.imatrix import read_imatrix
+from edgellm.gguf.imatrix import Imatrix, read_imatrix
 from kquants import FLOAT_FORMATS
 from kquants.plain_types import NUMBERS
 
@@ -91,29 +92,32 @@ def prepare_quantize(
     calibration: str | None = None,
     threads: int | None = None,
     measuring: Progress | None = None,
+    compile_progress: Progress | None = None,
 ) -> Conversion:
     """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`.
 
-    The type "dynamic" alone reads them: it is chosen here, and `measuring` is called with (tensors measured, all).
+    The type "dynamic" alone reads them: types are chosen here, and `measuring` is called with (tensors measured, all),
+    `compile_progress` with (kernels compiled, all).
     """
-    dynamic = dynamic_settings(type, size, bits, calibration, measuring)
+    dynamic = dynamic_settings(type, size, bits, calibration, measuring, compile_progress)
     mix = BASE_MIX if dynamic else mix_name(type)
     overrides = [parse_override(text) for text in tensor_types]
     sigbus.install()
     importance = None if imatrix is None else read_imatrix(imatrix)
-    text = None if gptq is None else read_calibration(gptq, lambda: nullcontext(Path(source)))
+    text = None if gptq is None else read_calibration(gptq, lambda compiling: nullcontext(Path(source)))
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides, importance is not None)
         target = check_target(out, file.paths, force=force)
         _check_floats(file, tensors, requantize)
-        pairs, paths = raw_pairs(file.path), file.paths
+        pairs, paths, model = raw_pairs(file.path), file.paths, find_loadable(file)
         if dynamic:
+            _check_before_measuring(tensors, importance, text, model)
             tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)
             mix = nearest_mix(tensors)
         _warn_if_unchanged(file, tensors)
-        source_name = printable(str(file.path), 400) if is_loadable(file) else None
+        source_name = printable(str(file.path), 400) if model else None
     return prepare(
         pairs,
         tensors,
@@ -125,6 +129,16 @@ def prepare_quantize(
         imatrix=importance,
         gptq=text,
     )
+
+
+def _check_before_measuring(
+    tensors: Sequence[PlannedTensor], imatrix: Imatrix | None, text: Calibration | None, model: LoadableModel | None
+) -> None:
+    """Raise EdgeLLMError for what `prepare` would find only after tensors are measured, which takes long."""
+    if text and model:
+        text.check(model)
+    if imatrix or not text:
+        check_needed_importance(with_importance(tensors, imatrix) if imatrix else tensors, imatrix)
 
 
 def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:

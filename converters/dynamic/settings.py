@@ -1,9 +1,9 @@
 """What the user gives for `--type dynamic`: how large the file may be, and a text."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from converters.streaming import Progress
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 
@@ -20,13 +20,14 @@ _LEAST_BITS, _MOST_BITS = 1, 32
 class DynamicSettings:
     """`nbytes` of the file or `bits` per weight at most, one of which is None, and the text that the model reads.
 
-    `measuring` is called with (tensors measured, all).
+    `measuring` is called with (tensors measured, all), `compiling` with (kernels compiled, all).
     """
 
     nbytes: int | None
     bits: float | None
     text: str
-    measuring: Callable[[int, int], None]
+    measuring: Progress
+    compiling: Progress | None
 
     def room(self, weights: int, others: int) -> int:
         """The bytes for tensors with `weights` weights in a file in which other things take `others` bytes."""
@@ -38,7 +39,8 @@ def dynamic_settings(
     size: str | None,
     bits: float | None,
     calibration: str | None,
-    measuring: Callable[[int, int], None] | None,
+    measuring: Progress | None,
+    compiling: Progress | None,
 ) -> DynamicSettings | None:
     """The settings if the type is "dynamic", else None. Raises OptionError for what is missing, invalid, or in vain."""
     if type.lower() != DYNAMIC:
@@ -51,9 +53,8 @@ def dynamic_settings(
         raise OptionError(f"--bits {bits:g}: give bits per weight, {_LEAST_BITS} to {_MOST_BITS}, such as 4.2")
     if calibration is None:
         raise OptionError("--type dynamic needs --calibration TEXT: what the model reads while tensors are measured")
-    return DynamicSettings(
-        None if size is None else parse_size(size), bits, calibration, measuring or (lambda done, total: None)
-    )
+    nbytes = None if size is None else parse_size(size)
+    return DynamicSettings(nbytes, bits, calibration, measuring or (lambda done, total: None), compiling)
 
 
 def parse_size(text: str) -> int:

@@ -43,7 +43,7 @@ class CompensationJob:
     def run(self, reading: ReportReading, compiling: Progress | None) -> None:
         """Read the text, as often as the memory needs. Raises EdgeLLMError."""
         passes = self._compensation.passes
-        with self._compensation.calibration.model() as path:
+        with self._compensation.calibration.model(compiling) as path:
             for number, inputs in enumerate(passes, 1):
                 measures = self._compensation.measures and number == 1
                 names = frozenset(name for each in inputs for name in each.names)

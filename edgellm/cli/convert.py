@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli.conversion import conversion_options, run_job
+from edgellm.cli.conversion_progress import ConversionProgress
 from edgellm.cli.output_path import output_path
 from edgellm.cli.shell_completion import files
 from edgellm.fmt import size
@@ -32,15 +33,20 @@ def command(source: str, out: str | None, dry_run: bool, force: bool, **given: A
     """
     from converters import prepare_convert
     from converters.checkpoint.folder import model_name
+    from converters.gptq.compensation import read_text
     from edgellm.gguf.imatrix import read_imatrix
 
+    # What is wrong with these is reported before anything is downloaded.
     if given["imatrix"]:
-        read_imatrix(given["imatrix"])  # a wrong one is reported before anything is downloaded
+        read_imatrix(given["imatrix"])
+    if given["gptq"]:
+        read_text(given["gptq"])
     target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
     folder = _fetch(source)
 
     def prepare(force: bool, progress: "ProgressLine") -> "Conversion":
-        return prepare_convert(folder or source, target, force=force, **given)
+        floats = ConversionProgress(progress, "writing the model in floats first, for it to read the text")
+        return prepare_convert(folder or source, target, force=force, floats_progress=floats, **given)
 
     run_job(prepare, dry_run, force)
     if folder:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.conversion import TYPES, MeasuringProgress, conversion_options, run_job
+from edgellm.cli.conversion import TYPES, conversion_options, run_job
+from edgellm.cli.conversion_progress import MeasuringProgress
 from edgellm.cli.output_path import output_path
 from edgellm.cli.progress import ProgressLine
 from edgellm.cli.shell_completion import files, model_names
@@ -57,8 +58,8 @@ def command(
     text = None if calibration is None else read_text(calibration)
 
     def prepare(force: bool, progress: ProgressLine) -> "Conversion":
-        measuring = MeasuringProgress(progress)
-        return prepare_quantize(path, target, force=force, calibration=text, measuring=measuring, **given)
+        given.update(measuring=MeasuringProgress(progress), compile_progress=progress.compiling)
+        return prepare_quantize(path, target, force=force, calibration=text, **given)
 
     run_job(prepare, dry_run, force)
 

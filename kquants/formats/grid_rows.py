@@ -38,7 +38,7 @@ def unpacked_row(row: WeightRow, grid: Grid, indices: Indices, signs: Value, sca
     of the first halves of the blocks, then of their second halves.
     """
     b, count = row.b, 32 // grid.weights
-    table = RowTable(b, f"magnitudes_{grid.weights}_{len(grid.codes)}", grid.words(), grid.weights // 4)
+    table = RowTable(b, grid.words(), grid.weights // 4)
     blocks = (RowBlock(table.look_up(indices.of_block(b, j, count)), are_negative(b, signs, 4 * j)) for j in range(8))
     one = ir.Constant(_INT16S, [1] * 16)
     return UnpackedRow(b.or_(b.shl(scales, one), one), blocks)

@@ -26,7 +26,7 @@ def _weights_by_words(grid: Grid, points: Sequence[Points], offset: int) -> Iter
     """The same as vectors: points are loaded from memory as words of four magnitudes, and negated where signs are
     set."""
     b, count = points[0].low.b, grid.weights // 4
-    table = WordTable(b, f"grid_{grid.weights}_{len(grid.codes)}", grid.words(offset), count)
+    table = WordTable(b, grid.words(offset), count)
     for of in points:
         found = [
             _with_signs(b, b.bitcast(words, I8_64.vector), offset, of.signs, of.first_sign + grid.weights * i + 4 * k)

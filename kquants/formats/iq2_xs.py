@@ -8,7 +8,7 @@
 
         point p               bits 8-0 of number p
         signs                 bits 15-9 of number p are those of weights 8p … 8p + 6, set where one is negative;
-                              their parity is that of weight 8p + 7: of eight an even number is so
+                              their parity is that of weight 8p + 7: of the eight, an even number is negative
         scales                byte 66 + j, low nibble for weights 0 … 15, high nibble for the rest
 """
 

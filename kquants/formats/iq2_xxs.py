@@ -6,7 +6,8 @@
 
         point p of block j    byte 2 + 8j + p;  p = 0 … 3
         signs of block j      bits 7p … 7p + 6 of the word at byte 6 + 8j are those of weights 8p … 8p + 6, set where
-                              one is negative; their parity is that of weight 8p + 7: of eight an even number is so
+                              one is negative; their parity is that of weight 8p + 7: of the eight, an even number is
+                              negative
         scale of block j      bits 31-28 of that word
 """
 

@@ -6,10 +6,10 @@
 
         point p of block j    byte 2 + 8j + p;  p = 0 … 7
         signs of block j      bits 7k … 7k + 6 of word j are those of weights 8k … 8k + 6, set where one is negative;
-                              their parity is that of weight 8k + 7: of eight an even number is so
+                              their parity is that of weight 8k + 7: of the eight, an even number is negative
         scale of block j      bits 31-28 of word j
 
-Computed with are half the magnitudes, which are even, and two halves of a block with the same scale.
+Kernels compute with half the magnitudes, which are all even, and give both halves of a block the same scale.
 """
 
 from collections.abc import Iterator

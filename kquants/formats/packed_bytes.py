@@ -16,7 +16,7 @@ from kquants.simd import (
     I8_64,
     I32,
     half_to_float,
-    look_up_7_bits,
+    look_up_128,
     look_up_nibble,
     move_bits,
     shuffle,
@@ -135,13 +135,13 @@ class Words:
         return Floats(self.b, self.b.bitcast(bits, _VF))
 
     def halves_of_ue4m3(self) -> "list[Floats]":
-        """Half of each of the four bytes as UE4M3 (`kquants.formats.ue4m3`), 0 for NAN; the highest bit is not used."""
+        """Half of each of the four bytes as UE4M3 (`kquants.formats.ue4m3`), 0 for NAN; the highest bit is ignored."""
         codes = self.b.bitcast(self.value, _V8)
         is_number = self.b.icmp_unsigned("!=", codes, _all(codes, NAN))
         if not cpu.has("avx512vbmi"):
             numbers = Words(self.b, self.b.bitcast(self.b.select(is_number, codes, _all(codes, 0)), _V32))
             return [numbers._half_of_ue4m3(i) for i in range(4)]
-        low, high = (self.b.select(is_number, look_up_7_bits(self.b, table, codes), _all(codes, 0)) for table in HALVES)
+        low, high = (self.b.select(is_number, look_up_128(self.b, table, codes), _all(codes, 0)) for table in HALVES)
         found = []
         for i in (0, 2):
             lanes = [4 * row + i + k + 64 * upper for row in range(16) for k in (0, 1) for upper in (0, 1)]

@@ -252,3 +252,24 @@ def test_a_trained_model_continues_a_text_as_in_llama_cpp(shared: Path, tmp_path
     with Model.open(out) as model:
         text = "".join(token.text for token in model.stream("Once upon a time", max_tokens=24, temp=0.0))
     assert text == llama_cpp_greedy(out, "Once upon a time", 24)
+
+
+def test_a_text_that_is_missing_is_told_before_anything_is_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("edgellm.hub.fetch_checkpoint", lambda *_: pytest.fail("it is downloaded"))
+    text = tmp_path / "none.txt"
+    assert call(monkeypatch, "org/name", "-o", tmp_path / "out.gguf", "--gptq", text) == 1
+    assert capsys.readouterr().err == f"edgellm: {text}: there is no such file; check the path\n"
+
+
+def test_each_part_of_gptq_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    checkpoint, text = write_checkpoint(tmp_path / "in"), tmp_path / "text.txt"
+    text.write_text("the time was on and the rest is in an inn, the end of that thing; " * 40)
+    given = (checkpoint, "-o", tmp_path / "out.gguf", "--gptq", text, "--type", "Q4_0")
+    assert call(monkeypatch, *given, "--dry-run") == 0
+    assert "besides what --gptq takes" in capsys.readouterr().out
+    assert call(monkeypatch, *given) == 0
+    told = capsys.readouterr().err
+    lines = ["writing the model in floats first, for it to read the text", "the model reads 3 chunks of text"]
+    assert [line for line in told.splitlines() if line in lines] == lines

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from click.testing import CliRunner, Result
 from gguf import GGUFReader
 
 import converters.importance.collect
+from converters.importance.sums import write_imatrix
 from edgellm import Model, cli, imatrix
 from edgellm.cli.imatrix import command
 from edgellm.cli.info import command as info
 from edgellm.cli.verify import command as verify
-from edgellm.gguf.imatrix import read_imatrix
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.imatrix import ImatrixEntry, read_imatrix
 from edgellm.perplexity.windows import evaluate_windows
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_squares
@@ -149,6 +152,20 @@ def test_another_model_text_or_chunk_does_not_go_on(
         advice = "choose another name, or start anew with --force"
         assert complaint(1, "imatrix", *changed) == f"edgellm: {path}: exists, and {problem}; {advice}"
     assert "choose another name" in complaint(1, "imatrix", model_file(**TINY), other, "-o", other, "--ctx", 40)
+    assert path.read_bytes() == before
+
+
+def test_a_file_whose_sums_have_other_sizes_does_not_go_on(run: Run, tmp_path: Path) -> None:
+    """Its marks say that it is of this model."""
+    run("--chunks", 2)
+    path, name = tmp_path / "i.gguf", "blk.0.ffn_down.weight"
+    found = read_imatrix(path)
+    write_imatrix(
+        replace(found, entries={**found.entries, name: ImatrixEntry(np.ones((2, 48), np.float32), np.ones(2, int))})
+    )
+    before = path.read_bytes()
+    with pytest.raises(EdgeLLMError, match=f"the file to go on with has other sizes for {name}; choose another name"):
+        run()
     assert path.read_bytes() == before
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from converters.default_name import file_name, model_name_of_file
 from edgellm.cli import run
-from edgellm.cli.conversion import TYPES, ConversionProgress
+from edgellm.cli.conversion import TYPES
+from edgellm.cli.conversion_progress import ConversionProgress
 from edgellm.cli.progress import ProgressLine
 from edgellm.fmt import duration
 from edgellm.gguf import GGUFFile
@@ -128,7 +129,7 @@ def test_an_interrupt_leaves_no_file_and_130(
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     now = 0.0
-    monkeypatch.setattr("edgellm.cli.conversion.monotonic", lambda: now)
+    monkeypatch.setattr("edgellm.cli.conversion_progress.monotonic", lambda: now)
     pace = ConversionProgress(ProgressLine())
     for now in (1.0, 9.0, 12.5, 13.0):
         pace(int(2e7 * now), 1_000_000_000)

@@ -148,6 +148,7 @@ def test_mxfp4(tmp_path: Path, changes: dict[str, Change], expected: str) -> Non
 _FP8: list[tuple[dict[str, Change], str]] = [
     ({"weight_scale": None}, "FP8 tensor m.weight has no scale beside it"),
     ({"weight_scale": singles(64, 3)}, "tensor m.weight_scale holds 64x3 scales, which fit no 64x96 matrix"),
+    ({"weight_scale": singles(1, 1, 1, 1, 2)}, "tensor m.weight_scale holds 1x1x1x1x2 scales, which fit no 64x96"),
     ({"weight_scale": stored(np.zeros((64, 3), np.uint8))}, "has U8 scales; get another checkpoint"),
     ({"weight_zero_point": fp8(64, 1)}, "FP8 tensor m.weight (64x96) has zero points that are not 0"),
 ]
@@ -171,12 +172,13 @@ _SETTINGS: list[tuple[Any, str]] = [
     (settings("mixed-precision") | {"config_groups": {"a": {"format": "x y"}}}, "in the format x y are not read"),
     (PACKED | {"sparsity_config": {"format": "sparse-24-bitmask"}}, "sparse weights in the format sparse-24-bitmask"),
     (PACKED | {"transform_config": _ROTATED}, "weights whose inputs are rotated (transform_config) are not read"),
+    (PACKED | {"transform_config": {"config_groups": {"a": {"apply": 5}}}}, "weights whose inputs are rotated"),
     (PACKED | {"transform_config": 3}, "transform_config of the quantization is 3, not an object"),
     (PACKED | {"config_groups": {"a": 1}}, "a of the quantization is no object"),
     (PACKED | {"config_groups": {"a": {"weights": 1}}}, "weights of the quantization is 1, not an object"),
-    (with_scheme(num_bits=9), "num_bits of the quantization is 9, not a whole number, from 2 to 8"),
+    (with_scheme(num_bits=9), "num_bits of the quantization is 9, not a whole number from 2 to 8"),
     (with_scheme(num_bits="4"), "num_bits of the quantization is '4', not a whole number"),
-    (with_scheme(group_size=-5), "group_size of the quantization is -5, not a whole number, from -1"),
+    (with_scheme(group_size=-5), "group_size of the quantization is -5, not a whole number from -1"),
     (with_scheme(type=1), "type of the quantization is 1, not text"),
     (with_scheme(group_size=48), "no scheme of config.json fits a matrix [64, 96] with 3 scales in a row"),
     (settings("pack-quantized", INT4, INT4 | {"group_size": 40}), "more than one scheme of config.json fits"),

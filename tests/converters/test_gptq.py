@@ -123,11 +123,25 @@ def test_feedback_of_any_size_is_that_of_float64() -> None:
     x = inputs(2500, 1300)
     x[:, 100:140] = 0
     hessian = x.T @ x
-    damped = hessian.astype(np.float64) + 0.01 * hessian.diagonal().mean() * np.eye(len(hessian))
-    r = np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
     found = np.triu(shares(hessian + np.tril(np.full_like(hessian, np.nan), -1)), 1)
-    expected = np.triu(r / r.diagonal(), 1)
+    expected = exact_shares(hessian, 0.01)
     assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
+
+
+def exact_shares(hessian: Floats, damping: float) -> NDArray[np.float64]:
+    """F above the diagonal, by float64, from the upper triangle of a Hessian."""
+    upper = np.triu(hessian.astype(np.float64))
+    damped = upper + np.triu(upper, 1).T + damping * hessian.diagonal().mean() * np.eye(len(hessian))
+    r = np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
+    return np.asarray(np.triu(r / r.diagonal(), 1))
+
+
+def test_more_damping_begins_with_the_same_hessian() -> None:
+    """The last columns have a factor with the least damping, the first ones have none."""
+    hessian = np.eye(300, dtype=np.float32)
+    hessian[2, 270] = hessian[3, 270] = 0.4
+    hessian[0, 1] = 1.05
+    assert np.allclose(np.triu(shares(hessian), 1), exact_shares(hessian, 0.1), atol=1e-6)
 
 
 def test_what_has_no_factor_is_damped_more_or_left_alone() -> None:

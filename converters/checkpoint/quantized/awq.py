@@ -45,9 +45,8 @@ def _finder(settings: Settings) -> Finder:
     if version.lower() not in finders:
         read = " and ".join(finders)
         settings.fail(f"AWQ weights in the version {printable(version)} are not read, only {read}; get one of these")
-    settings.integer("bits", _BITS, (_BITS,))
-    size = settings.integer("group_size", 128, range(-1, 1 << 31))
-    return partial(finders[version.lower()], group_size=size)
+    settings.one_of("bits", (_BITS,), _BITS)
+    return partial(finders[version.lower()], group_size=settings.group_size(128))
 
 
 AWQ = Method(_recognizes, _finder)

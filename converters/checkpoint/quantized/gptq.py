@@ -61,9 +61,10 @@ def _recognizes(settings: Settings) -> bool:
 
 
 def _finder(settings: Settings) -> Finder:
-    bits = settings.integer("bits", None, BITS)
-    size = settings.integer("group_size", -1, range(-1, 1 << 31))
-    return partial(_find, plan=_Plan(bits, size, _is_reduced(settings), settings.section("extra_config")))
+    bits = settings.one_of("bits", BITS)
+    return partial(
+        _find, plan=_Plan(bits, settings.group_size(), _is_reduced(settings), settings.section("extra_config"))
+    )
 
 
 def _is_reduced(settings: Settings) -> bool:
@@ -102,6 +103,9 @@ def _parts(tensors: Tensors, module: str, plan: _Plan) -> tuple[GroupedParts, in
         own = part_of(tensors, module, "g_idx", ("I32",), (None,))
         columns = own.shape[0]
         bits = _bits_that_fit(codes, columns, bits)
+    elif word_count(columns, bits) != words:
+        problem = f"tensor {printable(codes.name)} has {words} words in a column, which no integers of {bits} bits fill"
+        fail(codes.file, f"{problem}; download the checkpoint again")
     scales = part_of(tensors, module, "scales", tuple(FLOATS), (None, rows))
     groups = scales.shape[0]
     zeros = part_of(tensors, module, "qzeros", ("I32",), (groups, word_count(rows, bits)))
