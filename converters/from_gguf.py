@@ -109,7 +109,7 @@ def prepare_quantize(
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides, importance is not None)
-        target = check_target(out, file.paths, force=force)
+        target = check_target(out, [*file.paths, imatrix, gptq], force=force)
         _check_floats(file, tensors, requantize)
         pairs, paths, model = raw_pairs(file.path), file.paths, find_loadable(file)
         if dynamic:

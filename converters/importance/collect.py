@@ -28,6 +28,7 @@ from converters.target import check_target
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import OutputSettings
 from edgellm.errors import EdgeLLMWarning
+from edgellm.gguf import GGUFFile
 from edgellm.gguf.imatrix import Imatrix, read_imatrix
 from edgellm.model import Model
 from edgellm.models import resolve
@@ -83,7 +84,8 @@ def imatrix(
     if chunks is not None:
         validate("chunks", integer(1), chunks)
     path = resolve(model) if isinstance(model, str) else Path(model)
-    target = check_target(out, [path, *([Path(dataset)] if dataset else [])], force=True)
+    with GGUFFile.open(path) as file:
+        target = check_target(out, [*file.paths, dataset], force=True)
     outputs = OutputSettings(squares=True)
     with Model.open(
         path, progress=compile_progress, outputs=outputs, threads=threads, ctx=ctx, kv_type=kv_type, gpu_layers=0

@@ -41,7 +41,8 @@ def command(source: str, out: str | None, dry_run: bool, force: bool, **given: A
         read_imatrix(given["imatrix"])
     if given["gptq"]:
         read_text(given["gptq"])
-    target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
+    read = [given["imatrix"], given["gptq"]]
+    target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run, read)
     folder = _fetch(source)
 
     def prepare(force: bool, progress: "ProgressLine") -> "Conversion":

@@ -54,7 +54,8 @@ def command(
 
     _check_words([out] if out else [], context.args)
     path = resolve(model)
-    target = output_path(out, lambda: model_name_of_file(path, model), given["type"], force or dry_run, [path])
+    read = [path, given["imatrix"], given["gptq"], calibration]
+    target = output_path(out, lambda: model_name_of_file(path, model), given["type"], force or dry_run, read)
     text = None if calibration is None else read_text(calibration)
 
     def prepare(force: bool, progress: ProgressLine) -> "Conversion":

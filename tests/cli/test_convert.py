@@ -143,7 +143,8 @@ def test_nothing_is_written_for_a_dry_run_or_an_error(
     cut = shutil.copytree(folder, tmp_path / "cut")
     shard = cut / "model-00002-of-00002.safetensors"
     shard.write_bytes(shard.read_bytes()[:-100])
-    index = folder / "model.safetensors.index.json"
+    index, text = folder / "model.safetensors.index.json", folder / "text.txt"
+    text.write_text("a text")
     cases: list[tuple[list[str | Path], int, str]] = [
         ([folder, "-o", out, "--dry-run"], 0, ""),
         ([folder, "-o", "-"], 2, "a GGUF file cannot go to stdout"),
@@ -156,7 +157,8 @@ def test_nothing_is_written_for_a_dry_run_or_an_error(
         ([tmp_path / "none", "-o", out], 1, "no such folder"),
         ([cut, "-o", out], 1, shard.name),
         ([index, "-o", out], 1, "is not a folder"),
-        ([folder, "-o", index, "--force"], 1, "is a source of this conversion"),
+        ([folder, "-o", index, "--force"], 1, "is read by this command"),
+        (["org/name", "-o", text, "--gptq", text, "--force"], 1, "is read by this command"),
     ]
     for arguments, code, problem in cases:
         assert call(monkeypatch, *arguments) == code, arguments

@@ -24,6 +24,7 @@ from edgellm.gguf.imatrix import ImatrixEntry, read_imatrix
 from edgellm.perplexity.windows import evaluate_windows
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_squares
+from support.split_files import write_parts
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 EXPERTS: dict[str, Any] = {**TINY, "arch": "qwen3moe", "types": "F32 experts", "experts": 8, "used": 1}
@@ -225,6 +226,8 @@ def test_wrong_use_is_one_line(
     assert "two windows of 512 need" in complaint(1, "imatrix", model, text_file, "-o", tmp_path / "new")
     assert "there is no folder" in complaint(1, "imatrix", model, text_file, "-o", tmp_path / "none" / "i")
     assert "choose another name" in complaint(1, "imatrix", model, text_file, "-o", model)
+    parts = write_parts(tmp_path)
+    assert "is read by this command" in complaint(1, "imatrix", parts[0], text_file, "-o", parts[2], "--force")
     assert "is an importance matrix, not a model" in complaint(1, "imatrix", made, text_file, "-o", tmp_path / "new")
     assert "is an importance matrix, not a model" in complaint(1, "plan", made)
     assert not (tmp_path / "new").exists()

@@ -67,7 +67,7 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         ([source, out, "--tensor-type", "nothing=Q6_K"], 2, "matches no tensor"),
         ([source, out, "--threads", "0"], 2, "--threads cannot be 0"),
         ([source, tmp_path / "there.gguf"], 1, "exists; choose another name, or replace it with --force"),
-        ([source, source, "--force"], 1, "is a source of this conversion"),
+        ([source, source, "--force"], 1, "is read by this command"),
         ([source, tmp_path / "no" / "out.gguf"], 1, "there is no folder"),
         ([tmp_path / "missing.gguf", out], 1, "there is no such file"),
         ([model_file(types="Q8_0"), out], 1, "--requantize"),
@@ -82,6 +82,21 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         assert not shown.out
     assert [path.name for path in tmp_path.iterdir()] == ["there.gguf"]
     assert (tmp_path / "there.gguf").read_bytes() == b"x"
+
+
+def test_no_file_that_is_read_is_replaced(
+    model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Under no other name either: a link, and another name of the same file."""
+    source, read, link, second = model_file(types="F16"), *(tmp_path / name for name in ("read", "link", "second"))
+    read.write_text("the text")
+    link.symlink_to(read)
+    second.hardlink_to(read)
+    for option in ("--imatrix", "--gptq", "--calibration"):
+        for out in (read, link, second):
+            assert call(monkeypatch, "quantize", source, out, option, read, "--force") == 1
+            assert capsys.readouterr().err == f"edgellm: {out}: is read by this command; choose another name\n"
+    assert read.read_text() == "the text"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +128,7 @@ def test_without_a_name_the_file_lies_here(
     assert call(monkeypatch, "quantize", source, "--type", "q8_0") == 1
     assert capsys.readouterr().err.startswith("edgellm: tale-Q8_0.gguf: exists; choose another name")
     assert call(monkeypatch, "quantize", "tale-Q8_0.gguf", "--type", "q8_0", "--force") == 1
-    assert "tale-Q8_0.gguf: is a source of this conversion" in capsys.readouterr().err
+    assert "tale-Q8_0.gguf: is read by this command" in capsys.readouterr().err
 
 
 def test_an_interrupt_leaves_no_file_and_130(
