@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from converters.conversion import Conversion, prepare
-from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
+from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, free_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
 from converters.gptq.compensation import Calibration, read_calibration
 from converters.importance.apply import check_needed_importance, with_importance
@@ -110,7 +110,7 @@ def prepare_quantize(
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides, importance is not None)
         target = check_target(out, [*file.paths, imatrix, gptq], force=force)
-        _check_floats(file, tensors, requantize)
+        _check_floats(file, tensors, free_tensors(file, tensors, overrides) if dynamic else (), requantize)
         pairs, paths, model = raw_pairs(file.path), file.paths, find_loadable(file)
         if dynamic:
             _check_before_measuring(tensors, importance, text, model)
@@ -141,10 +141,16 @@ def _check_before_measuring(
         check_needed_importance(with_importance(tensors, imatrix) if imatrix else tensors, imatrix)
 
 
-def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:
-    """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn."""
-    unquantized = (*FLOAT_FORMATS, *NUMBERS)
-    again = [t for t in tensors if t.source.type not in unquantized and t.source.type != t.type.name]
+def _check_floats(
+    file: GGUFFile, tensors: Sequence[PlannedTensor], free: Sequence[PlannedTensor], requantize: bool
+) -> None:
+    """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn.
+
+    The types of `free` are not chosen yet.
+    """
+    quantized = [t for t in tensors if t.source.type not in (*FLOAT_FORMATS, *NUMBERS)]
+    changing = {t.source.name for t in free}
+    again = [t for t in quantized if t.source.name in changing or t.source.type != t.type.name]
     if not again:
         return
     name, first = printable(str(file.path), 400), again[0]

@@ -1,7 +1,7 @@
 """The recipe `dynamic`: measures what each tensor costs the model, and gives bits to those that need them."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from converters.dynamic.allocation import Choice, allocate
@@ -55,7 +55,7 @@ def dynamic_tensors(
     for weights that are NaN or Inf, and what opening the model and reading the text raise.
     """
     weighted = with_importance(tensors, imatrix) if imatrix else tensors
-    free = _free(weighted, overrides, {tensor.stored_name for tensor in tensors_in(describe(file))})
+    free = free_tensors(file, weighted, overrides)
     room = _room(pairs, tensors, free, settings)
     losses = Losses(file, settings, threads)
     possible = [replace(tensor, type=kind) for tensor in free for kind in types_for(tensor)]
@@ -82,10 +82,11 @@ def nearest_mix(tensors: Sequence[PlannedTensor]) -> str:
     return next((types[name] for name, _ in nbytes.most_common() if name in types), BASE_MIX)
 
 
-def _free(
-    tensors: Sequence[PlannedTensor], overrides: Sequence[tuple[str, str]], used: Collection[str]
+def free_tensors(
+    file: GGUFFile, tensors: Sequence[PlannedTensor], overrides: Sequence[tuple[str, str]]
 ) -> list[PlannedTensor]:
-    """The tensors whose types are chosen here; `used` are the names of those that the model computes with."""
+    """The tensors whose types `dynamic_tensors` chooses. Raises as `edgellm.arch.describe` if edgellm cannot run it."""
+    used = {tensor.stored_name for tensor in tensors_in(describe(file))}
     found = [tensor for tensor in tensors if is_quantized(tensor.source)]
     named = deciding_overrides([tensor.source.name for tensor in found], overrides)
     can_change = (tensor for tensor in found if tensor.source.type not in KEPT and tensor.source.name in used)

@@ -12,7 +12,7 @@ from converters.dynamic.allocation import Choice, allocate, lower_hull
 from converters.dynamic.settings import parse_size
 from converters.from_gguf import prepare_quantize
 from edgellm import convert, quantize
-from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from support.model_file import FamilyFile, ModelFile
 
@@ -179,3 +179,15 @@ def test_wrong_settings_are_refused(source: Path, tmp_path: Path, given: dict[st
 def test_convert_says_where_it_is(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"convert to BF16, and give that file to `edgellm quantize"):
         convert(tmp_path, tmp_path / "out.gguf", "dynamic")
+
+
+def test_a_quantized_source_is_refused_before_tensors_are_measured(source: Path, tmp_path: Path) -> None:
+    """Also one whose types are those that tensors have before any is chosen; types that the user names may stay."""
+    quantized, out = tmp_path / "q4_k_m.gguf", tmp_path / "out.gguf"
+    quantize(source, quantized, "Q4_K_M")
+    with pytest.raises(UnsupportedModelError, match=r"tensors are quantized already.*--requantize"):
+        prepare_quantize(
+            quantized, out, "dynamic", bits=5, calibration=TEXT, measuring=lambda *_: pytest.fail("measured")
+        )
+    with pytest.warns(EdgeLLMWarning, match="worse than one from floats"):
+        quantize(quantized, out, "dynamic", bits=5, calibration=TEXT, requantize=True)
