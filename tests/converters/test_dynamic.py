@@ -2,14 +2,16 @@
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from converters.conversion import Conversion
 from converters.dynamic.allocation import Choice, allocate, lower_hull
-from converters.dynamic.settings import parse_size
+from converters.dynamic.settings import DynamicSettings, parse_size
 from converters.from_gguf import prepare_quantize
 from edgellm import convert, quantize
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError, UnsupportedModelError
@@ -154,10 +156,39 @@ def test_weights_that_are_no_numbers(model_file: ModelFile, tmp_path: Path) -> N
 
 
 def test_a_limit_that_is_too_small_is_told_before_tensors_are_measured(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"the smallest file .* has .*; allow at least that"):
-        prepare_quantize(
-            source, tmp_path / "out.gguf", "dynamic", bits=1.5, calibration=TEXT, measuring=lambda *_: pytest.fail()
+    """With the least that is accepted, which is near the size of the file that it makes."""
+
+    def prepared(**limit: Any) -> Conversion:
+        return prepare_quantize(source, tmp_path / "out.gguf", "dynamic", calibration=TEXT, measuring=told, **limit)
+
+    def told(done: int, total: int) -> None:
+        raise InterruptedError
+
+    limits: list[tuple[dict[str, Any], str, type]] = [({"bits": 1.5}, "bits", float), ({"size": "7"}, "size", str)]
+    for limit, option, kind in limits:
+        with pytest.raises(OptionError, match=rf"allow --{option} [\d.]+\w* at least") as refused:
+            prepared(**limit)
+        least = str(refused.value).split(f"--{option} ")[1].split()[0]
+        with pytest.raises(InterruptedError):
+            prepared(**{option: kind(least)})
+        digits = least.rstrip("kMGTB")
+        with pytest.raises(OptionError, match="at least"):
+            prepared(**{option: kind(f"{float(digits) - 0.01:.2f}{least[len(digits) :]}")})
+
+
+@given(nbytes=st.integers(1, 10**14))
+def test_the_least_size_that_is_named_is_accepted(nbytes: int) -> None:
+    settings = DynamicSettings(1, None, TEXT, lambda done, total: None, None)
+    assert nbytes <= parse_size(settings.least(nbytes, 1, 0).removeprefix("--size ")) <= 1.01 * nbytes
+
+
+def test_nothing_is_measured_where_the_largest_types_fit(source: Path, tmp_path: Path) -> None:
+    limits: list[dict[str, Any]] = [{"bits": 12.0}, {"size": "1GB"}]
+    for limit in limits:
+        job = prepare_quantize(
+            source, tmp_path / "out.gguf", "dynamic", **limit, calibration=TEXT, measuring=lambda *_: pytest.fail()
         )
+        assert {tensor.type.name for tensor in job.tensors} == {"F32", "Q8_0"}
 
 
 @pytest.mark.parametrize(
