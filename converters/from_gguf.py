@@ -4,7 +4,9 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 from converters.conversion import Conversion, prepare
 from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, free_tensors, nearest_mix
@@ -105,6 +107,7 @@ def prepare_quantize(
     sigbus.install()
     importance = None if imatrix is None else read_imatrix(imatrix)
     text = None if gptq is None else read_calibration(gptq, lambda compiling: nullcontext(Path(source)))
+    seconds = 0.0
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
@@ -114,11 +117,12 @@ def prepare_quantize(
         pairs, paths, model = raw_pairs(file.path), file.paths, find_loadable(file)
         if dynamic:
             _check_before_measuring(tensors, importance, text, model)
+            since = monotonic()
             tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)
-            mix = nearest_mix(tensors)
+            mix, seconds = nearest_mix(tensors), monotonic() - since
         _warn_if_unchanged(file, tensors)
         source_name = printable(str(file.path), 400) if model else None
-    return prepare(
+    conversion = prepare(
         pairs,
         tensors,
         mix,
@@ -129,6 +133,7 @@ def prepare_quantize(
         imatrix=importance,
         gptq=text,
     )
+    return replace(conversion, measuring_seconds=seconds)
 
 
 def _check_before_measuring(

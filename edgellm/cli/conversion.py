@@ -100,8 +100,8 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     threads = counted(plan.threads, "thread")
     yield from _compensated(plan)
     yield from _without_importance(plan)
-    besides = " besides what --gptq takes" if any(tensor.compensated for tensor in plan.tensors) else ""
-    time = f"about {_duration(plan.seconds)} with {threads}{besides}"
+    gptq = ", without the time that --gptq takes" if any(tensor.compensated for tensor in plan.tensors) else ""
+    time = f"about {_duration(plan.seconds)} with {threads}{gptq}"
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, {time}"
     yield "nothing was written (--dry-run)"
 

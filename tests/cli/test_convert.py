@@ -270,7 +270,7 @@ def test_each_part_of_gptq_is_announced(tmp_path: Path, monkeypatch: pytest.Monk
     text.write_text("the time was on and the rest is in an inn, the end of that thing; " * 40)
     given = (checkpoint, "-o", tmp_path / "out.gguf", "--gptq", text, "--type", "Q4_0")
     assert call(monkeypatch, *given, "--dry-run") == 0
-    assert "besides what --gptq takes" in capsys.readouterr().out
+    assert "without the time that --gptq takes" in capsys.readouterr().out
     assert call(monkeypatch, *given) == 0
     told = capsys.readouterr().err
     lines = ["writing the model in floats first, for it to read the text", "the model reads 3 chunks of text"]

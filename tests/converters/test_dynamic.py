@@ -2,6 +2,7 @@
 
 from itertools import product
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,13 @@ def test_the_file_is_within_its_limit_and_uses_it(source: Path, tmp_path: Path) 
     out = tmp_path / "out.gguf"
     with GGUFFile.open(source) as file:
         weights = sum(tensor.size for tensor in file.tensors.values())
-    report = quantize(source, out, "dynamic", bits=4.5, calibration=TEXT)
+    ends: list[float] = []
+    since = monotonic()
+    task = prepare_quantize(
+        source, out, "dynamic", bits=4.5, calibration=TEXT, measuring=lambda *_: ends.append(monotonic())
+    )
+    report = task.run()
+    assert ends[-1] - ends[0] < report.seconds < monotonic() - since  # measuring is part of it
     assert 4.2 < report.bits_per_weight <= 4.5
     limit = int(weights * 5 / 8) + 60_000
     report = quantize(source, out, "dynamic", size=str(limit), calibration=TEXT, force=True)

@@ -187,3 +187,12 @@ def test_progress_is_shown_while_the_model_of_a_checkpoint_is_written(text_file:
     assert not written
     report = task.run()
     assert written[-1] == (report.weights, report.weights)
+
+
+def test_a_plan_says_that_the_time_for_the_text_is_not_in_it(
+    model_file: ModelFile, text_file: Path, tmp_path: Path
+) -> None:
+    arguments = [model_file(**WIDE), tmp_path / "out.gguf", "--type", "Q4_0", "--threads", 1, "--dry-run"]
+    for more, told in (([], False), (["--gptq", text_file], True)):
+        found = CliRunner().invoke(command, [*map(str, [*arguments, *more])], catch_exceptions=False)
+        assert ("s with 1 thread, without the time that --gptq takes\n" in found.stdout) == told
