@@ -16,6 +16,7 @@ from typing import Literal
 from converters.importance.experts import few_tokens_warnings
 from converters.importance.sums import (
     MODEL_MARK,
+    START_ANEW,
     TEXT_MARK,
     SquareSums,
     SumsSoFar,
@@ -91,7 +92,7 @@ def imatrix(
         path, progress=compile_progress, outputs=outputs, threads=threads, ctx=ctx, kv_type=kv_type, gpu_layers=0
     ) as opened:
         windows = Windows([opened], text, ctx)
-        earlier = read_imatrix(target) if target.exists() and not force else None
+        earlier = read_imatrix(target, START_ANEW) if target.exists() and not force else None
         job = _Job(opened, windows, target, dataset, model_mark(opened.file, kv_type), earlier)
         found = job.run(min(chunks or len(windows), len(windows)), progress)
     for warning in few_tokens_warnings(found):

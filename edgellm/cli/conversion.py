@@ -32,8 +32,9 @@ conversion_options = in_order(
         "type",
         default=_DEFAULT_TYPE,
         metavar="TYPE",
-        shell_complete=one_of(*TYPES.split()),
-        help=f"Quantization mix or type of the new file, one of {TYPES} [{_DEFAULT_TYPE}].",
+        shell_complete=one_of(*TYPES.split(), "dynamic"),
+        help=f"Quantization mix or type of the new file, one of {TYPES}, and of quantize also dynamic "
+        f"[{_DEFAULT_TYPE}].",
     ),
     click.option(
         "--tensor-type",

@@ -69,7 +69,7 @@ def _shown(line: ProgressLine, known: "list[ImatrixProgress]", out: str) -> "Cal
 
     def show(so_far: "ImatrixProgress") -> None:
         if not known:
-            _report_start(so_far, printable(out, 400))
+            _report_start(line, so_far, printable(out, 400))
             since.append(monotonic())
         known[:] = [so_far]
         done = so_far.chunks - so_far.before
@@ -81,12 +81,12 @@ def _shown(line: ProgressLine, known: "list[ImatrixProgress]", out: str) -> "Cal
     return show
 
 
-def _report_start(so_far: "ImatrixProgress", out: str) -> None:
+def _report_start(line: ProgressLine, so_far: "ImatrixProgress", out: str) -> None:
     """Say what an existing file has already."""
     if so_far.chunks >= so_far.of:
-        click.echo(f"edgellm: note: {out} has all {counted(so_far.chunks, 'chunk')} already", err=True)
+        line.announce(f"edgellm: note: {out} has all {counted(so_far.chunks, 'chunk')} already")
     elif so_far.before:
-        click.echo(f"edgellm: note: {out} has {counted(so_far.before, 'chunk')} of {so_far.of:,}; going on", err=True)
+        line.announce(f"edgellm: note: {out} has {counted(so_far.before, 'chunk')} of {so_far.of:,}; going on")
 
 
 def _interrupted(so_far: "ImatrixProgress", out: str) -> str:

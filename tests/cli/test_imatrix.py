@@ -14,10 +14,12 @@ from click.testing import CliRunner, Result
 from gguf import GGUFReader
 
 import converters.importance.collect
+from converters.importance.collect import ImatrixProgress
 from converters.importance.sums import write_imatrix
 from edgellm import Model, cli, imatrix
-from edgellm.cli.imatrix import command
+from edgellm.cli.imatrix import _shown, command
 from edgellm.cli.info import command as info
+from edgellm.cli.progress import ProgressLine
 from edgellm.cli.verify import command as verify
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf.imatrix import ImatrixEntry, read_imatrix
@@ -128,6 +130,18 @@ def test_a_run_that_was_interrupted_goes_on_to_the_same_file(
     assert read_imatrix(path).chunks == 3
 
 
+def test_a_note_begins_on_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal the line of progress goes first."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for before, told in ((2, "i.gguf has 2 chunks of 5; going on"), (5, "i.gguf has all 5 chunks already")):
+        line = ProgressLine()
+        line.working("reading the text")
+        _shown(line, [], "i.gguf")(ImatrixProgress(before, 5, before))
+        assert capsys.readouterr().err == f"\r\x1b[Kreading the text\r\x1b[Kedgellm: note: {told}\n"
+
+
 def test_a_text_that_got_longer_goes_on(run: Run, text_file: Path, tmp_path: Path) -> None:
     run()
     text_file.write_text(TEXT + TEXT, encoding="utf-8")
@@ -154,6 +168,10 @@ def test_another_model_text_or_chunk_does_not_go_on(
         assert complaint(1, "imatrix", *changed) == f"edgellm: {path}: exists, and {problem}; {advice}"
     assert "choose another name" in complaint(1, "imatrix", model_file(**TINY), other, "-o", other, "--ctx", 40)
     assert path.read_bytes() == before
+    path.write_bytes(before[:200])
+    for existing, problem in ((other, "is no importance matrix"), (path, "is cut off or damaged")):
+        told = complaint(1, "imatrix", model_file(**TINY), text_file, "-o", existing, "--ctx", 40)
+        assert f"{existing}: {problem}" in told and told.endswith("; choose another name, or start anew with --force")
 
 
 def test_a_file_whose_sums_have_other_sizes_does_not_go_on(run: Run, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from converters.default_name import file_name, model_name_of_file
 from edgellm.cli import run
 from edgellm.cli.conversion import TYPES
 from edgellm.cli.conversion_progress import ConversionProgress
 from edgellm.cli.progress import ProgressLine
+from edgellm.cli.quantize import command
 from edgellm.fmt import duration
 from edgellm.gguf import GGUFFile
 from support.model_file import ModelFile
@@ -63,6 +65,9 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         (["", out], 1, "the name of the model is empty"),
         ([source, "q5_k_m"], 2, "q5_k_m is a type: give it with --type q5_k_m"),
         ([source, out, "--type", "Q4_KM"], 2, 'there is no "Q4_KM"; choose one of'),
+        ([source, out, "--type", "Q4_KM"], 2, "BF16, and of quantize also dynamic"),
+        ([source, out, "--type", "iq3_xxs"], 2, "give it with --tensor-type PATTERN=IQ3_XXS"),
+        ([source, out, "--type", "F32"], 2, "give it with --tensor-type PATTERN=F32"),
         ([source, out, "--tensor-type", "ffn_down"], 2, "give a pattern and a type"),
         ([source, out, "--tensor-type", "nothing=Q6_K"], 2, "matches no tensor"),
         ([source, out, "--threads", "0"], 2, "--threads cannot be 0"),
@@ -159,3 +164,5 @@ def test_the_help_names_all_mixes() -> None:
     from converters.quant_mixes import QUANT_MIXES
 
     assert TYPES.split() == list(QUANT_MIXES)
+    shown = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
+    assert f"one of {TYPES}, and of quantize also dynamic" in shown

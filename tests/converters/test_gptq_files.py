@@ -112,6 +112,7 @@ def test_a_checkpoint_gives_the_file_of_its_floats(text_file: Path, tmp_path: Pa
     convert(checkpoint, floats, "F16")
     quantize(floats, tmp_path / "a.gguf", "Q4_0", gptq=text_file)
     before = {*tmp_path.iterdir()}
+    (tmp_path / ".b.gguf.BF16.gguf").write_bytes(b"left by a run that was killed")
     report = convert(checkpoint, tmp_path / "b.gguf", "Q4_0", gptq=text_file)
     assert any(tensor.compensated for tensor in report.tensors)
     assert {*tmp_path.iterdir()} - before == {tmp_path / "b.gguf"}
