@@ -139,7 +139,7 @@ def _compensation(
     tensors: Sequence[PlannedTensor], model: LoadableModel | None, gptq: Calibration, measures: bool
 ) -> Compensation:
     if model is None:
-        raise UnsupportedModelError("option gptq needs a model that edgellm can run; leave it out, or use --imatrix")
+        raise UnsupportedModelError("--gptq needs a model that edgellm can run; leave it out, or use --imatrix")
     return compensation(tensors, model, gptq, measures)
 
 

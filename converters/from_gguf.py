@@ -11,7 +11,7 @@ from time import monotonic
 from converters.conversion import Conversion, prepare
 from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, free_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
-from converters.gptq.compensation import Calibration, read_calibration
+from converters.gptq.compensation import Calibration, check_length, read_calibration
 from converters.importance.apply import check_needed_importance, with_importance
 from converters.loadable import LoadableModel, find_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
@@ -93,13 +93,14 @@ def prepare_quantize(
     bits: float | None = None,
     calibration: str | None = None,
     threads: int | None = None,
+    calibration_name: str = "the text for --calibration",
     measuring: Progress | None = None,
     compile_progress: Progress | None = None,
 ) -> Conversion:
     """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`.
 
     The type "dynamic" alone reads them: types are chosen here, and `measuring` is called with (tensors measured, all),
-    `compile_progress` with (kernels compiled, all).
+    `compile_progress` with (kernels compiled, all). Errors call the text `calibration` by `calibration_name`.
     """
     dynamic = dynamic_settings(type, size, bits, calibration, measuring, compile_progress)
     mix = BASE_MIX if dynamic else mix_name(type)
@@ -116,6 +117,8 @@ def prepare_quantize(
         _check_floats(file, tensors, free_tensors(file, tensors, overrides) if dynamic else (), requantize)
         pairs, paths, model = raw_pairs(file.path), file.paths, find_loadable(file)
         if dynamic:
+            if model:
+                check_length(dynamic.text, calibration_name, model)
             _check_before_measuring(tensors, importance, text, model)
             since = monotonic()
             tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)

@@ -91,7 +91,7 @@ def imatrix(
     with Model.open(
         path, progress=compile_progress, outputs=outputs, threads=threads, ctx=ctx, kv_type=kv_type, gpu_layers=0
     ) as opened:
-        windows = Windows([opened], text, ctx)
+        windows = Windows([opened], text, ctx, dataset or "the text")
         earlier = read_imatrix(target, START_ANEW) if target.exists() and not force else None
         job = _Job(opened, windows, target, dataset, model_mark(opened.file, kv_type), earlier)
         found = job.run(min(chunks or len(windows), len(windows)), progress)

@@ -8,6 +8,7 @@ import click
 
 from edgellm.cli.options import number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.prompt_input import STDIN
 from edgellm.cli.shell_completion import files, model_names
 from edgellm.cli.text_file import read_text, time_left
 from edgellm.fmt import counted, printable
@@ -54,7 +55,7 @@ def _imatrix(model: str, text: str, out: str, given: dict[str, Any]) -> int:
 
             progress: dict[str, Any] = {"progress": _shown(line, known, out), "compile_progress": line.compiling}
             line.working("reading the text")
-            found = imatrix(model, content, out, dataset=text, **progress, **options)
+            found = imatrix(model, content, out, dataset="stdin" if text == STDIN else text, **progress, **options)
     except KeyboardInterrupt:
         if known:
             click.echo(f"edgellm: note: {_interrupted(known[-1], printable(out, 400))}", err=True)

@@ -59,6 +59,8 @@ def command(
     text = None if calibration is None else read_text(calibration)
 
     def prepare(force: bool, progress: ProgressLine) -> "Conversion":
+        if calibration is not None:
+            given["calibration_name"] = calibration
         given.update(measuring=MeasuringProgress(progress), compile_progress=progress.compiling)
         return prepare_quantize(path, target, force=force, calibration=text, **given)
 

@@ -241,7 +241,9 @@ def test_wrong_use_is_one_line(
     model, made = model_file(**TINY), tmp_path / "i.gguf"
     assert "--out" in complaint(2, "imatrix", model, text_file)
     assert "--chunks" in complaint(2, "imatrix", model, text_file, "-o", made, "--chunks", 0)
-    assert "two windows of 512 need" in complaint(1, "imatrix", model, text_file, "-o", tmp_path / "new")
+    told = complaint(1, "imatrix", model, text_file, "-o", tmp_path / "new")
+    assert told.startswith(f"edgellm: {text_file} has ")
+    assert told.endswith(" tokens, and at least 1,024 are needed: give a longer text, or a smaller --ctx")
     assert "there is no folder" in complaint(1, "imatrix", model, text_file, "-o", tmp_path / "none" / "i")
     assert "choose another name" in complaint(1, "imatrix", model, text_file, "-o", model)
     parts = write_parts(tmp_path)

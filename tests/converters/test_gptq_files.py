@@ -136,6 +136,9 @@ def test_what_cannot_be_done_is_refused(model_file: ModelFile, text_file: Path, 
     with pytest.raises(EdgeLLMError, match=r"text.txt: is empty"):
         quantize(source, out, gptq=text_file)
     assert not out.exists()
+    text_file.write_bytes(b"GGUF\3\0\0\0")
+    with pytest.raises(EdgeLLMError, match=r"text.txt: is a GGUF model or another binary file; give a text file"):
+        quantize(source, out, gptq=text_file)
     text_file.write_text(TEXT * 30)
     unknown = model_file(**{**WIDE, "arch": "no_such_arch"})
     with pytest.raises(UnsupportedModelError, match="needs a model that edgellm can run"):
@@ -149,11 +152,14 @@ def test_a_text_that_is_too_short_is_told_before_any_work(
     source, checkpoint, out = model_file(**WIDE), write_checkpoint(tmp_path / "checkpoint"), tmp_path / "out.gguf"
     text_file.write_text("short")
     dynamic: dict[str, Any] = {"type": "dynamic", "bits": 5, "calibration": TEXT * 30, "measuring": must_not_run}
-    told = r"text\.txt: has [1-9] tokens, and option gptq needs [\d,]+; give a longer text"
+    told = r"text\.txt: has [1-9] tokens, and at least [\d,]+ are needed; give a longer text"
     with pytest.raises(EdgeLLMError, match=told):
         prepare_quantize(source, out, gptq=text_file)
     with pytest.raises(EdgeLLMError, match=told):
         prepare_quantize(source, out, gptq=text_file, **dynamic)
+    dynamic |= {"calibration": "short", "calibration_name": "the/text.txt"}
+    with pytest.raises(EdgeLLMError, match=told):
+        prepare_quantize(source, out, **dynamic)
     with pytest.raises(EdgeLLMError, match=told):
         prepare_convert(checkpoint, out, gptq=text_file)
 
