@@ -45,7 +45,10 @@ _SAVE_S = 60.0
 
 @dataclass(frozen=True)
 class ImatrixProgress:
-    """`chunks` of `of` chunks are read, `before` of them by an earlier run; `perplexity` is that of the others."""
+    """`chunks` of `of` chunks are read, `before` of them by an earlier run; `perplexity` is that of the others.
+
+    `before` may be more than `of`, the number that was asked for.
+    """
 
     chunks: int
     of: int
@@ -122,7 +125,7 @@ class _Job:
     def run(self, of: int, progress: ReportProgress) -> Imatrix:
         """Read the first `of` chunks but for those that were read; the file has what is done, whatever happens."""
         before = saved = self._sums.so_far.chunks
-        progress(ImatrixProgress(before, max(of, before), before))
+        progress(ImatrixProgress(before, of, before))
         engine, saved_at = self._model.engine, monotonic()
         assert isinstance(engine, NativeEngine)
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from converters.importance.collect import ImatrixProgress
 
 
-@click.command("imatrix")
+@click.command("imatrix", context_settings={"allow_extra_args": True})
 @click.argument("model", shell_complete=model_names)
 @click.argument("text", shell_complete=files)
 @click.option("-o", "--out", metavar="FILE", required=True, shell_complete=files, help="File to write.")
@@ -41,6 +41,9 @@ def command(context: click.Context, /, model: str, text: str, out: str, **given:
     then kept more exactly. MODEL should be of floats, such as F16; 100 kB of text are enough for most models, more for
     those with experts. The format is llama.cpp's. FILE goes on where it was interrupted, or where TEXT got longer.
     """
+    if context.args:
+        several = "cat A.txt B.txt | edgellm imatrix MODEL - -o FILE"
+        raise click.UsageError(f"one TEXT is read, and not {printable(context.args[0])} too; several by: {several}")
     LoadOptions.from_kwargs(threads=given["threads"], kv_type=given["kv_type"])
     context.exit(_imatrix(model, text, out, given))
 
@@ -84,7 +87,10 @@ def _shown(line: ProgressLine, known: "list[ImatrixProgress]", out: str) -> "Cal
 
 def _report_start(line: ProgressLine, so_far: "ImatrixProgress", out: str) -> None:
     """Say what an existing file has already."""
-    if so_far.chunks >= so_far.of:
+    if so_far.chunks > so_far.of:
+        kept = f"more than --chunks {so_far.of:,}, and keeps them; --force starts anew"
+        line.announce(f"edgellm: note: {out} has {counted(so_far.chunks, 'chunk')} already, {kept}")
+    elif so_far.chunks == so_far.of:
         line.announce(f"edgellm: note: {out} has all {counted(so_far.chunks, 'chunk')} already")
     elif so_far.before:
         line.announce(f"edgellm: note: {out} has {counted(so_far.before, 'chunk')} of {so_far.of:,}; going on")

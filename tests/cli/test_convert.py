@@ -149,6 +149,8 @@ def test_nothing_is_written_for_a_dry_run_or_an_error(
         ([folder, "-o", out, "--dry-run"], 0, ""),
         ([folder, "-o", "-"], 2, "a GGUF file cannot go to stdout"),
         ([folder, "-o", ""], 2, "has an empty name"),
+        ([folder, out], 2, f"give OUT with -o: -o {out}"),
+        ([folder, "q8_0"], 2, "q8_0 is a type: give it with --type q8_0"),
         (["", "-o", out], 2, "the checkpoint has an empty name"),
         ([folder, "-o", f"{folder}/"], 1, f"such as {folder}/model.gguf"),
         ([folder, "-o", f"{tmp_path}/none/"], 1, "/none/: there is no such folder; make it first"),

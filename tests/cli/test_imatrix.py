@@ -124,8 +124,9 @@ def test_a_run_that_was_interrupted_goes_on_to_the_same_file(
     run()
     assert path.read_bytes() == whole
     done = run("--chunks", 3)
-    assert f"{path} has all 5 chunks already" in done.stderr
+    assert f"{path} has 5 chunks already, more than --chunks 3, and keeps them; --force starts anew" in done.stderr
     assert path.read_bytes() == whole
+    assert f"{path} has all 5 chunks already" in run("--chunks", 5).stderr
     run("--chunks", 3, "--force")
     assert read_imatrix(path).chunks == 3
 
@@ -244,6 +245,8 @@ def test_wrong_use_is_one_line(
     told = complaint(1, "imatrix", model, text_file, "-o", tmp_path / "new")
     assert told.startswith(f"edgellm: {text_file} has ")
     assert told.endswith(" tokens, and at least 1,024 are needed: give a longer text, or a smaller --ctx")
+    told = complaint(2, "imatrix", model, text_file, "more.txt", "-o", tmp_path / "new")
+    assert "not more.txt too; several by: cat A.txt B.txt | edgellm imatrix MODEL - -o FILE" in told
     assert "there is no folder" in complaint(1, "imatrix", model, text_file, "-o", tmp_path / "none" / "i")
     assert "choose another name" in complaint(1, "imatrix", model, text_file, "-o", model)
     parts = write_parts(tmp_path)

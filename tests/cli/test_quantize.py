@@ -7,8 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from converters.default_name import file_name, model_name_of_file
+from converters.report import Report, TensorReport
 from edgellm.cli import run
-from edgellm.cli.conversion import TYPES
+from edgellm.cli.conversion import TYPES, _report
 from edgellm.cli.conversion_progress import ConversionProgress
 from edgellm.cli.progress import ProgressLine
 from edgellm.cli.quantize import command
@@ -136,6 +137,18 @@ def test_without_a_name_the_file_lies_here(
     assert "tale-Q8_0.gguf: is read by this command" in capsys.readouterr().err
 
 
+def test_errors_below_a_hundredth_of_a_percent_are_not_listed() -> None:
+    """BF16 in F16 has errors of some 1e-06 %, of numbers near 0 alone."""
+    large, small = (
+        TensorReport(f"{name}.weight", (2, 32), "BF16", "F16", 64, 128, "", error)
+        for name, error in (("large", 1.1e-4), ("small", 9e-5))
+    )
+    for tensors, listed in (([large, small], ["large.weight"]), ([small], [])):
+        shown = list(_report(Report(Path("out.gguf"), 300, tensors, "", 1.0)))
+        assert [line.split()[0] for line in shown if ".weight" in line] == listed
+        assert any("largest errors" in line for line in shown) == bool(listed)
+
+
 def test_an_interrupt_leaves_no_file_and_130(
     model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +166,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch: pytest.
     pace = ConversionProgress(ProgressLine())
     for now in (1.0, 9.0, 12.5, 13.0):
         pace(int(2e7 * now), 1_000_000_000)
-    assert capsys.readouterr().err == "25% of 1,000 M weights · 20.0 M/s · 0:38 left\n"
+    assert capsys.readouterr().err == "25% of 1,000 M weights · 20.0 M/s · 38 s left\n"
 
 
 def test_times_read_as_clocks() -> None:
