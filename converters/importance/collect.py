@@ -39,6 +39,8 @@ from edgellm.perplexity.metrics import negative_log_likelihood
 from edgellm.perplexity.windows import Windows, evaluate_windows
 from kquants.jit import Progress
 
+_MORE_TEXT = "append more text, of the kinds that the model is for, and run this again: it goes on"
+
 _SAVE_S = 60.0
 """Seconds between two times that the file is written."""
 
@@ -98,7 +100,7 @@ def imatrix(
         earlier = read_imatrix(target, START_ANEW) if target.exists() and not force else None
         job = _Job(opened, windows, target, dataset, model_mark(opened.file, kv_type), earlier)
         found = job.run(min(chunks or len(windows), len(windows)), progress)
-    for warning in few_tokens_warnings(found):
+    for warning in few_tokens_warnings(found, _MORE_TEXT):
         warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
     return found
 

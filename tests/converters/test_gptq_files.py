@@ -19,7 +19,7 @@ from converters.loadable import find_loadable
 from converters.quant_mixes import assign_types
 from edgellm import Model
 from edgellm.cli.quantize import command
-from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from support.make_checkpoint import write_checkpoint
 from support.model_file import ModelFile
@@ -93,6 +93,14 @@ def test_experts_have_their_importance_alone(model_file: ModelFile, text_file: P
     with GGUFFile.open(out) as first, GGUFFile.open(plain) as second:
         name = "blk.0.ffn_up_exps.weight"
         assert first.tensors[name].data.tobytes() != second.tensors[name].data.tobytes()
+
+
+def test_experts_that_saw_few_tokens_are_named(model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
+    """Where the text is what tells the importance of their columns, and that can change their bytes."""
+    source = model_file(**{**EXPERTS, "experts": 32, "used": 1})
+    with pytest.warns(EdgeLLMWarning, match=r"experts saw fewer than 64 tokens: expert .*; .* a longer text"):
+        quantize(source, tmp_path / "out.gguf", "Q4_0", gptq=text_file)
+    quantize(source, tmp_path / "floats.gguf", "Q4_0", tensor_types=["_exps=F16"], gptq=text_file)
 
 
 def test_llama_cpp_reads_the_file(model_file: ModelFile, text_file: Path, tmp_path: Path) -> None:
