@@ -122,6 +122,19 @@ def test_awq_of_autoround(tmp_path: Path) -> None:
     check_rows(checkpoint_of(tmp_path, module.tensors, settings), module)
 
 
+def test_modules_of_autoround_may_have_other_groups_than_the_rest(tmp_path: Path) -> None:
+    """Groups of 32 columns in place of 96 that the settings name for the rest; AWQ at 8 bits is refused by name."""
+    rest: dict[str, Any] = {"quant_method": "auto-round", "bits": 4, "group_size": 96}
+    own = {"extra_config": {"m": {"group_size": 32}}}
+    for packing, module in (("auto_gptq", gptq("m", 64, 96, g_idx=False)), ("auto_awq", awq("m", 64, 96))):
+        plan = {**rest, "packing_format": f"auto_round:{packing}"}
+        check_rows(checkpoint_of(tmp_path, module.tensors, {**plan, **own}), module)
+        with pytest.raises(ModelFileError, match="3 groups, which are not those of 96 columns in groups of 96"):
+            checkpoint_of(tmp_path, module.tensors, plan)
+    with pytest.raises(ModelFileError, match=r"m is quantized by AWQ at 8 bits .*, and only 4 are read"):
+        checkpoint_of(tmp_path, module.tensors, {**plan, "extra_config": {"m": {"bits": 8}}})
+
+
 @pytest.mark.parametrize("group", [32, 64, 128])
 def test_awq_gemv(tmp_path: Path, group: int) -> None:
     module = awq_gemv("m", 40, 384, group)
