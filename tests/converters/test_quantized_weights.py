@@ -22,7 +22,7 @@ from edgellm.errors import ModelFileError
 from support.checkpoint_numbers import encode
 from support.families import CASES
 from support.families.references import load_reference
-from support.make_checkpoint import Stored, write_safetensors
+from support.make_checkpoint import Stored, write_checkpoint, write_safetensors
 from support.quantized_checkpoints import Quantize, write, write_pair
 from support.quantized_weights import QuantizedModule, awq, awq_gemv, bnb_4bit, bnb_int8, gptq, stored
 
@@ -367,3 +367,13 @@ def test_a_note_names_the_most_weights_first(tmp_path: Path) -> None:
     words = "GPTQ at 4 bits in groups of 16, 4 bits in groups of 32, 8 bits in groups of 32"
     found = Checkpoint.open(quantized).quantization
     assert found == (words, 4)
+
+
+def test_settings_that_are_for_no_weight_are_told(tmp_path: Path) -> None:
+    """The weights are floats, as in a checkpoint whose quantization was undone but for its settings."""
+    folder = write_checkpoint(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    for settings, told in ((GPTQ, "the checkpoint's settings of a quantization (gptq) are for none of its"), ({}, "")):
+        (folder / "config.json").write_text(json.dumps({**config, "quantization_config": settings}))
+        note = convert(folder, tmp_path / "out.gguf", dry_run=True).source_note
+        assert note.startswith(told) and bool(note) == bool(told)

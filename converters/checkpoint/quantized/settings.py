@@ -6,8 +6,9 @@ from typing import Any
 
 from converters.checkpoint import files
 from converters.checkpoint.json_values import JSONValues
+from edgellm.fmt import printable
 
-_KEY = "quantization_config"
+_KEY, _GROUPS = "quantization_config", "config_groups"
 _GPTQ_FILE, _AWQ_FILE, _MODELOPT_FILE = "quantize_config.json", "quant_config.json", "hf_quant_config.json"
 _AWQ_KEYS = {"w_bit": "bits", "q_group_size": "group_size"}
 
@@ -81,7 +82,15 @@ def settings_of(path: Path, config: Mapping[str, Any]) -> Settings:
     found = config.get(_KEY) or inner or {}
     if not isinstance(found, dict):
         files.fail(path, f"{_KEY} must be a JSON object; download it again")
+    _check_groups(path, found.get(_GROUPS))
     return Settings(path, found)
+
+
+def _check_groups(path: Path, groups: Any) -> None:
+    """Raise ModelFileError for a group of compressed-tensors that is null: `Settings` takes nulls for absent."""
+    for name, group in groups.items() if isinstance(groups, dict) else ():
+        if group is None:
+            files.fail(path, f"{printable(name)} of {_GROUPS} is null, not an object; download it again")
 
 
 def read_settings(folder: Path, config: Mapping[str, Any]) -> Settings:
