@@ -38,7 +38,7 @@ class Conversion:
 
     `source_files` must not change before the target is complete; `source_note` goes into plan and report. `lacking` are
     the names of tensors of which the importance matrix, if one is given, has nothing. `compensation` is for the tensors
-    whose errors are compensated.
+    whose errors are compensated. `measuring_seconds` went by while the types of the tensors were chosen.
     """
 
     target: Path
@@ -49,6 +49,7 @@ class Conversion:
     source_note: str = ""
     lacking: frozenset[str] = frozenset()
     compensation: Compensation | None = None
+    measuring_seconds: float = 0.0
 
     def plan(self, compile_progress: Progress | None = None) -> ConversionPlan:
         """The dry run. Writes nothing and reads no weights; encoding speed is measured on noise."""
@@ -87,7 +88,8 @@ class Conversion:
             self.source_files.check_unchanged()
         errors = [written[i].relative_rmse for i in range(len(tensors))]
         reports = tensor_reports(tensors, errors, self.lacking)
-        return Report(self.target, self.layout.nbytes, reports, self.source_note, monotonic() - since)
+        seconds = self.measuring_seconds + monotonic() - since
+        return Report(self.target, self.layout.nbytes, reports, self.source_note, seconds)
 
 
 def prepare(
@@ -137,7 +139,7 @@ def _compensation(
     tensors: Sequence[PlannedTensor], model: LoadableModel | None, gptq: Calibration, measures: bool
 ) -> Compensation:
     if model is None:
-        raise UnsupportedModelError("option gptq needs a model that edgellm can run; leave it out, or use --imatrix")
+        raise UnsupportedModelError("--gptq needs a model that edgellm can run; leave it out, or use --imatrix")
     return compensation(tensors, model, gptq, measures)
 
 

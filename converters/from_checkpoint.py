@@ -113,7 +113,7 @@ def prepare_convert(
     checkpoint = Checkpoint.open(_folder(source))
     # GGUF files in the checkpoint's folder may be replaced.
     own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
-    target = check_target(out, own, force=force)
+    target = check_target(out, [*own, imatrix, gptq], force=force)
     metadata, sources = describe(checkpoint)
     architecture = str(metadata["general.architecture"].value)
     stored = with_stored_blocks(sources, architecture, overrides)

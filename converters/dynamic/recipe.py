@@ -1,7 +1,7 @@
 """The recipe `dynamic`: measures what each tensor costs the model, and gives bits to those that need them."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from converters.dynamic.allocation import Choice, allocate
@@ -19,7 +19,6 @@ from converters.tensors import PlannedTensor
 from edgellm.arch import describe
 from edgellm.arch.description import tensors_in
 from edgellm.errors import OptionError
-from edgellm.fmt import size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.imatrix import Imatrix
 from kquants.ggml import NAMED_TYPES
@@ -51,26 +50,42 @@ def dynamic_tensors(
     of a layer are one tensor, and get one type. `pairs` are the metadata of the new file.
 
     The loss of a tensor is measured in one type: the KL divergence from the model itself on the text. In other types it
-    is taken to grow with the squared error of the weights. Raises OptionError if the limit is too small, ModelFileError
-    for weights that are NaN or Inf, and what opening the model and reading the text raise.
+    is taken to grow with the squared error of the weights. Where the largest types fit, nothing is measured. Raises
+    OptionError if the limit is too small, ModelFileError for weights that are NaN or Inf, and what opening the model
+    and reading the text raise.
     """
     weighted = with_importance(tensors, imatrix) if imatrix else tensors
-    free = _free(weighted, overrides, {tensor.stored_name for tensor in tensors_in(describe(file))})
+    free = free_tensors(file, weighted, overrides)
     room = _room(pairs, tensors, free, settings)
+    largest = {tensor.source.name: max(_possible(tensor), key=lambda each: each.nbytes) for tensor in free}
+    if sum(each.nbytes for each in largest.values()) <= room:
+        types = {name: each.type for name, each in largest.items()}
+    else:
+        chosen = allocate(_measured(file, free, settings, threads), room)
+        types = {name: NAMED_TYPES[choice.type] for name, choice in chosen.items()}
+    return [
+        replace(tensor, type=types[name], note="") if (name := tensor.source.name) in types else tensor
+        for tensor in tensors
+    ]
+
+
+def _possible(tensor: PlannedTensor) -> list[PlannedTensor]:
+    """The tensor in each type that it may get."""
+    return [replace(tensor, type=kind) for kind in types_for(tensor)]
+
+
+def _measured(
+    file: GGUFFile, free: Sequence[PlannedTensor], settings: DynamicSettings, threads: int | None
+) -> dict[str, list[Choice]]:
+    """The choices for each tensor by its name."""
     losses = Losses(file, settings, threads)
-    possible = [replace(tensor, type=kind) for tensor in free for kind in types_for(tensor)]
+    possible = [each for tensor in free for each in _possible(tensor)]
     converter, choices = RowConverter(possible, settings.compiling), dict[str, list[Choice]]()
     for done, tensor in enumerate(free):
         settings.measuring(done, len(free))
         choices[tensor.source.name] = _choices(tensor, converter, losses)
     settings.measuring(len(free), len(free))
-    chosen = allocate(choices, room)
-    return [
-        replace(tensor, type=NAMED_TYPES[chosen[name].type], note="")
-        if (name := tensor.source.name) in chosen
-        else tensor
-        for tensor in tensors
-    ]
+    return choices
 
 
 def nearest_mix(tensors: Sequence[PlannedTensor]) -> str:
@@ -82,10 +97,11 @@ def nearest_mix(tensors: Sequence[PlannedTensor]) -> str:
     return next((types[name] for name, _ in nbytes.most_common() if name in types), BASE_MIX)
 
 
-def _free(
-    tensors: Sequence[PlannedTensor], overrides: Sequence[tuple[str, str]], used: Collection[str]
+def free_tensors(
+    file: GGUFFile, tensors: Sequence[PlannedTensor], overrides: Sequence[tuple[str, str]]
 ) -> list[PlannedTensor]:
-    """The tensors whose types are chosen here; `used` are the names of those that the model computes with."""
+    """The tensors whose types `dynamic_tensors` chooses. Raises as `edgellm.arch.describe` if edgellm cannot run it."""
+    used = {tensor.stored_name for tensor in tensors_in(describe(file))}
     found = [tensor for tensor in tensors if is_quantized(tensor.source)]
     named = deciding_overrides([tensor.source.name for tensor in found], overrides)
     can_change = (tensor for tensor in found if tensor.source.type not in KEPT and tensor.source.name in used)
@@ -101,11 +117,12 @@ def _room(
     """The bytes for the tensors that are free. Raises OptionError if even their smallest types take more."""
     fixed = sum(tensor.nbytes for tensor in tensors) - sum(tensor.nbytes for tensor in free)
     others = len(layout_file(pairs, tensors).header) + _ALIGNMENT * len(tensors)
-    room = settings.room(sum(tensor.weights for tensor in tensors), others) - fixed
-    smallest = sum(min(replace(tensor, type=kind).nbytes for kind in types_for(tensor)) for tensor in free)
+    weights = sum(tensor.weights for tensor in tensors)
+    room = settings.room(weights, others) - fixed
+    smallest = sum(min(each.nbytes for each in _possible(tensor)) for tensor in free)
     if smallest > room:
-        least = size(smallest + fixed + others)
-        raise OptionError(f"the smallest file that --type dynamic makes of this model has {least}; allow at least that")
+        least = settings.least(smallest + fixed, weights, others)
+        raise OptionError(f"--type dynamic makes no file of this model that is so small; allow {least} at least")
     return room
 
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from math import ceil
 
 from converters.streaming import Progress
 from edgellm.errors import OptionError
@@ -33,6 +34,12 @@ class DynamicSettings:
         """The bytes for tensors with `weights` weights in a file in which other things take `others` bytes."""
         return self.nbytes - others if self.nbytes is not None else int((self.bits or 0) * weights / 8)
 
+    def least(self, nbytes: int, weights: int, others: int) -> str:
+        """The option, rounded up, that leaves at least `nbytes` bytes for tensors; arguments are those of `room`."""
+        if self.nbytes is not None:
+            return f"--size {_rounded_up(nbytes + others)}"
+        return f"--bits {ceil(800 * nbytes / weights) / 100:.2f}"
+
 
 def dynamic_settings(
     type: str,
@@ -57,10 +64,17 @@ def dynamic_settings(
     return DynamicSettings(nbytes, bits, calibration, measuring or (lambda done, total: None), compiling)
 
 
+def _rounded_up(nbytes: int) -> str:
+    """A size as `parse_size` reads it: at least `nbytes`, at most 1 % more."""
+    power = next(i for i in range(5) if nbytes < 1000 ** (i + 1) or i == 4)
+    return f"{nbytes}B" if not power else f"{ceil(nbytes / 10 ** (3 * power - 2)) / 100:.2f}{'kMGT'[power - 1]}B"
+
+
 def parse_size(text: str) -> int:
     """Bytes of a size such as "4.5GB", "800 MB" or "4GiB". Raises OptionError."""
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise OptionError(f"--size {printable(text)}: give a size such as 4.5GB or 800MB")
     number, unit = match.groups()
-    return int(float(number) * (_UNITS | _BINARY_UNITS)[(unit or "").lower()])
+    nbytes: int = round(float(number) * (_UNITS | _BINARY_UNITS)[(unit or "").lower()])
+    return nbytes

@@ -55,11 +55,17 @@ class Calibration(NamedTuple):
 
     def check(self, model: LoadableModel) -> None:
         """Raise EdgeLLMError for a text that is too short for a model."""
-        tokens = len(model.tokenizer.encode(self.text, add_special=True))
-        needed = 2 * min(DEFAULT_CTX, model.description.context_length)
-        if tokens < needed:
-            what = f"has {counted(tokens, 'token')}, and option gptq needs {needed:,}"
-            raise input_error(self.dataset, f"{what}; give a longer text")
+        check_length(self.text, self.dataset, model)
+
+
+def check_length(text: str, name: str, model: LoadableModel) -> None:
+    """Raise EdgeLLMError, with the name of the text, if it has less than two of the chunks that a model reads."""
+    tokens = len(model.tokenizer.encode(text, add_special=True))
+    needed = 2 * min(DEFAULT_CTX, model.description.context_length)
+    if tokens < needed:
+        raise input_error(
+            name, f"has {counted(tokens, 'token')}, and at least {needed:,} are needed; give a longer text"
+        )
 
 
 def read_calibration(path: str | os.PathLike[str], model: FloatModel) -> Calibration:

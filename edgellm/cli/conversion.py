@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ TYPES = "Q2_K_S Q2_K IQ3_M Q3_K_M Q3_K_L IQ4_XS Q4_0 Q4_K_S MXFP4 Q4_K_M Q5_K_S 
 
 _DEFAULT_TYPE = "Q4_K_M"
 _WORST = 5
+_SHOWN_ERROR = 1e-4
+"""The least relative error that is shown: those of floats that are rounded to F16 are far below it."""
 
 
 conversion_options = in_order(
@@ -32,8 +34,9 @@ conversion_options = in_order(
         "type",
         default=_DEFAULT_TYPE,
         metavar="TYPE",
-        shell_complete=one_of(*TYPES.split()),
-        help=f"Quantization mix or type of the new file, one of {TYPES} [{_DEFAULT_TYPE}].",
+        shell_complete=one_of(*TYPES.split(), "dynamic"),
+        help=f"Quantization mix or type of the new file, one of {TYPES}, and of quantize also dynamic "
+        f"[{_DEFAULT_TYPE}].",
     ),
     click.option(
         "--tensor-type",
@@ -59,6 +62,12 @@ conversion_options = in_order(
     click.option("--threads", type=int, metavar="N", help="Threads to use; by default one per performance core."),
 )
 """Adds the options that both commands have."""
+
+
+def check_no_type(words: Iterable[str]) -> None:
+    """Raise click.UsageError for a type as an argument, as llama-quantize has it."""
+    if type := next((word for word in words if word.upper() in TYPES.split()), None):
+        raise click.UsageError(f"{type} is a type: give it with --type {type}, and the name of a file as OUT")
 
 
 def run_job(prepare: Callable[[bool, ProgressLine], "Conversion"], dry_run: bool, force: bool) -> None:
@@ -100,15 +109,15 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     threads = counted(plan.threads, "thread")
     yield from _compensated(plan)
     yield from _without_importance(plan)
-    besides = " besides what --gptq takes" if any(tensor.compensated for tensor in plan.tensors) else ""
-    time = f"about {_duration(plan.seconds)} with {threads}{besides}"
+    gptq = ", without the time that --gptq takes" if any(tensor.compensated for tensor in plan.tensors) else ""
+    time = f"about {_duration(plan.seconds)} with {threads}{gptq}"
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, {time}"
     yield "nothing was written (--dry-run)"
 
 
 def _report(report: "Report") -> Iterator[str]:
     yield from _types(report)
-    if worst := report.worst(_WORST):
+    if worst := [tensor for tensor in report.worst(_WORST) if (tensor.error or 0.0) >= _SHOWN_ERROR]:
         yield ""
         rows = [(_name(t), t.type, f"{100 * (t.error or 0):#.3g}%") for t in worst]
         yield from table(("largest errors (RMS)", "type", "of the weights"), rows)

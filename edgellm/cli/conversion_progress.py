@@ -8,7 +8,7 @@ import click
 
 from edgellm.cli.progress import ProgressLine
 from edgellm.cli.text_file import time_left
-from edgellm.fmt import counted, duration
+from edgellm.fmt import counted
 
 if TYPE_CHECKING:
     from converters.gptq.compensation import ReadingProgress
@@ -40,8 +40,8 @@ class ConversionProgress:
             return
         self._shown = now
         rate = (done - self._first) / (now - self._since)
-        left = duration((total - done) / rate)
-        line = f"{done / total:.0%} of {_millions(total)} weights · {_millions(rate)}/s · {left} left"
+        left = time_left(now - self._since, done - self._first, total - self._first)
+        line = f"{done / total:.0%} of {_millions(total)} weights · {_millions(rate)}/s · {left}"
         if self._live:
             self._progress.working(line)
         else:

@@ -70,15 +70,20 @@ def is_imatrix(file: GGUFFile) -> bool:
     return file.hint("general.type", str) == "imatrix"
 
 
-def read_imatrix(path: str | os.PathLike[str]) -> Imatrix:
+def read_imatrix(path: str | os.PathLike[str], advice: str = _AGAIN) -> Imatrix:
     """Read an importance matrix in either format, and check it.
 
-    Raises ModelFileError, which names the file and what is wrong.
+    Raises ModelFileError, which names the file and what is wrong, and ends with `advice` where there is a file.
     """
     path = Path(path)
-    if found := find_imatrix(path):
-        return found
-    with GGUFFile.open(path) as file:  # or it says what the file is
+    try:
+        if found := find_imatrix(path):
+            return found
+    except ModelFileError as error:  # its own advice is for models
+        raise ModelFileError(f"{str(error).rpartition('; ')[0]}; {advice}") from None
+    if path.exists() and os.access(path, os.R_OK):
+        raise ModelFileError(f"{_name(path)}: is no importance matrix; {advice}")
+    with GGUFFile.open(path) as file:  # or it says why the file cannot be read
         return imatrix_of(file)
 
 

@@ -49,6 +49,8 @@ def decode_input(data: bytes, origin: str, advice: str) -> str:
 
 def decode_text_file(data: bytes, origin: str) -> str:
     """Decode a text that is read as a whole, such as one to score. Raises EdgeLLMError, also for one without words."""
+    if data.startswith(b"GGUF") and _is_binary(data):  # a short one may be UTF-8
+        raise input_error(origin, _BINARY)
     text = decode_input(data, origin, "give a part of it")
     if not text.strip():
         raise input_error(origin, "is empty; give a text")

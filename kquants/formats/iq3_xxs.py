@@ -15,10 +15,13 @@ Kernels compute with half the magnitudes, which are all even, and give both halv
 from collections.abc import Iterator
 
 from kquants.formats.grid_points import Points, odd_scales, signs_with_parity
+from kquants.formats.grid_rows import Indices, scales_in_words, unpacked_row
 from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq3_xxs import IQ3_XXS
+from kquants.formats.packed_bytes import Floats
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.weight_row import UnpackedRow, WeightRow
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 98, 8, 2
 BITS, OFFSET = 6, 32
@@ -37,3 +40,14 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
         for i, word in enumerate(words):
             yield UnitScales(2 * pair + i, odd_scales(word >> 28 | word >> 28 << 16))
     yield SuperBlockScales(tile.half(0) * 0.5)
+
+
+def unpack_row(row: WeightRow) -> UnpackedRow:
+    """What a super-block of a row holds: u = magnitude / 2."""
+    words = row.words(66)
+    return unpacked_row(row, _HALVES, Indices(row.at(2), 8), signs_with_parity(words).bytes(), scales_in_words(words))
+
+
+def row_factors(tile: Tile) -> Floats:
+    """d / 2 of each row."""
+    return tile.halves(0) * 0.5

@@ -57,23 +57,27 @@ class Floats:
 
 @dataclass(frozen=True)
 class Words:
-    """32 bits of each row."""
+    """32 bits of each row, or eight words of one (`kquants.formats.weight_row`)."""
 
     b: ir.IRBuilder
     value: Value
 
     def __and__(self, bits: int) -> "Words":
-        return Words(self.b, self.b.and_(self.value, ir.Constant(_V32, [bits] * 16)))
+        return Words(self.b, self.b.and_(self.value, _all(self.value, bits)))
 
     def __or__(self, other: "Words | int") -> "Words":
-        value = ir.Constant(_V32, [other] * 16) if isinstance(other, int) else other.value
+        value = _all(self.value, other) if isinstance(other, int) else other.value
         return Words(self.b, self.b.or_(self.value, value))
 
     def __rshift__(self, n: int) -> "Words":
-        return Words(self.b, self.b.lshr(self.value, ir.Constant(_V32, [n] * 16)))
+        return Words(self.b, self.b.lshr(self.value, _all(self.value, n)))
 
     def __lshift__(self, n: int) -> "Words":
-        return Words(self.b, self.b.shl(self.value, ir.Constant(_V32, [n] * 16)))
+        return Words(self.b, self.b.shl(self.value, _all(self.value, n)))
+
+    def bytes(self) -> Value:
+        """Four bytes of each."""
+        return self.b.bitcast(self.value, ir.VectorType(ir.IntType(8), 4 * self.value.type.count))
 
     def every_other_byte(self, first: int, others: "Words") -> "Words":
         """Bytes first and first + 2 of each word, then those of another."""

@@ -54,10 +54,8 @@ def with_parity(b: ir.IRBuilder, v: Any, first: int) -> Any:
     if cpu.has("gfni") and cpu.has("avx2"):
         return _bit_parities(b, v, [*(1 << first + bit for bit in range(7)), 127 << first])
     seven = move_bits(b, v, first, 7, 0)
-    parity = seven
-    for n in (4, 2, 1):
-        parity = b.xor(parity, move_bits(b, parity, n, 8 - n, 0))
-    return b.or_(seven, move_bits(b, parity, 0, 1, 7))
+    four = b.xor(seven, move_bits(b, seven, 4, 3, 0))
+    return b.or_(seven, look_up_nibble(b, tuple(n.bit_count() % 2 << 7 for n in range(16)), four, 0))
 
 
 def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
@@ -116,6 +114,25 @@ def are_set(b: ir.IRBuilder, words: Any, first: int) -> Any:
     bits = ir.Constant(words.type, [1 << (first + i) % 8 for i in range(4)] * 16)
     bit = b.and_(shuffle(b, words, words, [4 * (i // 4) + first // 8 for i in range(64)]), bits)
     return b.icmp_unsigned("!=", bit, ir.Constant(words.type, None))
+
+
+def are_negative(b: ir.IRBuilder, v: Any, first: int) -> Any:
+    """32 bytes, negative where the bit is set, positive elsewhere: bits of bytes first … first + 3 of v, 32 bytes.
+
+    Needs AVX2. The four bytes are in one half of v.
+    """
+    half = first // 16 * 16
+    both = shuffle(b, v, v, [half + i % 16 for i in range(32)])
+    bits = ir.Constant(v.type, [1 << i % 8 for i in range(32)])
+    spread = [16 * (i // 16) + first % 16 + i // 8 for i in range(32)]
+    if cpu.has("gfni"):
+        # The bits are multiplied by a matrix of eight bytes: 255 where the one bit is set in seven that are equal, and
+        # bit 0 is added, which the eighth, 0, leaves alone.
+        matrix = shuffle(b, both, ir.Constant(v.type, None), [32 if i % 8 == 7 else at for i, at in enumerate(spread)])
+        return call(b, "llvm.x86.vgf2p8affineqb.256", v.type, bits, matrix, _BYTE(1))
+    # 127 plus any bit is negative.
+    masked = b.and_(shuffle(b, both, both, spread), bits)
+    return b.add(masked, ir.Constant(v.type, [127] * 32))
 
 
 def spread_pairs(b: ir.IRBuilder, words: Any, byte: int) -> Any:

@@ -10,7 +10,7 @@ from numba.core import cgutils
 
 from kquants.compiler import cpu
 from kquants.simd.memory import at, load, times
-from kquants.simd.vectors import I8_64, I32, call, computed_here, joined, opaque, shuffle
+from kquants.simd.vectors import I8_64, I32, call, computed_here, joined, opaque, shuffle, splat
 
 _INT, _LONG = ir.IntType(32), ir.IntType(64)
 
@@ -70,6 +70,37 @@ def words_in_memory(b: ir.IRBuilder, words: Sequence[int]) -> Any:
     name = f"words_{sha256(np.array(words, np.uint32).tobytes()).hexdigest()}"
     values = ir.Constant(ir.ArrayType(_INT, len(words)), list(words))
     return b.ptrtoint(b.module.globals.get(name) or cgutils.global_constant(b.module, name, values), _LONG)
+
+
+def on_stack(b: ir.IRBuilder, vectors: Sequence[Any]) -> Any:
+    """The address of vectors on the stack, side by side.
+
+    Taking a lane out of a vector are two instructions, loading it is one.
+    """
+    kind = vectors[0].type
+    slot = cgutils.alloca_once(b, ir.ArrayType(kind, len(vectors)))
+    slot.align = 32
+    for i, v in enumerate(vectors):
+        b.store(v, b.gep(slot, [_INT(0), _INT(i)]), align=32)
+    return opaque(b, b.ptrtoint(slot, _LONG))  # LLVM would take them out
+
+
+class RowTable:
+    """A table in memory whose entries, of `count` words of 32 bits, one or two, are put side by side. Needs AVX2."""
+
+    def __init__(self, b: ir.IRBuilder, words: Sequence[int], count: int) -> None:
+        self._b, self._count, self._table = b, count, words_in_memory(b, words)
+
+    def look_up(self, indices: Sequence[Any]) -> Any:
+        """32 bytes: the entries of 8 / count indices, int64."""
+        b, entry = self._b, ir.IntType(32 * self._count)
+        places = (at(b, self._table, times(b, index, 4 * self._count)) for index in indices)
+        # Loaded to all lanes, which is no work for the ports that permute, and then blended.
+        found, *others = (computed_here(b, splat(b, load(b, place, entry), len(indices))) for place in places)
+        for lane, v in enumerate(others, 1):
+            lanes = [i + len(indices) * (i == lane) for i in range(len(indices))]
+            found = shuffle(b, found, v, lanes)
+        return b.bitcast(found, ir.VectorType(ir.IntType(8), 32))
 
 
 class WordTable:

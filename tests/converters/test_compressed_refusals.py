@@ -175,6 +175,7 @@ _SETTINGS: list[tuple[Any, str]] = [
     (PACKED | {"transform_config": {"config_groups": {"a": {"apply": 5}}}}, "weights whose inputs are rotated"),
     (PACKED | {"transform_config": 3}, "transform_config of the quantization is 3, not an object"),
     (PACKED | {"config_groups": {"a": 1}}, "a of the quantization is no object"),
+    (PACKED | {"config_groups": {"a": None}}, "a of config_groups is null, not an object; download it again"),
     (PACKED | {"config_groups": {"a": {"weights": 1}}}, "weights of the quantization is 1, not an object"),
     (with_scheme(num_bits=9), "num_bits of the quantization is 9, not a whole number from 2 to 8"),
     (with_scheme(num_bits="4"), "num_bits of the quantization is '4', not a whole number"),

@@ -2,17 +2,20 @@
 
 from itertools import product
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from converters.conversion import Conversion
 from converters.dynamic.allocation import Choice, allocate, lower_hull
-from converters.dynamic.settings import parse_size
+from converters.dynamic.settings import DynamicSettings, parse_size
 from converters.from_gguf import prepare_quantize
 from edgellm import convert, quantize
-from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from support.model_file import FamilyFile, ModelFile
 
@@ -82,7 +85,13 @@ def test_the_file_is_within_its_limit_and_uses_it(source: Path, tmp_path: Path) 
     out = tmp_path / "out.gguf"
     with GGUFFile.open(source) as file:
         weights = sum(tensor.size for tensor in file.tensors.values())
-    report = quantize(source, out, "dynamic", bits=4.5, calibration=TEXT)
+    ends: list[float] = []
+    since = monotonic()
+    task = prepare_quantize(
+        source, out, "dynamic", bits=4.5, calibration=TEXT, measuring=lambda *_: ends.append(monotonic())
+    )
+    report = task.run()
+    assert ends[-1] - ends[0] < report.seconds < monotonic() - since  # measuring is part of it
     assert 4.2 < report.bits_per_weight <= 4.5
     limit = int(weights * 5 / 8) + 60_000
     report = quantize(source, out, "dynamic", size=str(limit), calibration=TEXT, force=True)
@@ -154,10 +163,39 @@ def test_weights_that_are_no_numbers(model_file: ModelFile, tmp_path: Path) -> N
 
 
 def test_a_limit_that_is_too_small_is_told_before_tensors_are_measured(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"the smallest file .* has .*; allow at least that"):
-        prepare_quantize(
-            source, tmp_path / "out.gguf", "dynamic", bits=1.5, calibration=TEXT, measuring=lambda *_: pytest.fail()
+    """With the least that is accepted, which is near the size of the file that it makes."""
+
+    def prepared(**limit: Any) -> Conversion:
+        return prepare_quantize(source, tmp_path / "out.gguf", "dynamic", calibration=TEXT, measuring=told, **limit)
+
+    def told(done: int, total: int) -> None:
+        raise InterruptedError
+
+    limits: list[tuple[dict[str, Any], str, type]] = [({"bits": 1.5}, "bits", float), ({"size": "7"}, "size", str)]
+    for limit, option, kind in limits:
+        with pytest.raises(OptionError, match=rf"allow --{option} [\d.]+\w* at least") as refused:
+            prepared(**limit)
+        least = str(refused.value).split(f"--{option} ")[1].split()[0]
+        with pytest.raises(InterruptedError):
+            prepared(**{option: kind(least)})
+        digits = least.rstrip("kMGTB")
+        with pytest.raises(OptionError, match="at least"):
+            prepared(**{option: kind(f"{float(digits) - 0.01:.2f}{least[len(digits) :]}")})
+
+
+@given(nbytes=st.integers(1, 10**14))
+def test_the_least_size_that_is_named_is_accepted(nbytes: int) -> None:
+    settings = DynamicSettings(1, None, TEXT, lambda done, total: None, None)
+    assert nbytes <= parse_size(settings.least(nbytes, 1, 0).removeprefix("--size ")) <= 1.01 * nbytes
+
+
+def test_nothing_is_measured_where_the_largest_types_fit(source: Path, tmp_path: Path) -> None:
+    limits: list[dict[str, Any]] = [{"bits": 12.0}, {"size": "1GB"}]
+    for limit in limits:
+        job = prepare_quantize(
+            source, tmp_path / "out.gguf", "dynamic", **limit, calibration=TEXT, measuring=lambda *_: pytest.fail()
         )
+        assert {tensor.type.name for tensor in job.tensors} == {"F32", "Q8_0"}
 
 
 @pytest.mark.parametrize(
@@ -179,3 +217,15 @@ def test_wrong_settings_are_refused(source: Path, tmp_path: Path, given: dict[st
 def test_convert_says_where_it_is(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"convert to BF16, and give that file to `edgellm quantize"):
         convert(tmp_path, tmp_path / "out.gguf", "dynamic")
+
+
+def test_a_quantized_source_is_refused_before_tensors_are_measured(source: Path, tmp_path: Path) -> None:
+    """Also one whose types are those that tensors have before any is chosen; types that the user names may stay."""
+    quantized, out = tmp_path / "q4_k_m.gguf", tmp_path / "out.gguf"
+    quantize(source, quantized, "Q4_K_M")
+    with pytest.raises(UnsupportedModelError, match=r"tensors are quantized already.*--requantize"):
+        prepare_quantize(
+            quantized, out, "dynamic", bits=5, calibration=TEXT, measuring=lambda *_: pytest.fail("measured")
+        )
+    with pytest.warns(EdgeLLMWarning, match="worse than one from floats"):
+        quantize(quantized, out, "dynamic", bits=5, calibration=TEXT, requantize=True)

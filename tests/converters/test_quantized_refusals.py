@@ -72,7 +72,6 @@ _SETTINGS: list[tuple[Any, str]] = [
     ({**GPTQ, "checkpoint_format": 2}, "checkpoint_format of the quantization is 2, not text"),
     ({**GPTQ, "is_marlin_format": True}, "GPTQ weights in the format marlin are not read"),
     ({**GPTQ, "extra_config": 1}, "extra_config of the quantization is 1, not an object"),
-    ({**AWQ, "bits": 8}, "bits of the quantization is 8, not one of 4;"),
     ({**AWQ, "version": "gemv_fast"}, "AWQ weights in the version gemv_fast are not read, only gemm and gemv"),
     (
         {"quant_method": "hqq", "nbits": 4},
@@ -81,7 +80,8 @@ _SETTINGS: list[tuple[Any, str]] = [
     ),
     ({"quant_method": "auto-round", "packing_format": "gguf"}, "already, by AutoRound (gguf), which is not read"),
     (None, "tensor m.qweight is quantized already, by GPTQ or AWQ, and config.json does not say so"),
-    (BNB, "tensor m.qweight is quantized already, by GPTQ or AWQ, and config.json does not say so"),
+    (BNB, "tensor m.qweight is quantized already, by GPTQ or AWQ, and the settings of the quantization say otherwise"),
+    ({**AWQ, "bits": 8}, "bits of the quantization is 8, not 4, which alone is possible; download it again"),
 ]
 
 

@@ -127,6 +127,16 @@ def test_impossible_numbers_of_the_older_format_are_refused(tmp_path: Path, valu
         read_imatrix(path)
 
 
+def test_what_to_do_with_one_that_is_cut_short(tmp_path: Path) -> None:
+    """It is no download: at any length the advice is that for importance matrices."""
+    whole, cut = write(tmp_path / "i.gguf", tensors()).read_bytes(), tmp_path / "cut.gguf"
+    for length in (10, 100, len(whole) // 2, len(whole) - 32):
+        cut.write_bytes(whole[:length])
+        for advice in ("make it again with `edgellm imatrix`", "start anew"):
+            with pytest.raises(ModelFileError, match=f"cut.gguf: [^;]*; {advice}$"):
+                read_imatrix(cut, advice)
+
+
 def test_other_files_are_none(tmp_path: Path) -> None:
     """And a matrix is no model: the error says what it is for."""
     text, other, path = tmp_path / "t.txt", write(tmp_path / "o.gguf", {"x": SUMS}, "model"), tmp_path / "i.gguf"
@@ -134,9 +144,11 @@ def test_other_files_are_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     others = (text, other, *(tmp_path / name for name in ("none", "fifo", ".", "zero\0")))
     assert [find_imatrix(each) for each in others] == [None] * 6
-    for each, problem in ((text, "is text that begins"), (other, "is no importance matrix")):
-        with pytest.raises(ModelFileError, match=problem):
-            read_imatrix(each)
+    for name in ("t.txt", "o.gguf", "fifo", "."):
+        with pytest.raises(ModelFileError, match=r"is no importance matrix; make it again with `edgellm imatrix`$"):
+            read_imatrix(tmp_path / name)
+    with pytest.raises(ModelFileError, match=r"there is no such file; check the path$"):
+        read_imatrix(tmp_path / "none")
     with GGUFFile.open(write(path, tensors())) as file, pytest.raises(ModelFileError, match=r"not a model.*--imatrix"):
         _ = file.architecture
     path.write_bytes(older({MATRIX: (2, [3, 5])}))

@@ -34,13 +34,14 @@ EVERY_FORMAT = "plain vectors"
 """The lowering where products of all formats are tested; this CPU's and those of LESSER are others."""
 
 MORE_FORMATS = {
-    "AVX-VNNI": ("IQ2_XS",),
+    "AVX-VNNI": ("IQ2_XS", "IQ3_S"),
     "AVX-512": ("IQ3_S",),
     "AVX-512 VNNI, of a Zen 5": ("IQ3_XXS", "TQ1_0", "NVFP4"),
     "Arm dot product": ("IQ3_S", "TQ1_0", "NVFP4"),
 }
-"""Formats that are tested beside EACH_KIND: they are unpacked in another way on these, by look-ups in memory (one with
-signs by GFNI, one under another offset), by permutations of bytes beside rows that come in parts, or without either."""
+"""Formats that are tested beside EACH_KIND: they are unpacked in another way on these, by look-ups in memory (row by
+row, and signs by GFNI; or under another offset), by permutations of bytes beside rows that come in parts, or without
+either."""
 
 OF_MODELS = [
     "submit_job",

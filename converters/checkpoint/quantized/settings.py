@@ -6,8 +6,9 @@ from typing import Any
 
 from converters.checkpoint import files
 from converters.checkpoint.json_values import JSONValues
+from edgellm.fmt import printable
 
-_KEY = "quantization_config"
+_KEY, _GROUPS = "quantization_config", "config_groups"
 _GPTQ_FILE, _AWQ_FILE, _MODELOPT_FILE = "quantize_config.json", "quant_config.json", "hf_quant_config.json"
 _AWQ_KEYS = {"w_bit": "bits", "q_group_size": "group_size"}
 
@@ -41,16 +42,34 @@ class Settings(JSONValues):
         """The integer at `key`, one of `allowed`."""
         value = self._values.get(key, default)
         if type(value) is not int or value not in allowed:
-            self._wrong(key, f"one of {', '.join(map(str, allowed))}")
+            several = len(allowed) > 1
+            self._wrong(
+                key, f"one of {', '.join(map(str, allowed))}" if several else f"{min(allowed)}, which alone is possible"
+            )
         return value
 
     def group_size(self, default: int = -1) -> int:
         """The columns of a group; all of them where it is not above 0."""
         return self.integer("group_size", default, least=-1)
 
+    @property
+    def by_module(self) -> Mapping[str, Any]:
+        """AutoRound's settings of single modules, for `of_module`."""
+        return self.section("extra_config")
+
     def value(self, key: str) -> Any:
         """Whatever is at `key`, None where it is absent."""
         return self._values.get(key)
+
+
+def of_module(by_module: Mapping[str, Any], module: str, key: str, default: int) -> int:
+    """The integer at `key` of a module in AutoRound's `extra_config`, which lists modules that differ from the rest.
+
+    `default` is for a module without it.
+    """
+    own = by_module.get(module)
+    value = own.get(key) if isinstance(own, Mapping) else None
+    return value if type(value) is int else default
 
 
 def settings_of(path: Path, config: Mapping[str, Any]) -> Settings:
@@ -63,7 +82,15 @@ def settings_of(path: Path, config: Mapping[str, Any]) -> Settings:
     found = config.get(_KEY) or inner or {}
     if not isinstance(found, dict):
         files.fail(path, f"{_KEY} must be a JSON object; download it again")
+    _check_groups(path, found.get(_GROUPS))
     return Settings(path, found)
+
+
+def _check_groups(path: Path, groups: Any) -> None:
+    """Raise ModelFileError for a group of compressed-tensors that is null: `Settings` takes nulls for absent."""
+    for name, group in groups.items() if isinstance(groups, dict) else ():
+        if group is None:
+            files.fail(path, f"{printable(name)} of {_GROUPS} is null, not an object; download it again")
 
 
 def read_settings(folder: Path, config: Mapping[str, Any]) -> Settings:
