@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
@@ -178,6 +179,7 @@ class Chat:
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
         if use:
             check_options(use.choice, chosen)
+            use = replace(use, parallel=prompts.takes_several_calls())
         prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
         start = prompts.start(prompt, begun)
         reader = None if chosen.special else prompts.reader(begun)

@@ -37,6 +37,10 @@ class PromptBuilder:
         """A reader of a reply that begins with `begun`, if the template has a format of replies."""
         return self._prompts.reader(begun)
 
+    def takes_several_calls(self) -> bool:
+        """Whether the template takes several calls in one message. Raises EdgeLLMError."""
+        return self._prompts.takes_several_calls()
+
     def start(self, prompt: TokensPrompt, begun: str) -> ReplyStart:
         """Where a reply begins, whose text begins with `begun`."""
         template = self.template

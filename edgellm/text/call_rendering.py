@@ -65,6 +65,18 @@ def find_style(render: Render) -> CallStyle | None:
     return None
 
 
+def takes_several_calls(render: Render, style: CallStyle) -> bool:
+    """Whether a template, in the style in which it shows calls, takes several of them in one message."""
+    second = {**_CALL, "id": "call00001"}
+    asked, calling, result = _TRIAL
+    several = [asked, {**calling, "tool_calls": [_CALL, second]}, result, {**result, "tool_call_id": "call00001"}]
+    try:
+        render(style.applied(several))
+    except EdgeLLMError:
+        return False
+    return True
+
+
 def render_in_content(render: Render, messages: Sequence[Message], write: Write) -> RenderedPrompt:
     """Render messages with their calls as a part of the content. Raises EdgeLLMError if the template drops that."""
     stand_ins, changed = dict[str, Parts](), list[Message]()

@@ -1,11 +1,11 @@
 """Prompts of conversations: a chat template and a tokenizer together."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.call_rendering import CallStyle, Write, find_style, render_in_content
+from edgellm.text.call_rendering import CallStyle, Write, find_style, render_in_content, takes_several_calls
 from edgellm.text.conversation import Message, has_calls
 from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.reply_format import ReplyReader
@@ -52,6 +52,7 @@ class ChatPrompts:
         self.controls = {**tokenizer.control_texts, **tokenizer.special_ids(marks)}
         self._encoded = lru_cache(_CACHED_TEXTS)(lambda text: tuple(tokenizer.encode_parts([text])))
         self._styles = list[CallStyle | None]()  # that of calls, once it is known
+        self._several = list[bool]()  # whether several calls are taken, once that is known
 
     def ids(self, messages: Sequence[Message], begun: str = "", /, **args: Any) -> list[int]:
         """The ids of a conversation in the template, with one BOS if the model asks for it.
@@ -70,13 +71,24 @@ class ChatPrompts:
         render = partial(self.template.render, **args)
         if not has_calls(messages):
             return render(messages)
-        if not self._styles:
-            self._styles.append(find_style(partial(self.template.render, **{**args, "add_generation_prompt": False})))
-        if style := self._styles[0]:
+        if style := self._style(args):
             return render(style.applied(messages))
         if self._write is None:
             raise EdgeLLMError("the chat template shows no calls of tools; choose another as --template NAME|FILE")
         return render_in_content(render, messages, self._write)
+
+    def takes_several_calls(self) -> bool:
+        """Whether the template takes several calls in one message; some raise an error. Raises EdgeLLMError."""
+        if not self._several:
+            style = self._style({})
+            trial = partial(self.template.render, add_generation_prompt=False)
+            self._several.append(style is None or takes_several_calls(trial, style))
+        return self._several[0]
+
+    def _style(self, args: Mapping[str, Any]) -> CallStyle | None:
+        if not self._styles:
+            self._styles.append(find_style(partial(self.template.render, **{**args, "add_generation_prompt": False})))
+        return self._styles[0]
 
     def reader(self, begun: str) -> ReplyReader | None:
         """A reader of a reply that begins with `begun`, if template and vocabulary have a format of replies."""

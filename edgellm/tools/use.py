@@ -23,12 +23,14 @@ class ToolUse:
     """Tools by name; `choice` is "auto", "none", "required" or the name of the tool to call.
 
     `form` is how calls are written, `tokens` are the ids of those of its marks that the vocabulary has as one token.
+    `parallel`: one reply may have several calls.
     """
 
     tools: Mapping[str, Tool]
     choice: str
     form: CallFormat
     tokens: Mapping[str, int]
+    parallel: bool = True
 
     @property
     def definitions(self) -> list[Mapping[str, Any]]:
@@ -42,11 +44,11 @@ class ToolUse:
 
     def grammar(self) -> str:
         """The grammar of replies. Raises OptionError; see `CallFormat.grammar`."""
-        return self.form.grammar(self.tools, self.choice, tokens=self.tokens)
+        return self.form.grammar(self.tools, self.choice, self.parallel, self.tokens)
 
     def opened_grammar(self) -> str:
         """The grammar of calls without text in front."""
-        return self.form.grammar(self.tools, REQUIRED, tokens=self.tokens)
+        return self.form.grammar(self.tools, REQUIRED, self.parallel, self.tokens)
 
     def reader(self, messages: Iterable[Message], begun: str, thoughts: ReplyReader | None) -> CallCollector:
         """Reads the reply to `messages`, whose text begins with `begun`. `thoughts` reads a channel for thoughts."""

@@ -81,6 +81,10 @@ def test_required_calls_are_valid(name: str, open_model: Open) -> None:
         assert completion.finish_reason == "tool_calls" and completion.tool_calls
         assert "paint" not in completion.text and "look" not in completion.text
         assert chat.messages[-1]["tool_calls"] == [call.as_message() for call in completion.tool_calls]
+        assert len(completion.tool_calls) == 1 or name != "llama3"  # its template takes one call at a time
+        results = [{"role": "tool", "tool_call_id": call.id, "content": "1"} for call in completion.tool_calls]
+        if name != "harmony":  # its template reads the thinking of a call, which not every reply has
+            assert chat.reply([*chat.messages, *results], max_tokens=1).completion().stats.prompt_tokens
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -185,3 +189,22 @@ def test_a_template_without_calls_is_refused(open_model: Open) -> None:
     with pytest.raises(EdgeLLMError, match="does not show how the model calls tools: leave the tools out"):
         model.chat(tools=TOOLS)
     assert model.chat(tools=[]).send("Paint", max_tokens=1).tokens
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_calls_come_behind_thoughts(opened: bool, choice: str, open_model: Open) -> None:
+    """A thought never holds a call, and one that is too long is ended, whether or not the prompt opened it."""
+    ending = "{% if add_generation_prompt %}<think>\n{% endif %}" if opened else "{# <think> </think> #}"
+    model = open_model("hermes", TEMPLATES["hermes"] + ending)
+    options = biased(model)
+    options["logit_bias"] |= dict.fromkeys(model.tokenizer.special_ids(["<tool_call>"]).values(), 4.5)
+    chats = [model.chat(tools=TOOLS, tool_choice=choice, seed=seed, think_max=8, **options) for seed in range(4)]
+    completions = [chat.send("Paint") for chat in chats]
+    for completion in completions:
+        check(completion)
+        assert "tool_call" not in completion.text
+        if choice == "required":
+            assert completion.tool_calls
+        if opened:
+            assert completion.text.count("</think>") == 1
