@@ -80,7 +80,9 @@ def command(
     check_tools(chat, options)
     check_form(options)
     with show_warnings(quiet):
-        context.exit(_generate(model, text, chat, GenerateOutput(as_json, jsonl, quiet, raw_output), load, given))
+        has_tools = (chat or {}).get("tools") is not None
+        output = GenerateOutput(as_json, jsonl, quiet, raw_output, has_tools)
+        context.exit(_generate(model, text, chat, output, load, given))
 
 
 def _generate(

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 
 class GenerateOutput(NamedTuple):
-    """The format of the output, and how its parts are written."""
+    """The format of the output, and how its parts are written. `tools`: there are tools to call."""
 
     as_json: bool
     jsonl: bool
     quiet: bool
     raw: bool
+    tools: bool = False
 
     def token(self, token: "Token") -> None:
         """Write a token to stdout; of a reply that is held to a form only its answer, so that stdout conforms."""
@@ -42,7 +43,10 @@ class GenerateOutput(NamedTuple):
         """Write what follows the tokens: the JSON object, or the end of the last line."""
         if self.as_json:
             reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
-            reply["tool_calls"] = list(map(_in_openai_shape, generation.tool_calls))
+            calls, broken = list(map(_in_openai_shape, generation.tool_calls)), reply.pop("broken_calls")
+            reply.pop("tool_calls")
+            if self.tools:
+                reply |= {"tool_calls": calls, "broken_calls": broken}
             click.echo(json.dumps(reply | {"chat": chat}))
         else:
             self.end_line(generation)
