@@ -11,7 +11,7 @@ from converters.gptq.compensation import Calibration, Compensation, ReportReadin
 from converters.gptq.job import CompensationJob
 from converters.header import EncodedMetadata, GGUFLayout, encode_pairs, encode_value, layout_file
 from converters.importance.apply import check_needed_importance, imatrix_metadata, is_weighted, with_importance
-from converters.loadable import check_loadable
+from converters.loadable import LoadableModel, check_loadable
 from converters.output import atomic_output
 from converters.quant_mixes import file_type
 from converters.report import ConversionPlan, Report, tensor_reports
@@ -19,7 +19,6 @@ from converters.row_converter import RowConverter
 from converters.streaming import ErrorSums, Progress, WeightStream
 from converters.target import check_disk_space
 from converters.tensors import MetadataValue, PlannedTensor
-from edgellm.arch.description import Description
 from edgellm.errors import OptionError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf.imatrix import Imatrix
@@ -39,7 +38,7 @@ class Conversion:
 
     `source_files` must not change before the target is complete; `source_note` goes into plan and report. `lacking` are
     the names of tensors of which the importance matrix, if one is given, has nothing. `compensation` is for the tensors
-    whose errors are compensated.
+    whose errors are compensated. `measuring_seconds` went by while the types of the tensors were chosen.
     """
 
     target: Path
@@ -50,6 +49,7 @@ class Conversion:
     source_note: str = ""
     lacking: frozenset[str] = frozenset()
     compensation: Compensation | None = None
+    measuring_seconds: float = 0.0
 
     def plan(self, compile_progress: Progress | None = None) -> ConversionPlan:
         """The dry run. Writes nothing and reads no weights; encoding speed is measured on noise."""
@@ -88,7 +88,8 @@ class Conversion:
             self.source_files.check_unchanged()
         errors = [written[i].relative_rmse for i in range(len(tensors))]
         reports = tensor_reports(tensors, errors, self.lacking)
-        return Report(self.target, self.layout.nbytes, reports, self.source_note, monotonic() - since)
+        seconds = self.measuring_seconds + monotonic() - since
+        return Report(self.target, self.layout.nbytes, reports, self.source_note, seconds)
 
 
 def prepare(
@@ -112,7 +113,7 @@ def prepare(
 
     Raises OptionError for an invalid number of threads and a type that needs importance, UnsupportedModelError for a
     row that is too long, ModelFileError if edgellm could not open the new file or the importance matrix does not fit,
-    EdgeLLMError if the disk has too little space.
+    EdgeLLMError if the disk has too little space, or the text of `gptq` is too short.
     """
     _check_rows(tensors)
     lacking = frozenset[str]()
@@ -135,10 +136,10 @@ def prepare(
 
 
 def _compensation(
-    tensors: Sequence[PlannedTensor], model: Description | None, gptq: Calibration, measures: bool
+    tensors: Sequence[PlannedTensor], model: LoadableModel | None, gptq: Calibration, measures: bool
 ) -> Compensation:
     if model is None:
-        raise UnsupportedModelError("option gptq needs a model that edgellm can run; leave it out, or use --imatrix")
+        raise UnsupportedModelError("--gptq needs a model that edgellm can run; leave it out, or use --imatrix")
     return compensation(tensors, model, gptq, measures)
 
 

@@ -15,11 +15,20 @@ from converters.tensors import PlannedTensor
 _COLUMNS = 1 << 12
 
 
+_ARRAYS, _COMPENSATED_ARRAYS = 3, 7
+"""Arrays of a chunk, of 4 bytes a weight: as read, as float32, as written; where errors are compensated also the
+weights by columns, their errors, and the squares of these as float64."""
+
+
 def estimate_memory(tensors: Sequence[PlannedTensor], threads: int) -> int:
-    """Bytes: this process now, what reading holds, and for each thread one chunk as read, as float32 and as written."""
-    chunk = max((max(chunk_weights(tensor), tensor.source.columns) for tensor in tensors), default=0)
+    """Bytes: this process now, what reading holds, and for each thread what one chunk takes."""
     held = max((tensor.source.held for tensor in tensors), default=0)
-    return int(psutil.Process().memory_info().rss) + held + threads * chunk * 3 * 4
+    return int(psutil.Process().memory_info().rss) + held + threads * max(map(_chunk_bytes, tensors), default=0)
+
+
+def _chunk_bytes(tensor: PlannedTensor) -> int:
+    weights = min(max(chunk_weights(tensor), tensor.source.columns), tensor.weights)
+    return 4 * weights * (_COMPENSATED_ARRAYS if tensor.compensated else _ARRAYS)
 
 
 def estimate_seconds(converter: RowConverter, tensors: Sequence[PlannedTensor], threads: int) -> float:

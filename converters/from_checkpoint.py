@@ -102,14 +102,18 @@ def prepare_convert(
     imatrix: str | os.PathLike[str] | None = None,
     gptq: str | os.PathLike[str] | None = None,
     threads: int | None = None,
+    floats_progress: Progress | None = None,
 ) -> Conversion:
-    """Check everything that `convert` needs, reading no weights; arguments and errors are those of `convert`."""
+    """Check everything that `convert` needs, reading no weights; arguments and errors are those of `convert`.
+
+    `floats_progress` is called with (weights written, all) while the model that reads the text of `gptq` is written.
+    """
     mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
     importance = None if imatrix is None else read_imatrix(imatrix)
     checkpoint = Checkpoint.open(_folder(source))
     # GGUF files in the checkpoint's folder may be replaced.
     own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
-    target = check_target(out, own, force=force)
+    target = check_target(out, [*own, imatrix, gptq], force=force)
     metadata, sources = describe(checkpoint)
     architecture = str(metadata["general.architecture"].value)
     stored = with_stored_blocks(sources, architecture, overrides)
@@ -123,7 +127,7 @@ def prepare_convert(
         beside = target.with_name(f".{target.name}.{float_mix}.gguf")
         of_floats = assign_types(sources, float_mix, architecture, [])
         floats = prepare(pairs, of_floats, float_mix, target=beside, **files, threads=threads)
-        text = read_calibration(gptq, partial(_while_there, floats))
+        text = read_calibration(gptq, partial(_while_there, floats, floats_progress))
     conversion = prepare(
         pairs,
         tensors,
@@ -146,10 +150,12 @@ class _Files(TypedDict):
 
 
 @contextmanager
-def _while_there(conversion: Conversion) -> Iterator[Path]:
+def _while_there(
+    conversion: Conversion, progress: Progress | None, compile_progress: Progress | None
+) -> Iterator[Path]:
     """Write a file, which is removed at the end of the block."""
     try:
-        conversion.run()
+        conversion.run(progress, compile_progress)
         yield conversion.target
     finally:
         conversion.target.unlink(missing_ok=True)

@@ -4,13 +4,16 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 from converters.conversion import Conversion, prepare
-from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, nearest_mix
+from converters.dynamic import BASE_MIX, dynamic_settings, dynamic_tensors, free_tensors, nearest_mix
 from converters.gguf_source import gguf_sources, raw_pairs
-from converters.gptq.compensation import read_calibration
-from converters.loadable import is_loadable
+from converters.gptq.compensation import Calibration, check_length, read_calibration
+from converters.importance.apply import check_needed_importance, with_importance
+from converters.loadable import LoadableModel, find_loadable
 from converters.quant_mixes import assign_types, mix_name, parse_override
 from converters.report import Report
 from converters.streaming import Progress
@@ -19,7 +22,7 @@ from converters.tensors import PlannedTensor
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, sigbus
-from edgellm.gguf.imatrix import read_imatrix
+from edgellm.gguf.imatrix import Imatrix, read_imatrix
 from kquants import FLOAT_FORMATS
 from kquants.plain_types import NUMBERS
 
@@ -90,31 +93,39 @@ def prepare_quantize(
     bits: float | None = None,
     calibration: str | None = None,
     threads: int | None = None,
+    calibration_name: str = "the text for --calibration",
     measuring: Progress | None = None,
+    compile_progress: Progress | None = None,
 ) -> Conversion:
     """Check everything that `quantize` needs, reading no weights; arguments and errors are those of `quantize`.
 
-    The type "dynamic" alone reads them: it is chosen here, and `measuring` is called with (tensors measured, all).
+    The type "dynamic" alone reads them: types are chosen here, and `measuring` is called with (tensors measured, all),
+    `compile_progress` with (kernels compiled, all). Errors call the text `calibration` by `calibration_name`.
     """
-    dynamic = dynamic_settings(type, size, bits, calibration, measuring)
+    dynamic = dynamic_settings(type, size, bits, calibration, measuring, compile_progress)
     mix = BASE_MIX if dynamic else mix_name(type)
     overrides = [parse_override(text) for text in tensor_types]
     sigbus.install()
     importance = None if imatrix is None else read_imatrix(imatrix)
-    text = None if gptq is None else read_calibration(gptq, lambda: nullcontext(Path(source)))
+    text = None if gptq is None else read_calibration(gptq, lambda compiling: nullcontext(Path(source)))
+    seconds = 0.0
     with GGUFFile.open(Path(source)) as file:
         if not file.tensors:
             file.fail("holds a vocabulary alone, no weights to quantize; give the whole model")
         tensors = assign_types(gguf_sources(file), mix, file.architecture, overrides, importance is not None)
-        target = check_target(out, file.paths, force=force)
-        _check_floats(file, tensors, requantize)
-        pairs, paths = raw_pairs(file.path), file.paths
+        target = check_target(out, [*file.paths, imatrix, gptq], force=force)
+        _check_floats(file, tensors, free_tensors(file, tensors, overrides) if dynamic else (), requantize)
+        pairs, paths, model = raw_pairs(file.path), file.paths, find_loadable(file)
         if dynamic:
+            if model:
+                check_length(dynamic.text, calibration_name, model)
+            _check_before_measuring(tensors, importance, text, model)
+            since = monotonic()
             tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)
-            mix = nearest_mix(tensors)
+            mix, seconds = nearest_mix(tensors), monotonic() - since
         _warn_if_unchanged(file, tensors)
-        source_name = printable(str(file.path), 400) if is_loadable(file) else None
-    return prepare(
+        source_name = printable(str(file.path), 400) if model else None
+    conversion = prepare(
         pairs,
         tensors,
         mix,
@@ -125,12 +136,29 @@ def prepare_quantize(
         imatrix=importance,
         gptq=text,
     )
+    return replace(conversion, measuring_seconds=seconds)
 
 
-def _check_floats(file: GGUFFile, tensors: Sequence[PlannedTensor], requantize: bool) -> None:
-    """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn."""
-    unquantized = (*FLOAT_FORMATS, *NUMBERS)
-    again = [t for t in tensors if t.source.type not in unquantized and t.source.type != t.type.name]
+def _check_before_measuring(
+    tensors: Sequence[PlannedTensor], imatrix: Imatrix | None, text: Calibration | None, model: LoadableModel | None
+) -> None:
+    """Raise EdgeLLMError for what `prepare` would find only after tensors are measured, which takes long."""
+    if text and model:
+        text.check(model)
+    if imatrix or not text:
+        check_needed_importance(with_importance(tensors, imatrix) if imatrix else tensors, imatrix)
+
+
+def _check_floats(
+    file: GGUFFile, tensors: Sequence[PlannedTensor], free: Sequence[PlannedTensor], requantize: bool
+) -> None:
+    """Quantizing quantized tensors again loses precision: refuse it without `requantize`, else warn.
+
+    The types of `free` are not chosen yet.
+    """
+    quantized = [t for t in tensors if t.source.type not in (*FLOAT_FORMATS, *NUMBERS)]
+    changing = {t.source.name for t in free}
+    again = [t for t in quantized if t.source.name in changing or t.source.type != t.type.name]
     if not again:
         return
     name, first = printable(str(file.path), 400), again[0]

@@ -67,7 +67,8 @@ def _items(kind: str, items: Any) -> bytes:
 
 
 def _string(text: str | bytes) -> bytes:
-    raw = text.encode() if isinstance(text, str) else text
+    """The length and the bytes; bytes of a file's name that are not UTF-8 become question marks."""
+    raw = text.encode(errors="replace") if isinstance(text, str) else text
     return struct.pack("<Q", len(raw)) + raw
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +22,22 @@ _READ_AT_OPEN = re.compile(r"rope_freqs\.weight|rope_factors_(long|short)\.weigh
 _ADVICE = re.compile(r"; get another conversion.*")
 
 
-def is_loadable(file: GGUFFile) -> bool:
-    """Whether edgellm can run the model in a file. Other files can be quantized, too, for use with llama.cpp."""
+class LoadableModel(NamedTuple):
+    """A model that edgellm can run: its description, and its tokenizer."""
+
+    description: Description
+    tokenizer: Tokenizer
+
+
+def find_loadable(file: GGUFFile) -> LoadableModel | None:
+    """The model in a file, None if edgellm cannot run it: other files can be quantized, too, for use with llama.cpp."""
     try:
-        describe(file)
-        Tokenizer(file)
+        return LoadableModel(describe(file), Tokenizer(file))
     except (ModelFileError, UnsupportedModelError):
-        return False
-    return True
+        return None
 
 
-def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str) -> Description:
+def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str) -> LoadableModel:
     """The model that the new file will have.
 
     Raises ModelFileError or UnsupportedModelError, naming `source`, if edgellm could not open the file.
@@ -39,9 +45,7 @@ def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target:
     known = {t.source.name: _read(t.source) for t in tensors if _is_known(t)}
     try:
         with HeaderOnlyFile(layout.header, layout.nbytes, target, known) as file:
-            model = describe(file)
-            Tokenizer(file)
-            return model
+            return LoadableModel(describe(file), Tokenizer(file))
     except (ModelFileError, UnsupportedModelError) as error:
         reason = _ADVICE.sub("", str(error).removeprefix(f"{printable(str(target), 400)}: "))
         problem = f"edgellm would not open the GGUF file of it: {reason}; correct config.json, or get another copy"

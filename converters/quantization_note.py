@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from converters.checkpoint import Checkpoint
 from converters.quant_mixes.sufficient import smaller_mix
 from converters.tensors import ExactRows, PlannedTensor, Source, exact_source
+from edgellm.fmt import printable
 
 _EXACT = ("Q4_0", "Q8_0")
 """Mixes that hold many integers exactly, of up to 4 bits and of 8."""
@@ -13,10 +14,13 @@ _EXACT = ("Q4_0", "Q8_0")
 def quantization_note(
     checkpoint: Checkpoint, mix: str, sources: Sequence[Source], tensors: Iterable[PlannedTensor]
 ) -> str:
-    """A line for the mix `mix`, with which `sources` become `tensors`; "" if no weights are quantized."""
+    """A line for the mix `mix`, with which `sources` become `tensors`; "" if there is nothing to say."""
     found = checkpoint.quantization
     if found is None:
-        return ""
+        unused = (
+            f"the checkpoint's settings of a quantization ({printable(checkpoint.unused_method)}) are for none of its"
+        )
+        return f"{unused} weights, which are all floats" if checkpoint.unused_method else ""
     note = f"the checkpoint is quantized already, by {found.words}, so the new file is at best that good"
     exact = [source for source in sources if isinstance(source.rows, ExactRows)]
     planned = {tensor.source.name: tensor.source.type for tensor in tensors}

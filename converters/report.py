@@ -78,7 +78,7 @@ class ConversionPlan(ConversionSummary):
 
 @dataclass(frozen=True)
 class Report(ConversionSummary):
-    """What a conversion did; `seconds` is its duration."""
+    """What a conversion did; `seconds` is its duration, that of measuring tensors for their types included."""
 
     seconds: float
 

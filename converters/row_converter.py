@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.gptq.compensate import compensated
-from converters.tensors import PlannedTensor
+from converters.tensors import PlannedTensor, Source
 from edgellm.errors import EdgeLLMError, ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf.nonfinite import FLOATS
@@ -16,7 +16,7 @@ from kquants import FLOAT_FORMATS, FORMATS, jit
 from kquants.dequantize import dequantize
 from kquants.encode import Encoded, NotEncodableError, encode, kernel_of
 from kquants.ggml import NAMED_TYPES
-from kquants.ik_types import IK_TYPES, replacement
+from kquants.ik_types import NAMED_IK_TYPES, replacement
 from kquants.plain_types import PLAIN_TYPES, plain_floats
 from kquants.round_columns import KERNEL as ROUND_COLUMNS
 
@@ -51,18 +51,20 @@ class RowConverter:
         if is_copied(tensor):
             _check_finite(tensor, first, data)
             return Encoded(data, 0.0, 0.0)
-        kind, data = NAMED_TYPES[tensor.source.type], data.reshape(-1)
+        return self.encode(tensor, first, self.floats(tensor.source, data))
+
+    def floats(self, source: Source, data: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Rows of a tensor, uint8 [rows, row_bytes], as float32 [rows, columns]."""
+        kind, data = NAMED_TYPES[source.type], data.reshape(-1)
         weights = plain_floats(kind, data) if kind.name in PLAIN_TYPES else dequantize(kind, data, self._folder)
-        return self.encode(tensor, first, weights.reshape(-1, tensor.source.columns))
+        return weights.reshape(-1, source.columns)
 
     def encode(self, tensor: PlannedTensor, first: int, weights: NDArray[np.float32]) -> Encoded:
         """Encode `weights`, float32 [rows, columns], the rows of a tensor from row `first` on; raises as `convert`.
 
         Where the importance of the tensor's columns is known, all rows are of one of its matrices.
         """
-        importance = tensor.importance
-        if importance is not None:
-            importance = importance[first * len(importance) // tensor.source.row_count]
+        importance = importance_of(tensor, first)
         try:
             if tensor.passed_on is not None and importance is not None:
                 return compensated(tensor.type, weights, tensor.passed_on, importance, self._folder)
@@ -73,10 +75,18 @@ class RowConverter:
 
 def _reason(name: str) -> str:
     """Why rows of a type are not read, and what to do."""
-    kind = next((kind for kind in IK_TYPES.values() if kind.name == name), None)
-    if kind:
-        return f"which only ik_llama.cpp reads; start from floats, or from a file in {replacement(kind)}"
+    if name in NAMED_IK_TYPES:
+        nearest = replacement(NAMED_IK_TYPES[name])
+        return f"which only ik_llama.cpp reads; start from floats, or from a file in {nearest}"
     return "which this version cannot read; start from another file"
+
+
+def importance_of(tensor: PlannedTensor, row: int) -> NDArray[np.float32] | None:
+    """The importance of the columns of the matrix that has a row, float32 [columns]; None if it is not known."""
+    if tensor.importance is None:
+        return None
+    found: NDArray[np.float32] = tensor.importance[row * len(tensor.importance) // tensor.source.row_count]
+    return found
 
 
 def is_copied(tensor: PlannedTensor) -> bool:

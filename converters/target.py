@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from converters.output import temporary_path, wrap_os_errors
@@ -10,11 +10,11 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable, size
 
 
-def check_target(out: str | os.PathLike[str], sources: Sequence[Path], *, force: bool) -> Path:
+def check_target(out: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str] | None], *, force: bool) -> Path:
     """The path of the file to write, symbolic links resolved.
 
-    Raises OptionError for an empty name. Raises EdgeLLMError if no file can be written there, if it is one of the
-    `sources`, or if it exists and `force` is False.
+    Raises OptionError for an empty name. Raises EdgeLLMError if no file can be written there, if it exists and is one
+    of the `sources`, under whatever name, or if it exists and `force` is False. Sources that are None do not count.
     """
     if not os.fspath(out):
         raise OptionError("the new file has an empty name; give one")
@@ -46,9 +46,9 @@ def _check_folder(out: str | os.PathLike[str], target: Path, name: str) -> None:
         raise EdgeLLMError(f"{name}: this folder may not be written to; choose another place")
 
 
-def _check_replaced(target: Path, name: str, sources: Sequence[Path], force: bool) -> None:
-    if any(source.exists() and target.samefile(source) for source in sources):
-        raise EdgeLLMError(f"{name}: is a source of this conversion; choose another name")
+def _check_replaced(target: Path, name: str, sources: Iterable[str | os.PathLike[str] | None], force: bool) -> None:
+    if any(source is not None and Path(source).exists() and target.samefile(source) for source in sources):
+        raise EdgeLLMError(f"{name}: is read by this command; choose another name")
     if not target.is_file():
         raise EdgeLLMError(f"{name}: is not a regular file; choose another name")
     if not force:

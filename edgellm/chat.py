@@ -13,9 +13,10 @@ from edgellm.generate.prompt_builder import PromptBuilder
 from edgellm.generate.results import Completion
 from edgellm.generate.timing import PrefillProgress
 from edgellm.options import ChatOptions, check_text
+from edgellm.text.conversation import Message, check_messages
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import ChatPrompts, own_template, template_for
-from edgellm.text.template import Message, check_messages, named_source
+from edgellm.text.template import named_source
 
 
 class Chat:

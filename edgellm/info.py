@@ -29,6 +29,9 @@ _OTHER_CACHE_KEYS = (
 )
 
 
+_QUANTIZE = "quantize."
+
+
 @dataclass(frozen=True)
 class TypeShare:
     """The weights of one tensor type."""
@@ -92,7 +95,8 @@ class ModelInfo:
     layers without a window, None if none has one. `state_bytes` is the size of the state of a sequence in all recurrent
     layers, whatever its length, 0 without such layers and None if unknown. `window` is the length in tokens of
     sliding-window attention. `unsupported` is the reason why edgellm's own engine does not run the model; `decode` is
-    then None.
+    then None. `quantize` has the keys `quantize.*`, without that beginning: what the file was quantized with, such as
+    the `imatrix.file` and the `gptq.dataset`.
     """
 
     files: list[str]
@@ -119,6 +123,7 @@ class ModelInfo:
     chat_template: bool
     decode: DecodeSpeed | None
     unsupported: str | None
+    quantize: dict[str, str | int]
 
 
 def describe(file: GGUFFile) -> ModelInfo:
@@ -150,6 +155,11 @@ def describe(file: GGUFFile) -> ModelInfo:
         chat_template="tokenizer.chat_template" in file.metadata,
         decode=_decode_speed(file, model) if model else None,
         unsupported=unsupported,
+        quantize={
+            key.removeprefix(_QUANTIZE): value
+            for key, value in file.metadata.items()
+            if key.startswith(_QUANTIZE) and type(value) in (str, int)
+        },
     )
 
 

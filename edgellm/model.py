@@ -92,7 +92,7 @@ class Model:
         """
         chosen = LoadOptions.from_kwargs(**options)
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
-        check_engine(chosen)
+        check_engine(chosen, outputs)
         sigbus.install()
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:

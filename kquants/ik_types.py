@@ -57,6 +57,7 @@ _TYPES = (
 )
 
 IK_TYPES: dict[int, GGMLType] = {kind.number: kind for kind in _TYPES}
+NAMED_IK_TYPES: dict[str, GGMLType] = {kind.name: kind for kind in _TYPES}
 
 _FILES = {
     **{kind: kind for kind in ("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "Q2_K", "IQ3_XXS", "IQ3_S", "IQ4_XS", "Q6_K")},

@@ -1,30 +1,29 @@
-"""Typed access to config.json and generation_config.json, with checks of types and ranges."""
+"""config.json and generation_config.json: their values, with checks of types and ranges."""
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from converters.checkpoint.files import without_nulls
-from edgellm.errors import ModelFileError, UnsupportedModelError
+from converters.checkpoint.files import fail, without_nulls
+from converters.checkpoint.json_values import LARGEST, JSONValues
+from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 
-_LARGEST = 1e15
 _TEXT_MODEL = "text_config"
 
 
-class Config:
-    """The JSON object in the file `path`. All methods raise ModelFileError.
+class Config(JSONValues):
+    """The configuration in the file `path`. All methods raise ModelFileError.
 
-    A key whose value is null counts as absent. `nulls` are these keys, as transformers has other defaults for some of
-    them than for absent keys. `defaults` are values of keys that are absent and not null.
+    `nulls` are the keys whose value is null, as transformers has other defaults for some of them than for absent keys.
+    `defaults` are values of keys that are absent and not null.
     """
 
     def __init__(self, path: Path, values: object, defaults: Mapping[str, object] | None = None) -> None:
-        self.path = path
         if not isinstance(values, Mapping):
-            self.fail("must hold a JSON object; correct it")
-        self._values: dict[str, object] = without_nulls(dict(values))
+            fail(path, "must hold a JSON object; correct it")
+        super().__init__(path, values)
         self._given = frozenset(self._values)
         own = {key: value for key, value in (defaults or {}).items() if key not in values}
         self.nulls = frozenset((values.keys() | own.keys()) - self._given - without_nulls(own).keys())
@@ -39,44 +38,9 @@ class Config:
         """Whether the file has the key, with a value that is not null."""
         return key in self._given
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def fail(self, problem: str) -> NoReturn:
-        """Raise ModelFileError with the file's name before `problem`."""
-        raise ModelFileError(f"{printable(str(self.path), 400)}: {problem}")
-
     def refuse(self, problem: str) -> NoReturn:
         """Raise UnsupportedModelError with the file's name before `problem`."""
         raise UnsupportedModelError(f"{printable(str(self.path), 400)}: {problem}")
-
-    def integer(self, key: str, default: int | None = None, least: int = 1, most: int = (1 << 31) - 1) -> int:
-        """The integer at `key`, or `default` where it is absent and has one."""
-        value = self._values.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            self._wrong(key, f"a whole number from {least} to {most}")
-        return value
-
-    def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
-        """The number at `key`, at least `least`, or `default` where it is absent and has one."""
-        value = self._values.get(key, default)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= _LARGEST:
-            self._wrong(key, f"a number from {least:g} to {_LARGEST:g}")
-        return float(value)
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        """The truth value at `key`, or `default` where it is absent."""
-        value = self._values.get(key, default)
-        if not isinstance(value, bool):
-            self._wrong(key, "true or false")
-        return value
-
-    def word(self, key: str, default: str) -> str:
-        """The text at `key`, or `default`."""
-        value = self._values.get(key, default)
-        if not isinstance(value, str):
-            self._wrong(key, "text")
-        return value
 
     def integers(self, key: str, count: int, least: int = 1, most: int = (1 << 31) - 1) -> list[int]:
         """The first `count` integers of the list at `key`, which may have more, or one integer for all."""
@@ -91,9 +55,9 @@ class Config:
         """The list of numbers at `key`, each at least `least`; an empty one where it is absent."""
         value = self._values.get(key, [])
         if not isinstance(value, list) or not all(
-            type(item) in (int, float) and least <= item <= _LARGEST for item in value
+            type(item) in (int, float) and least <= item <= LARGEST for item in value
         ):
-            self._wrong(key, f"a list of numbers from {least:g} to {_LARGEST:g}")
+            self._wrong(key, f"a list of numbers from {least:g} to {LARGEST:g}")
         return [float(item) for item in value]
 
     def is_unlimited(self, key: str) -> bool:
@@ -116,15 +80,3 @@ class Config:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             self._wrong(key, "a list of names")
         return value
-
-    def section(self, key: str) -> Mapping[str, object]:
-        """The object at `key`, an empty one where it is absent."""
-        value = self._values.get(key, {})
-        if not isinstance(value, dict):
-            self._wrong(key, "an object")
-        return value
-
-    def _wrong(self, key: str, wanted: str) -> NoReturn:
-        if key not in self._values:
-            self.fail(f"has no {key}; get another copy of the checkpoint")
-        self.fail(f"{printable(key)} is {printable(repr(self._values[key]))}, not {wanted}; correct it")

@@ -30,11 +30,17 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: Path, config: Mapping[str, Any], stored: Mapping[str, StoredTensor], finders: Sequence[Finder]
+        self,
+        path: Path,
+        config: Mapping[str, Any],
+        stored: Mapping[str, StoredTensor],
+        finders: Sequence[Finder],
+        method: str,
     ) -> None:
         self.path = path
         self.config = MappingProxyType(config)
         self.tensors = MappingProxyType(find_quantized(finders, stored))
+        self._method = method
         self.weights = sorted({tensor.file for tensor in stored.values()})
 
     @classmethod
@@ -50,13 +56,14 @@ class Checkpoint:
         if config is None:
             beside = " beside params.json, which is Mistral's own" if (path / "params.json").exists() else ""
             fail(path, f"has no config.json{beside}: it says what the weights are; download the whole checkpoint")
-        finders = finders_of(read_settings(path, config))
+        settings = read_settings(path, config)
+        finders = finders_of(settings)
         stored: dict[str, StoredTensor] = {}
         for file, names in listed.items():
             stored |= _read(path / file, names)
             if len(stored) > _MAX_TENSORS:
                 fail(path, f"has more than {_MAX_TENSORS} tensors, as no model does; download it again")
-        return cls(path, config, stored, finders)
+        return cls(path, config, stored, finders, settings.method)
 
     def source(self, name: str, as_name: str, permutation: rows.RowOrder | None = None) -> Source:
         """The tensor `name` as a source named `as_name`, whose row i is row permutation[i] of the tensor.
@@ -81,6 +88,11 @@ class Checkpoint:
     def quantization(self) -> QuantizationSummary | None:
         """How its weights are quantized, None if they are not, or if the file keeps them as they are."""
         return summary_of(each for each in self.tensors.values() if isinstance(each, QuantizedWeight))
+
+    @property
+    def unused_method(self) -> str:
+        """The method of quantization that its settings name, if no weight is quantized; else ""."""
+        return "" if any(isinstance(each, QuantizedWeight) for each in self.tensors.values()) else self._method
 
     def number(self, name: str) -> float:
         """The value of a tensor that holds one number. Raises ModelFileError."""

@@ -73,8 +73,8 @@ def read_json(folder: Path, name: str) -> Any | None:
     return None if content is None else parse_json(folder / name, content)
 
 
-def parse_json(path: Path, content: bytes) -> Any:
-    """Parse the content of the JSON file `path`. Raises ModelFileError."""
+def parse_json(path: Path, content: bytes, part: str = "") -> Any:
+    """Parse the JSON in the file `path`, or in the `part` of it that errors name. Raises ModelFileError."""
     try:
         value = json.loads(content)
         if _is_deep(value):
@@ -83,7 +83,7 @@ def parse_json(path: Path, content: bytes) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else printable(str(error), 120)
-        fail(path, f"is no valid JSON ({reason}); download it again")
+        fail(path, f"{part}is no valid JSON ({reason}); download it again")
     return value
 
 

@@ -7,7 +7,7 @@ settings.py    what the user gives: `--size` or `--bits`, and the text
 recipe.py      all of it, for a GGUF file
 """
 
-from converters.dynamic.recipe import BASE_MIX, dynamic_tensors, nearest_mix
+from converters.dynamic.recipe import BASE_MIX, dynamic_tensors, free_tensors, nearest_mix
 from converters.dynamic.settings import dynamic_settings
 
-__all__ = ["BASE_MIX", "dynamic_settings", "dynamic_tensors", "nearest_mix"]
+__all__ = ["BASE_MIX", "dynamic_settings", "dynamic_tensors", "free_tensors", "nearest_mix"]

@@ -1,16 +1,16 @@
 """The types that a tensor may get: the bytes of each, and its error on a sample of the rows."""
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from converters.row_converter import RowConverter, importance_of, is_copied
 from converters.tensors import PlannedTensor
 from edgellm.system.folders import cache_folder
 from kquants import FLOAT_FORMATS
 from kquants.dequantize import dequantize
-from kquants.encode import encode
 from kquants.ggml import NAMED_TYPES, GGMLType
 
 _TYPES = ("Q2_K", "IQ3_S", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0")
@@ -41,40 +41,22 @@ def types_for(tensor: PlannedTensor) -> list[GGMLType]:
     return [kind for kind in fitting if columns % 256 or kind.name in wide] or [NAMED_TYPES["F16"]]
 
 
-def candidates(tensor: PlannedTensor) -> list[Candidate]:
-    """The candidates for a tensor; its own type does not matter."""
-    samples = list(_samples(tensor))
-    rows, columns = tensor.source.row_count, tensor.source.columns
+def candidates(tensor: PlannedTensor, converter: RowConverter) -> list[Candidate]:
+    """The candidates for a tensor; its own type does not matter. Raises ModelFileError for weights of NaN or Inf."""
+    samples = [(row, converter.floats(tensor.source, tensor.source.rows(row, row + 1))) for row in _sampled(tensor)]
+    found = (replace(tensor, type=kind) for kind in types_for(tensor))
     return [
-        Candidate(kind, rows * kind.row_bytes(columns), sum(_error(kind, *sample) for sample in samples))
-        for kind in types_for(tensor)
+        Candidate(each.type, each.nbytes, sum(_error(each, *sample, converter) for sample in samples)) for each in found
     ]
 
 
-def weights(tensor: PlannedTensor, first: int, last: int) -> NDArray[np.float32]:
-    """Rows first … last - 1 of the source, float32 [rows, columns]."""
-    data = tensor.source.rows(first, last)
-    found = dequantize(NAMED_TYPES[tensor.source.type], data.reshape(-1), cache_folder())
-    return found.reshape(last - first, tensor.source.columns)
-
-
-def importance_of(tensor: PlannedTensor, row: int) -> NDArray[np.float32] | None:
-    """The importance of the columns of the matrix that has a row; None if it is not known."""
-    if tensor.importance is None:
-        return None
-    found: NDArray[np.float32] = tensor.importance[row * len(tensor.importance) // tensor.source.row_count]
-    return found
-
-
-def _samples(tensor: PlannedTensor) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32] | None]]:
-    """Rows at even distances of some matrices at even distances, each with the importance of its columns."""
-    source = tensor.source
-    matrices, rows = source.row_count // source.shape[-2], source.shape[-2]
-    wanted = max(_SAMPLED_ROWS, _SAMPLED_WEIGHTS // source.columns)
-    for matrix in _spread(matrices, min(matrices, -(-wanted // _SAMPLED_ROWS))):
-        first, count = matrix * rows, max(_SAMPLED_ROWS, wanted // matrices)
-        found = [weights(tensor, first + row, first + row + 1) for row in _spread(rows, min(rows, count))]
-        yield np.concatenate(found), importance_of(tensor, first)
+def _sampled(tensor: PlannedTensor) -> list[int]:
+    """The numbers of rows at even distances, of some matrices at even distances."""
+    matrices, rows = tensor.source.row_count // tensor.source.shape[-2], tensor.source.shape[-2]
+    wanted = max(_SAMPLED_ROWS, _SAMPLED_WEIGHTS // tensor.source.columns)
+    some_rows = _spread(rows, min(rows, max(_SAMPLED_ROWS, wanted // matrices)))
+    some_matrices = _spread(matrices, min(matrices, -(-wanted // _SAMPLED_ROWS)))
+    return [matrix * rows + row for matrix in some_matrices for row in some_rows]
 
 
 def _spread(total: int, count: int) -> list[int]:
@@ -83,12 +65,13 @@ def _spread(total: int, count: int) -> list[int]:
     return found
 
 
-def _error(kind: GGMLType, rows: NDArray[np.float32], importance: NDArray[np.float32] | None) -> float:
-    """The sum of the squared errors of rows, weighted by the importance of columns."""
-    if kind.name in FLOAT_FORMATS:
+def _error(tensor: PlannedTensor, row: int, weights: NDArray[np.float32], converter: RowConverter) -> float:
+    """The sum of the squared errors of a row, float32 [1, columns], weighted by the importance of columns."""
+    if is_copied(tensor) or tensor.type.name in FLOAT_FORMATS:
         return 0.0
-    encoded = encode(kind, rows, cache_folder(), importance)
+    encoded = converter.encode(tensor, row, weights)
+    importance = importance_of(tensor, row)
     if importance is None:
         return encoded.error
-    errors = dequantize(kind, encoded.data.reshape(-1), cache_folder()).reshape(rows.shape) - rows
-    return float((errors * errors).sum(axis=0, dtype=np.float64) @ importance)
+    errors = dequantize(tensor.type, encoded.data.reshape(-1), cache_folder()) - weights[0]
+    return float(np.square(errors, dtype=np.float64) @ importance)

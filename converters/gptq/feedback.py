@@ -65,4 +65,6 @@ def _factor(a: Floats) -> None:
         above = a[: block.start, block]
         above[:] = above @ np.linalg.inv(r).T.astype(np.float32)
         for columns in _blocks(block.start, _PANEL):
-            a[: columns.stop, columns] -= above[: columns.stop] @ above[columns].T
+            update = above[: columns.stop] @ above[columns].T
+            update[columns] = np.triu(update[columns])
+            a[: columns.stop, columns] -= update

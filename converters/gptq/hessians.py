@@ -66,4 +66,5 @@ def _add(sums: Floats, given: MatrixInput) -> None:
     x = given.rows
     for start in range(0, len(sums), _PANEL):
         end = min(start + _PANEL, len(sums))
-        sums[:end, start:end] += x[:, :end].T @ x[:, start:end]
+        with np.errstate(over="ignore", invalid="ignore"):  # `read_hessians` refuses what is not finite
+            sums[:end, start:end] += x[:, :end].T @ x[:, start:end]

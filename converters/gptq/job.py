@@ -1,5 +1,6 @@
 """The part of a conversion that reads a text, and writes the matrices whose errors are compensated."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,15 +9,21 @@ from converters.gptq.feedback import feedback
 from converters.gptq.hessians import Hessian, read_hessians
 from converters.gptq.inputs import Input
 from converters.importance.apply import check_needed_importance, with_importance
+from converters.importance.experts import few_tokens_warnings
 from converters.importance.sums import SquareSums, SumsSoFar
 from converters.streaming import ErrorSums, WeightStream
 from converters.tensors import PlannedTensor
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import OutputSettings
+from edgellm.errors import EdgeLLMWarning
 from edgellm.gguf.imatrix import Imatrix
 from edgellm.model import Model
 from edgellm.perplexity.windows import Windows
 from kquants.jit import Progress
+
+_LONGER_TEXT = (
+    "the importance of their columns is not certain; give --gptq a longer text, of the kinds that the model is for"
+)
 
 
 class CompensationJob:
@@ -43,7 +50,7 @@ class CompensationJob:
     def run(self, reading: ReportReading, compiling: Progress | None) -> None:
         """Read the text, as often as the memory needs. Raises EdgeLLMError."""
         passes = self._compensation.passes
-        with self._compensation.calibration.model() as path:
+        with self._compensation.calibration.model(compiling) as path:
             for number, inputs in enumerate(passes, 1):
                 measures = self._compensation.measures and number == 1
                 names = frozenset(name for each in inputs for name in each.names)
@@ -54,8 +61,15 @@ class CompensationJob:
                     sums = SquareSums(model.file, SumsSoFar({}, 0))
                     self._pass(model, inputs, sums, ReadingProgress(number, len(passes), 0, 0), reading)
                 if measures:
-                    self.tensors = with_importance(self.tensors, Imatrix(path, sums.so_far.entries))
-                    check_needed_importance(self.tensors, None)
+                    self._weight(Imatrix(path, sums.so_far.entries))
+
+    def _weight(self, found: Imatrix) -> None:
+        """Give the tensors the importance of their columns. Warns of experts that saw few tokens."""
+        self.tensors = with_importance(self.tensors, found)
+        check_needed_importance(self.tensors, None)
+        weighted = {t.source.name: found.entries[t.source.name] for t in self.tensors if t.importance is not None}
+        for warning in few_tokens_warnings(replace(found, entries=weighted), _LONGER_TEXT):
+            warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
 
     def _pass(
         self, model: Model, inputs: Sequence[Input], sums: SquareSums, start: ReadingProgress, reading: ReportReading

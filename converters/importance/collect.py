@@ -16,6 +16,7 @@ from typing import Literal
 from converters.importance.experts import few_tokens_warnings
 from converters.importance.sums import (
     MODEL_MARK,
+    START_ANEW,
     TEXT_MARK,
     SquareSums,
     SumsSoFar,
@@ -28,6 +29,7 @@ from converters.target import check_target
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import OutputSettings
 from edgellm.errors import EdgeLLMWarning
+from edgellm.gguf import GGUFFile
 from edgellm.gguf.imatrix import Imatrix, read_imatrix
 from edgellm.model import Model
 from edgellm.models import resolve
@@ -37,13 +39,18 @@ from edgellm.perplexity.metrics import negative_log_likelihood
 from edgellm.perplexity.windows import Windows, evaluate_windows
 from kquants.jit import Progress
 
+_MORE_TEXT = "append more text, of the kinds that the model is for, and run this again: it goes on"
+
 _SAVE_S = 60.0
 """Seconds between two times that the file is written."""
 
 
 @dataclass(frozen=True)
 class ImatrixProgress:
-    """`chunks` of `of` chunks are read, `before` of them by an earlier run; `perplexity` is that of the others."""
+    """`chunks` of `of` chunks are read, `before` of them by an earlier run; `perplexity` is that of the others.
+
+    `before` may be more than `of`, the number that was asked for.
+    """
 
     chunks: int
     of: int
@@ -83,16 +90,17 @@ def imatrix(
     if chunks is not None:
         validate("chunks", integer(1), chunks)
     path = resolve(model) if isinstance(model, str) else Path(model)
-    target = check_target(out, [path, *([Path(dataset)] if dataset else [])], force=True)
+    with GGUFFile.open(path) as file:
+        target = check_target(out, [*file.paths, dataset], force=True)
     outputs = OutputSettings(squares=True)
     with Model.open(
         path, progress=compile_progress, outputs=outputs, threads=threads, ctx=ctx, kv_type=kv_type, gpu_layers=0
     ) as opened:
-        windows = Windows([opened], text, ctx)
-        earlier = read_imatrix(target) if target.exists() and not force else None
+        windows = Windows([opened], text, ctx, dataset or "the text")
+        earlier = read_imatrix(target, START_ANEW) if target.exists() and not force else None
         job = _Job(opened, windows, target, dataset, model_mark(opened.file, kv_type), earlier)
         found = job.run(min(chunks or len(windows), len(windows)), progress)
-    for warning in few_tokens_warnings(found):
+    for warning in few_tokens_warnings(found, _MORE_TEXT):
         warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
     return found
 
@@ -119,7 +127,7 @@ class _Job:
     def run(self, of: int, progress: ReportProgress) -> Imatrix:
         """Read the first `of` chunks but for those that were read; the file has what is done, whatever happens."""
         before = saved = self._sums.so_far.chunks
-        progress(ImatrixProgress(before, max(of, before), before))
+        progress(ImatrixProgress(before, of, before))
         engine, saved_at = self._model.engine, monotonic()
         assert isinstance(engine, NativeEngine)
         try:

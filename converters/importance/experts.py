@@ -37,11 +37,11 @@ def expert_counts(imatrix: Imatrix) -> list[ExpertCount]:
     return sorted(found, key=lambda each: (each.tokens, each.layer, each.expert))
 
 
-def few_tokens_warnings(imatrix: Imatrix) -> Iterator[str]:
-    """A line if there are experts that saw too few tokens."""
+def few_tokens_warnings(imatrix: Imatrix, advice: str) -> Iterator[str]:
+    """A line, which ends with `advice`, if there are experts that saw too few tokens."""
     few = [each for each in expert_counts(imatrix) if each.tokens < ENOUGH_TOKENS]
     if few:
         shown = ", ".join(f"expert {each.expert} of layer {each.layer} ({each.tokens})" for each in few[:_SHOWN])
         more = f" and {len(few) - _SHOWN:,} more" if len(few) > _SHOWN else ""
         what = f"{counted(len(few), 'expert')} saw fewer than {ENOUGH_TOKENS} tokens: {shown}{more}"
-        yield f"{what}; append more text, of the kinds that the model is for, and run this again: it goes on"
+        yield f"{what}; {advice}"

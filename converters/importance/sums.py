@@ -21,6 +21,8 @@ MODEL_MARK, TEXT_MARK = "edgellm.imatrix.model", "edgellm.imatrix.text"
 """Metadata keys of hashes: of the model, and of the tokens that were read. Other programs ignore them."""
 
 _SAMPLE_BYTES = 4096
+START_ANEW = "choose another name, or start anew with --force"
+"""What to do with an existing file that cannot be gone on with."""
 
 
 def model_mark(file: GGUFFile, kv_type: str) -> str:
@@ -64,6 +66,8 @@ class SquareSums:
         self, name: str, before: ImatrixEntry | None, sums: NDArray[np.float64], counts: NDArray[np.int64]
     ) -> ImatrixEntry:
         if before is not None:
+            if before.sums.shape != sums.shape:
+                raise EdgeLLMError(f"the file to go on with has other sizes for {printable(name)}; {START_ANEW}")
             sums, counts = before.sums + sums, before.counts + counts
         with np.errstate(over="ignore"):
             total = sums.astype(np.float32)
@@ -130,5 +134,5 @@ def resumed(found: Imatrix, ids: Sequence[int], ctx: int, model: str) -> SumsSoF
         other = "is of a text that begins otherwise"
     if other:
         name = printable(str(found.path), 400)
-        raise EdgeLLMError(f"{name}: exists, and {other}; choose another name, or start anew with --force")
+        raise EdgeLLMError(f"{name}: exists, and {other}; {START_ANEW}")
     return SumsSoFar(found.entries, chunks)

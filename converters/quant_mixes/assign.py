@@ -18,7 +18,7 @@ from converters.tensors import PlannedTensor, Source, exact_source
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.gguf.filetypes import FILE_TYPES
-from kquants import FLOAT_FORMATS
+from kquants import ENCODED_FORMATS, FLOAT_FORMATS
 from kquants.ggml import NAMED_TYPES
 
 KEPT = ("MXFP4", "NVFP4")
@@ -38,8 +38,11 @@ def mix_name(typed: str) -> str:
     if name == "DYNAMIC":
         advice = "convert to BF16, and give that file to `edgellm quantize --type dynamic`"
         raise OptionError(f"--type dynamic measures the tensors of a GGUF file: {advice}")
+    if name not in QUANT_MIXES and name in ENCODED_FORMATS:
+        raise OptionError(f"--type: {name} is for single tensors alone: give it with --tensor-type PATTERN={name}")
     if name not in QUANT_MIXES:
-        raise OptionError(f'--type: there is no "{printable(typed)}"; choose one of: {", ".join(QUANT_MIXES)}')
+        known = f"{', '.join(QUANT_MIXES)}, and of quantize also dynamic"
+        raise OptionError(f'--type: there is no "{printable(typed)}"; choose one of: {known}')
     return name
 
 

@@ -62,7 +62,7 @@ class ExpertReader:
             router=self._router(),
             gate=gate,
             up=up,
-            down=self._stack("ffn_down_exps"),
+            down=reader.stack("ffn_down_exps"),
             activation=reader.facts.activation,
             parameters=reader.facts.activation_parameters(reader.hyper, reader.index),
             latent_down=self._latent("ffn_latent_down"),
@@ -92,17 +92,10 @@ class ExpertReader:
 
     def _gate_and_up(self) -> tuple[StackedLinear | None, StackedLinear]:
         if self._reader.has("ffn_gate_up_exps"):
-            fused, ffn = self._stack("ffn_gate_up_exps"), self._reader.sizes.expert_ffn
+            fused, ffn = self._reader.stack("ffn_gate_up_exps"), self._reader.sizes.expert_ffn
             return replace(fused, rows=ffn), replace(fused, rows=ffn, first=ffn)
-        gate = self._stack("ffn_gate_exps") if "ffn_gate_exps" in self._reader.facts.tensors else None
-        return gate, self._stack("ffn_up_exps")
-
-    def _stack(self, stem: str) -> StackedLinear:
-        reader = self._reader
-        count, rows, columns = reader.sizes.shape(reader.facts.shapes[stem])
-        weight = reader.tensors.stack(f"blk.{reader.index}.{stem}.weight", count, rows, columns)
-        factors = reader.factors(stem, count)
-        return StackedLinear(weight, rows, bias=reader.bias(stem, (count, rows)), factors=factors)
+        gate = self._reader.stack("ffn_gate_exps") if "ffn_gate_exps" in self._reader.facts.tensors else None
+        return gate, self._reader.stack("ffn_up_exps")
 
     def _shared(self) -> FeedForward | None:
         """The shared expert, which reads what the norm of the others gives."""

@@ -8,7 +8,7 @@ attn_output                         the projection behind attention
 
 from dataclasses import replace
 
-from edgellm.arch.blocks import Norm, StackedLinear
+from edgellm.arch.blocks import Norm
 from edgellm.arch.latent_attention import LatentAttention
 from edgellm.arch.layers import LayerReader
 from edgellm.arch.refuse import refuse
@@ -32,16 +32,11 @@ def read_latent_attention(reader: LayerReader) -> LatentAttention:
         q=reader.required("attn_q_b" if is_low_rank else "attn_q"),
         kv=reader.required("attn_kv_a_mqa"),
         kv_norm=_latent_norm(reader, "attn_kv_a_norm"),
-        k_absorbed=_stack(reader, "attn_k_b"),
-        v=_stack(reader, "attn_v_b"),
+        k_absorbed=reader.stack("attn_k_b"),
+        v=reader.stack("attn_v_b"),
         output=reader.required("attn_output"),
     )
 
 
 def _latent_norm(reader: LayerReader, stem: str) -> Norm:
     return replace(reader.required_norm(stem), eps=_LATENT_EPS)
-
-
-def _stack(reader: LayerReader, stem: str) -> StackedLinear:
-    count, rows, columns = reader.sizes.shape(reader.facts.shapes[stem])
-    return StackedLinear(reader.tensors.stack(f"blk.{reader.index}.{stem}.weight", count, rows, columns), rows)

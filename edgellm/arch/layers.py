@@ -15,7 +15,7 @@ post_ffw_norm                   the norm behind the feed-forward
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm
+from edgellm.arch.blocks import Attention, AttentionSettings, FeedForward, Layer, Linear, Norm, StackedLinear
 from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.latent_attention import LatentAttention, LatentSettings
@@ -111,7 +111,7 @@ class LayerReader:
     def qkv(self) -> tuple[Linear, Linear | None, Linear | None]:
         """The projections of q, k and v; without k and v where the layer reads those of another."""
         if self.settings.kv_layer is not None:  # some conversions have k and v there, which the model never uses
-            self.tensors.drop(*(f"blk.{self.index}.{stem}.weight" for stem in ("attn_k", "attn_v", "attn_k_norm")))
+            self.tensors.drop_prefix(*(f"blk.{self.index}.{stem}." for stem in ("attn_k", "attn_v", "attn_k_norm")))
             return self.required("attn_q"), None, None
         if self.has("attn_qkv") or "attn_q" not in self.facts.tensors:
             return self.fused_qkv()
@@ -192,6 +192,12 @@ class LayerReader:
         """A projection with its bias and its factor, if it has them."""
         weight = self.tensors.matrix(f"blk.{self.index}.{stem}.weight", rows, columns)
         return Linear(weight, self.bias(stem, (rows,)), self.factors(stem, 1))
+
+    def stack(self, stem: str) -> StackedLinear:
+        """The projections of a stem, one behind the other, with their biases and factors, if they have them."""
+        count, rows, columns = self.sizes.shape(self.facts.shapes[stem])
+        weight = self.tensors.stack(f"blk.{self.index}.{stem}.weight", count, rows, columns)
+        return StackedLinear(weight, rows, bias=self.bias(stem, (count, rows)), factors=self.factors(stem, count))
 
     def factors(self, stem: str, count: int) -> Tensor | None:
         """The factors of the matrices of a stem; None where the file has none, or what it has is something else."""

@@ -9,7 +9,7 @@ from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, Tensor
 from kquants import FLOAT_FORMATS, FORMATS
 from kquants.ggml import NAMED_TYPES, GGMLType
-from kquants.ik_types import IK_TYPES, replacement
+from kquants.ik_types import NAMED_IK_TYPES, replacement
 from kquants.plain_types import NUMBERS, PLAIN_TYPES, exact_floats
 
 _NUMBERS = (*FLOAT_FORMATS, *NUMBERS)
@@ -102,9 +102,9 @@ class Tensors:
 
 def _advice(kind: GGMLType, types: tuple[str, ...]) -> str:
     """What to do about a tensor of another type than `types`."""
-    if kind.number in IK_TYPES:
+    if kind.name in NAMED_IK_TYPES:
         return f", which only ik_llama.cpp computes; take a file of the same model in {replacement(kind)}"
-    if kind.name in PLAIN_TYPES and set(types) > set(FLOAT_FORMATS):
+    if kind.name in PLAIN_TYPES:
         return "; `edgellm quantize` writes a file of types that are computed with"
     return f"; supported there: {', '.join(types)}"
 

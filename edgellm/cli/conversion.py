@@ -1,32 +1,31 @@
-"""The options, progress and reports that `edgellm convert` and `edgellm quantize` share."""
+"""The options and reports that `edgellm convert` and `edgellm quantize` share."""
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
 
+from edgellm.cli.conversion_progress import ConversionProgress, TextProgress
 from edgellm.cli.options import in_order
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import files, one_of
-from edgellm.cli.text_file import time_left
-from edgellm.fmt import counted, duration, printable, size, table
+from edgellm.fmt import counted, printable, size, table
 
 if TYPE_CHECKING:
     from converters import Conversion, ConversionPlan, Report
-    from converters.gptq.compensation import ReadingProgress
     from converters.report import ConversionSummary, TensorReport
 
 TYPES = "Q2_K_S Q2_K IQ3_M Q3_K_M Q3_K_L IQ4_XS Q4_0 Q4_K_S MXFP4 Q4_K_M Q5_K_S Q5_K_M Q6_K Q8_0 F16 BF16"
 """The keys of `converters.quant_mixes.QUANT_MIXES`, repeated here because importing them would make --help slow."""
 
 _DEFAULT_TYPE = "Q4_K_M"
-_LIVE_S, _PLAIN_S = 0.1, 10.0
 _WORST = 5
+_SHOWN_ERROR = 1e-4
+"""The least relative error that is shown: those of floats that are rounded to F16 are far below it."""
 
 
 conversion_options = in_order(
@@ -35,8 +34,9 @@ conversion_options = in_order(
         "type",
         default=_DEFAULT_TYPE,
         metavar="TYPE",
-        shell_complete=one_of(*TYPES.split()),
-        help=f"Quantization mix or type of the new file, one of {TYPES} [{_DEFAULT_TYPE}].",
+        shell_complete=one_of(*TYPES.split(), "dynamic"),
+        help=f"Quantization mix or type of the new file, one of {TYPES}, and of quantize also dynamic "
+        f"[{_DEFAULT_TYPE}].",
     ),
     click.option(
         "--tensor-type",
@@ -62,6 +62,12 @@ conversion_options = in_order(
     click.option("--threads", type=int, metavar="N", help="Threads to use; by default one per performance core."),
 )
 """Adds the options that both commands have."""
+
+
+def check_no_type(words: Iterable[str]) -> None:
+    """Raise click.UsageError for a type as an argument, as llama-quantize has it."""
+    if type := next((word for word in words if word.upper() in TYPES.split()), None):
+        raise click.UsageError(f"{type} is a type: give it with --type {type}, and the name of a file as OUT")
 
 
 def run_job(prepare: Callable[[bool, ProgressLine], "Conversion"], dry_run: bool, force: bool) -> None:
@@ -90,75 +96,8 @@ def _clean_exit() -> Iterator[None]:
         raise
 
 
-class ConversionProgress:
-    """Shows the share done, the rate and the time left: an updated line on a terminal, else a line every 10 s."""
-
-    def __init__(self, progress: ProgressLine) -> None:
-        self._progress = progress
-        self._live = bool(sys.stderr and sys.stderr.isatty())
-        self._since = self._shown = 0.0
-        self._first = 0
-
-    def __call__(self, done: int, total: int) -> None:
-        """Report that `done` of `total` weights are written."""
-        now = monotonic()
-        if not self._since:  # the first chunk; the time before it was spent compiling
-            self._since = self._shown = now
-            self._first = done
-        if now - self._shown < (_LIVE_S if self._live else _PLAIN_S):
-            return
-        self._shown = now
-        rate = (done - self._first) / (now - self._since)
-        left = duration((total - done) / rate)
-        line = f"{done / total:.0%} of {_millions(total)} weights · {_millions(rate)}/s · {left} left"
-        if self._live:
-            self._progress.working(line)
-        else:
-            click.echo(line, err=True)
-
-
-class TextProgress:
-    """Shows how much of the text of --gptq the model has read, and the time left for it: a line on a terminal."""
-
-    def __init__(self, progress: ProgressLine) -> None:
-        self._progress, self._since = progress, monotonic()
-
-    def __call__(self, so_far: "ReadingProgress") -> None:
-        """Report what is read."""
-        if not so_far.chunks:
-            if so_far.number == 1:
-                self._since = monotonic()
-                again = f", {so_far.passes} times, as not all Hessians fit the memory" if so_far.passes > 1 else ""
-                click.echo(f"the model reads {counted(so_far.of, 'chunk')} of text{again}", err=True)
-            return
-        done = (so_far.number - 1) * so_far.of + so_far.chunks
-        left = time_left(monotonic() - self._since, done, so_far.passes * so_far.of)
-        part = f"pass {so_far.number} of {so_far.passes}, " if so_far.passes > 1 else ""
-        self._progress.working(f"{part}{so_far.chunks:,} of {so_far.of:,} chunks of text · {left}")
-
-
-class MeasuringProgress:
-    """Shows how many tensors of `--type dynamic` are measured, and the time left."""
-
-    def __init__(self, progress: ProgressLine) -> None:
-        self._progress, self._since = progress, 0.0
-
-    def __call__(self, done: int, total: int) -> None:
-        """Report that `done` of `total` tensors are measured."""
-        if not done:
-            self._since = monotonic()
-            click.echo(f"measuring {counted(total, 'tensor')} on the text", err=True)
-        else:
-            left = time_left(monotonic() - self._since, done, total)
-            self._progress.working(f"{done} of {total} tensors measured · {left}")
-
-
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0.1):.1f} s"
-
-
-def _millions(weights: float) -> str:
-    return f"{weights / 1e6:,.{0 if weights >= 1e8 else 1}f} M"
 
 
 def _plan(plan: "ConversionPlan") -> Iterator[str]:
@@ -170,13 +109,15 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     threads = counted(plan.threads, "thread")
     yield from _compensated(plan)
     yield from _without_importance(plan)
-    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, about {_duration(plan.seconds)} with {threads}"
+    gptq = ", without the time that --gptq takes" if any(tensor.compensated for tensor in plan.tensors) else ""
+    time = f"about {_duration(plan.seconds)} with {threads}{gptq}"
+    yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, {time}"
     yield "nothing was written (--dry-run)"
 
 
 def _report(report: "Report") -> Iterator[str]:
     yield from _types(report)
-    if worst := report.worst(_WORST):
+    if worst := [tensor for tensor in report.worst(_WORST) if (tensor.error or 0.0) >= _SHOWN_ERROR]:
         yield ""
         rows = [(_name(t), t.type, f"{100 * (t.error or 0):#.3g}%") for t in worst]
         yield from table(("largest errors (RMS)", "type", "of the weights"), rows)

@@ -5,17 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.conversion import conversion_options, run_job
+from edgellm.cli.conversion import check_no_type, conversion_options, run_job
+from edgellm.cli.conversion_progress import ConversionProgress
 from edgellm.cli.output_path import output_path
 from edgellm.cli.shell_completion import files
-from edgellm.fmt import size
+from edgellm.fmt import printable, size
 
 if TYPE_CHECKING:
     from converters import Conversion
     from edgellm.cli.progress import ProgressLine
 
 
-@click.command("convert")
+@click.command("convert", context_settings={"allow_extra_args": True})
 @click.argument("source", metavar="SRC", shell_complete=files)
 @click.option(
     "-o",
@@ -25,22 +26,32 @@ if TYPE_CHECKING:
     help="GGUF file to write; by default NAME-TYPE.gguf in the current folder.",
 )
 @conversion_options
-def command(source: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, source: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:
     """Convert SRC, a Hugging Face checkpoint (safetensors), to the GGUF file OUT.
 
     SRC is a folder, or ORG/NAME on Hugging Face, which is downloaded first and kept. OUT is complete, or not written.
     """
     from converters import prepare_convert
     from converters.checkpoint.folder import model_name
+    from converters.gptq.compensation import read_text
     from edgellm.gguf.imatrix import read_imatrix
 
+    check_no_type(context.args)
+    if context.args:
+        raise click.UsageError(f"give OUT with -o: -o {printable(context.args[0], 400)}")
+    # What is wrong with these is reported before anything is downloaded.
     if given["imatrix"]:
-        read_imatrix(given["imatrix"])  # a wrong one is reported before anything is downloaded
-    target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run)
+        read_imatrix(given["imatrix"])
+    if given["gptq"]:
+        read_text(given["gptq"])
+    read = [given["imatrix"], given["gptq"]]
+    target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run, read)
     folder = _fetch(source)
 
     def prepare(force: bool, progress: "ProgressLine") -> "Conversion":
-        return prepare_convert(folder or source, target, force=force, **given)
+        floats = ConversionProgress(progress, "writing the model in floats first, for it to read the text")
+        return prepare_convert(folder or source, target, force=force, floats_progress=floats, **given)
 
     run_job(prepare, dry_run, force)
     if folder:

@@ -8,6 +8,7 @@ import click
 
 from edgellm.cli.options import number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.cli.prompt_input import STDIN
 from edgellm.cli.shell_completion import files, model_names
 from edgellm.cli.text_file import read_text, time_left
 from edgellm.fmt import counted, printable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from converters.importance.collect import ImatrixProgress
 
 
-@click.command("imatrix")
+@click.command("imatrix", context_settings={"allow_extra_args": True})
 @click.argument("model", shell_complete=model_names)
 @click.argument("text", shell_complete=files)
 @click.option("-o", "--out", metavar="FILE", required=True, shell_complete=files, help="File to write.")
@@ -40,6 +41,9 @@ def command(context: click.Context, /, model: str, text: str, out: str, **given:
     then kept more exactly. MODEL should be of floats, such as F16; 100 kB of text are enough for most models, more for
     those with experts. The format is llama.cpp's. FILE goes on where it was interrupted, or where TEXT got longer.
     """
+    if context.args:
+        several = "cat A.txt B.txt | edgellm imatrix MODEL - -o FILE"
+        raise click.UsageError(f"one TEXT is read, and not {printable(context.args[0])} too; several by: {several}")
     LoadOptions.from_kwargs(threads=given["threads"], kv_type=given["kv_type"])
     context.exit(_imatrix(model, text, out, given))
 
@@ -54,7 +58,7 @@ def _imatrix(model: str, text: str, out: str, given: dict[str, Any]) -> int:
 
             progress: dict[str, Any] = {"progress": _shown(line, known, out), "compile_progress": line.compiling}
             line.working("reading the text")
-            found = imatrix(model, content, out, dataset=text, **progress, **options)
+            found = imatrix(model, content, out, dataset="stdin" if text == STDIN else text, **progress, **options)
     except KeyboardInterrupt:
         if known:
             click.echo(f"edgellm: note: {_interrupted(known[-1], printable(out, 400))}", err=True)
@@ -69,7 +73,7 @@ def _shown(line: ProgressLine, known: "list[ImatrixProgress]", out: str) -> "Cal
 
     def show(so_far: "ImatrixProgress") -> None:
         if not known:
-            _report_start(so_far, printable(out, 400))
+            _report_start(line, so_far, printable(out, 400))
             since.append(monotonic())
         known[:] = [so_far]
         done = so_far.chunks - so_far.before
@@ -81,12 +85,15 @@ def _shown(line: ProgressLine, known: "list[ImatrixProgress]", out: str) -> "Cal
     return show
 
 
-def _report_start(so_far: "ImatrixProgress", out: str) -> None:
+def _report_start(line: ProgressLine, so_far: "ImatrixProgress", out: str) -> None:
     """Say what an existing file has already."""
-    if so_far.chunks >= so_far.of:
-        click.echo(f"edgellm: note: {out} has all {counted(so_far.chunks, 'chunk')} already", err=True)
+    if so_far.chunks > so_far.of:
+        kept = f"more than --chunks {so_far.of:,}, and keeps them; --force starts anew"
+        line.announce(f"edgellm: note: {out} has {counted(so_far.chunks, 'chunk')} already, {kept}")
+    elif so_far.chunks == so_far.of:
+        line.announce(f"edgellm: note: {out} has all {counted(so_far.chunks, 'chunk')} already")
     elif so_far.before:
-        click.echo(f"edgellm: note: {out} has {counted(so_far.before, 'chunk')} of {so_far.of:,}; going on", err=True)
+        line.announce(f"edgellm: note: {out} has {counted(so_far.before, 'chunk')} of {so_far.of:,}; going on")
 
 
 def _interrupted(so_far: "ImatrixProgress", out: str) -> str:

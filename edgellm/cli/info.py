@@ -1,7 +1,7 @@
 """`edgellm info`: shows what is in a model file."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 import click
@@ -98,6 +98,8 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "KV cache", f"{size(info.kv_bytes_per_token)} per token (f16){windowed}" if info.kv_bytes_per_token else ""
     of_layers = f"({counted(_recurrent_layers(info), 'recurrent layer')})"
     yield "state", f"{size(info.state_bytes)} per sequence {of_layers}" if info.state_bytes else ""
+    yield "imatrix", _imatrix(info.quantize)
+    yield "GPTQ", str(info.quantize.get("gptq.dataset", ""))
     yield "tokenizer", _tokenizer(info.tokenizer) if info.tokenizer else "none"
     if info.tokenizer:
         special = info.tokenizer.special.items()
@@ -105,6 +107,14 @@ def _facts(info: ModelInfo) -> Iterator[tuple[str, str]]:
     yield "template", "yes" if info.chat_template else "none"
     yield "decode", _speed(info.decode, info.bytes) if info.decode else ""
     yield "engine", f"edgellm's own does not run it: {info.unsupported}" if info.unsupported and info.types else ""
+
+
+def _imatrix(quantize: Mapping[str, str | int]) -> str:
+    """The importance matrix that weighted the errors, its text and the chunks of it; empty if there was none."""
+    of = f", of {text}" if (text := quantize.get("imatrix.dataset")) else ""
+    chunks = quantize.get("imatrix.chunks_count")
+    read = f", {counted(chunks, 'chunk')}" if isinstance(chunks, int) else ""
+    return f"{quantize['imatrix.file']}{of}{read}" if "imatrix.file" in quantize else ""
 
 
 def _layer_kinds(info: ModelInfo) -> str:

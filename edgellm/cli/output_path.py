@@ -1,16 +1,18 @@
 """The output file of `edgellm convert` and `edgellm quantize`."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from os import PathLike
 
 import click
 
 
-def output_path(out: str | None, name: Callable[[], str], type: str, force: bool, sources: Sequence[Path] = ()) -> str:
+def output_path(
+    out: str | None, name: Callable[[], str], type: str, force: bool, sources: Iterable[str | PathLike[str] | None]
+) -> str:
     """The path of the new file: `out`, or a file in the current folder named after `name()` and its type.
 
-    It is checked before anything is downloaded, and must be none of `sources`. Raises click.UsageError for stdout,
-    OptionError for an unknown type, EdgeLLMError if no file can be written there.
+    It is checked before anything is downloaded, and must be none of `sources`; those that are None do not count. Raises
+    click.UsageError for stdout, OptionError for an unknown type, EdgeLLMError if no file can be written there.
     """
     from converters.default_name import file_name
     from converters.dynamic.settings import DYNAMIC

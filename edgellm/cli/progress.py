@@ -58,6 +58,11 @@ class ProgressLine:
         if self._live:
             self._line(on)
 
+    def announce(self, text: str) -> None:
+        """Write a line that stays."""
+        self.clear()
+        click.echo(text, err=True)
+
     def clear(self) -> None:
         """Remove the line."""
         if self._shown:

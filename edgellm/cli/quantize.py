@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgellm.cli.conversion import TYPES, MeasuringProgress, conversion_options, run_job
+from edgellm.cli.conversion import check_no_type, conversion_options, run_job
+from edgellm.cli.conversion_progress import MeasuringProgress
 from edgellm.cli.output_path import output_path
 from edgellm.cli.progress import ProgressLine
 from edgellm.cli.shell_completion import files, model_names
@@ -53,19 +54,21 @@ def command(
 
     _check_words([out] if out else [], context.args)
     path = resolve(model)
-    target = output_path(out, lambda: model_name_of_file(path, model), given["type"], force or dry_run, [path])
+    read = [path, given["imatrix"], given["gptq"], calibration]
+    target = output_path(out, lambda: model_name_of_file(path, model), given["type"], force or dry_run, read)
     text = None if calibration is None else read_text(calibration)
 
     def prepare(force: bool, progress: ProgressLine) -> "Conversion":
-        measuring = MeasuringProgress(progress)
-        return prepare_quantize(path, target, force=force, calibration=text, measuring=measuring, **given)
+        if calibration is not None:
+            given["calibration_name"] = calibration
+        given.update(measuring=MeasuringProgress(progress), compile_progress=progress.compiling)
+        return prepare_quantize(path, target, force=force, calibration=text, **given)
 
     run_job(prepare, dry_run, force)
 
 
 def _check_words(out: list[str], others: list[str]) -> None:
-    """Raise click.UsageError for a type as an argument, as llama-quantize has it, and for any further argument."""
-    if type := next((word for word in [*out, *others] if word.upper() in TYPES.split()), None):
-        raise click.UsageError(f"{type} is a type: give it with --type {type}, and the name of a file as OUT")
+    """Raise click.UsageError for a type as an argument, and for any further argument."""
+    check_no_type([*out, *others])
     if others:
         raise click.UsageError(f"IN and OUT are all that is given without an option, and not {printable(others[0])}")

@@ -3,7 +3,7 @@
 import sys
 
 from edgellm.cli.prompt_input import STDIN
-from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, input_error, read_input
+from edgellm.system.text_input import MAX_TEXT_BYTES, decode_text_file, read_input
 
 
 def read_text(path: str) -> str:
@@ -12,12 +12,7 @@ def read_text(path: str) -> str:
         data, path = sys.stdin.buffer.read(MAX_TEXT_BYTES + 1) if sys.stdin else b"", "stdin"
     else:
         data = read_input(path)
-    if data.startswith(b"GGUF"):
-        raise input_error(path, "is a GGUF file, not a text; give MODEL first, then FILE")
-    text = decode_input(data, path, "give a part of it").removesuffix("\n")
-    if not text:
-        raise input_error(path, "is empty; give a text")
-    return text
+    return decode_text_file(data, path).removesuffix("\n")
 
 
 def time_left(seconds: float, done: int, of: int) -> str:

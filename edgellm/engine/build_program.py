@@ -1,13 +1,13 @@
 """From a description and a placement to the program of the CPU's blocks."""
 
-from edgellm.arch.blocks import Attention, FeedForward, Layer, Linear, Norm
+from edgellm.arch.blocks import Attention, Layer, Linear
 from edgellm.arch.description import Description
 from edgellm.arch.latent_attention import LatentAttention
 from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.arch.recurrent import Recurrent
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
-from edgellm.engine.expert_ops import ExpertBuffers, ExpertOps
+from edgellm.engine.feed_forward_ops import FeedForwardOps
 from edgellm.engine.latent_ops import LatentBuffers, LatentOps
 from edgellm.engine.norm_ops import NormOps
 from edgellm.engine.op_writer import OpWriter
@@ -16,6 +16,7 @@ from edgellm.engine.per_layer_ops import PerLayerOps
 from edgellm.engine.placement import CPU, Placement, feed_forward, head, mixer, on_cpu
 from edgellm.engine.program import Buffer, Program
 from edgellm.engine.recurrent_ops import RecurrentOps, StateLayout, inputs_of
+from edgellm.engine.stream_ops import StreamOps
 from kquants.kv_layout import max_partials
 
 
@@ -53,7 +54,8 @@ class _ProgramBuilder:
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
         self._ops = OpWriter(self._program, outputs)
         self._norms = NormOps(self._ops)
-        self._expert_ops = ExpertOps(self._ops, read_ahead)
+        self._stream = StreamOps(model, b, self._ops)
+        self._feed_forward_ops = FeedForwardOps(model, b, self._ops, self._stream, read_ahead)
         self._attention_ops = AttentionOps(model, kv_type, self._ops)
         self._latent_ops = LatentOps(model, kv_type, self._ops)
         self._recurrent_ops, self._states = RecurrentOps(self._ops), StateLayout(len(model.kv_groups))
@@ -108,12 +110,12 @@ class _ProgramBuilder:
         elif block:
             self._attention(layer, block, self._kv.place(index, block))
         elif layer.recurrent:
-            self._recurrent(layer.recurrent, self._input(layer.recurrent.norm, inputs_of(layer.recurrent)))
+            self._recurrent(layer.recurrent, self._stream.input(layer.recurrent.norm, inputs_of(layer.recurrent)))
 
     def _recurrent(self, block: Recurrent, h: MatmulInput) -> None:
         """x += the result of a recurrent mixer that reads h."""
         result = self._recurrent_ops.compute(block, h, self._states.place(block))
-        self._add_to_x(result, block.output, None)
+        self._stream.add_to_x(result, block.output, None)
 
     def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
         ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
@@ -121,12 +123,12 @@ class _ProgramBuilder:
         beside = layer.laurel.left if layer.laurel else None
         projections = [linear for linear in (block.q, block.k, block.v, block.gate, beside) if linear]
         if layer.parallel and layer.feed_forward:
-            projections += self._read_first(layer.feed_forward)
+            projections += self._feed_forward_ops.read_first(layer.feed_forward)
         if layer.recurrent:
             projections += inputs_of(layer.recurrent)
         q_outputs = self._ops.outputs
         self._per_layer.before_layer(layer)
-        h = self._input(block.norm, projections, keep)
+        h = self._stream.input(block.norm, projections, keep)
         if layer.recurrent:
             self._recurrent(layer.recurrent, h)
         ops.project(block, h, own)
@@ -137,143 +139,28 @@ class _ProgramBuilder:
         if not layer.parallel:
             self._keep_outputs(*kept)
         ops.attend(block, place, own, q_outputs)
-        self._add_to_x(own.result, block.output, block.post_norm)
+        self._stream.add_to_x(own.result, block.output, block.post_norm)
         if layer.laurel:
             self._per_layer.after_attention()
 
     def _latent_attention(self, block: LatentAttention, place: KVPlace) -> None:
         ops, own = self._latent_ops, LatentBuffers.of(block, self._partials)
         q_outputs = self._ops.outputs
-        ops.project(block, self._input(block.norm, [block.q_a or block.q, block.kv]), own)
+        ops.project(block, self._stream.input(block.norm, [block.q_a or block.q, block.kv]), own)
         ops.store(block, place, own)
         self._keep_outputs()
         ops.attend(block, place, own, q_outputs)
-        self._add_to_x(own.result, block.output, None)
-
-    def _input(self, norm: Norm | None, projections: list[Linear], keep: bool = False) -> MatmulInput:
-        """What the projections of a block read: norm(x), or x; with `keep` also as float32."""
-        b = self._b
-        if norm is None:
-            self._ops.quantize(b.raw, projections)
-            return b.raw
-        self._norms.norm(b.x, norm, b.normed, projections, keep)
-        return b.normed
-
-    def _add_to_x(self, h: MatmulInput, projection: Linear, post_norm: Norm | None) -> None:
-        """x += residual_scale · post_norm(projection(h))."""
-        ops, b, scale = self._ops, self._b, self._model.residual_scale
-        if post_norm is None and scale == 1.0:
-            ops.linear(h, (projection, b.x), accumulate=True)
-            return
-        ops.linear(h, (projection, b.result))
-        if post_norm:
-            self._norms.add_norm(b.x, b.result, post_norm, self._model.width, scale)
-        else:
-            ops.add_scaled(b.x, b.result, self._model.width, 1.0, scale)
-
-    def _read_first(self, block: FeedForward | MixtureOfExperts) -> list[Linear]:
-        """The projections that read what a feed-forward's norm gives; experts have it gathered for theirs."""
-        if isinstance(block, FeedForward):
-            return [linear for linear in (block.gate, block.up) if linear]
-        shared = self._read_first(block.shared) if block.shared and block.shared.norm is None else []
-        router = [] if block.router.norm else [block.router.logits]
-        return [*router, *shared, *(linear for linear in (block.latent_down, block.shared_gate) if linear)]
+        self._stream.add_to_x(own.result, block.output, None)
 
     def _feed_forward(self, layer: Layer, index: int) -> None:
         block = layer.feed_forward
         if not layer.parallel:
             self._keep_outputs()
         if block:
-            is_mixture = isinstance(block, MixtureOfExperts)
-            first, normed = self._read_first(block), self._b.normed
-            h = normed if layer.parallel else self._input(block.norm, first, keep=is_mixture)
-            if isinstance(block, MixtureOfExperts):
-                self._mixture(block, h)
-            else:
-                self._add_to_x(self._activate(block, h), block.down, block.post_norm)
+            self._feed_forward_ops.compute(block, self._b.normed if layer.parallel else None)
         self._per_layer.after_layer(layer, index)
         if layer.output_scale != 1.0:
             self._ops.add_scaled(self._b.x, None, self._model.width, layer.output_scale)
-
-    def _mixture(self, block: MixtureOfExperts, h: MatmulInput) -> None:
-        """x += post_norm(the weighted sum of experts + what is shared)."""
-        ops, b, model = self._expert_ops, ExpertBuffers.of(block), self._model
-        router_input = h
-        if block.router.norm:
-            router_input = MatmulInput.named("router_input", model.width)
-            self._norms.norm(self._b.x, block.router.norm, router_input, [block.router.logits])
-        ops.choose(block.router, router_input, b)
-        ops.read_ahead(block, b)
-        ops.compute(block, self._read_by_experts(block, h), b)
-        if block.latent_up or block.shared or block.sum_norm or block.post_norm:
-            total = float_buffer("mixture", model.width)
-            self._sum_of_experts(block, block.latent_up, total, b)
-            self._finish_mixture(block, h, total)
-        else:
-            ops.combine(block, self._b.x, True, model.residual_scale, b)
-
-    def _read_by_experts(self, block: MixtureOfExperts, h: MatmulInput) -> Buffer:
-        """What experts read, as float32: h, or the latent of h."""
-        if block.latent_down is None:
-            return h.f32
-        latent = float_buffer("expert_latent", block.latent_down.weight.shape[0])
-        self._ops.linear(h, (block.latent_down, latent))
-        return latent
-
-    def _sum_of_experts(
-        self, block: MixtureOfExperts, latent_up: Linear | None, total: Buffer, b: ExpertBuffers
-    ) -> None:
-        """total = the weighted sum of experts, projected by `latent_up` where they read a latent."""
-        if latent_up is None:
-            self._expert_ops.combine(block, total, False, 1.0, b)
-            return
-        latent = MatmulInput.named("latent_sum", latent_up.weight.shape[1])
-        self._expert_ops.combine(block, latent.f32, False, 1.0, b)
-        self._ops.quantize(latent, [latent_up])
-        self._ops.linear(latent, (latent_up, total))
-
-    def _finish_mixture(self, block: MixtureOfExperts, h: MatmulInput, total: Buffer) -> None:
-        """x += post_norm(sum_norm(total) + what is shared)."""
-        ops, b, width, scale = self._ops, self._b, self._model.width, self._model.residual_scale
-        if block.sum_norm:
-            self._norms.norm_in_place(total, block.sum_norm, width)
-        if block.shared:
-            self._add_shared(block, block.shared, h, total)
-        if block.post_norm:
-            self._norms.add_norm(b.x, total, block.post_norm, width, scale)
-        else:
-            ops.add_scaled(b.x, total, width, 1.0, scale)
-
-    def _add_shared(self, block: MixtureOfExperts, shared: FeedForward, h: MatmulInput, total: Buffer) -> None:
-        """total += shared_scale · post_norm(shared(h)) · sigmoid(shared_gate(h)).
-
-        A shared feed-forward with a norm of its own reads norm(x).
-        """
-        ops, b, width = self._ops, self._b, self._model.width
-        gate = float_buffer("shared_gate", 1)
-        if block.shared_gate:
-            ops.linear(h, (block.shared_gate, gate))
-        if shared.norm:
-            h = self._input(shared.norm, self._read_first(shared))
-        ops.linear(self._activate(shared, h), (shared.down, b.result))
-        if shared.post_norm:
-            self._norms.norm_in_place(b.result, shared.post_norm, width)
-        if block.shared_gate:
-            ops.scale_by_sigmoid(b.result, gate, width)
-        ops.add_scaled(total, b.result, width, 1.0, block.shared_scale)
-
-    def _activate(self, block: FeedForward, h: MatmulInput) -> MatmulInput:
-        """f(gate(h)) · up(h), in the form that `down` reads."""
-        ops, ffn = self._ops, block.down.weight.shape[1]
-        gate, up = MatmulInput.named("gate", ffn), float_buffer("up", ffn)
-        if block.gate:
-            ops.linear(h, (block.gate, gate.f32), (block.up, up))
-        else:
-            ops.linear(h, (block.up, gate.f32))
-        if block.sparsity is not None:
-            ops.top_activations(gate, block.sparsity)
-        ops.activate(block.activation, gate, up if block.gate else None, [block.down], block.parameters)
-        return gate
 
     def _output_head(self) -> None:
         model, ops, b, logits = self._model, self._ops, self._b, self._program.logits

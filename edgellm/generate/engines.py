@@ -19,10 +19,12 @@ from edgellm.system.machine import available_memory, default_threads, usable_cpu
 from kquants.jit import Progress
 
 
-def check_engine(options: LoadOptions) -> None:
-    """Raises EdgeLLMError for options that llama.cpp does not have."""
+def check_engine(options: LoadOptions, outputs: OutputSettings) -> None:
+    """Raises EdgeLLMError for options and outputs that llama.cpp does not have."""
     if options.engine != "llama.cpp":
         return
+    if outputs != LOGITS:
+        raise EdgeLLMError("engine llama.cpp gives logits alone; leave outputs out, or choose engine edgellm")
     if options.gpu is not None or options.gpu_layers not in ("auto", 0):
         raise EdgeLLMError("engine llama.cpp computes on the CPU alone; leave --gpu and --gpu-layers out")
     if options.kv_memory is not None:
@@ -64,7 +66,7 @@ def open_engine(
     uploading: UploadProgress | None,
     outputs: OutputSettings = LOGITS,
 ) -> protocol.Engine:
-    """The engine that `options` name, with the model of the file; `outputs` are those of edgellm's own."""
+    """The engine that `options` name, with the model of the file, after `check_engine`."""
     threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
         from edgellm.llamacpp.engine import LlamaCppEngine  # imports what starts child processes

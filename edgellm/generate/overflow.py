@@ -12,7 +12,7 @@ from edgellm.engine.protocol import common_prefix
 from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.session import Session
 from edgellm.generate.stats import Truncation
-from edgellm.text.template import Message
+from edgellm.text.conversation import Message
 
 _PINNED_ROLES = ("system", "developer")
 _ADVICE = "shorten it, take a larger context ({ctx}) if the model allows one, or have older turns left out ({overflow})"

@@ -11,10 +11,11 @@ from edgellm.generate.overflow import PromptFitter, pinned
 from edgellm.generate.session import Session
 from edgellm.guides.thinking import ReplyStart
 from edgellm.options import ChatOptions
+from edgellm.text.conversation import Message
 from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.reply_format import HARMONY, ReplyReader
-from edgellm.text.template import ChatTemplate, Message
+from edgellm.text.template import ChatTemplate
 
 TemplateArgs = Mapping[str, Any] | None
 """Template arguments of one reply; they take precedence over those of the chat."""

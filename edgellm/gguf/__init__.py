@@ -7,7 +7,7 @@ reader          reads a header number by number within bounds; values, tensors: 
 detect          what a file is that is no GGUF file
 check           `edgellm verify`; nonfinite: NaN and Inf in weights
 filetypes       the names of `general.file_type`
-imatrix         importance matrices, which conversions weight errors with
+imatrix         importance matrices, which conversions weight errors with; older_imatrix: their older format
 header_only     a file that is not written yet, read from its header
 
 The public names load on first use, so that importing this package does not import numpy.

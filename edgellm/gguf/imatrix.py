@@ -11,7 +11,6 @@ llama.cpp has two formats of them (tools/imatrix/imatrix.cpp), all numbers littl
 """
 
 import os
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,14 +22,13 @@ from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
 from edgellm.gguf.detect import is_older_imatrix
 from edgellm.gguf.file import GGUFFile
+from edgellm.gguf.older_imatrix import read_older_imatrix
 from edgellm.gguf.tensors import Tensor
 from edgellm.gguf.values import StringArray
 
 SUMS, COUNTS = ".in_sum2", ".counts"
 """What the names of the two tensors of an entry end in."""
 
-_I32 = struct.Struct("<i")
-_MAX_ENTRIES, _MAX_NAME = 1 << 16, 1 << 10
 _AGAIN = "make it again with `edgellm imatrix`"
 
 
@@ -46,8 +44,8 @@ class ImatrixEntry:
 
     def means(self) -> NDArray[np.float32]:
         """The mean squares, float32 [counted, values]. An expert that no row chose has those of all rows together."""
-        sums, counts = self.sums.astype(np.float64), self.counts[:, None]
-        together = sums.sum(axis=0) / max(1, counts.sum())
+        sums, counts = self.sums.astype(np.float64), self.counts[:, None].astype(np.float64)
+        together = sums.sum(axis=0, where=counts > 0) / max(1.0, counts.sum())
         return np.where(counts, sums / np.maximum(counts, 1), together).astype(np.float32)
 
 
@@ -72,15 +70,20 @@ def is_imatrix(file: GGUFFile) -> bool:
     return file.hint("general.type", str) == "imatrix"
 
 
-def read_imatrix(path: str | os.PathLike[str]) -> Imatrix:
+def read_imatrix(path: str | os.PathLike[str], advice: str = _AGAIN) -> Imatrix:
     """Read an importance matrix in either format, and check it.
 
-    Raises ModelFileError, which names the file and what is wrong.
+    Raises ModelFileError, which names the file and what is wrong, and ends with `advice` where there is a file.
     """
     path = Path(path)
-    if found := find_imatrix(path):
-        return found
-    with GGUFFile.open(path) as file:  # or it says what the file is
+    try:
+        if found := find_imatrix(path):
+            return found
+    except ModelFileError as error:  # its own advice is for models
+        raise ModelFileError(f"{str(error).rpartition('; ')[0]}; {advice}") from None
+    if path.exists() and os.access(path, os.R_OK):
+        raise ModelFileError(f"{_name(path)}: is no importance matrix; {advice}")
+    with GGUFFile.open(path) as file:  # or it says why the file cannot be read
         return imatrix_of(file)
 
 
@@ -97,7 +100,7 @@ def find_imatrix(path: Path) -> Imatrix | None:
     except (OSError, ValueError):  # ValueError: a path with a zero byte
         return None
     if is_older_imatrix(head):
-        return _read_older(path)
+        return _older_imatrix(path)
     if not head.startswith(b"GGUF"):
         return None
     with GGUFFile.open(path) as file:
@@ -116,10 +119,17 @@ def imatrix_of(file: GGUFFile) -> Imatrix:
         path=file.path,
         entries={name: _entry(file, name) for name in names},
         datasets=tuple(datasets) if isinstance(datasets, StringArray) else (),
-        chunks=file.hint("imatrix.chunk_count", int),
-        chunk_size=file.hint("imatrix.chunk_size", int),
+        chunks=_number(file, "imatrix.chunk_count"),
+        chunk_size=_number(file, "imatrix.chunk_size"),
         marks={key: value for key, value in file.metadata.items() if isinstance(value, str)},
     )
+
+
+def _number(file: GGUFFile, key: str) -> int | None:
+    value = file.hint(key, int)
+    if value is not None and not 0 <= value < 1 << 31:
+        file.fail(f"is damaged: key {key} is {value}; {_AGAIN}")
+    return value
 
 
 def _entry(file: GGUFFile, name: str) -> ImatrixEntry:
@@ -146,56 +156,14 @@ def _check_values(path: Path, name: str, values: NDArray[np.float32]) -> None:
         raise ModelFileError(f"{_name(path)}: {printable(name)} holds {what}, which no sum of squares is; {_AGAIN}")
 
 
-def _read_older(path: Path) -> Imatrix:
-    reader = _OlderReader(path, path.read_bytes())
-    entries = {}
-    for _ in range(reader.number(_MAX_ENTRIES)):
-        name, calls, values = reader.text(), reader.number(1 << 31), reader.number(1 << 31)
-        sums = reader.floats(values)
-        _check_values(path, name, sums)
-        if name in entries or not values:
-            reader.fail()
-        entries[name] = ImatrixEntry(sums[None], np.array([calls], np.int64))
-    chunks = reader.number(1 << 31) if reader.left else None
-    datasets = (reader.text(),) if reader.left else ()
-    return Imatrix(path, entries, tuple(filter(None, datasets)), chunks)
-
-
-class _OlderReader:
-    """A read position in a file of the older format."""
-
-    def __init__(self, path: Path, data: bytes) -> None:
-        self._path, self._data, self._at = path, data, 0
-
-    @property
-    def left(self) -> int:
-        """Bytes behind the position."""
-        return len(self._data) - self._at
-
-    def fail(self) -> None:
-        """Raise ModelFileError."""
-        raise ModelFileError(f"{_name(self._path)}: is cut off or damaged at byte {self._at}; {_AGAIN}")
-
-    def number(self, limit: int) -> int:
-        """An i32 from 0 to below `limit`."""
-        (n,) = _I32.unpack(self._take(4))
-        if not 0 <= n < limit:
-            self.fail()
-        return int(n)
-
-    def text(self) -> str:
-        """A length and as many bytes."""
-        return self._take(self.number(_MAX_NAME)).decode(errors="replace")
-
-    def floats(self, n: int) -> NDArray[np.float32]:
-        """`n` float32."""
-        return np.frombuffer(self._take(4 * n), "<f4").astype(np.float32)
-
-    def _take(self, n: int) -> bytes:
-        if n > self.left:
-            self.fail()
-        self._at += n
-        return self._data[self._at - n : self._at]
+def _older_imatrix(path: Path) -> Imatrix:
+    found = read_older_imatrix(path, _AGAIN)
+    for name, entry in found.entries.items():
+        _check_values(path, name, entry.sums)
+    entries = {
+        name: ImatrixEntry(sums[None], np.array([calls], np.int64)) for name, (calls, sums) in found.entries.items()
+    }
+    return Imatrix(path, entries, tuple(filter(None, [found.dataset])), found.chunks)
 
 
 def _name(path: Path) -> str:

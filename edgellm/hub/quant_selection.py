@@ -10,6 +10,7 @@ from edgellm.fmt import printable, size
 from edgellm.hub.listing import RemoteFile, Repository
 from edgellm.models.quant import quant_in_name
 from edgellm.models.split_names import part_name, split_name
+from kquants.ik_types import NAMED_IK_TYPES, replacement
 
 _DEFAULT = "Q4_K_M"
 _SUPPORTED_QUANT = re.compile(
@@ -80,14 +81,14 @@ def select_gguf(repository: str, found: Sequence[GGUFChoice], selector: str, fit
     """The model that `selector` names: a quantization or a part of a file's name, in upper or lower case.
 
     An empty selector means Q4_K_M, or else the largest model whose bytes `fits` accepts, of at most 8 bits per weight
-    if the repository has one. Raises EdgeLLMError, which lists the models, if the selector matches none or several, or
-    parts of the model are missing.
+    if the repository has one. Raises EdgeLLMError, which lists the models, if the selector matches none or several, if
+    parts of the model are missing, or if its name tells a type that only ik_llama.cpp computes.
     """
     complete = [model for model in found if model.is_complete]
     matches = _matches(found, selector) if selector else _default(complete, fits) or list(found[:1])
     matches = [model for model in matches if model.is_complete] or matches
     if len(matches) == 1:
-        return _check_complete(repository, matches[0], complete)
+        return _check_type(repository, _check_complete(repository, matches[0], complete), complete)
     if not matches:
         raise EdgeLLMError(f"{repository} has no model {printable(selector)}; {_others(complete)}")
     asked = f"{repository}:{printable(selector)}" if selector else repository
@@ -99,6 +100,15 @@ def _check_complete(repository: str, model: GGUFChoice, complete: Sequence[GGUFC
         return model
     lacks = f"lacks {_joined(map(printable, model.missing()))}, of the {model.count} parts of {printable(model.stem)}"
     raise EdgeLLMError(f"{repository} {lacks}; {_others(complete)}")
+
+
+def _check_type(repository: str, model: GGUFChoice, complete: Sequence[GGUFChoice]) -> GGUFChoice:
+    if model.quant not in NAMED_IK_TYPES:
+        return model
+    advice = f"take a file of the same model in {replacement(NAMED_IK_TYPES[model.quant])}"
+    others = _others([other for other in complete if other.quant not in NAMED_IK_TYPES])
+    which = f"{repository}:{model.quant} has weights that only ik_llama.cpp computes"
+    raise EdgeLLMError(f"{which}; {advice}: {others}")
 
 
 def _others(complete: Sequence[GGUFChoice]) -> str:

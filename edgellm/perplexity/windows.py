@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgellm.engine.protocol import Segment
-from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.errors import EdgeLLMError, OptionError, PromptError
 from edgellm.fmt import counted, printable
 from edgellm.model import Model
 from edgellm.options.checks import integer
@@ -35,23 +35,22 @@ Metric = Callable[..., Values]
 class Windows:
     """The windows of a text: lists of `ctx` token ids, from the first model's tokenizer. `ids` are those of the text.
 
-    Raises OptionError for a `ctx` above that of a model, EdgeLLMError for a text of less than two windows.
+    Errors call the text by its `name`. Raises OptionError for a `ctx` above that of a model, PromptError for a text of
+    less than two windows, EdgeLLMError for a token that the model does not have.
     """
 
-    def __init__(self, models: Sequence[Model], text: str, ctx: int | None) -> None:
+    def __init__(self, models: Sequence[Model], text: str, ctx: int | None, name: str = "the text") -> None:
         self.ctx = _checked(ctx, min(model.ctx for model in models))
         tokenizer = models[0].tokenizer
         self._bos = tokenizer.bos_id if tokenizer.add_bos else None
         self.ids = tokenizer.encode(text, add_special=True)
-        self._check_ids(models[0].engine.vocab)
+        self._check_ids(models[0].engine.vocab, printable(name, 400))
 
-    def _check_ids(self, vocab: int) -> None:
+    def _check_ids(self, vocab: int, name: str) -> None:
         n, needed = len(self.ids), 2 * self.ctx
         if n < needed:
-            raise EdgeLLMError(
-                f"the text has {counted(n, 'token')}, and two windows of {self.ctx:,} need {needed:,}: "
-                "give a longer text, or a smaller ctx"
-            )
+            problem = f"{name} has {counted(n, 'token')}, and at least {needed:,} are needed"
+            raise PromptError(problem, "give a longer text, or a smaller {ctx}")
         if max(self.ids) >= vocab:  # the engine checks the ids that it reads, but the last target is only scored
             raise EdgeLLMError(f"token id {max(self.ids)} is not in the vocabulary of {vocab}")
 

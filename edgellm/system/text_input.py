@@ -47,6 +47,16 @@ def decode_input(data: bytes, origin: str, advice: str) -> str:
         raise input_error(origin, f"byte {error.start} is not UTF-8; convert it to UTF-8 text") from None
 
 
+def decode_text_file(data: bytes, origin: str) -> str:
+    """Decode a text that is read as a whole, such as one to score. Raises EdgeLLMError, also for one without words."""
+    if data.startswith(b"GGUF") and _is_binary(data):  # a short one may be UTF-8
+        raise input_error(origin, _BINARY)
+    text = decode_input(data, origin, "give a part of it")
+    if not text.strip():
+        raise input_error(origin, "is empty; give a text")
+    return text
+
+
 def _is_binary(data: bytes) -> bool:
     """Whether bytes that are no UTF-8 text have a zero byte near their start; UTF-16 with a byte order mark is text."""
     return b"\0" in data[:4096] and not data.startswith((b"\xff\xfe", b"\xfe\xff"))

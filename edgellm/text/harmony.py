@@ -51,10 +51,16 @@ class HarmonyReader:
     Messages that lack parts, and those of other roles than the assistant's, are read as far as they go.
     """
 
-    def __init__(self, marks: Mapping[int, str], begun: str = "") -> None:
-        """`marks` are MARKS by the ids of their tokens, `begun` is the text of the reply so far, see `continuation`."""
+    def __init__(self, marks: Mapping[int, str], begun: str = "", leaves_calls: bool = False) -> None:
+        """`marks` are MARKS by the ids of their tokens, `begun` is the text of the reply so far, see `continuation`.
+
+        With `leaves_calls`, messages to tools are no text; `recipient` tells the tool during one.
+        """
         self.marks, self.ended = marks, False
         """Whether the reply has its answer. Models that learned from whole conversations end it as a message there."""
+        self._leaves_calls = leaves_calls
+        self.recipient: str | None = None
+        """The tool that the current message is to, if it is left out."""
         thought, answer = Thought.of(begun) if begun else (None, None)
         self._header: list[str] | None = None if begun else [_ASSISTANT]  # the texts between marks; None in a message
         self._thinks = thought is not None and answer is None
@@ -63,12 +69,14 @@ class HarmonyReader:
     def text(self, text: str) -> str:
         """Read text between control tokens. Returns what becomes certain of the reply."""
         if self._header is None:
-            return text
+            return text if self.recipient is None else ""
         self._header[-1] += text
         return self._spoken() if len("".join(self._header)) > _MAX_HEADER else ""
 
     def mark(self, mark: str) -> str:
         """Read a control token of the format, one of MARKS; see `text`."""
+        if mark != MESSAGE:
+            self.recipient = None
         if mark in (END, CALL, RETURN):
             return self._end(mark)
         if mark == START:
@@ -119,6 +127,9 @@ class HarmonyReader:
         is_own = role in ([], [_ASSISTANT])
         if is_own and channel[:1] in ([], [_FINAL]) and not recipient:
             return self._open_answer()
+        if is_own and recipient and self._leaves_calls:
+            self._header, self.recipient = None, recipient[1]
+            return ""
         name = recipient[1] if recipient and is_own else "" if is_own else role[0]
         return self._open_thought() + (f"{name}: " if name else "")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
+from edgellm.text.conversation import Message, texts_of
 from edgellm.text.nfc import normalize_nfc
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.rendered_prompt import TEMPLATE_ROLE
 from edgellm.text.special_tokens import Span
-from edgellm.text.template import Message
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -40,7 +40,7 @@ def inspect(tokenizer: Tokenizer, prompts: ChatPrompts, messages: Sequence[Messa
     """Inspect the prompt of a conversation. Raises nothing: errors become warnings."""
     text, ids, found, warnings = "", list[int](), None, list[str]()
     try:
-        rendered = prompts.template.render(messages, **args)
+        rendered = prompts.rendered(messages, **args)
         text, spans = rendered.text, prompts.spans(rendered)
         ids = prompts.encode(text, spans)
         found = _token_roles(tokenizer, spans, ids, text, rendered.roles(messages))
@@ -111,6 +111,7 @@ def _about_bos(prompts: ChatPrompts, spans: Sequence[Span]) -> Iterator[str]:
 
 def _about_messages(prompts: ChatPrompts, messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
-        found = ", ".join(control for control in prompts.tokenizer.control_texts if control in message["content"])
+        texts = list(texts_of(message))
+        found = ", ".join(control for control in prompts.controls if any(control in text for text in texts))
         if found:
             yield f"a message from {printable(message['role'])} has {printable(found)} in it: plain text to the model"

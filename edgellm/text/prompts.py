@@ -1,14 +1,16 @@
 """Prompts of conversations: a chat template and a tokenizer together."""
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Collection, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
+from edgellm.text.call_rendering import CallStyle, Write, find_style, render_in_content
+from edgellm.text.conversation import Message, has_calls
 from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.special_tokens import Span
-from edgellm.text.template import ChatTemplate, Message
+from edgellm.text.template import ChatTemplate
 from edgellm.text.tokenizer import Tokenizer
 
 _CACHED_TEXTS = 2048
@@ -36,12 +38,20 @@ class ChatPrompts:
     """Renders conversations and encodes them.
 
     Only the template's own text becomes control tokens. A control text with a character of a message or of a template
-    argument in it is encoded as plain text.
+    argument in it is encoded as plain text. `controls` are the ids of these tokens by text.
     """
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
-        self.tokenizer, self.template = tokenizer, template
+    def __init__(
+        self, tokenizer: Tokenizer, template: ChatTemplate, marks: Collection[str] = (), write: Write | None = None
+    ) -> None:
+        """`marks` are texts of user-defined tokens that are control tokens, too: those around calls and their results.
+
+        `write` writes calls as the model does, for a template that does not show them.
+        """
+        self.tokenizer, self.template, self._write = tokenizer, template, write
+        self.controls = {**tokenizer.control_texts, **tokenizer.special_ids(marks)}
         self._encoded = lru_cache(_CACHED_TEXTS)(lambda text: tuple(tokenizer.encode_parts([text])))
+        self._styles = list[CallStyle | None]()  # that of calls, once it is known
 
     def ids(self, messages: Sequence[Message], begun: str = "", /, **args: Any) -> list[int]:
         """The ids of a conversation in the template, with one BOS if the model asks for it.
@@ -49,11 +59,24 @@ class ChatPrompts:
         `begun` is the beginning of the reply; like messages, it never becomes a control token. Raises EdgeLLMError if
         the template fails.
         """
-        rendered = self.template.render(messages, **args)
+        rendered = self.rendered(messages, **args)
         form = self.template.reply_format
         for text, is_mark in form.continuation(begun) if form else [(begun, False)]:
             rendered = rendered.followed_by(text, is_mark)
         return self.encode(rendered.text, self.spans(rendered))
+
+    def rendered(self, messages: Sequence[Message], /, **args: Any) -> RenderedPrompt:
+        """The rendered conversation, with calls in the style of the template. Raises EdgeLLMError if it fails."""
+        render = partial(self.template.render, **args)
+        if not has_calls(messages):
+            return render(messages)
+        if not self._styles:
+            self._styles.append(find_style(partial(self.template.render, **{**args, "add_generation_prompt": False})))
+        if style := self._styles[0]:
+            return render(style.applied(messages))
+        if self._write is None:
+            raise EdgeLLMError("the chat template shows no calls of tools; choose another as --template NAME|FILE")
+        return render_in_content(render, messages, self._write)
 
     def reader(self, begun: str) -> ReplyReader | None:
         """A reader of a reply that begins with `begun`, if template and vocabulary have a format of replies."""
@@ -64,8 +87,7 @@ class ChatPrompts:
 
     def spans(self, rendered: RenderedPrompt) -> list[Span]:
         """The text cut at its special tokens, with their ids. Two texts are never adjacent."""
-        controls = self.tokenizer.control_texts
-        return self.tokenizer.spans(rendered.text, controls, rendered.masked(controls))
+        return self.tokenizer.spans(rendered.text, self.controls, rendered.masked(self.controls))
 
     def encode(self, text: str, spans: Sequence[Span]) -> list[int]:
         """The ids of a text that was cut by `spans`, with one BOS if the model asks for it."""

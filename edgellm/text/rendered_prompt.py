@@ -38,6 +38,21 @@ class RenderedPrompt:
         text, origin = replace_surrogates(text), ord(TEMPLATE if from_template else UNKNOWN)
         return replace(self, text=self.text + text, runs=[*self.runs, (origin, len(text))]) if text else self
 
+    def replaced(self, word: str, parts: Sequence[tuple[str, bool]]) -> Self:
+        """This prompt with texts in place of the first occurrence of `word`; each is a text, and whether the template's
+        or that of the message that has the word. Raises ValueError if there is none."""
+        start = self.text.index(word)
+        pieces, at = list[tuple[int, str]](), 0
+        for origin, part in self._parts():
+            end = at + len(part)
+            pieces.append((origin, part[: max(0, start - at)]))
+            if at <= start < end:
+                pieces += [(ord(TEMPLATE) if own else origin, replace_surrogates(text)) for text, own in parts]
+            pieces.append((origin, part[max(0, start + len(word) - at) :] if end > start else ""))
+            at = end
+        kept = [(origin, part) for origin, part in pieces if part]
+        return replace(self, text="".join(part for _, part in kept), runs=[(each, len(part)) for each, part in kept])
+
     def masked(self, controls: Mapping[str, int]) -> str:
         """The text with each character replaced that is not the template's, so that no control token is found there.
 

@@ -41,6 +41,10 @@ class SpecialTokens:
     def _user_texts(self) -> dict[str, int]:
         return {text: i for text, i in self._by_text(USER_DEFINED).items() if text not in self.control_texts}
 
+    def id_of(self, text: str) -> int | None:
+        """The id of the special token with that text; None if there is none."""
+        return self.control_texts.get(text, self._user_texts.get(text))
+
     def spans(self, text: str, controls: Mapping[str, int], masked: str | None = None) -> list[Span]:
         """`text`, which has no surrogates, cut at the control tokens `controls` and the user-defined tokens.
 

@@ -1,6 +1,6 @@
 """Chat templates: messages in, the text of a prompt out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
 from edgellm.system.text_input import decode_utf8
+from edgellm.text.conversation import Message
 from edgellm.text.json_values import json_value
 from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.rendering.renderer import RefusedError, renderer
@@ -17,7 +18,6 @@ from edgellm.text.thought import with_thinking
 from edgellm.text.utf8 import replace_surrogates
 
 T = TypeVar("T")
-Message = Mapping[str, Any]
 _FOLDER = Path(__file__).with_name("templates")
 _MAX_SOURCE_LENGTH = 1 << 18
 _REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -111,14 +111,6 @@ class ChatTemplate:
             if not self._stopped.is_set():
                 raise _refused(error.how, error.problem) from None
         raise EdgeLLMError("the chat template was stopped before it had made the prompt")
-
-
-def check_messages(messages: Sequence[Message]) -> None:
-    """Raises EdgeLLMError unless each message is a mapping with text as role and content."""
-    for number, message in enumerate(messages, 1):
-        texts = [message.get(key) for key in ("role", "content")] if isinstance(message, Mapping) else []
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise EdgeLLMError(f"message {number} must be a mapping with a text as role and one as content")
 
 
 def _completed(message: Any) -> Any:

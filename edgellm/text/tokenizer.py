@@ -18,7 +18,8 @@ class Tokenizer:
 
     `bos_id`, `eos_id`, `eot_id`, `eom_id` and `unk_id` are None if the vocabulary has no such token. `eog_ids`: all
     tokens that end a generation. `add_bos`, `add_eos`: whether `encode(add_special=True)` adds them. `normalizes_nfc`:
-    text is normalized to Unicode NFC before it is encoded.
+    text is normalized to Unicode NFC before it is encoded. `chat_template` and `tool_template` are the Jinja2 sources
+    for conversations without and with tools, None if the file has none; few files have two.
     """
 
     def __init__(self, file: GGUFFile, pre: str | None = None) -> None:
@@ -40,6 +41,7 @@ class Tokenizer:
         self.add_bos = (bos_wanted or kind == "gemma4") and self.bos_id is not None
         self.add_eos = file.get_bool("tokenizer.ggml.add_eos_token", False) and self.eos_id is not None
         self.chat_template = file.get_str("tokenizer.chat_template", None)
+        self.tool_template = file.hint("tokenizer.chat_template.tool_use", str) or self.chat_template
         self._special = SpecialTokens(vocabulary, kind == "llama" and _is_phi3(file))
 
     @classmethod
@@ -59,6 +61,10 @@ class Tokenizer:
     def control_texts(self) -> dict[str, int]:
         """Ids of control tokens by text; `encode` finds them only with `parse_special`."""
         return self._special.control_texts
+
+    def special_ids(self, texts: Iterable[str]) -> dict[str, int]:
+        """The ids of those texts that are a control token or a user-defined token."""
+        return {text: token for text in texts if (token := self._special.id_of(text)) is not None}
 
     def encode(self, text: str, add_special: bool = False, parse_special: bool = False) -> list[int]:
         """The ids of `text`.

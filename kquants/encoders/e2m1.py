@@ -29,19 +29,6 @@ def code(v: Vector) -> Vector:
     return choose(v, all_lanes(0), add_f32(place, all_lanes(8)), place)
 
 
-def largest_of(n: int) -> Any:
-    """`largest(x)`: the largest magnitude of n values."""
-
-    @inline
-    def largest(x: int) -> Vector:
-        most = all_lanes(0)
-        for i in range(0, 64 * n, 64):
-            most = larger_f32(abs_f32(load_f32x16(x + i)), most)
-        return most
-
-    return largest
-
-
 def error_of(n: int) -> Any:
     """`error(x, weights, inverse)`: Σ w (x · inverse - v)² of the levels v nearest to n values x · inverse."""
 

@@ -20,7 +20,7 @@ def indices_of(grid: Grid) -> Any:
 
     @define(types.int32, types.int64)
     def look_up(b: ir.IRBuilder, number: Any) -> Any:
-        table = words_in_memory(b, f"indices_{grid.weights}_{len(grid.numbers)}", words)
+        table = words_in_memory(b, words)
         return load(b, at(b, table, b.shl(number, ir.IntType(64)(2))), ir.IntType(32))
 
     @inline

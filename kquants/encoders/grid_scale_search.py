@@ -50,15 +50,18 @@ from kquants.simd import (
     sub_f32,
 )
 
+STARTS = tuple(0.4 + 0.05 * k for k in range(15))
+"""What step 1 maps the largest |x| to, as parts of the largest level."""
+
 _INFINITE = float("inf")
 _LARGEST_SCALE = 31
 _ROUNDS = 2
 
 
-def grid_scale_search(grid: Grid, n: int, unit: float, has_parity: bool, starts: tuple[float, ...]) -> Any:
+def grid_scale_search(grid: Grid, n: int, unit: float, has_parity: bool, starts: tuple[float, ...] = STARTS) -> Any:
     """`search(x, w, q) -> (scale, minimum, d, dmin)`, which writes q with signs: x ≈ unit · d · scale · q.
 
-    Blocks have n values, super-blocks 256. Step 1 tries the `starts`, parts of the largest level. Minima are 0.
+    Blocks have n values, super-blocks 256. Step 1 tries the `starts`. Minima are 0.
     """
     add_across, largest_across = across(256 // n)
     points, last, count = nearest_points(grid, n), 64 * n, len(starts)

@@ -24,6 +24,5 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
 
 
 _UNIT = 0.125
-_STARTS = tuple(0.4 + 0.05 * k for k in range(15))
-_search = grid_scale_search(IQ2_XS, 16, _UNIT, has_parity=True, starts=_STARTS)
+_search = grid_scale_search(IQ2_XS, 16, _UNIT, has_parity=True)
 super_blocks.define("iq2_xs", BLOCK_BYTES, 5e6, 16, _search, _pack, _UNIT)

@@ -3,7 +3,7 @@
 from kquants.compiler.decorators import inline
 from kquants.encoders import super_blocks
 from kquants.encoders.grid_packing import eight_signs, indices_of
-from kquants.encoders.grid_scale_search import grid_scale_search
+from kquants.encoders.grid_scale_search import STARTS, grid_scale_search
 from kquants.encoders.lane_ops import store_u8
 from kquants.formats.grids.iq3_s import IQ3_S
 from kquants.formats.iq3_s import BLOCK_BYTES
@@ -28,7 +28,7 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
         store_u8(target + 106 + i, load_i8(scales + 2 * i) >> 1 | load_i8(scales + 2 * i + 1) >> 1 << 4)
 
 
-# With the first one, weights that are all the same stay so: (1, 1, 1, 1) is the only point of equal magnitudes.
-_STARTS = (1 / 15, *(0.4 + 0.05 * k for k in range(15)))
-_search = grid_scale_search(IQ3_S, 32, unit=1, has_parity=False, starts=_STARTS)
+# Weights that are all the same stay so, with a start at the lowest level: (1, 1, 1, 1) is the only point of equal
+# magnitudes.
+_search = grid_scale_search(IQ3_S, 32, unit=1, has_parity=False, starts=(1 / 15, *STARTS))
 super_blocks.define("iq3_s", BLOCK_BYTES, 2e6, 32, _search, _pack)

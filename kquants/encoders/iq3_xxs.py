@@ -25,6 +25,5 @@ def _pack(q: int, scales: int, minima: int, d: int, dmin: int, target: int) -> N
 
 
 _UNIT = 0.25
-_STARTS = tuple(0.4 + 0.05 * k for k in range(15))
-_search = grid_scale_search(IQ3_XXS, 32, _UNIT, has_parity=True, starts=_STARTS)
+_search = grid_scale_search(IQ3_XXS, 32, _UNIT, has_parity=True)
 super_blocks.define("iq3_xxs", BLOCK_BYTES, 1e7, 32, _search, _pack, _UNIT)

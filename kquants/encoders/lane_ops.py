@@ -23,6 +23,7 @@ from kquants.simd import (
     define,
     div_f32,
     larger_f32,
+    load_f32x16,
     mul_f32,
     pointer,
     round_f32,
@@ -111,6 +112,19 @@ def scale_for(largest: Vector, steps: int, margin: int) -> Vector:
     d = stored_scale(mul_f32(largest, all_lanes(1 / (steps - margin))))
     # Denormal float16 are far apart: rounded down, d may be too small by more than the margin.
     return choose(mul_f32(d, all_lanes(steps)), largest, stored_scale(add_f32(d, splat_f32(_LEAST_HALF))), d)
+
+
+def largest_of(n: int) -> Any:
+    """`largest(x)`: the largest magnitude of the n values of each block."""
+
+    @inline
+    def largest(x: int) -> Vector:
+        most = all_lanes(0)
+        for i in range(0, 64 * n, 64):
+            most = larger_f32(abs_f32(load_f32x16(x + i)), most)
+        return most
+
+    return largest
 
 
 # --- across lanes --------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ The search minimizes the weighted squared error over the powers of two that put 
 
 from kquants.compiler.decorators import Vector, inline
 from kquants.encoders import blocks
-from kquants.encoders.e2m1 import code, error_of, largest_of, nearest
-from kquants.encoders.lane_ops import all_lanes, choose, smaller_f32
+from kquants.encoders.e2m1 import code, error_of, nearest
+from kquants.encoders.lane_ops import all_lanes, choose, largest_of, smaller_f32
 from kquants.encoders.packing import packer
 from kquants.encoders.vectors import exponent_f32, store_i32_apart, whole_i32
 from kquants.formats.mxfp4 import BLOCK_BYTES

@@ -6,8 +6,8 @@ puts the largest weight on the highest level.
 
 from kquants.compiler.decorators import Vector, inline
 from kquants.encoders import blocks
-from kquants.encoders.e2m1 import HIGHEST, code, error_of, largest_of, nearest
-from kquants.encoders.lane_ops import all_lanes, choose, smaller_f32, store_u8
+from kquants.encoders.e2m1 import HIGHEST, code, error_of, nearest
+from kquants.encoders.lane_ops import all_lanes, choose, largest_of, smaller_f32, store_u8
 from kquants.encoders.lane_ops import nearest as whole
 from kquants.encoders.packing import packer
 from kquants.encoders.scale_search import inverse_of

@@ -7,7 +7,7 @@ for a given d, the best threshold is d / 2.
 """
 
 from kquants.compiler.decorators import Vector, inline
-from kquants.encoders.lane_ops import across, all_lanes, choose, quotient, stored_scale
+from kquants.encoders.lane_ops import across, all_lanes, choose, largest_of, quotient, stored_scale
 from kquants.encoders.scale_search import LARGEST_HALF
 from kquants.simd import (
     abs_f32,
@@ -26,18 +26,10 @@ _THRESHOLDS = tuple(0.5 * 0.85**k for k in range(20))
 
 _REFINEMENTS = 3
 _COUNT = len(_THRESHOLDS)
-_add_across, _largest_across = across(16)
+(_add_across, _largest_across), _largest_of_block = across(16), largest_of(16)
 
 LARGEST = LARGEST_HALF
 """The largest magnitude that can be encoded."""
-
-
-@inline
-def _largest(x: int) -> Vector:
-    largest = all_lanes(0)
-    for i in range(0, 1024, 64):
-        largest = larger_f32(abs_f32(load_f32x16(x + i)), largest)
-    return _largest_across(largest)
 
 
 @inline
@@ -57,7 +49,7 @@ def _fitted(x: int, w: int, threshold: Vector) -> tuple[Vector, Vector]:
 def ternary_search(x: int, w: int, q: int) -> tuple[Vector, Vector, Vector, Vector]:
     """(1, 1, d, d), and writes q + 1: x ≈ d scale q - dmin minimum. See `kquants.encoders.super_blocks`."""
     best = most = all_lanes(0)
-    largest = _largest(x)
+    largest = _largest_across(_largest_of_block(x))
     for k in range(_COUNT):
         d, gain = _fitted(x, w, mul_f32(largest, all_lanes(_THRESHOLDS[k])))
         best, most = choose(most, gain, d, best), larger_f32(gain, most)

@@ -22,6 +22,7 @@ _V8 = I8_64.vector
 
 def weights_by_bytes(grid: Grid, points: Sequence[Points], offset: int) -> Iterator[list[Value]]:
     """What `grid_weights` yields, as vectors."""
+    assert not grid.is_odd or offset == 16, "odd levels are computed with an offset of 16"
     b = points[0].low.b
     low = [_bytes(of.low) for of in points]
     # Permutations heed the lower seven bits of the index.

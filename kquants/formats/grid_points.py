@@ -37,16 +37,14 @@ def signs_with_parity(words: Words) -> Words:
         v = words.b.bitcast(words.value, I8_64.vector)
         v = bits_from(words.b, v, in_lanes(0, 7, 14, 21))
         return seven_signs(Words(words.b, words.b.bitcast(v, I32.vector)), 0)
-    apart = words & 0x7F
-    for k in range(1, 4):
-        apart = apart | words << k & 0x7F << 8 * k
-    return seven_signs(apart, 0)
+    in_halves = words & 0x3FFF | words << 2 & 0x3FFF0000
+    return seven_signs(in_halves & 0x007F007F | in_halves << 1 & 0x7F007F00, 0)
 
 
 def seven_signs(words: Words, first: int) -> Words:
     """Bits first … first + 6 of each byte, and their parity as bit 7; `first` is 0 or 1."""
-    v = with_parity(words.b, words.b.bitcast(words.value, I8_64.vector), first)
-    return Words(words.b, words.b.bitcast(v, I32.vector))
+    v = with_parity(words.b, words.bytes(), first)
+    return Words(words.b, words.b.bitcast(v, words.value.type))
 
 
 def odd_scales(two: Words) -> Words:

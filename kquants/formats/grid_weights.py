@@ -26,7 +26,7 @@ def _weights_by_words(grid: Grid, points: Sequence[Points], offset: int) -> Iter
     """The same as vectors: points are loaded from memory as words of four magnitudes, and negated where signs are
     set."""
     b, count = points[0].low.b, grid.weights // 4
-    table = WordTable(b, f"grid_{grid.weights}_{len(grid.codes)}", _words(grid, offset), count)
+    table = WordTable(b, grid.words(offset), count)
     for of in points:
         found = [
             _with_signs(b, b.bitcast(words, I8_64.vector), offset, of.signs, of.first_sign + grid.weights * i + 4 * k)
@@ -34,11 +34,6 @@ def _weights_by_words(grid: Grid, points: Sequence[Points], offset: int) -> Iter
             for k, words in enumerate(table.look_up(_index(of, i).value))
         ]
         yield from (found[k : k + 4] for k in range(0, len(found), 4))
-
-
-def _words(grid: Grid, offset: int) -> list[int]:
-    magnitudes = [magnitude + offset for point in grid.magnitudes for magnitude in point]
-    return [int.from_bytes(magnitudes[i : i + 4], "little") for i in range(0, len(magnitudes), 4)]
 
 
 def _index(of: Points, i: int) -> Words:

@@ -15,9 +15,12 @@ from collections.abc import Iterator
 
 from kquants.formats.grid_pairs import unpack_pairs
 from kquants.formats.grid_points import BitOfEach, Points
+from kquants.formats.grid_rows import indices_with_high_bits, scales_in_nibbles, unpacked_row
 from kquants.formats.grids.iq2_s import IQ2_S
+from kquants.formats.packed_bytes import Floats
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import SIGNED, Unpacked
+from kquants.formats.weight_row import UnpackedRow, WeightRow
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 82, 8, 2
 BITS, OFFSET = 6, SIGNED
@@ -26,6 +29,17 @@ BITS, OFFSET = 6, SIGNED
 def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a super-block of a tile holds, item by item: u = weight + SIGNED_OFFSET."""
     return unpack_pairs(tile, IQ2_S, _points, scales_at=74)
+
+
+def unpack_row(row: WeightRow) -> UnpackedRow:
+    """What a super-block of a row holds: u = magnitude."""
+    indices = indices_with_high_bits(row, low_at=2, high_at=66, points=32, bits=2)
+    return unpacked_row(row, IQ2_S, indices, row.few_bytes(34, 32), scales_in_nibbles(row, 74, 8))
+
+
+def row_factors(tile: Tile) -> Floats:
+    """d / 8 of each row."""
+    return tile.halves(0) * 0.125
 
 
 def _points(tile: Tile, j: int) -> Points:

@@ -6,17 +6,22 @@
 
         point p of block j    byte 2 + 8j + p;  p = 0 … 3
         signs of block j      bits 7p … 7p + 6 of the word at byte 6 + 8j are those of weights 8p … 8p + 6, set where
-                              one is negative; their parity is that of weight 8p + 7: of eight an even number is so
+                              one is negative; their parity is that of weight 8p + 7: of the eight, an even number is
+                              negative
         scale of block j      bits 31-28 of that word
 """
 
 from collections.abc import Iterator
 
 from kquants.formats.grid_points import Points, odd_scales, signs_with_parity
+from kquants.formats.grid_rows import Indices, scales_in_words, unpacked_row
 from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq2_xxs import IQ2_XXS
+from kquants.formats.packed_bytes import Floats, Words
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import SIGNED, HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.weight_row import UnpackedRow, WeightRow
+from kquants.simd import shuffle
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 66, 8, 1
 BITS, OFFSET = 6, SIGNED
@@ -31,3 +36,15 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
             yield HalfBlock(2 * pair + i // 2, i % 2, u)
         yield UnitScales(pair, odd_scales(words[0] >> 28 | words[1] >> 28 << 16))
     yield SuperBlockScales(tile.half(0) * 0.125)
+
+
+def unpack_row(row: WeightRow) -> UnpackedRow:
+    """What a super-block of a row holds."""
+    low, high = (row.words(offset).value for offset in (2, 34))
+    words = Words(row.b, shuffle(row.b, low, high, range(1, 16, 2)))
+    return unpacked_row(row, IQ2_XXS, Indices(row.at(2), 8), signs_with_parity(words).bytes(), scales_in_words(words))
+
+
+def row_factors(tile: Tile) -> Floats:
+    """d / 8 of each row."""
+    return tile.halves(0) * 0.125

@@ -12,10 +12,13 @@
 from collections.abc import Iterator
 
 from kquants.formats.grid_points import BitOfEach, Points, scales_of_nibbles
+from kquants.formats.grid_rows import indices_with_high_bits, scales_in_nibbles, unpacked_row
 from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq3_s import IQ3_S
+from kquants.formats.packed_bytes import Floats
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.weight_row import UnpackedRow, WeightRow
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 110, 8, 1
 BITS, OFFSET = 5, 16
@@ -35,3 +38,14 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
 def _points(tile: Tile, j: int, half: int) -> Points:
     high = BitOfEach(tile.word(66 + j // 4 * 4), 8 * (j % 4) + 4 * half)
     return Points(tile.word(2 + 8 * j + 4 * half), tile.word(74 + 4 * j), 16 * half, [high])
+
+
+def unpack_row(row: WeightRow) -> UnpackedRow:
+    """What a super-block of a row holds: u = magnitude."""
+    indices = indices_with_high_bits(row, low_at=2, high_at=66, points=64, bits=1)
+    return unpacked_row(row, IQ3_S, indices, row.few_bytes(74, 32), scales_in_nibbles(row, 106, 4))
+
+
+def row_factors(tile: Tile) -> Floats:
+    """d of each row."""
+    return tile.halves(0)

@@ -6,19 +6,22 @@
 
         point p of block j    byte 2 + 8j + p;  p = 0 … 7
         signs of block j      bits 7k … 7k + 6 of word j are those of weights 8k … 8k + 6, set where one is negative;
-                              their parity is that of weight 8k + 7: of eight an even number is so
+                              their parity is that of weight 8k + 7: of the eight, an even number is negative
         scale of block j      bits 31-28 of word j
 
-Computed with are half the magnitudes, which are even, and two halves of a block with the same scale.
+Kernels compute with half the magnitudes, which are all even, and give both halves of a block the same scale.
 """
 
 from collections.abc import Iterator
 
 from kquants.formats.grid_points import Points, odd_scales, signs_with_parity
+from kquants.formats.grid_rows import Indices, scales_in_words, unpacked_row
 from kquants.formats.grid_weights import grid_weights
 from kquants.formats.grids.iq3_xxs import IQ3_XXS
+from kquants.formats.packed_bytes import Floats
 from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.weight_row import UnpackedRow, WeightRow
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 98, 8, 2
 BITS, OFFSET = 6, 32
@@ -37,3 +40,14 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
         for i, word in enumerate(words):
             yield UnitScales(2 * pair + i, odd_scales(word >> 28 | word >> 28 << 16))
     yield SuperBlockScales(tile.half(0) * 0.5)
+
+
+def unpack_row(row: WeightRow) -> UnpackedRow:
+    """What a super-block of a row holds: u = magnitude / 2."""
+    words = row.words(66)
+    return unpacked_row(row, _HALVES, Indices(row.at(2), 8), signs_with_parity(words).bytes(), scales_in_words(words))
+
+
+def row_factors(tile: Tile) -> Floats:
+    """d / 2 of each row."""
+    return tile.halves(0) * 0.5

@@ -16,7 +16,7 @@ from kquants.simd import (
     I8_64,
     I32,
     half_to_float,
-    look_up_7_bits,
+    look_up_128,
     look_up_nibble,
     move_bits,
     shuffle,
@@ -57,23 +57,27 @@ class Floats:
 
 @dataclass(frozen=True)
 class Words:
-    """32 bits of each row."""
+    """32 bits of each row, or eight words of one (`kquants.formats.weight_row`)."""
 
     b: ir.IRBuilder
     value: Value
 
     def __and__(self, bits: int) -> "Words":
-        return Words(self.b, self.b.and_(self.value, ir.Constant(_V32, [bits] * 16)))
+        return Words(self.b, self.b.and_(self.value, _all(self.value, bits)))
 
     def __or__(self, other: "Words | int") -> "Words":
-        value = ir.Constant(_V32, [other] * 16) if isinstance(other, int) else other.value
+        value = _all(self.value, other) if isinstance(other, int) else other.value
         return Words(self.b, self.b.or_(self.value, value))
 
     def __rshift__(self, n: int) -> "Words":
-        return Words(self.b, self.b.lshr(self.value, ir.Constant(_V32, [n] * 16)))
+        return Words(self.b, self.b.lshr(self.value, _all(self.value, n)))
 
     def __lshift__(self, n: int) -> "Words":
-        return Words(self.b, self.b.shl(self.value, ir.Constant(_V32, [n] * 16)))
+        return Words(self.b, self.b.shl(self.value, _all(self.value, n)))
+
+    def bytes(self) -> Value:
+        """Four bytes of each."""
+        return self.b.bitcast(self.value, ir.VectorType(ir.IntType(8), 4 * self.value.type.count))
 
     def every_other_byte(self, first: int, others: "Words") -> "Words":
         """Bytes first and first + 2 of each word, then those of another."""
@@ -131,13 +135,13 @@ class Words:
         return Floats(self.b, self.b.bitcast(bits, _VF))
 
     def halves_of_ue4m3(self) -> "list[Floats]":
-        """Half of each of the four bytes as UE4M3 (`kquants.formats.ue4m3`), 0 for NAN; the highest bit is not used."""
+        """Half of each of the four bytes as UE4M3 (`kquants.formats.ue4m3`), 0 for NAN; the highest bit is ignored."""
         codes = self.b.bitcast(self.value, _V8)
         is_number = self.b.icmp_unsigned("!=", codes, _all(codes, NAN))
         if not cpu.has("avx512vbmi"):
             numbers = Words(self.b, self.b.bitcast(self.b.select(is_number, codes, _all(codes, 0)), _V32))
             return [numbers._half_of_ue4m3(i) for i in range(4)]
-        low, high = (self.b.select(is_number, look_up_7_bits(self.b, table, codes), _all(codes, 0)) for table in HALVES)
+        low, high = (self.b.select(is_number, look_up_128(self.b, table, codes), _all(codes, 0)) for table in HALVES)
         found = []
         for i in (0, 2):
             lanes = [4 * row + i + k + 64 * upper for row in range(16) for k in (0, 1) for upper in (0, 1)]

@@ -13,18 +13,23 @@ w = d · scale · (q - 32), q in 0 … 63 (ggml: block_q6_K).
 
 from collections.abc import Iterator
 
-from kquants.formats.packed_bytes import PackedBytes
-from kquants.formats.tiles import Tile, WeightRow
+from llvmlite import ir
+
+from kquants.formats.packed_bytes import Floats, PackedBytes
+from kquants.formats.tiles import Tile
 from kquants.formats.unpacking import HalfBlock, SuperBlockScales, UnitScales, Unpacked
+from kquants.formats.weight_row import RowBlock, UnpackedRow, WeightRow
+from kquants.simd import shuffle
 
 BLOCK_BYTES, BLOCKS, SUB_BLOCKS = 210, 8, 2
 BITS, OFFSET = 6, 32
-SCALES_AT, D_AT = 192, 208
+
+_SCALES_AT, _D_AT = 192, 208
 
 
 def unpack(tile: Tile) -> Iterator[Unpacked]:
     """What a super-block of a tile holds, item by item: u = q."""
-    scales = tile.packed(SCALES_AT)
+    scales = tile.packed(_SCALES_AT)
     for h in range(2):
         for half in range(2):
             high = tile.packed(128 + 32 * h + 16 * half)
@@ -33,10 +38,23 @@ def unpack(tile: Tile) -> Iterator[Unpacked]:
                 yield HalfBlock(4 * h + j, half, _u(low, high, j))
         for j in range(4 * h, 4 * h + 4):
             yield UnitScales(j, scales.word(j // 2).signed_int16(2 * (j % 2)))
-    yield SuperBlockScales(tile.half(D_AT))
+    yield SuperBlockScales(tile.half(_D_AT))
 
 
-def unpack_row(row: WeightRow, half: int) -> Iterator[PackedBytes]:
+def unpack_row(row: WeightRow) -> UnpackedRow:
+    """What a super-block of a row holds: u = q."""
+    scales = row.few_bytes(_SCALES_AT, 16)
+    halves_apart = shuffle(row.b, scales, scales, [*range(0, 16, 2), *range(1, 16, 2)])
+    blocks = (RowBlock(*u.vectors) for half in range(2) for u in _blocks_of_half(row, half))
+    return UnpackedRow(row.b.sext(halves_apart, ir.VectorType(ir.IntType(16), 16)), blocks, OFFSET)
+
+
+def row_factors(tile: Tile) -> Floats:
+    """d of each row."""
+    return tile.halves(_D_AT)
+
+
+def _blocks_of_half(row: WeightRow, half: int) -> Iterator[PackedBytes]:
     """u of blocks 0, 1, 2 and 3 in half a super-block of one row."""
     low = [row.bytes(64 * half + 32 * i) for i in range(2)]
     high = row.bytes(128 + 32 * half)

@@ -2,9 +2,9 @@
 
 An index has 11 bits, and every number of so many bits is that of a point: no file reaches beyond the table. With
 permutations of bytes (`kquants.simd.tables`) 64 points are looked up at once, four of each row: two bytes, each of four
-codes g + 1, which go to bytes of their own. (Measured on Zen 4 with AVX-512, weights in the
-caches: decode 1.5 times as fast as with words from memory, 1.2 times as with gathers.) Other CPUs load points from
-memory, as words of eight nibbles.
+codes g + 1, which go to bytes of their own. (Measured on Zen 4 with AVX-512, weights in the caches: decode 1.5 times as
+fast as with words from memory, 1.2 times as with gathers.) Other CPUs load points from memory, as words of eight
+nibbles.
 """
 
 from collections.abc import Iterator, Sequence
@@ -86,7 +86,7 @@ def _four_weights(of: TernaryPoints, half: Value, i: int) -> Value:
 
 def _by_words(points: Sequence[TernaryPoints]) -> Iterator[list[Value]]:
     b = points[0].low.b
-    table = WordTable(b, "ternary_points", _nibbles())
+    table = WordTable(b, _nibbles())
     for of in points:
         for first in (0, 2):
             yield [v for i in (first, first + 1) for v in _eight_weights(of, table, i)]

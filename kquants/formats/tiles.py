@@ -1,4 +1,4 @@
-"""A tile: 16 rows of W, loaded so that each is in a lane of its own; and a row alone, in all lanes."""
+"""A tile: 16 rows of W, loaded so that each is in a lane of its own."""
 
 from dataclasses import dataclass, field, replace
 
@@ -14,18 +14,6 @@ _INT16, _INT = ir.IntType(16), ir.IntType(32)
 _V8, _V32 = I8_64.vector, I32.vector
 
 _COLUMN = tuning().column_bytes
-
-
-@dataclass(frozen=True)
-class WeightRow:
-    """A super-block of one row, of which bytes lie side by side in the lanes of a vector."""
-
-    b: ir.IRBuilder
-    address: Value
-
-    def bytes(self, offset: int) -> PackedBytes:
-        """32 bytes from an offset on."""
-        return PackedBytes(self.b, [load(self.b, at(self.b, self.address, offset), ir.VectorType(ir.IntType(8), 32))])
 
 
 def tile_at(b: ir.IRBuilder, address: Value, stride: Value, size: int) -> "Tile":
@@ -49,6 +37,11 @@ class Tile:
     size: int
     start: int = 0
     columns: dict[int, list[Value]] = field(default_factory=dict)
+
+    def row(self, i: Value) -> Value:
+        """The address of row i."""
+        first, second = self.rows[:2]
+        return self.b.add(first, self.b.mul(i, self.b.sub(second, first)))
 
     def part(self, offset: int) -> "Tile":
         """The same from an offset on: a block of several."""

@@ -21,7 +21,7 @@ from llvmlite import ir
 
 from kquants.formats.packed_bytes import Value
 from kquants.layout import TILE_ROWS
-from kquants.simd import at, emit_prefetch
+from kquants.simd import at, emit_prefetch, times
 from kquants.tuning import Distances, PrefetchLevel
 
 
@@ -42,7 +42,8 @@ def skip_to_next_share(b: ir.IRBuilder, starts: list[Value], end: Value, next_of
 class Prefetcher:
     """The prefetches beside a super-block of `size` bytes of each row, in `steps` steps of about as many.
 
-    From the addresses `starts` on lines are prefetched at a level; of each of `rows`, the super-block that follows.
+    From the addresses `starts` on lines are prefetched at a level, as many bytes as `count` rows have; of each of
+    `rows`, the super-block that follows.
     """
 
     def __init__(
@@ -53,9 +54,11 @@ class Prefetcher:
         level: PrefetchLevel,
         steps: int,
         rows: Sequence[Value] = (),
+        count: int = TILE_ROWS,
     ) -> None:
         self._b, self._steps, self._done = b, steps, 0
-        far = [(at(b, address, line), level) for line in range(0, TILE_ROWS * size, 64) for address in starts]
+        self._size, self._starts, self._level, self._rows = size, starts, level, rows
+        far = [(at(b, address, line), level) for line in range(0, count * size, 64) for address in starts]
         # From byte 63 on: the line where a super-block begins, if it has bytes of two, came with the one before.
         near = [(at(b, row, size + 63 + line), PrefetchLevel.L1) for row in rows for line in range(0, size, 64)]
         self._prefetches = far, near
@@ -69,6 +72,13 @@ class Prefetcher:
             for address, level in prefetches[first:last]:
                 emit_prefetch(self._b, address, level)
         self._done += 1
+
+    def beside(self, first: Value, rows: Sequence[Value], steps: int) -> "Prefetcher":
+        """The prefetches beside some rows, of which `first` is the first one's number in the tile: for a loop over all
+        rows of the tile, by which this one is finished."""
+        self._done = self._steps
+        starts = [at(self._b, start, times(self._b, first, self._size)) for start in self._starts]
+        return Prefetcher(self._b, self._size, starts, self._level, steps, rows if self._rows else (), len(rows))
 
     def finish(self) -> None:
         """Check that no step was left out."""

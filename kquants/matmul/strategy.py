@@ -73,7 +73,8 @@ class Strategy:
 def strategy_of(name: str, tuning: Tuning) -> Strategy:
     """The strategy for a quantized format, by its name in `QUANTIZED`."""
     fmt: Any = QUANTIZED[name]
-    layout, one_row = _layout_of(fmt, tuning), multiply_row_per_lane
+    layout = _layout_of(fmt, tuning)
+    one_row: DecodeWay = multiply_row_per_lane
     if name in tuning.decode_row_pairs:
         one_row = multiply_row_pairs
     elif name in tuning.decode_row_by_row:

@@ -101,7 +101,7 @@ class IntegerScales:
 
         if self._halves:
             return shifted(halves[0])
-        # The sum of two int16 may be none before they are shifted down.
+        # Halves are shifted down before they are added: their sum may be too large for an int16.
         return b.add(*map(shifted, halves)) if VIA_INT16 else shifted(b.add(*halves))
 
     def add(

@@ -61,7 +61,7 @@ class SquareSumsOp(NamedTuple):
     groups: Word
     """A GroupList, or null: all rows are of matrix 0."""
     sums: Word
-    """float64[matrices], `sums_bytes` bytes from one to the next: the sums of n columns."""
+    """float64[matrices, n], n padded to a multiple of 16: `sums_bytes` bytes from the sums of a matrix to the next."""
     sums_bytes: Word
     counts: Word
     """int64[matrices], to which the number of rows is added."""

@@ -7,6 +7,7 @@ from llvmlite import ir
 from numba import types
 
 from kquants.compiler import cpu
+from kquants.simd.tables import bits_from, in_lanes, look_up_64
 from kquants.simd.vectors import I8, I32, call, define, joined, shuffle, splat, split
 
 _BYTE = ir.IntType(8)
@@ -53,10 +54,8 @@ def with_parity(b: ir.IRBuilder, v: Any, first: int) -> Any:
     if cpu.has("gfni") and cpu.has("avx2"):
         return _bit_parities(b, v, [*(1 << first + bit for bit in range(7)), 127 << first])
     seven = move_bits(b, v, first, 7, 0)
-    parity = seven
-    for n in (4, 2, 1):
-        parity = b.xor(parity, move_bits(b, parity, n, 8 - n, 0))
-    return b.or_(seven, move_bits(b, parity, 0, 1, 7))
+    four = b.xor(seven, move_bits(b, seven, 4, 3, 0))
+    return b.or_(seven, look_up_nibble(b, tuple(n.bit_count() % 2 << 7 for n in range(16)), four, 0))
 
 
 def _byte_shuffle(lanes: int) -> tuple[int, str] | None:
@@ -89,14 +88,7 @@ def look_up_nibble(b: ir.IRBuilder, table: tuple[int, ...], v: Any, first: int) 
     # with AVX-512, weights in the caches: decode of MXFP4, IQ4_NL and IQ4_XS 4 % faster than with these bits masked.)
     words = b.bitcast(v, I32.vector)
     index = b.bitcast(b.lshr(words, ir.Constant(words.type, [first] * 16)), v.type)
-    values = ir.Constant(v.type, [value % 256 for value in table] * 4)
-    return call(b, "llvm.x86.avx512.permvar.qi.512", v.type, values, index)
-
-
-def look_up_7_bits(b: ir.IRBuilder, table: tuple[int, ...], v: Any) -> Any:
-    """The lower seven bits of each of 64 bytes, looked up in a table of 128 bytes. Only for CPUs with AVX-512 VBMI."""
-    first, second = (ir.Constant(v.type, list(part)) for part in (table[:64], table[64:]))
-    return call(b, "llvm.x86.avx512.vpermi2var.qi.512", v.type, first, v, second)
+    return look_up_64(b, table, index)
 
 
 def _choose(b: ir.IRBuilder, table: tuple[int, ...], index: Any) -> Any:
@@ -113,9 +105,7 @@ def spread_bits(b: ir.IRBuilder, words: Any, first: int, to: int) -> Any:
     """Bits first … first + 3 of each 32-bit word, as bit `to` of its four bytes; 64 bytes."""
     kind, mask = words.type, ir.Constant(words.type, [1 << to] * 64)
     if cpu.has("avx512vbmi"):
-        # Each byte becomes 8 bits of the 64-bit word around it, from any bit on.
-        starts = ir.Constant(kind, [(32 * (i // 4) + first + i % 4 - to) % 64 for i in range(64)])
-        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
+        return b.and_(bits_from(b, words, in_lanes(*range(first - to, first - to + 4))), mask)
     return b.select(are_set(b, words, first), mask, ir.Constant(kind, None))
 
 
@@ -126,12 +116,30 @@ def are_set(b: ir.IRBuilder, words: Any, first: int) -> Any:
     return b.icmp_unsigned("!=", bit, ir.Constant(words.type, None))
 
 
+def are_negative(b: ir.IRBuilder, v: Any, first: int) -> Any:
+    """32 bytes, negative where the bit is set, positive elsewhere: bits of bytes first … first + 3 of v, 32 bytes.
+
+    Needs AVX2. The four bytes are in one half of v.
+    """
+    half = first // 16 * 16
+    both = shuffle(b, v, v, [half + i % 16 for i in range(32)])
+    bits = ir.Constant(v.type, [1 << i % 8 for i in range(32)])
+    spread = [16 * (i // 16) + first % 16 + i // 8 for i in range(32)]
+    if cpu.has("gfni"):
+        # The bits are multiplied by a matrix of eight bytes: 255 where the one bit is set in seven that are equal, and
+        # bit 0 is added, which the eighth, 0, leaves alone.
+        matrix = shuffle(b, both, ir.Constant(v.type, None), [32 if i % 8 == 7 else at for i, at in enumerate(spread)])
+        return call(b, "llvm.x86.vgf2p8affineqb.256", v.type, bits, matrix, _BYTE(1))
+    # 127 plus any bit is negative.
+    masked = b.and_(shuffle(b, both, both, spread), bits)
+    return b.add(masked, ir.Constant(v.type, [127] * 32))
+
+
 def spread_pairs(b: ir.IRBuilder, words: Any, byte: int) -> Any:
     """Bits 2i and 2i + 1 of a byte of each 32-bit word as byte i; 64 bytes."""
     kind, zero, mask = words.type, ir.Constant(words.type, None), ir.Constant(words.type, [3] * 64)
     if cpu.has("avx512vbmi"):
-        starts = ir.Constant(kind, [32 * (i // 4) % 64 + 8 * byte + 2 * (i % 4) for i in range(64)])
-        return b.and_(call(b, "llvm.x86.avx512.pmultishift.qb.512", kind, starts, words), mask)
+        return b.and_(bits_from(b, words, in_lanes(*range(8 * byte, 8 * byte + 8, 2))), mask)
     lanes = [i + byte if i % 4 == 0 else 64 for i in range(64)]
     v = b.bitcast(shuffle(b, words, zero, lanes), I32.vector)
     for distance in (6, 12):  # bits 0 … 7 come to lie at 6 … 13, then both at 12 … 25

@@ -24,14 +24,14 @@ HAS_INT16_DOT = lowering() in _INSTRUCTIONS
 
 
 def dot2(b: ir.IRBuilder, sums: Any, x: Any, y: Any) -> Any:
-    """16 int32 sums and, to each, the products of two int16 of x with two of y."""
+    """16 int32 sums and, to each, the products of two int16 of x with two of y; or eight, with AVX2 or AVX-VNNI."""
     if not HAS_INT16_DOT:
         low = b.mul(low_int16(b, x), low_int16(b, y))
         return b.add(b.add(sums, low), b.mul(high_int16(b, x), high_int16(b, y)))
     width, name = _INSTRUCTIONS[lowering()]
     adds = "VNNI" in lowering()
     parts = []
-    for total, *two in zip(*(split(b, v, 512 // width) for v in (sums, x, y)), strict=True):
+    for total, *two in zip(*(split(b, v, 32 * sums.type.count // width) for v in (sums, x, y)), strict=True):
         if not adds:
             two = [b.bitcast(v, ir.VectorType(_SHORT, width // 16)) for v in two]
         parts.append(call(b, name, total.type, total, *two) if adds else b.add(total, call(b, name, total.type, *two)))

@@ -1,14 +1,16 @@
 """Look-ups in tables that are longer than a vector: of bytes by permutations (AVX-512 VBMI), of words in memory."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
 from kquants.compiler import cpu
 from kquants.simd.memory import at, load, times
-from kquants.simd.vectors import I8_64, I32, call, computed_here, joined, opaque, shuffle
+from kquants.simd.vectors import I8_64, I32, call, computed_here, joined, opaque, shuffle, splat
 
 _INT, _LONG = ir.IntType(32), ir.IntType(64)
 
@@ -20,8 +22,8 @@ The only CPU with VBMI that has no GFNI is Cannon Lake, of which few were made.
 
 
 def bits_from(b: ir.IRBuilder, v: Any, starts: Sequence[int]) -> Any:
-    """Of 64 bytes: byte i is the 8 bits from bit `starts[i]` on of the eight bytes it is among, round their end. Needs
-    VBMI."""
+    """64 bytes: byte i is 8 bits of the 64-bit word of v in which byte i lies, from bit `starts[i]` of the word on; bit
+    63 is followed by bit 0. Needs VBMI."""
     places = ir.Constant(I8_64.vector, [start % 64 for start in starts])
     return call(b, "llvm.x86.avx512.pmultishift.qb.512", I8_64.vector, places, v)
 
@@ -38,6 +40,12 @@ def look_up_64(b: ir.IRBuilder, table: Sequence[int], index: Any) -> Any:
     return call(b, "llvm.x86.avx512.permvar.qi.512", I8_64.vector, values, index)
 
 
+def look_up_128(b: ir.IRBuilder, table: Sequence[int], index: Any) -> Any:
+    """Each of 64 bytes looked up in a table of 128 unsigned bytes, by its lower seven bits. Needs VBMI."""
+    first, second = (ir.Constant(I8_64.vector, list(part)) for part in (table[:64], table[64:]))
+    return call(b, "llvm.x86.avx512.vpermi2var.qi.512", I8_64.vector, first, index, second)
+
+
 def look_up_long(
     b: ir.IRBuilder, table: Sequence[int], indices: Sequence[Any], high: Sequence[Sequence[Any]]
 ) -> list[Any]:
@@ -45,11 +53,10 @@ def look_up_long(
 
     An index has its lower seven bits in `indices`; `high` has masks for the others, of each vector the lowest first.
     """
-    parts = [ir.Constant(I8_64.vector, list(table[i : i + 64])) for i in range(0, len(table), 64)]
     waiting: list[list[Any]] = [[] for _ in indices]
-    for i, pair in enumerate(zip(parts[::2], parts[1::2], strict=True)):
+    for i in range(len(table) // 128):
         for index, masks, found in zip(indices, high, waiting, strict=True):
-            v = call(b, "llvm.x86.avx512.vpermi2var.qi.512", I8_64.vector, pair[0], index, pair[1])
+            v = look_up_128(b, table[128 * i : 128 * i + 128], index)
             # Of two results, or of two that have been joined, one is right: as soon as there are two, they are joined.
             for level in range((i + 1 & ~i).bit_length() - 1):
                 v = b.select(masks[level], v, found.pop())
@@ -58,17 +65,49 @@ def look_up_long(
     return [v for (v,) in waiting]
 
 
-def words_in_memory(b: ir.IRBuilder, name: str, words: Sequence[int]) -> Any:
-    """The address of a table of 32-bit words, of that name in all kernels."""
+def words_in_memory(b: ir.IRBuilder, words: Sequence[int]) -> Any:
+    """The address of a table of 32-bit words. A module has each table once: its name is made of what it holds."""
+    name = f"words_{sha256(np.array(words, np.uint32).tobytes()).hexdigest()}"
     values = ir.Constant(ir.ArrayType(_INT, len(words)), list(words))
     return b.ptrtoint(b.module.globals.get(name) or cgutils.global_constant(b.module, name, values), _LONG)
+
+
+def on_stack(b: ir.IRBuilder, vectors: Sequence[Any]) -> Any:
+    """The address of vectors on the stack, side by side.
+
+    Taking a lane out of a vector are two instructions, loading it is one.
+    """
+    kind = vectors[0].type
+    slot = cgutils.alloca_once(b, ir.ArrayType(kind, len(vectors)))
+    slot.align = 32
+    for i, v in enumerate(vectors):
+        b.store(v, b.gep(slot, [_INT(0), _INT(i)]), align=32)
+    return opaque(b, b.ptrtoint(slot, _LONG))  # LLVM would take them out
+
+
+class RowTable:
+    """A table in memory whose entries, of `count` words of 32 bits, one or two, are put side by side. Needs AVX2."""
+
+    def __init__(self, b: ir.IRBuilder, words: Sequence[int], count: int) -> None:
+        self._b, self._count, self._table = b, count, words_in_memory(b, words)
+
+    def look_up(self, indices: Sequence[Any]) -> Any:
+        """32 bytes: the entries of 8 / count indices, int64."""
+        b, entry = self._b, ir.IntType(32 * self._count)
+        places = (at(b, self._table, times(b, index, 4 * self._count)) for index in indices)
+        # Loaded to all lanes, which is no work for the ports that permute, and then blended.
+        found, *others = (computed_here(b, splat(b, load(b, place, entry), len(indices))) for place in places)
+        for lane, v in enumerate(others, 1):
+            lanes = [i + len(indices) * (i == lane) for i in range(len(indices))]
+            found = shuffle(b, found, v, lanes)
+        return b.bitcast(found, ir.VectorType(ir.IntType(8), 32))
 
 
 class WordTable:
     """A table in memory whose entries are `count` words of 32 bits, one or two."""
 
-    def __init__(self, b: ir.IRBuilder, name: str, words: Sequence[int], count: int = 1) -> None:
-        self._b, self._count, self._table = b, count, words_in_memory(b, name, words)
+    def __init__(self, b: ir.IRBuilder, words: Sequence[int], count: int = 1) -> None:
+        self._b, self._count, self._table = b, count, words_in_memory(b, words)
         self._slot = cgutils.alloca_once(b, I32.vector)
 
     def look_up(self, index: Any) -> list[Any]:

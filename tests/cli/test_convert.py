@@ -143,11 +143,14 @@ def test_nothing_is_written_for_a_dry_run_or_an_error(
     cut = shutil.copytree(folder, tmp_path / "cut")
     shard = cut / "model-00002-of-00002.safetensors"
     shard.write_bytes(shard.read_bytes()[:-100])
-    index = folder / "model.safetensors.index.json"
+    index, text = folder / "model.safetensors.index.json", folder / "text.txt"
+    text.write_text("a text")
     cases: list[tuple[list[str | Path], int, str]] = [
         ([folder, "-o", out, "--dry-run"], 0, ""),
         ([folder, "-o", "-"], 2, "a GGUF file cannot go to stdout"),
         ([folder, "-o", ""], 2, "has an empty name"),
+        ([folder, out], 2, f"give OUT with -o: -o {out}"),
+        ([folder, "q8_0"], 2, "q8_0 is a type: give it with --type q8_0"),
         (["", "-o", out], 2, "the checkpoint has an empty name"),
         ([folder, "-o", f"{folder}/"], 1, f"such as {folder}/model.gguf"),
         ([folder, "-o", f"{tmp_path}/none/"], 1, "/none/: there is no such folder; make it first"),
@@ -156,7 +159,8 @@ def test_nothing_is_written_for_a_dry_run_or_an_error(
         ([tmp_path / "none", "-o", out], 1, "no such folder"),
         ([cut, "-o", out], 1, shard.name),
         ([index, "-o", out], 1, "is not a folder"),
-        ([folder, "-o", index, "--force"], 1, "is a source of this conversion"),
+        ([folder, "-o", index, "--force"], 1, "is read by this command"),
+        (["org/name", "-o", text, "--gptq", text, "--force"], 1, "is read by this command"),
     ]
     for arguments, code, problem in cases:
         assert call(monkeypatch, *arguments) == code, arguments
@@ -252,3 +256,24 @@ def test_a_trained_model_continues_a_text_as_in_llama_cpp(shared: Path, tmp_path
     with Model.open(out) as model:
         text = "".join(token.text for token in model.stream("Once upon a time", max_tokens=24, temp=0.0))
     assert text == llama_cpp_greedy(out, "Once upon a time", 24)
+
+
+def test_a_text_that_is_missing_is_told_before_anything_is_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("edgellm.hub.fetch_checkpoint", lambda *_: pytest.fail("it is downloaded"))
+    text = tmp_path / "none.txt"
+    assert call(monkeypatch, "org/name", "-o", tmp_path / "out.gguf", "--gptq", text) == 1
+    assert capsys.readouterr().err == f"edgellm: {text}: there is no such file; check the path\n"
+
+
+def test_each_part_of_gptq_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    checkpoint, text = write_checkpoint(tmp_path / "in"), tmp_path / "text.txt"
+    text.write_text("the time was on and the rest is in an inn, the end of that thing; " * 40)
+    given = (checkpoint, "-o", tmp_path / "out.gguf", "--gptq", text, "--type", "Q4_0")
+    assert call(monkeypatch, *given, "--dry-run") == 0
+    assert "without the time that --gptq takes" in capsys.readouterr().out
+    assert call(monkeypatch, *given) == 0
+    told = capsys.readouterr().err
+    lines = ["writing the model in floats first, for it to read the text", "the model reads 3 chunks of text"]
+    assert [line for line in told.splitlines() if line in lines] == lines

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,19 @@ from click.testing import CliRunner, Result
 from gguf import GGUFReader
 
 import converters.importance.collect
+from converters.importance.collect import ImatrixProgress
+from converters.importance.sums import write_imatrix
 from edgellm import Model, cli, imatrix
-from edgellm.cli.imatrix import command
+from edgellm.cli.imatrix import _shown, command
 from edgellm.cli.info import command as info
+from edgellm.cli.progress import ProgressLine
 from edgellm.cli.verify import command as verify
-from edgellm.gguf.imatrix import read_imatrix
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf.imatrix import ImatrixEntry, read_imatrix
 from edgellm.perplexity.windows import evaluate_windows
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_squares
+from support.split_files import write_parts
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 EXPERTS: dict[str, Any] = {**TINY, "arch": "qwen3moe", "types": "F32 experts", "experts": 8, "used": 1}
@@ -118,10 +124,23 @@ def test_a_run_that_was_interrupted_goes_on_to_the_same_file(
     run()
     assert path.read_bytes() == whole
     done = run("--chunks", 3)
-    assert f"{path} has all 5 chunks already" in done.stderr
+    assert f"{path} has 5 chunks already, more than --chunks 3, and keeps them; --force starts anew" in done.stderr
     assert path.read_bytes() == whole
+    assert f"{path} has all 5 chunks already" in run("--chunks", 5).stderr
     run("--chunks", 3, "--force")
     assert read_imatrix(path).chunks == 3
+
+
+def test_a_note_begins_on_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal the line of progress goes first."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for before, told in ((2, "i.gguf has 2 chunks of 5; going on"), (5, "i.gguf has all 5 chunks already")):
+        line = ProgressLine()
+        line.working("reading the text")
+        _shown(line, [], "i.gguf")(ImatrixProgress(before, 5, before))
+        assert capsys.readouterr().err == f"\r\x1b[Kreading the text\r\x1b[Kedgellm: note: {told}\n"
 
 
 def test_a_text_that_got_longer_goes_on(run: Run, text_file: Path, tmp_path: Path) -> None:
@@ -149,6 +168,24 @@ def test_another_model_text_or_chunk_does_not_go_on(
         advice = "choose another name, or start anew with --force"
         assert complaint(1, "imatrix", *changed) == f"edgellm: {path}: exists, and {problem}; {advice}"
     assert "choose another name" in complaint(1, "imatrix", model_file(**TINY), other, "-o", other, "--ctx", 40)
+    assert path.read_bytes() == before
+    path.write_bytes(before[:200])
+    for existing, problem in ((other, "is no importance matrix"), (path, "is cut off or damaged")):
+        told = complaint(1, "imatrix", model_file(**TINY), text_file, "-o", existing, "--ctx", 40)
+        assert f"{existing}: {problem}" in told and told.endswith("; choose another name, or start anew with --force")
+
+
+def test_a_file_whose_sums_have_other_sizes_does_not_go_on(run: Run, tmp_path: Path) -> None:
+    """Its marks say that it is of this model."""
+    run("--chunks", 2)
+    path, name = tmp_path / "i.gguf", "blk.0.ffn_down.weight"
+    found = read_imatrix(path)
+    write_imatrix(
+        replace(found, entries={**found.entries, name: ImatrixEntry(np.ones((2, 48), np.float32), np.ones(2, int))})
+    )
+    before = path.read_bytes()
+    with pytest.raises(EdgeLLMError, match=f"the file to go on with has other sizes for {name}; choose another name"):
+        run()
     assert path.read_bytes() == before
 
 
@@ -205,9 +242,15 @@ def test_wrong_use_is_one_line(
     model, made = model_file(**TINY), tmp_path / "i.gguf"
     assert "--out" in complaint(2, "imatrix", model, text_file)
     assert "--chunks" in complaint(2, "imatrix", model, text_file, "-o", made, "--chunks", 0)
-    assert "two windows of 512 need" in complaint(1, "imatrix", model, text_file, "-o", tmp_path / "new")
+    told = complaint(1, "imatrix", model, text_file, "-o", tmp_path / "new")
+    assert told.startswith(f"edgellm: {text_file} has ")
+    assert told.endswith(" tokens, and at least 1,024 are needed: give a longer text, or a smaller --ctx")
+    told = complaint(2, "imatrix", model, text_file, "more.txt", "-o", tmp_path / "new")
+    assert "not more.txt too; several by: cat A.txt B.txt | edgellm imatrix MODEL - -o FILE" in told
     assert "there is no folder" in complaint(1, "imatrix", model, text_file, "-o", tmp_path / "none" / "i")
     assert "choose another name" in complaint(1, "imatrix", model, text_file, "-o", model)
+    parts = write_parts(tmp_path)
+    assert "is read by this command" in complaint(1, "imatrix", parts[0], text_file, "-o", parts[2], "--force")
     assert "is an importance matrix, not a model" in complaint(1, "imatrix", made, text_file, "-o", tmp_path / "new")
     assert "is an importance matrix, not a model" in complaint(1, "plan", made)
     assert not (tmp_path / "new").exists()

@@ -76,6 +76,25 @@ def test_a_file_is_described(tmp_path: Path) -> None:
     assert info.tokenizer.special == {"bos": SpecialToken(0, "<s>"), "eos": SpecialToken(7, "")}
 
 
+def test_what_a_file_was_quantized_with_is_shown(tmp_path: Path) -> None:
+    """Keys that llama.cpp writes, too; others of that beginning are in the object alone, if they are text or whole."""
+    texts = {"imatrix.file": "a\x1b.gguf", "imatrix.dataset": "wiki.txt", "gptq.dataset": "code.txt", "by": "me"}
+    more = [raw.string_pair(f"quantize.{key}", text) for key, text in texts.items()]
+    more += [
+        raw.u32_pair("quantize.imatrix.chunks_count", 107),
+        raw.pair("quantize.x", raw.F32, raw.number(raw.F32, 1)),
+    ]
+    path = str(write(tmp_path / "m.gguf", *more))
+    shown = CliRunner().invoke(command, [path], catch_exceptions=False).stdout
+    lines = [line.split(maxsplit=1) for line in shown.splitlines() if line.startswith(("imatrix", "GPTQ"))]
+    assert lines == [["imatrix", "a\\x1b.gguf, of wiki.txt, 107 chunks"], ["GPTQ", "code.txt"]]
+    found = json.loads(CliRunner().invoke(command, [path, "--json"], catch_exceptions=False).stdout)
+    assert found["quantize"] == {**texts, "imatrix.chunks_count": 107}
+    plain = str(write(tmp_path / "plain.gguf"))
+    assert "imatrix" not in CliRunner().invoke(command, [plain], catch_exceptions=False).stdout
+    assert json.loads(CliRunner().invoke(command, [plain, "--json"], catch_exceptions=False).stdout)["quantize"] == {}
+
+
 @pytest.mark.parametrize(
     ("more", "expected"),
     [

@@ -76,7 +76,7 @@ def test_a_text_on_stdin(model_file: ModelFile, text_file: Path, score: Score) -
     assert piped == json.loads(score("--json").stdout) | {"file": "-"}
     for wrong, told in (
         (b"", "stdin: is empty"),
-        (b"GGUF", "stdin: is a GGUF file"),
+        (b"GGUF\3\0\0\0", "stdin: is a GGUF model or another binary file; give a text file"),
         (b"\xff", "stdin: byte 0 is not"),
     ):
         assert told in str(CliRunner().invoke(command, args, input=wrong).exception)
@@ -177,6 +177,7 @@ def test_a_file_that_is_no_text(complaint: Complain, tmp_path: Path) -> None:
     assert complaint(1, "no-model", "") == "edgellm: the name of the file is empty; give a text file"
     for data, problem in [
         (b"\n", "is empty; give a text"),
+        (b"GGUF\3\0\0\0", "is a GGUF model or another binary file; give a text file"),
         (b"caf\xe9", "byte 3 is not UTF-8; convert it to UTF-8 text"),
     ]:
         path.write_bytes(data)
@@ -185,7 +186,7 @@ def test_a_file_that_is_no_text(complaint: Complain, tmp_path: Path) -> None:
 
 def test_less_than_two_windows(complaint: Complain, model_file: ModelFile, text_file: Path) -> None:
     said = complaint(1, model_file(**TINY), text_file)
-    assert said.startswith("edgellm: the text has 206 tokens, and two windows of 512 need 1,024: ")
+    assert said.endswith("has 206 tokens, and at least 1,024 are needed: give a longer text, or a smaller --ctx")
 
 
 def test_wrong_options(complaint: Complain, model_file: ModelFile, text_file: Path) -> None:

@@ -4,11 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from converters.default_name import file_name, model_name_of_file
+from converters.report import Report, TensorReport
 from edgellm.cli import run
-from edgellm.cli.conversion import TYPES, ConversionProgress
+from edgellm.cli.conversion import TYPES, _report
+from edgellm.cli.conversion_progress import ConversionProgress
 from edgellm.cli.progress import ProgressLine
+from edgellm.cli.quantize import command
 from edgellm.fmt import duration
 from edgellm.gguf import GGUFFile
 from support.model_file import ModelFile
@@ -62,11 +66,14 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         (["", out], 1, "the name of the model is empty"),
         ([source, "q5_k_m"], 2, "q5_k_m is a type: give it with --type q5_k_m"),
         ([source, out, "--type", "Q4_KM"], 2, 'there is no "Q4_KM"; choose one of'),
+        ([source, out, "--type", "Q4_KM"], 2, "BF16, and of quantize also dynamic"),
+        ([source, out, "--type", "iq3_xxs"], 2, "give it with --tensor-type PATTERN=IQ3_XXS"),
+        ([source, out, "--type", "F32"], 2, "give it with --tensor-type PATTERN=F32"),
         ([source, out, "--tensor-type", "ffn_down"], 2, "give a pattern and a type"),
         ([source, out, "--tensor-type", "nothing=Q6_K"], 2, "matches no tensor"),
         ([source, out, "--threads", "0"], 2, "--threads cannot be 0"),
         ([source, tmp_path / "there.gguf"], 1, "exists; choose another name, or replace it with --force"),
-        ([source, source, "--force"], 1, "is a source of this conversion"),
+        ([source, source, "--force"], 1, "is read by this command"),
         ([source, tmp_path / "no" / "out.gguf"], 1, "there is no folder"),
         ([tmp_path / "missing.gguf", out], 1, "there is no such file"),
         ([model_file(types="Q8_0"), out], 1, "--requantize"),
@@ -81,6 +88,21 @@ def test_wrong_usage_and_wrong_input_are_one_line(
         assert not shown.out
     assert [path.name for path in tmp_path.iterdir()] == ["there.gguf"]
     assert (tmp_path / "there.gguf").read_bytes() == b"x"
+
+
+def test_no_file_that_is_read_is_replaced(
+    model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Under no other name either: a link, and another name of the same file."""
+    source, read, link, second = model_file(types="F16"), *(tmp_path / name for name in ("read", "link", "second"))
+    read.write_text("the text")
+    link.symlink_to(read)
+    second.hardlink_to(read)
+    for option in ("--imatrix", "--gptq", "--calibration"):
+        for out in (read, link, second):
+            assert call(monkeypatch, "quantize", source, out, option, read, "--force") == 1
+            assert capsys.readouterr().err == f"edgellm: {out}: is read by this command; choose another name\n"
+    assert read.read_text() == "the text"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +134,19 @@ def test_without_a_name_the_file_lies_here(
     assert call(monkeypatch, "quantize", source, "--type", "q8_0") == 1
     assert capsys.readouterr().err.startswith("edgellm: tale-Q8_0.gguf: exists; choose another name")
     assert call(monkeypatch, "quantize", "tale-Q8_0.gguf", "--type", "q8_0", "--force") == 1
-    assert "tale-Q8_0.gguf: is a source of this conversion" in capsys.readouterr().err
+    assert "tale-Q8_0.gguf: is read by this command" in capsys.readouterr().err
+
+
+def test_errors_below_a_hundredth_of_a_percent_are_not_listed() -> None:
+    """BF16 in F16 has errors of some 1e-06 %, of numbers near 0 alone."""
+    large, small = (
+        TensorReport(f"{name}.weight", (2, 32), "BF16", "F16", 64, 128, "", error)
+        for name, error in (("large", 1.1e-4), ("small", 9e-5))
+    )
+    for tensors, listed in (([large, small], ["large.weight"]), ([small], [])):
+        shown = list(_report(Report(Path("out.gguf"), 300, tensors, "", 1.0)))
+        assert [line.split()[0] for line in shown if ".weight" in line] == listed
+        assert any("largest errors" in line for line in shown) == bool(listed)
 
 
 def test_an_interrupt_leaves_no_file_and_130(
@@ -128,11 +162,11 @@ def test_an_interrupt_leaves_no_file_and_130(
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     now = 0.0
-    monkeypatch.setattr("edgellm.cli.conversion.monotonic", lambda: now)
+    monkeypatch.setattr("edgellm.cli.conversion_progress.monotonic", lambda: now)
     pace = ConversionProgress(ProgressLine())
     for now in (1.0, 9.0, 12.5, 13.0):
         pace(int(2e7 * now), 1_000_000_000)
-    assert capsys.readouterr().err == "25% of 1,000 M weights · 20.0 M/s · 0:38 left\n"
+    assert capsys.readouterr().err == "25% of 1,000 M weights · 20.0 M/s · 38 s left\n"
 
 
 def test_times_read_as_clocks() -> None:
@@ -143,3 +177,5 @@ def test_the_help_names_all_mixes() -> None:
     from converters.quant_mixes import QUANT_MIXES
 
     assert TYPES.split() == list(QUANT_MIXES)
+    shown = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
+    assert f"one of {TYPES}, and of quantize also dynamic" in shown

@@ -2,19 +2,24 @@
 
 from itertools import product
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from converters.conversion import Conversion
 from converters.dynamic.allocation import Choice, allocate, lower_hull
-from converters.dynamic.settings import parse_size
+from converters.dynamic.settings import DynamicSettings, parse_size
+from converters.from_gguf import prepare_quantize
 from edgellm import convert, quantize
-from edgellm.errors import OptionError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
-from support.model_file import ModelFile
+from support.model_file import FamilyFile, ModelFile
 
+NARROW = {"IQ4_NL", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"}
 TEXT = "The cat sat on the mat, and the dog lay by the door. " * 40
 
 _tensors = st.lists(
@@ -80,7 +85,13 @@ def test_the_file_is_within_its_limit_and_uses_it(source: Path, tmp_path: Path) 
     out = tmp_path / "out.gguf"
     with GGUFFile.open(source) as file:
         weights = sum(tensor.size for tensor in file.tensors.values())
-    report = quantize(source, out, "dynamic", bits=4.5, calibration=TEXT)
+    ends: list[float] = []
+    since = monotonic()
+    task = prepare_quantize(
+        source, out, "dynamic", bits=4.5, calibration=TEXT, measuring=lambda *_: ends.append(monotonic())
+    )
+    report = task.run()
+    assert ends[-1] - ends[0] < report.seconds < monotonic() - since  # measuring is part of it
     assert 4.2 < report.bits_per_weight <= 4.5
     limit = int(weights * 5 / 8) + 60_000
     report = quantize(source, out, "dynamic", size=str(limit), calibration=TEXT, force=True)
@@ -108,6 +119,85 @@ def test_types_that_the_user_names_stay(source: Path, tmp_path: Path) -> None:
     assert {tensor.type for tensor in report.tensors if "attn_q.w" in tensor.name} == {"Q8_0"}
 
 
+def test_each_stack_of_experts_gets_a_type_that_its_rows_fill(model_file: ModelFile, tmp_path: Path) -> None:
+    """With rows of 256 and with narrower ones; all experts of a stack get the same."""
+    for columns, types in ((256, {"Q2_K", "IQ3_S", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0"}), (96, NARROW)):
+        experts = {"arch": "qwen3moe", "types": "F32 experts", "experts": 4, "used": 2}
+        source = model_file(**experts, width=256, ffn=columns)
+        report = quantize(source, tmp_path / "out.gguf", "dynamic", bits=6.5, calibration=TEXT, force=True)
+        chosen = {tensor.name: tensor.type for tensor in report.tensors if "_exps" in tensor.name}
+        assert len(chosen) == 6 and {chosen[name] for name in chosen if "down" in name} <= types
+        assert report.bits_per_weight <= 6.5
+
+
+def test_what_is_not_computed_keeps_the_type_of_the_mix(family_file: FamilyFile, tmp_path: Path) -> None:
+    """The last layer is for multi-token prediction: nothing tells what it costs."""
+    source, types = family_file("qwen3_5"), []
+    for mix, asked in (("Q4_K_M", {}), ("dynamic", {"bits": 12, "calibration": TEXT * 20})):
+        report = quantize(source, tmp_path / f"{mix}.gguf", mix, **asked)  # type: ignore[arg-type]
+        types.append({tensor.name: tensor.type for tensor in report.tensors})
+    layers = 1 + max(int(name.split(".")[1]) for name in types[0] if name.startswith("blk."))
+    last = [name for name in types[0] if name.startswith(f"blk.{layers - 1}.")]
+    assert any("nextn" in name for name in last)
+    assert [types[1][name] for name in last] == [types[0][name] for name in last]
+    assert {types[1][name] for name in types[0] if "ffn_up" in name and name not in last} == {"Q8_0"}
+
+
+def test_weights_that_are_no_numbers(model_file: ModelFile, tmp_path: Path) -> None:
+    """Those of an expert that no token chooses are told by their place; others make the logits NaN."""
+    experts = {"arch": "qwen3moe", "types": "F32 experts", "experts": 4, "used": 2, "router": "zero"}
+    source, name = model_file(**experts, width=256, ffn=256), "blk.0.ffn_up_exps.weight"
+    with GGUFFile.open(source) as file:
+        offset = file.tensors[name].offset
+    for expert, told in (
+        (3, rf"tensor {name}, matrix 3, row 2, column 5: holds nan instead of a number; get a whole copy"),
+        (0, r"damaged\.gguf: computes NaN or infinite logits; edgellm verify may tell why"),
+    ):
+        data, damaged = bytearray(source.read_bytes()), tmp_path / "damaged.gguf"
+        at = offset + 4 * ((expert * 256 + 2) * 256 + 5)
+        data[at : at + 4] = np.float32(np.nan).tobytes()
+        damaged.write_bytes(data)
+        with pytest.raises(EdgeLLMError, match=told):
+            quantize(damaged, tmp_path / "out.gguf", "dynamic", bits=6, calibration=TEXT)
+    assert not (tmp_path / "out.gguf").exists()
+
+
+def test_a_limit_that_is_too_small_is_told_before_tensors_are_measured(source: Path, tmp_path: Path) -> None:
+    """With the least that is accepted, which is near the size of the file that it makes."""
+
+    def prepared(**limit: Any) -> Conversion:
+        return prepare_quantize(source, tmp_path / "out.gguf", "dynamic", calibration=TEXT, measuring=told, **limit)
+
+    def told(done: int, total: int) -> None:
+        raise InterruptedError
+
+    limits: list[tuple[dict[str, Any], str, type]] = [({"bits": 1.5}, "bits", float), ({"size": "7"}, "size", str)]
+    for limit, option, kind in limits:
+        with pytest.raises(OptionError, match=rf"allow --{option} [\d.]+\w* at least") as refused:
+            prepared(**limit)
+        least = str(refused.value).split(f"--{option} ")[1].split()[0]
+        with pytest.raises(InterruptedError):
+            prepared(**{option: kind(least)})
+        digits = least.rstrip("kMGTB")
+        with pytest.raises(OptionError, match="at least"):
+            prepared(**{option: kind(f"{float(digits) - 0.01:.2f}{least[len(digits) :]}")})
+
+
+@given(nbytes=st.integers(1, 10**14))
+def test_the_least_size_that_is_named_is_accepted(nbytes: int) -> None:
+    settings = DynamicSettings(1, None, TEXT, lambda done, total: None, None)
+    assert nbytes <= parse_size(settings.least(nbytes, 1, 0).removeprefix("--size ")) <= 1.01 * nbytes
+
+
+def test_nothing_is_measured_where_the_largest_types_fit(source: Path, tmp_path: Path) -> None:
+    limits: list[dict[str, Any]] = [{"bits": 12.0}, {"size": "1GB"}]
+    for limit in limits:
+        job = prepare_quantize(
+            source, tmp_path / "out.gguf", "dynamic", **limit, calibration=TEXT, measuring=lambda *_: pytest.fail()
+        )
+        assert {tensor.type.name for tensor in job.tensors} == {"F32", "Q8_0"}
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
@@ -115,7 +205,6 @@ def test_types_that_the_user_names_stay(source: Path, tmp_path: Path) -> None:
         ({"type": "dynamic", "size": "1GB", "bits": 4.0, "calibration": TEXT}, "needs one of --size"),
         ({"type": "dynamic", "bits": 4.0}, "needs --calibration"),
         ({"type": "dynamic", "bits": 0.5, "calibration": TEXT}, "1 to 32"),
-        ({"type": "dynamic", "bits": 1.5, "calibration": TEXT}, "the smallest file .* has .*; allow at least that"),
         ({"type": "Q4_K_M", "bits": 4.0}, "belong to --type dynamic"),
     ],
 )
@@ -128,3 +217,15 @@ def test_wrong_settings_are_refused(source: Path, tmp_path: Path, given: dict[st
 def test_convert_says_where_it_is(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"convert to BF16, and give that file to `edgellm quantize"):
         convert(tmp_path, tmp_path / "out.gguf", "dynamic")
+
+
+def test_a_quantized_source_is_refused_before_tensors_are_measured(source: Path, tmp_path: Path) -> None:
+    """Also one whose types are those that tensors have before any is chosen; types that the user names may stay."""
+    quantized, out = tmp_path / "q4_k_m.gguf", tmp_path / "out.gguf"
+    quantize(source, quantized, "Q4_K_M")
+    with pytest.raises(UnsupportedModelError, match=r"tensors are quantized already.*--requantize"):
+        prepare_quantize(
+            quantized, out, "dynamic", bits=5, calibration=TEXT, measuring=lambda *_: pytest.fail("measured")
+        )
+    with pytest.warns(EdgeLLMWarning, match="worse than one from floats"):
+        quantize(quantized, out, "dynamic", bits=5, calibration=TEXT, requantize=True)

@@ -1,6 +1,7 @@
 """Compensation of errors: the choices of the paper, nearest rounding without correlation, damping where singular."""
 
 import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
+from converters.estimate import estimate_memory
 from converters.gptq.code_layouts import CODE_LAYOUTS
 from converters.gptq.compensate import compensated
 from converters.gptq.feedback import feedback
 from converters.gptq.inputs import Input, passes
+from converters.tensors import PlannedTensor, Source
 from edgellm.system.folders import cache_folder
 from kquants.encode import NotEncodableError, encode
 from kquants.formats.iq4_nl import VALUES
@@ -123,11 +126,25 @@ def test_feedback_of_any_size_is_that_of_float64() -> None:
     x = inputs(2500, 1300)
     x[:, 100:140] = 0
     hessian = x.T @ x
-    damped = hessian.astype(np.float64) + 0.01 * hessian.diagonal().mean() * np.eye(len(hessian))
-    r = np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
     found = np.triu(shares(hessian + np.tril(np.full_like(hessian, np.nan), -1)), 1)
-    expected = np.triu(r / r.diagonal(), 1)
+    expected = exact_shares(hessian, 0.01)
     assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
+
+
+def exact_shares(hessian: Floats, damping: float) -> NDArray[np.float64]:
+    """F above the diagonal, by float64, from the upper triangle of a Hessian."""
+    upper = np.triu(hessian.astype(np.float64))
+    damped = upper + np.triu(upper, 1).T + damping * hessian.diagonal().mean() * np.eye(len(hessian))
+    r = np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
+    return np.asarray(np.triu(r / r.diagonal(), 1))
+
+
+def test_more_damping_begins_with_the_same_hessian() -> None:
+    """The last columns have a factor with the least damping, the first ones have none."""
+    hessian = np.eye(300, dtype=np.float32)
+    hessian[2, 270] = hessian[3, 270] = 0.4
+    hessian[0, 1] = 1.05
+    assert np.allclose(np.triu(shares(hessian), 1), exact_shares(hessian, 0.1), atol=1e-6)
 
 
 def test_what_has_no_factor_is_damped_more_or_left_alone() -> None:
@@ -163,3 +180,20 @@ def test_arrays_of_other_shapes_are_refused(tmp_path: Path) -> None:
         round_columns(*[np.zeros((32, 15), np.float32)] * 4, square, levels, tmp_path)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="contiguous float32"):
         round_columns(*good, square.T[:, :31], levels, tmp_path)  # type: ignore[call-arg]
+
+
+def test_the_estimated_memory_is_enough_for_a_chunk_and_not_much_more() -> None:
+    """Besides the rows as they are read and as float32, which are there before."""
+    kind, shape = NAMED_TYPES["Q4_K"], (512, 2048)
+    weights = np.random.default_rng(0).standard_normal(shape, np.float32)
+    source = Source("m.weight", shape, "F32", lambda first, last: weights.view(np.uint8)[first:last])
+    plain, tensor = (PlannedTensor(source, kind, compensated=given) for given in (False, True))
+    passed_on, importance = np.zeros((shape[1], shape[1]), np.float32), np.ones(shape[1], np.float32)
+    compensated(kind, weights[:16], passed_on, importance, FOLDER)  # compiles the kernels
+    tracemalloc.start()
+    compensated(kind, weights, passed_on, importance, FOLDER)
+    needed = tracemalloc.get_traced_memory()[1] + 2 * weights.nbytes
+    tracemalloc.stop()
+    process = estimate_memory([], 2)
+    estimated = estimate_memory([plain, tensor], 2) - process
+    assert needed <= estimated / 2 <= 1.3 * needed

@@ -1,5 +1,6 @@
 """`imatrix=` of quantize and convert: each row is encoded with the importance of its columns; what lacks it is told."""
 
+import os
 import struct
 import subprocess
 import sys
@@ -93,6 +94,14 @@ def test_the_new_file_names_the_matrix(model_file: ModelFile, tmp_path: Path) ->
             "quantize.imatrix.chunks_count": 2,
         }
         assert file.metadata.keys() >= other.metadata.keys()
+
+
+def test_a_name_that_is_not_utf8_gets_question_marks(model_file: ModelFile, tmp_path: Path) -> None:
+    source, out = model_file(types="F16"), tmp_path / "out.gguf"
+    given = some_imatrix(tmp_path / os.fsdecode(b"\xff.gguf"), source)
+    quantize(source, out, "Q4_K_M", imatrix=given.path)
+    with GGUFFile.open(out) as file:
+        assert file.metadata["quantize.imatrix.file"] == str(tmp_path / "?.gguf")
 
 
 def test_the_older_format_gives_the_same_file(model_file: ModelFile, tmp_path: Path) -> None:

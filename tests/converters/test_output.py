@@ -96,9 +96,9 @@ def test_places_where_no_file_can_be_written(tmp_path: Path) -> None:
         "": "empty name",
         tmp_path: "is a folder",
         tmp_path / "no" / "out.gguf": "there is no folder",
-        source: "is a source of this conversion",
-        tmp_path / "link.gguf": "is a source of this conversion",
-        tmp_path / "hard.gguf": "is a source of this conversion",
+        source: "is read by this command",
+        tmp_path / "link.gguf": "is read by this command",
+        tmp_path / "hard.gguf": "is read by this command",
         tmp_path / "loop": "is no path to a file",
         "a\0b": "is no path to a file",
     }

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from converters import prepare_quantize, quantize
+from converters import convert, prepare_quantize, quantize
 from converters.gguf_source import raw_pairs
+from converters.importance.sums import write_imatrix
 from edgellm import Model
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, ModelFileError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
+from edgellm.gguf.imatrix import Imatrix, ImatrixEntry
 from support import gguf_bytes as raw
+from support.make_checkpoint import write_checkpoint
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_logits
 from support.reference import reference_logits
@@ -107,9 +110,23 @@ def test_overrides_and_fallbacks_are_noted(model_file: ModelFile, tmp_path: Path
 def test_the_source_is_never_replaced(model_file: ModelFile) -> None:
     source = model_file(types="F16")
     before = source.read_bytes()
-    with pytest.raises(EdgeLLMError, match="is a source of this conversion"):
+    with pytest.raises(EdgeLLMError, match="is read by this command"):
         quantize(source, source, "Q4_K_M", force=True)
     assert source.read_bytes() == before
+
+
+def test_an_importance_matrix_and_a_text_that_are_read_are_not_replaced(model_file: ModelFile, tmp_path: Path) -> None:
+    source, matrix, text = model_file(types="F16"), tmp_path / "imatrix.gguf", tmp_path / "text.txt"
+    entries = {"output.weight": ImatrixEntry(np.ones((1, 512), np.float32), np.ones(1, int))}
+    write_imatrix(Imatrix(matrix, entries, chunks=1, chunk_size=512))
+    text.write_text("the cat sat on the mat")
+    for out, given in ((matrix, {"imatrix": matrix}), (text, {"gptq": text})):
+        before = out.read_bytes()
+        with pytest.raises(EdgeLLMError, match=f"{out.name}: is read by this command"):
+            quantize(source, out, force=True, **given)
+        with pytest.raises(EdgeLLMError, match=f"{out.name}: is read by this command"):
+            convert(write_checkpoint(tmp_path / out.stem), out, force=True, **given)
+        assert out.read_bytes() == before
 
 
 def test_a_file_without_weights_is_refused(tmp_path: Path) -> None:
@@ -145,5 +162,5 @@ def test_the_parts_of_a_split_file_become_one(tmp_path: Path) -> None:
     with GGUFFile.open(tmp_path / "out.gguf") as file:
         assert [key for key in file.metadata if key.startswith("split.")] == []
         assert [tensor.data.view(np.float32)[0] for tensor in file.tensors.values()] == [0, 1, 2]
-    with pytest.raises(EdgeLLMError, match="is a source of this conversion"):
+    with pytest.raises(EdgeLLMError, match="is read by this command"):
         prepare_quantize(paths[0], paths[2], "F16", force=True)

@@ -50,22 +50,28 @@ _GPTQ: list[tuple[dict[str, Change], str]] = [
 ]
 
 
+def test_words_that_no_integers_of_3_bits_fill(tmp_path: Path) -> None:
+    """Three words hold 32 integers, and nothing but the words tells how many there are."""
+    module = changed(gptq("m", 64, 96, 3, -1, g_idx=False), {"qweight": words(8, 64)})
+    expected = "tensor m.qweight has 8 words in a column, which no integers of 3 bits fill; download the checkpoint"
+    assert expected in error_of(tmp_path, module, {**GPTQ, "bits": 3, "group_size": -1})
+
+
 @pytest.mark.parametrize(("changes", "expected"), _GPTQ)
 def test_gptq(tmp_path: Path, changes: dict[str, Change], expected: str) -> None:
     assert expected in error_of(tmp_path, changed(gptq("m", 64, 96), changes), GPTQ)
 
 
 _SETTINGS: list[tuple[Any, str]] = [
-    ({**GPTQ, "bits": 5}, "bits of the quantization is 5, not a whole number, one of 2, 3, 4, 8; download it again"),
-    ({"quant_method": "gptq"}, "bits of the quantization is None, not a whole number"),
+    ({**GPTQ, "bits": 5}, "bits of the quantization is 5, not one of 2, 3, 4, 8; download it again"),
+    ({"quant_method": "gptq"}, "has no bits of the quantization; get another copy of the checkpoint"),
     ({**GPTQ, "bits": True}, "bits of the quantization is True, not"),
-    ({**GPTQ, "group_size": -7}, "group_size of the quantization is -7, not a whole number, from -1 to 2147483647"),
+    ({**GPTQ, "group_size": -7}, "group_size of the quantization is -7, not a whole number from -1 to 2147483647"),
     ({**GPTQ, "group_size": "32"}, "group_size of the quantization is '32'"),
     ({**GPTQ, "checkpoint_format": "marlin"}, "GPTQ weights in the format marlin are not read, only gptq and gptq_v2"),
     ({**GPTQ, "checkpoint_format": 2}, "checkpoint_format of the quantization is 2, not text"),
     ({**GPTQ, "is_marlin_format": True}, "GPTQ weights in the format marlin are not read"),
     ({**GPTQ, "extra_config": 1}, "extra_config of the quantization is 1, not an object"),
-    ({**AWQ, "bits": 8}, "bits of the quantization is 8, not a whole number, one of 4"),
     ({**AWQ, "version": "gemv_fast"}, "AWQ weights in the version gemv_fast are not read, only gemm and gemv"),
     (
         {"quant_method": "hqq", "nbits": 4},
@@ -74,7 +80,8 @@ _SETTINGS: list[tuple[Any, str]] = [
     ),
     ({"quant_method": "auto-round", "packing_format": "gguf"}, "already, by AutoRound (gguf), which is not read"),
     (None, "tensor m.qweight is quantized already, by GPTQ or AWQ, and config.json does not say so"),
-    (BNB, "tensor m.qweight is quantized already, by GPTQ or AWQ, and config.json does not say so"),
+    (BNB, "tensor m.qweight is quantized already, by GPTQ or AWQ, and the settings of the quantization say otherwise"),
+    ({**AWQ, "bits": 8}, "bits of the quantization is 8, not 4, which alone is possible; download it again"),
 ]
 
 
@@ -124,10 +131,14 @@ _4BIT: list[tuple[dict[str, Change], str]] = [
     ({STATE: state(shape=[64, 0])}, "the shape of a tensor of 4 bits is [64, 0]; download"),
     ({STATE: state(shape=[1 << 40, 96])}, "the shape of a tensor of 4 bits is [1099511627776, 96]"),
     ({STATE: state(shape=...)}, "the shape of a tensor of 4 bits is None"),
-    ({STATE: state(blocksize=0)}, "blocksize of the quantization is 0, not a whole number, from 1 to"),
-    ({STATE: state(nested_blocksize=...)}, "nested_blocksize of the quantization is None"),
-    ({STATE: state(nested_offset=1e300)}, "nested_offset of the quantization is 1e+300, not a number"),
-    ({STATE: text("{")}, "is no valid JSON"),
+    ({STATE: state(blocksize=0)}, "blocksize of the quantization is 0, not one of 32, 64, 128, 256, "),
+    ({STATE: state(blocksize=1 << 30)}, "blocksize of the quantization is 1073741824, not one of 32,"),
+    ({STATE: state(nested_blocksize=...)}, "has no nested_blocksize of the quantization; get another"),
+    (
+        {STATE: state(nested_offset=1e300)},
+        "nested_offset of the quantization is 1e+300, not a number from -1e+15",
+    ),
+    ({STATE: text("{")}, "tensor m.weight.quant_state.bitsandbytes__nf4 is no valid JSON"),
     ({STATE: text("[]")}, "holds no JSON object"),
     ({STATE: words(8)}, "is I32 of 32 bytes, and no short text"),
     ({STATE: stored(np.zeros(1 << 17, np.uint8))}, "is U8 of 131072 bytes, and no short text"),
@@ -139,6 +150,10 @@ _4BIT: list[tuple[dict[str, Change], str]] = [
     ({"weight.nested_absmax": None}, "the quantized m.weight has no nested_absmax beside it"),
     ({"weight.nested_absmax": singles(5)}, "tensor m.weight.nested_absmax is F32 [5], not F32 [6]"),
     ({"weight.nested_absmax": singles(6, at=(4,), value=np.nan)}, "m.weight.nested_absmax, block 4: holds nan instead"),
+    (
+        {"weight.nested_quant_map": singles(256, value=1e30), "weight.nested_absmax": singles(6, value=1e30)},
+        "tensor m.weight.absmax, block 0: holds inf instead of a number",
+    ),
     ({"weight.nested_quant_map": singles(255)}, "tensor m.weight.nested_quant_map is F32 [255], not F32 [256]"),
 ]
 

@@ -22,7 +22,7 @@ from edgellm.errors import ModelFileError
 from support.checkpoint_numbers import encode
 from support.families import CASES
 from support.families.references import load_reference
-from support.make_checkpoint import Stored, write_safetensors
+from support.make_checkpoint import Stored, write_checkpoint, write_safetensors
 from support.quantized_checkpoints import Quantize, write, write_pair
 from support.quantized_weights import QuantizedModule, awq, awq_gemv, bnb_4bit, bnb_int8, gptq, stored
 
@@ -120,6 +120,19 @@ def test_awq_of_autoround(tmp_path: Path) -> None:
     module = awq("m", 64, 96, 96)
     settings = {"quant_method": "auto-round", "packing_format": "auto_round:auto_awq", "bits": 4, "group_size": -1}
     check_rows(checkpoint_of(tmp_path, module.tensors, settings), module)
+
+
+def test_modules_of_autoround_may_have_other_groups_than_the_rest(tmp_path: Path) -> None:
+    """Groups of 32 columns in place of 96 that the settings name for the rest; AWQ at 8 bits is refused by name."""
+    rest: dict[str, Any] = {"quant_method": "auto-round", "bits": 4, "group_size": 96}
+    own = {"extra_config": {"m": {"group_size": 32}}}
+    for packing, module in (("auto_gptq", gptq("m", 64, 96, g_idx=False)), ("auto_awq", awq("m", 64, 96))):
+        plan = {**rest, "packing_format": f"auto_round:{packing}"}
+        check_rows(checkpoint_of(tmp_path, module.tensors, {**plan, **own}), module)
+        with pytest.raises(ModelFileError, match="3 groups, which are not those of 96 columns in groups of 96"):
+            checkpoint_of(tmp_path, module.tensors, plan)
+    with pytest.raises(ModelFileError, match=r"m is quantized by AWQ at 8 bits .*, and only 4 are read"):
+        checkpoint_of(tmp_path, module.tensors, {**plan, "extra_config": {"m": {"bits": 8}}})
 
 
 @pytest.mark.parametrize("group", [32, 64, 128])
@@ -354,3 +367,13 @@ def test_a_note_names_the_most_weights_first(tmp_path: Path) -> None:
     words = "GPTQ at 4 bits in groups of 16, 4 bits in groups of 32, 8 bits in groups of 32"
     found = Checkpoint.open(quantized).quantization
     assert found == (words, 4)
+
+
+def test_settings_that_are_for_no_weight_are_told(tmp_path: Path) -> None:
+    """The weights are floats, as in a checkpoint whose quantization was undone but for its settings."""
+    folder = write_checkpoint(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    for settings, told in ((GPTQ, "the checkpoint's settings of a quantization (gptq) are for none of its"), ({}, "")):
+        (folder / "config.json").write_text(json.dumps({**config, "quantization_config": settings}))
+        note = convert(folder, tmp_path / "out.gguf", dry_run=True).source_note
+        assert note.startswith(told) and bool(note) == bool(told)

@@ -64,6 +64,7 @@ OF_ATTENTION: dict[str, Callable[[Attention], Attention]] = {
     "a norm of q or k alone": lambda own: replace(own, k_norm=None),
     "norms of q and k of this shape": lambda own: replace(own, q_norm=Norm(float_tensor("n", np.ones(64)), None, 1e-5)),
     "norms of values of this shape": lambda own: replace(own, v_norm=own.norm),
+    "factors of matrices": lambda own: replace(own, q=replace(own.q, factor=float_tensor("f", np.ones(1)))),
     "LayerNorm of heads or behind a block": lambda own: replace(own, post_norm=replace(own.norm, kind=NormKind.LAYER)),
 }
 
@@ -115,6 +116,7 @@ def test_experts_that_the_shaders_know(mixture: Description) -> None:
 
 OF_EXPERTS: dict[str, Callable[[MixtureOfExperts], MixtureOfExperts]] = {
     "experts without a norm before them": lambda own: replace(own, norm=None),
+    "factors of matrices": lambda own: replace(own, down=replace(own.down, factors=float_tensor("f", np.ones(8)))),
     "a norm of the sum of experts": lambda own: replace(own, sum_norm=own.norm),
     "a norm behind experts": lambda own: replace(own, post_norm=own.norm),
     "routers with a norm of their own": lambda own: replace(own, router=replace(own.router, norm=own.norm)),

@@ -26,12 +26,12 @@ def tensors(**changed: Any) -> dict[str, Any]:
     return {name: value for name, value in (found | changed).items() if value is not None}
 
 
-def write(path: Path, arrays: Mapping[str, Any], kind: str = "imatrix") -> Path:
+def write(path: Path, arrays: Mapping[str, Any], kind: str = "imatrix", chunks: int = 4) -> Path:
     writer = GGUFWriter(path, arch="")
     writer.kv_data[0].clear()  # as llama.cpp writes it, without an architecture
     writer.add_type(kind)
     writer.add_array("imatrix.datasets", ["wiki.txt", "code.txt"])
-    writer.add_uint32("imatrix.chunk_count", 4)
+    writer.add_int64("imatrix.chunk_count", chunks)
     writer.add_uint32("imatrix.chunk_size", 512)
     for name, values in arrays.items():
         writer.add_tensor(name, values)
@@ -58,6 +58,22 @@ def test_a_gguf_file(tmp_path: Path) -> None:
     expected = [[1, 4, 0.25, 0], [1, 1, 0.25, 0.25], [1, 0, 0.25, 1 / 3]]
     np.testing.assert_allclose(found.entries[STACK].means(), expected, rtol=1e-7)
     assert found.entries[MATRIX].means().tolist() == [[1, 4, 0.25, 0]]
+
+
+def test_means_are_finite_whatever_the_numbers_are(tmp_path: Path) -> None:
+    """Sums of an expert that no row chose count for nothing, and counts are added up without overflow."""
+    sums = np.full((3, 4), 3e38, np.float32)
+    for counts in ([[0.0], [1.0], [0.0]], [[2.0**61]] * 3):
+        arrays = tensors(**{f"{STACK}.in_sum2": sums, f"{STACK}.counts": np.array(counts, np.float32)})
+        means = read_imatrix(write(tmp_path / "i.gguf", arrays)).entries[STACK].means()
+        np.testing.assert_allclose(means, np.full((3, 4), 3e38 / max(map(max, counts))), rtol=1e-6)
+
+
+@pytest.mark.parametrize("chunks", [-1, 1 << 40])
+def test_impossible_numbers_of_chunks_are_refused(tmp_path: Path, chunks: int) -> None:
+    path = write(tmp_path / "i.gguf", tensors(), chunks=chunks)
+    with pytest.raises(ModelFileError, match=f"is damaged: key imatrix.chunk_count is {chunks}; make it again"):
+        read_imatrix(path)
 
 
 def test_the_older_format(tmp_path: Path) -> None:
@@ -111,6 +127,16 @@ def test_impossible_numbers_of_the_older_format_are_refused(tmp_path: Path, valu
         read_imatrix(path)
 
 
+def test_what_to_do_with_one_that_is_cut_short(tmp_path: Path) -> None:
+    """It is no download: at any length the advice is that for importance matrices."""
+    whole, cut = write(tmp_path / "i.gguf", tensors()).read_bytes(), tmp_path / "cut.gguf"
+    for length in (10, 100, len(whole) // 2, len(whole) - 32):
+        cut.write_bytes(whole[:length])
+        for advice in ("make it again with `edgellm imatrix`", "start anew"):
+            with pytest.raises(ModelFileError, match=f"cut.gguf: [^;]*; {advice}$"):
+                read_imatrix(cut, advice)
+
+
 def test_other_files_are_none(tmp_path: Path) -> None:
     """And a matrix is no model: the error says what it is for."""
     text, other, path = tmp_path / "t.txt", write(tmp_path / "o.gguf", {"x": SUMS}, "model"), tmp_path / "i.gguf"
@@ -118,9 +144,11 @@ def test_other_files_are_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     others = (text, other, *(tmp_path / name for name in ("none", "fifo", ".", "zero\0")))
     assert [find_imatrix(each) for each in others] == [None] * 6
-    for each, problem in ((text, "is text that begins"), (other, "is no importance matrix")):
-        with pytest.raises(ModelFileError, match=problem):
-            read_imatrix(each)
+    for name in ("t.txt", "o.gguf", "fifo", "."):
+        with pytest.raises(ModelFileError, match=r"is no importance matrix; make it again with `edgellm imatrix`$"):
+            read_imatrix(tmp_path / name)
+    with pytest.raises(ModelFileError, match=r"there is no such file; check the path$"):
+        read_imatrix(tmp_path / "none")
     with GGUFFile.open(write(path, tensors())) as file, pytest.raises(ModelFileError, match=r"not a model.*--imatrix"):
         _ = file.architecture
     path.write_bytes(older({MATRIX: (2, [3, 5])}))

@@ -8,6 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from edgellm import Model
+from edgellm.arch import describe
+from edgellm.gguf import GGUFFile
+from support.family_file import attentions
+from support.gemma_families import gemma4_keys, gemma4_shapes
+from support.gemma_files import write_shapes
 from support.model_file import ModelFile
 from support.oracle import llama_cpp_logits
 from support.reference import divergence
@@ -45,3 +50,14 @@ def test_chunks_and_threads_change_no_bit(model_file: ModelFile, model: str, typ
     whole = logits_of(path)
     for chunk, threads in ((1, 1), (7, 3), (64, 1)):
         assert np.array_equal(logits_of(path, chunk, threads), whole)
+
+
+def test_layers_that_read_the_keys_of_others_may_have_factors_of_matrices_they_do_not_use(tmp_path: Path) -> None:
+    """Layer 3 of this Gemma 4 reads the keys and values of layer 2, and has matrices of its own besides."""
+    names = [f"blk.3.attn_{x}.{kind}" for x in "qkv" for kind in ("scale", "input_scale")]
+    shapes, values = gemma4_shapes() | dict.fromkeys(names, (1,)), {"rope_freqs.weight": 1.0}
+    path = write_shapes(tmp_path / "m.gguf", "gemma4", gemma4_keys(), shapes, values)
+    with GGUFFile.open(path) as file:
+        reader = attentions(describe(file))[3]
+        assert reader.kv_layer == 2 and reader.q.factor and reader.k is None
+        del reader

@@ -14,6 +14,7 @@ import pytest
 
 import edgellm
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model, ModelFileError, OptionError
+from edgellm.engine.outputs import OutputSettings
 from edgellm.generate.generation import Generation
 from support.model_file import ModelFile
 
@@ -263,6 +264,7 @@ WRONG: list[tuple[dict[str, Any], type[EdgeLLMError], str]] = [
     ({"engine": "fast"}, OptionError, "engine cannot be 'fast'"),
     ({"gpu_memory": 1e300}, OptionError, "gpu_memory cannot be 1e.300: give a finite number, from 0.001 to 1000000"),
     ({"gpu_layers": "all", "engine": "llama.cpp"}, EdgeLLMError, "CPU alone"),
+    ({"outputs": OutputSettings(hidden=True), "engine": "llama.cpp"}, EdgeLLMError, "gives logits alone"),
     ({"tokenizer_pre": "llama-bpe"}, OptionError, "tokenizer-pre"),
 ]
 

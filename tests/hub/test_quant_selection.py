@@ -119,7 +119,30 @@ def test_without_q4_k_m_the_largest_that_fits() -> None:
     wanted = {7: "m-Q5_K_M.gguf", 8: "m-Q8_0.gguf", 99: "m-Q8_0.gguf", 0: "m-Q2_K.gguf"}
     assert {memory: chosen(repository(sizes), memory=memory)[0] for memory in wanted} == wanted
     assert chosen(repository({"m-F16.gguf": 16, "m-IQ2_K.gguf": 1})) == ["m-F16.gguf"]
-    assert chosen(repository({"m-IQ2_K.gguf": 1})) == ["m-IQ2_K.gguf"]
+    assert chosen(repository({"m-F32.gguf": 32})) == ["m-F32.gguf"]
+
+
+@pytest.mark.parametrize(
+    "quant",
+    [
+        *("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS", "IQ3_S", "IQ3_M", "IQ4_XS"),
+        *("IQ4_NL", "Q1_0", "Q2_0", "TQ1_0", "TQ2_0", "MXFP4", "MXFP4_MOE", "NVFP4", "Q2_K_S", "Q3_K_L", "UD-Q2_K_XL"),
+    ],
+)
+def test_all_types_of_llama_cpp_are_chosen_by_default(quant: str) -> None:
+    assert chosen(repository({f"m-{quant}.gguf": 2, "m-F16.gguf": 16, "m-IQ2_KS.gguf": 1})) == [f"m-{quant}.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("m-IQ4_KS", "IQ4_XS"), ("Q3/m-smol-iq2_ks", "IQ2_XXS"), ("m-Q4_K_R4", "Q4_K_M")]
+)
+def test_types_of_ik_llama_cpp_are_refused(name: str, nearest: str) -> None:
+    quant = quant_in_name(name)
+    words = f"^org/name:{quant} has weights that only ik_llama.cpp computes; take a file of .* in {nearest}: "
+    others = {"m-F16.gguf": 16, "m-IQ5_K.gguf": 5, "m-Q8_0.gguf": 8}
+    for sizes, wanted, rest in (({}, "", "choose another repository"), (others, quant, "it has Q8_0 .*, F16 .*")):
+        with pytest.raises(EdgeLLMError, match=f"{words}{rest}$"):
+            chosen(repository({f"{name}.gguf": 1} | sizes), wanted)
 
 
 def test_an_exact_quantization_comes_before_a_part_of_one() -> None:

@@ -42,3 +42,10 @@ def test_bits_move_on_lesser_cpus(features: tuple[str, ...], width: int) -> None
     skip_without(*features)
     code = f"from support.moved_bits import check; check({width})"
     python("-c", code, **pretended("x86-64", features))
+
+
+@pytest.mark.cpus
+@pytest.mark.parametrize("features", [(*AVX2, "gfni"), AVX2])
+def test_bytes_are_negative_where_bits_are_set_and_none_is_zero(features: tuple[str, ...]) -> None:
+    skip_without(*features)
+    python("-c", "from support.moved_bits import check_negative; check_negative()", **pretended("x86-64", features))

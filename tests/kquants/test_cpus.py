@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kquants import FLOAT_FORMATS, FORMATS
+from kquants.simd import HAS_BYTE_PERMUTATIONS
 from kquants.tuning import RECORDS, tuning
 from support.cpus import EACH_KIND, LESSER, LOWERINGS, python, python_on_lesser, python_with
 from support.model_file import ModelFile
@@ -33,13 +34,14 @@ EVERY_FORMAT = "plain vectors"
 """The lowering where products of all formats are tested; this CPU's and those of LESSER are others."""
 
 MORE_FORMATS = {
-    "AVX-VNNI": ("IQ2_XS",),
+    "AVX-VNNI": ("IQ2_XS", "IQ3_S"),
     "AVX-512": ("IQ3_S",),
     "AVX-512 VNNI, of a Zen 5": ("IQ3_XXS", "TQ1_0", "NVFP4"),
     "Arm dot product": ("IQ3_S", "TQ1_0", "NVFP4"),
 }
-"""Formats that are tested beside EACH_KIND: they are unpacked in another way on these, by look-ups in memory (one with
-signs by GFNI, one under another offset), by permutations of bytes beside rows that come in parts, or without either."""
+"""Formats that are tested beside EACH_KIND: they are unpacked in another way on these, by look-ups in memory (row by
+row, and signs by GFNI; or under another offset), by permutations of bytes beside rows that come in parts, or without
+either."""
 
 OF_MODELS = [
     "submit_job",
@@ -63,6 +65,12 @@ kernels.NAMES[:] = [*{OF_MODELS}, *{{f"matmul_{{name.lower()}}" for name in form
 chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
 of = ("dot4", "matmul", "float_matmul", "grouped_matmul", "quantized_activations")
 files = [f"kquants/test_{{part}}.py" for part in of]
+sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *files]))
+"""
+UNPACKING_TESTS = """
+import sys, pytest
+chosen = "(random_bytes or every_bit) and (IQ or TQ or Q1_0 or Q2_0 or NVFP4)"
+files = ["kquants/test_dequantize.py", "kquants/test_formats.py"]
 sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *files]))
 """
 LOGITS = f"""
@@ -109,6 +117,11 @@ def test_in_how_many_parts_rows_come(cpu: str, feature: str, split_k: str) -> No
 def test_products_are_right_in_each_lowering(lowering: str) -> None:
     some = (*FLOAT_FORMATS, *EACH_KIND, *MORE_FORMATS.get(lowering, ()))
     python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering == EVERY_FORMAT else some))
+
+
+@pytest.mark.skipif(HAS_BYTE_PERMUTATIONS, reason="this CPU has them: test_dequantize and test_formats run as they are")
+def test_weights_are_right_by_permutations_of_bytes() -> None:
+    python_with("AVX-512 VNNI, with VBMI, GFNI and BF16", UNPACKING_TESTS)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ for strategy in strategies.values():
     for rows, parts in ((1, 4), (2, 1), (8, 4)):
         assert strategy.decode_way(rows, parts) is multiply_row_per_lane
 """
+GRIDS = "iq2_s iq2_xs iq2_xxs iq3_s iq3_xxs"
 ROWS = """
 from kquants.matmul.strategy import strategy_of
 from kquants.tuning import tuning
@@ -31,7 +32,13 @@ print(*(strategy_of(name, tuning()).decode_rows for name in ("q4_k", "q6_k")))
 def test_ways_of_formats_with_avx2() -> None:
     skip_without(*AVX2)
     ways = python("-c", CODE, **pretended("znver3", AVX2))
-    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", "q6_k"]
+    assert ways.splitlines() == ["iq4_nl mxfp4 q4_0 q4_k q5_k q8_0", f"{GRIDS} q6_k"]
+
+
+def test_ways_of_formats_with_avx_vnni() -> None:
+    skip_without()
+    ways = python("-c", CODE, **pretended("x86-64", LOWERINGS["AVX-VNNI"]))
+    assert ways.splitlines() == ["", GRIDS]
 
 
 @pytest.mark.parametrize(("cpu", "features"), [("znver4", ["gfni"]), ("sapphirerapids", ["gfni"]), ("cascadelake", [])])

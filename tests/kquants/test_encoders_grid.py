@@ -3,43 +3,32 @@
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
-from kquants.dequantize import dequantize
-from kquants.encode import NotEncodableError
 from kquants.formats.grids.grid import Grid
 from kquants.formats.grids.iq2_xs import IQ2_XS
 from kquants.formats.grids.iq3_s import IQ3_S
 from kquants.formats.grids.iq3_xxs import IQ3_XXS
-from support.cpus import LESSER, python_on_lesser
-from support.encoder_digest import digests
 from support.encoder_oracle import llama_cpp_encode
-from support.encoder_samples import importance, samples
-from support.k_samples import Floats, encoded
-from support.kernels import KINDS, cache_folder
+from support.encoder_samples import Floats, importance
+from support.encoders import GRIDS as NAMES
+from support.encoders import decoded, encoded, samples_for
+from support.kernels import KINDS
 from support.trained_weights import trained
 
 Array = NDArray[Any]
-NAMES = ["IQ3_S", "IQ3_XXS", "IQ2_XS"]
 EVEN = ["IQ3_XXS", "IQ2_XS"]
 """Formats in which an even number of each eight weights is negative."""
 GRIDS: dict[str, tuple[Grid, int, float]] = {"IQ3_S": (IQ3_S, 32, 1), "IQ3_XXS": (IQ3_XXS, 32, 0.25)}
 GRIDS["IQ2_XS"] = IQ2_XS, 16, 0.125
-LARGEST = {"IQ3_S": 2e6, "IQ3_XXS": 1e7, "IQ2_XS": 5e6}
-SAMPLES = samples()
+SAMPLES = samples_for("IQ3_S")
 IMPORTANCE = importance()
 WEIGHTS = [
     (name, weights) for name in NAMES for weights in (None, IMPORTANCE) if name == "IQ3_S" or weights is not None
 ]
 """llama.cpp encodes IQ2_XS only with weights, and IQ3_XXS only for tests without."""
-
-
-def decoded(name: str, data: Array) -> NDArray[np.float64]:
-    return np.asarray(gguf.quants.dequantize(data, Type[name]), np.float64)
 
 
 def llama_cpp_weights(name: str, rows: Floats, weights: Floats) -> NDArray[np.float64]:
@@ -147,69 +136,3 @@ def test_a_sign_is_changed_where_it_costs_least() -> None:
         negative[:, [6, 1]] = False, True
         rows[0, 6::8] = 0.4
         assert np.array_equal(decoded(name, encoded(name, rows, weights).data).reshape(32, 8) < 0, negative)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_decoders_agree_and_the_sums_are_theirs(name: str) -> None:
-    for rows in SAMPLES.values():
-        for weights in (None, IMPORTANCE):
-            result = encoded(name, rows, weights)
-            found = decoded(name, result.data)
-            assert np.array_equal(dequantize(KINDS[name], result.data.reshape(-1), cache_folder()), found.reshape(-1))
-            assert result.error == pytest.approx(((rows.astype(np.float64) - found) ** 2).sum(), rel=1e-5)
-            assert result.squares == pytest.approx((rows.astype(np.float64) ** 2).sum(), rel=1e-12)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_only_the_proportions_of_importance_matter(name: str) -> None:
-    rows, ones = SAMPLES["Gaussian"], np.ones(1024, np.float32)
-    plain = encoded(name, rows).data
-    for equal in (ones, ones * 0, ones * np.float32(3e38), ones * np.float32(1e-20)):
-        assert np.array_equal(encoded(name, rows, equal).data, plain)
-    half = np.where(np.arange(1024) % 2, ones, 0).astype(np.float32)
-    away = np.abs(decoded(name, encoded(name, rows, half).data) - rows)
-    assert away[:, 1::2].mean() < 0.8 * away[:, ::2].mean()
-
-
-@pytest.mark.parametrize("weights", [None, IMPORTANCE[:768]])
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_are_encoded_the_same_alone_and_together(name: str, weights: Floats | None) -> None:
-    rows = np.concatenate([values[:2, :768] for values in SAMPLES.values()])[:-1]
-    together = encoded(name, rows, weights).data
-    for first, last in ((0, 1), (1, 4), (12, 13)):
-        assert np.array_equal(encoded(name, rows[first:last], weights).data, together[first:last])
-    alone = encoded(name, rows[:, :256], None if weights is None else weights[:256]).data
-    assert np.array_equal(alone, together[:, : KINDS[name].nbytes])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_values_that_are_all_the_same(name: str) -> None:
-    for value in (0.0, -0.0, 1.0, -1.0, 0.02, -3e-3, LARGEST[name], -LARGEST[name], 1e-5, -1e-12, 1e-40):
-        rows = np.full((3, 256), value, np.float32)
-        for weights in (None, importance(256)):
-            found = decoded(name, encoded(name, rows, weights).data)
-            # Half a step of the float16 scale; of the tiny ones, it may hold nothing better than 0.
-            allowed = 2.0**-10 if abs(value) > 1e-3 else 1
-            assert np.abs(found - rows).max() <= allowed * abs(np.float32(value))
-    zeros = np.zeros((1, 256), np.float32)
-    assert np.array_equal(encoded(name, zeros).data, encoded(name, -zeros).data)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_first_value_that_does_not_fit_is_found(name: str) -> None:
-    for bad in (np.nan, np.inf, -np.inf, 1.01 * LARGEST[name], -1.01 * LARGEST[name]):
-        for index in (0, 255, 700, 1279):
-            rows = np.ones((5, 256), np.float32)
-            rows.reshape(-1)[index] = bad
-            rows.reshape(-1)[index + 1 :: 7] = np.nan
-            with pytest.raises(NotEncodableError) as raised:
-                encoded(name, rows)
-            assert raised.value.index == index
-
-
-@pytest.mark.cpus
-@pytest.mark.timeout(600)  # each process compiles for a CPU of its own
-@pytest.mark.parametrize("lowering", LESSER)
-def test_lesser_cpus_give_the_same_bytes(lowering: str) -> None:
-    code = "import sys; from support.encoder_digest import digests; print(*digests(sys.argv[1:]))"
-    assert python_on_lesser(lowering, code, *EVEN).split() == digests(EVEN)

@@ -1,8 +1,6 @@
 """Tensor types of ggml itself: sizes, and weights of those that the gguf package does not decode."""
 
 import ctypes
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import gguf
@@ -12,6 +10,7 @@ from gguf import GGMLQuantizationType as Type
 
 from kquants.ggml import GGML_TYPES, NAMED_TYPES
 from support import gguf_types
+from support.encoder_oracle import ggml_base
 from support.kernels import random_blocks
 
 gguf_types.register()
@@ -32,12 +31,7 @@ class _Traits(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def ggml() -> ctypes.CDLL:
-    """The library in llama-cpp-python."""
-    found = find_spec("llama_cpp")
-    paths = list((Path(found.origin).parent / "lib").glob("libggml-base.so")) if found and found.origin else []
-    if not paths:
-        pytest.skip("llama-cpp-python is not installed; its ggml is the oracle of this test")
-    library = ctypes.CDLL(str(paths[0]))
+    library = ggml_base()
     library.ggml_get_type_traits.restype = ctypes.POINTER(_Traits)
     return library
 

@@ -30,9 +30,9 @@ from support.matmul import product_record
 class Sums:
     """In place of LLVM's builder: addresses are integers."""
 
-    def add(self, address: int, offset: ir.Constant) -> int:
+    def add(self, address: int, offset: ir.Constant | int) -> int:
         """An address further on."""
-        return address + int(offset.constant)
+        return address + (offset if isinstance(offset, int) else int(offset.constant))
 
     def fence(self, *arguments: str) -> None:
         """Nothing."""
@@ -65,6 +65,28 @@ def test_every_line_is_prefetched_once_from_each_address(
     for level in (PrefetchLevel.L1, PrefetchLevel.L2):
         counts = [sum(near == level for _, near in turn) for turn in turned]
         assert max(counts) - min(counts) <= 1
+
+
+@pytest.mark.parametrize("size", [66, 82, 210])
+def test_prefetches_beside_some_rows_are_those_of_the_tile_row_by_row(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many bytes as these rows have, from where the rows before them end; and the next super-block of each."""
+    found: list[tuple[int, PrefetchLevel]] = []
+    monkeypatch.setattr(prefetch, "emit_prefetch", lambda b, address, level: found.append((address, level)))
+    start, rows = 3_000_000, [7_000_000 + 9_002 * row for row in range(TILE_ROWS)]
+    whole: Any = prefetch.Prefetcher(Sums(), size, [start], PrefetchLevel.L2, 64, rows)  # type: ignore[arg-type]
+    for first in range(0, TILE_ROWS, 2):
+        beside: Any = whole.beside(first, rows[first : first + 2], steps=8)
+        for _ in range(8):
+            beside.step()
+        beside.finish()
+    whole.finish()
+    far = [address for address, level in found if level == PrefetchLevel.L2]
+    assert {address // 64 for address in far} >= {*range(start // 64, (start + TILE_ROWS * size - 1) // 64)}
+    assert max(far) < start + TILE_ROWS * size
+    near = [(row + size + 63 + line, PrefetchLevel.L1) for row in rows for line in range(0, size, 64)]
+    assert [line for line in found if line[1] == PrefetchLevel.L1] == near
 
 
 AMDS = ["znver1", "znver5", "bdver4", "btver2", "amdfam10", "barcelona", "k8-sse3", "opteron-sse3", "athlon64"]

@@ -16,18 +16,12 @@ from support.recurrent_kernels import (
     Cut,
     blocks_of,
     check_any_cut,
-    matrices_of,
+    check_formula,
     run_states,
-    scanned,
 )
 
 F32 = np.float32
 Array = NDArray[Any]
-
-
-def near(found: Array, wanted: Array) -> bool:
-    """Within 2**-17 of the largest value: sums of up to 70 products of float32, of several rows."""
-    return bool((np.abs(found - wanted) <= 2.0**-17 * np.abs(wanted).max()).all())
 
 
 class DeltaRule:
@@ -115,13 +109,7 @@ SCANS: dict[str, Callable[[], DeltaRule]] = {
 @pytest.mark.parametrize("name", SCANS)
 def test_scans_follow_their_formula(name: str, cut: Cut) -> None:
     scan = SCANS[name]()
-    before = scan.before[: len(cut.lengths)]
-    blocks = np.stack([blocks_of(state) for state in before])
-    y, kept = scan.run(cut, blocks, slice(0, cut.starts[-1]), 1)
-    wanted_y, wanted_kept = scanned(cut, before, scan.step)
-    assert near(y, wanted_y)
-    for found, wanted in zip(kept, wanted_kept, strict=True):
-        assert near(matrices_of(found, wanted.shape[-1]), wanted)
+    check_formula(scan.run, scan.step, scan.before, cut)
 
 
 @pytest.mark.parametrize("name", SCANS)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kquants.records import SelectiveScanOp
 from support.activation_rows import ActivationRows
-from support.kernels import fenced, same_bits
+from support.kernels import fenced
 from support.recurrent_kernels import (
     CUTS,
     GROUP,
@@ -16,9 +16,10 @@ from support.recurrent_kernels import (
     Cut,
     blocks_of,
     check_any_cut,
+    check_formula,
     matrices_of,
+    near,
     run_states,
-    scanned,
 )
 
 F32 = np.float32
@@ -78,22 +79,11 @@ class Scan:
         return state, c @ state[0] + self.d * x
 
 
-def near(found: Array, wanted: Array) -> bool:
-    """Within 2**-18 of the largest value: sums of up to 64 products of float32, of several rows."""
-    return bool((np.abs(found - wanted) <= 2.0**-18 * np.abs(wanted).max()).all())
-
-
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize(("channels", "n"), SIZES)
 def test_the_scan_follows_its_formula(channels: int, n: int, cut: Cut) -> None:
     scan = Scan(channels, n)
-    blocks = np.stack([blocks_of(state) for state in scan.before[: len(cut.lengths)]])
-    y, kept = scan.run(cut, blocks, slice(0, cut.starts[-1]), 1)
-    wanted, states = scanned(cut, scan.before, scan.step)
-    assert all(near(*pair) for pair in zip(y, wanted, strict=True))
-    for found, state in zip(kept, states, strict=True):
-        assert near(matrices_of(found, channels), state)
-        assert same_bits(found, blocks_of(matrices_of(found, channels))), "padding stays zero"
+    check_formula(scan.run, scan.step, scan.before, cut, bits=18)
 
 
 @pytest.mark.parametrize(("channels", "n"), SIZES)

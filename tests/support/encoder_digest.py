@@ -1,4 +1,4 @@
-"""What encoders of floats and of blocks of 32 weights make of all samples, in short."""
+"""What encoders make of all samples, in short."""
 
 import hashlib
 from collections.abc import Sequence
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from kquants import jit
-from kquants.encode import encode, kernel_of
-from support.encoder_samples import importance, samples
+from kquants.encode import kernel_of
+from support.encoder_samples import importance
+from support.encoders import encoded, samples_for
 from support.kernels import KINDS, cache_folder
-
-_LARGEST = {"F16": 65000, "NVFP4": 2688}
 
 
 def digests(names: Sequence[str]) -> list[str]:
@@ -21,9 +20,8 @@ def digests(names: Sequence[str]) -> list[str]:
 
 def _digest(name: str) -> str:
     found = hashlib.sha256()
-    for values in samples().values():
-        values = values.clip(-_LARGEST.get(name, np.inf), _LARGEST.get(name, np.inf))
+    for rows in samples_for(name).values():
         for weights in (None, importance()):
-            data, error, squares = encode(KINDS[name], values, cache_folder(), weights)
+            data, error, squares = encoded(name, rows, weights)
             found.update(data.tobytes() + np.array([error, squares]).tobytes())
     return found.hexdigest()

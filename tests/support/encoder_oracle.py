@@ -1,4 +1,4 @@
-"""llama.cpp's own encoders as an independent oracle: `ggml_quantize_chunk` of the libggml-base in llama-cpp-python."""
+"""llama.cpp's own encoders as an independent oracle: `ggml_quantize_chunk` of the ggml in llama-cpp-python."""
 
 import ctypes
 from functools import cache
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 
 @cache
-def _quantize_chunk() -> Any:
-    """The C function: (type, source, target, first value, rows, columns, importance or null) -> bytes."""
+def ggml_base() -> ctypes.CDLL:
+    """The library of ggml's types; the test skips if it is not there."""
     package = find_spec("llama_cpp")
     if package is None or package.origin is None:
         pytest.skip("llama-cpp-python is not installed; it is the oracle of this test")
@@ -22,7 +22,13 @@ def _quantize_chunk() -> Any:
     found = sorted(folder.glob("*ggml-base.so")) + sorted(folder.glob("*ggml-base.d*"))
     if not found:
         pytest.skip("llama-cpp-python has no libggml-base; it is the oracle of this test")
-    function = ctypes.CDLL(str(found[0])).ggml_quantize_chunk
+    return ctypes.CDLL(str(found[0]))
+
+
+@cache
+def _quantize_chunk() -> Any:
+    """The C function: (type, source, target, first value, rows, columns, importance or null) -> bytes."""
+    function = ggml_base().ggml_quantize_chunk
     function.restype = ctypes.c_size_t
     function.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3, ctypes.c_void_p]
     return function

@@ -116,6 +116,23 @@ def scanned(cut: Cut, before: Array, step: Step) -> tuple[Array, list[Array]]:
     return np.stack(outputs), kept
 
 
+def near(found: Array, wanted: Array, bits: int = 17) -> bool:
+    """Within 2**-bits of the largest value: sums of up to 128 products of float32, of several rows."""
+    return bool((np.abs(found - wanted) <= 2.0**-bits * np.abs(wanted).max()).all())
+
+
+def check_formula(run: Run, step: Step, before: Array, cut: Cut, bits: int = 17) -> None:
+    """Outputs and states that are kept are near those of the formula; the padding of states stays zero."""
+    blocks = np.stack([blocks_of(state) for state in before[: len(cut.lengths)]])
+    y, kept = run(cut, blocks, slice(0, cut.starts[-1]), 1)
+    wanted, states = scanned(cut, before, step)
+    assert all(near(found, row, bits) for found, row in zip(y, wanted, strict=True))
+    for found, state in zip(kept, states, strict=True):
+        matrices = matrices_of(found, state.shape[-1])
+        assert near(matrices, state, bits)
+        assert same_bits(found, blocks_of(matrices)), "padding stays zero"
+
+
 def check_any_cut(run: Run, before: Array, rows: int, units: int) -> None:
     """One sequence has the same bits in one segment, row by row, in uneven segments and among neighbours."""
     whole, states = run(Cut([rows], [True], [2]), before, slice(0, rows), units)

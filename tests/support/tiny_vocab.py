@@ -12,13 +12,16 @@ SPM_TYPES = {"<unk>": 2, "<s>": 3, "</s>": 3}
 
 
 def write(path: Path, model: str, tokens: Sequence[str | bytes], **keys: Any) -> Path:
-    """A file with these tokens; `keys` are tokenizer.ggml.* by name, but for `name` and `architecture` of the model."""
+    """A file with these tokens; `keys` are tokenizer.ggml.* by name, but for `name`, `architecture` and
+    `chat_template` of the model; the latter may be a list of named ones."""
     architecture = keys.pop("architecture", "llama")
     writer = gguf.GGUFWriter(path, architecture)
     for name in ("block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count"):
         writer.add_uint32(f"{architecture}.{name}", 8)
     writer.add_float32(f"{architecture}.attention.layer_norm_rms_epsilon", 1e-5)
     writer.add_name(keys.pop("name", "made for a test"))
+    if templates := keys.pop("chat_template", None):
+        writer.add_chat_template(templates)
     writer.add_tokenizer_model(model)
     writer.add_token_list(tokens)
     for name, value in keys.items():

@@ -102,12 +102,12 @@ def test_ids_are_those_of_the_rendered_text(chat: str) -> None:
     tokenizer = Tokenizer.open(SHARED / "vocab" / "qwen2.gguf")
     for name in ("Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B"):
         source = (SHARED / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
-        template = ChatTemplate(source, "", "<|im_end|>")
+        prompts = ChatPrompts(tokenizer, ChatTemplate(source, "", "<|im_end|>"))
         try:
-            text = template.render(CHATS[chat], tools=TOOLS).text
+            text = prompts.rendered(CHATS[chat], tools=TOOLS).text
         except EdgeLLMError:
             continue
-        ids = ChatPrompts(tokenizer, template).ids(CHATS[chat], tools=TOOLS)
+        ids = prompts.ids(CHATS[chat], tools=TOOLS)
         assert ids == tokenizer.encode(text, parse_special=True)
 
 

@@ -10,16 +10,19 @@ The version "gemv" is in awq_gemv.py. Source: `from_linear` of awq/modules/linea
 layout under the `packing_format` "auto_round:auto_awq".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from converters.checkpoint.files import fail
 from converters.checkpoint.quantized.awq_gemv import find_gemv
 from converters.checkpoint.quantized.grouped import GroupedCache, GroupedMatrix, GroupedParts, Packing, Words
 from converters.checkpoint.quantized.parts import checked_group_size, modules_with, part_of, sharing
-from converters.checkpoint.quantized.settings import AUTOROUND, Settings
+from converters.checkpoint.quantized.refused import INSTEAD
+from converters.checkpoint.quantized.settings import AUTOROUND, Settings, of_module
 from converters.checkpoint.quantized.small import FLOATS
 from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.quantized.words import unpacked
@@ -41,27 +44,33 @@ def _recognizes(settings: Settings) -> bool:
 
 def _finder(settings: Settings) -> Finder:
     version = settings.word("version", settings.word("checkpoint_format", settings.word("format", "gemm")))
-    finders = {"gemm": _find_gemm, "gemv": find_gemv}
+    finders: dict[str, Finder] = {
+        "gemm": partial(_find_gemm, group_size=settings.group_size(128), by_module=settings.by_module),
+        "gemv": partial(find_gemv, group_size=settings.group_size(128)),
+    }
     if version.lower() not in finders:
         read = " and ".join(finders)
         settings.fail(f"AWQ weights in the version {printable(version)} are not read, only {read}; get one of these")
-    settings.integer("bits", _BITS, (_BITS,))
-    size = settings.integer("group_size", 128, range(-1, 1 << 31))
-    return partial(finders[version.lower()], group_size=size)
+    settings.one_of("bits", (_BITS,), _BITS)
+    return finders[version.lower()]
 
 
 AWQ = Method(_recognizes, _finder)
 
 
-def _find_gemm(tensors: Tensors, group_size: int) -> Iterator[QuantizedWeight]:
+def _find_gemm(tensors: Tensors, group_size: int, by_module: Mapping[str, Any]) -> Iterator[QuantizedWeight]:
     cache, packing = GroupedCache(), Packing(_BITS, _IN_WORD, _codes, _in_order)
     for module in modules_with(tensors, "qweight"):
         codes = part_of(tensors, module, "qweight", ("I32",), (None, None))
+        if (bits := of_module(by_module, module, "bits", _BITS)) != _BITS:
+            what = f"{printable(module)} is quantized by AWQ at {bits} bits (extra_config), and only {_BITS} are read"
+            fail(codes.file, f"{what}; {INSTEAD}")
         columns, rows = codes.shape[0], codes.shape[1] * _IN_WORD
         scales = part_of(tensors, module, "scales", tuple(FLOATS), (None, rows))
         groups = scales.shape[0]
         zeros = part_of(tensors, module, "qzeros", ("I32",), (groups, codes.shape[1]))
-        size = checked_group_size(scales, group_size, columns, groups)
+        each = of_module(by_module, module, "group_size", group_size)
+        size = checked_group_size(scales, each, columns, groups)
         parts = GroupedParts(codes, zeros, scales, None, size)
         precision = Precision("AWQ", _BITS, sharing(columns, groups))
         yield GroupedMatrix(parts, packing, (rows, columns), cache).weight(f"{module}.weight", precision)

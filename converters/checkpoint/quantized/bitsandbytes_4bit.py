@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converters.checkpoint.files import fail, parse_json
+from converters.checkpoint.json_values import LARGEST
 from converters.checkpoint.quantized.parts import part_of
 from converters.checkpoint.quantized.settings import Settings
 from converters.checkpoint.quantized.small import check_finite, read_floats
@@ -43,6 +44,9 @@ Scales = Callable[[int, int], Floats]
 _STATE = ".quant_state.bitsandbytes__"
 _KINDS = {"nf4": "NF4", "fp4": "FP4"}
 _MAX_STATE_BYTES = 1 << 16
+_BLOCK_SIZES = tuple(1 << i for i in range(5, 13))
+"""Those of `quantize_4bit`, 32 … 4096."""
+
 _SIZES = range(1, 1 << 31)
 
 
@@ -56,7 +60,7 @@ def find_4bit(tensors: Tensors) -> Iterator[QuantizedWeight]:
 
 def _weight(tensors: Tensors, name: str, stored: StoredTensor, kind: str) -> QuantizedWeight:
     state = _read_state(stored)
-    shape, size = _shape(state), state.integer("blocksize", None, _SIZES)
+    shape, size = _shape(state), state.one_of("blocksize", _BLOCK_SIZES)
     count = prod(shape)
     codes = tensors.get(name)
     if codes is None or codes.nbytes != -(-count // 2):
@@ -68,11 +72,12 @@ def _weight(tensors: Tensors, name: str, stored: StoredTensor, kind: str) -> Qua
     absmax = part_of(tensors, name, "absmax", ("F32", "U8"), (blocks,))
     parts, scales = [codes, stored, table, absmax], partial(_plain_scales, absmax)
     if absmax.dtype == "U8":
-        inner = state.integer("nested_blocksize", None, _SIZES)
+        inner = state.integer("nested_blocksize")
         nested = part_of(tensors, name, "nested_absmax", ("F32",), (-(-blocks // inner),))
         values = part_of(tensors, name, "nested_quant_map", ("F32",), (256,))
         parts += [nested, values]
-        scales = partial(_nested_scales, absmax, nested, values, inner, np.float32(state.number("nested_offset", 0.0)))
+        offset = np.float32(state.number("nested_offset", 0.0, least=-LARGEST))
+        scales = partial(_nested_scales, absmax, nested, values, inner, offset)
     precision = Precision(f"bitsandbytes ({kind})", 4, f"in blocks of {size}")
     return QuantizedWeight(
         name, shape, "F32", tuple(parts), precision, partial(_reader, codes, table, scales, shape, size)
@@ -83,9 +88,10 @@ def _read_state(stored: StoredTensor) -> Settings:
     if stored.dtype != "U8" or stored.nbytes > _MAX_STATE_BYTES:
         problem = f"tensor {printable(stored.name)} is {stored.dtype} of {stored.nbytes} bytes, and no short text"
         fail(stored.file, f"{problem}; download the checkpoint again")
-    state = parse_json(stored.file, read_bytes(stored.file, stored.offset, stored.nbytes).tobytes())
+    content, name = read_bytes(stored.file, stored.offset, stored.nbytes).tobytes(), printable(stored.name)
+    state = parse_json(stored.file, content, f"tensor {name} ")
     if not isinstance(state, dict):
-        fail(stored.file, f"tensor {printable(stored.name)} holds no JSON object; download the checkpoint again")
+        fail(stored.file, f"tensor {name} holds no JSON object; download the checkpoint again")
     return Settings(stored.file, state)
 
 
@@ -135,6 +141,9 @@ def _nested_scales(
 
     def scales(first: int, last: int) -> Floats:
         codes = read_bytes(absmax.file, absmax.offset + first, last - first)
-        return table[codes] * outer[np.arange(first, last) // size] + offset
+        with np.errstate(over="ignore"):
+            found: Floats = table[codes] * outer[np.arange(first, last) // size] + offset
+        check_finite(absmax, found, first, "block")
+        return found
 
     return scales

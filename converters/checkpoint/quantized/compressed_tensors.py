@@ -31,8 +31,8 @@ _FORMATS = (
     *("nvfp4-pack-quantized", "mxfp4-pack-quantized", "mixed-precision", "dense"),
 )
 """The formats that are read; "dense" marks checkpoints in which only the KV cache is quantized."""
-_BITS = range(2, 9)
-_SIZES = range(-1, 1 << 31)
+_BITS = (2, 8)
+"""The least and the most bits of integers."""
 
 
 def _recognizes(settings: Settings) -> bool:
@@ -51,9 +51,9 @@ def _finder(settings: Settings) -> Finder:
         weights = Settings(settings.path, group.section("weights"))
         if not weights:
             continue
-        size = weights.integer("group_size", -1, _SIZES)
+        size = weights.group_size()
         if weights.word("type", "int") == "int":
-            integers.append(IntegerScheme(weights.integer("num_bits", 8, _BITS), size if size > 0 else None))
+            integers.append(IntegerScheme(weights.integer("num_bits", 8, *_BITS), size if size > 0 else None))
         elif "block_structure" in weights:
             blocks.append(read_block(weights, "block_structure"))
         elif size > 0:
@@ -82,9 +82,14 @@ def _check_transforms(settings: Settings) -> None:
     transforms = Settings(settings.path, settings.section("transform_config"))
     for scheme in _objects(settings, transforms.section("config_groups")):
         applied = scheme.value("apply") or []
-        places = [each.get("location") if isinstance(each, Mapping) else each for each in applied]
-        if not all(str(place).startswith("weight") for place in places):
+        if not isinstance(applied, list) or not all(map(_is_for_weights, applied)):
             settings.fail(f"weights whose inputs are rotated (transform_config) are not read; {_INSTEAD}")
+
+
+def _is_for_weights(applied: Any) -> bool:
+    """Whether a rotation is applied to weights, by its `location`."""
+    place = applied.get("location") if isinstance(applied, Mapping) else applied
+    return str(place).startswith("weight")
 
 
 def _objects(settings: Settings, section: Mapping[str, Any]) -> Iterator[Settings]:

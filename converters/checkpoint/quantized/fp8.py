@@ -120,8 +120,8 @@ def _read_scales(weight: StoredTensor, scale: StoredTensor, blocks: Sequence[Blo
 
 def _shape(scale: StoredTensor) -> tuple[int, ...]:
     """The shape of scales, without the dimensions of 1 that ModelOpt adds to those of blocks."""
-    rows, *others = scale.shape or (0,)
-    return (rows, others[1]) if others[0::2] == [1, 1] else scale.shape
+    shape = scale.shape
+    return shape[::2] if len(shape) == 4 and shape[1::2] == (1, 1) else shape
 
 
 def _block_of(weight: tuple[int, ...], scales: tuple[int, ...], blocks: Sequence[Block]) -> Block | None:

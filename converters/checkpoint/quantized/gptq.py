@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from converters.checkpoint.files import fail
 from converters.checkpoint.quantized.grouped import GroupedCache, GroupedMatrix, GroupedParts, Packing, Words
 from converters.checkpoint.quantized.parts import checked_group_size, modules_with, part_of, sharing
-from converters.checkpoint.quantized.settings import AUTOROUND, Settings
+from converters.checkpoint.quantized.settings import AUTOROUND, Settings, of_module
 from converters.checkpoint.quantized.small import FLOATS
 from converters.checkpoint.quantized.weight import Finder, Method, Precision, QuantizedWeight, Tensors
 from converters.checkpoint.quantized.words import BITS, unpacked, word_count
@@ -61,9 +61,8 @@ def _recognizes(settings: Settings) -> bool:
 
 
 def _finder(settings: Settings) -> Finder:
-    bits = settings.integer("bits", None, BITS)
-    size = settings.integer("group_size", -1, range(-1, 1 << 31))
-    return partial(_find, plan=_Plan(bits, size, _is_reduced(settings), settings.section("extra_config")))
+    bits = settings.one_of("bits", BITS)
+    return partial(_find, plan=_Plan(bits, settings.group_size(), _is_reduced(settings), settings.by_module))
 
 
 def _is_reduced(settings: Settings) -> bool:
@@ -102,18 +101,21 @@ def _parts(tensors: Tensors, module: str, plan: _Plan) -> tuple[GroupedParts, in
         own = part_of(tensors, module, "g_idx", ("I32",), (None,))
         columns = own.shape[0]
         bits = _bits_that_fit(codes, columns, bits)
+    elif word_count(columns, bits) != words:
+        problem = f"tensor {printable(codes.name)} has {words} words in a column, which no integers of {bits} bits fill"
+        fail(codes.file, f"{problem}; download the checkpoint again")
     scales = part_of(tensors, module, "scales", tuple(FLOATS), (None, rows))
     groups = scales.shape[0]
     zeros = part_of(tensors, module, "qzeros", ("I32",), (groups, word_count(rows, bits)))
-    size = columns if own is not None else checked_group_size(scales, plan.group_size, columns, groups)
+    each = of_module(plan.by_module, module, "group_size", plan.group_size)
+    size = columns if own is not None else checked_group_size(scales, each, columns, groups)
     return GroupedParts(codes, zeros, scales, own, size), bits, (rows, columns)
 
 
 def _bits_of_module(plan: _Plan, module: str) -> int:
     """The bits of a module; AutoRound lists those of modules that have others than the rest."""
-    own = plan.by_module.get(module)
-    bits = own.get("bits") if isinstance(own, Mapping) else None
-    return bits if isinstance(bits, int) and bits in BITS else plan.bits
+    bits = of_module(plan.by_module, module, "bits", plan.bits)
+    return bits if bits in BITS else plan.bits
 
 
 def _bits_that_fit(codes: StoredTensor, columns: int, bits: int) -> int:

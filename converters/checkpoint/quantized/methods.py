@@ -44,7 +44,7 @@ def find_quantized(finders: Sequence[Finder], stored: Tensors) -> Mapping[str, S
         found[weight.name] = weight
     for name in found.keys() & rest.keys():
         fail(rest[name].file, f"tensor {printable(name)} is there twice, once quantized; download it again")
-    refuse_names(rest)
+    refuse_names(rest, has_settings=finders is not _WITHOUT_SETTINGS)
     return {**rest, **found}
 
 

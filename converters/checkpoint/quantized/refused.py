@@ -57,10 +57,14 @@ def refuse_method(settings: Settings) -> NoReturn:
     settings.fail(f"the weights are quantized already, by {name}, which is not read; {INSTEAD}")
 
 
-def refuse_names(tensors: Tensors) -> None:
-    """Raise ModelFileError if one of the tensors that no finder took is of a method of quantization."""
+def refuse_names(tensors: Tensors, has_settings: bool) -> None:
+    """Raise ModelFileError if one of the tensors that no finder took is of a method of quantization.
+
+    `has_settings` tells whether the checkpoint says of a quantization at all.
+    """
+    what = "and the settings of the quantization say otherwise" if has_settings else "and config.json does not say so"
     for name, tensor in tensors.items():
         for pattern, method in _TENSORS.items():
             if re.search(pattern, name):
                 problem = f"tensor {printable(name)} is quantized already, by {method}"
-                fail(tensor.file, f"{problem}, and config.json does not say so; {INSTEAD}")
+                fail(tensor.file, f"{problem}, {what}; {INSTEAD}")

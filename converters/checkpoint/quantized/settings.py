@@ -2,17 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any
 
 from converters.checkpoint import files
-from converters.checkpoint.files import without_nulls
+from converters.checkpoint.json_values import JSONValues
 from edgellm.fmt import printable
 
-_KEY = "quantization_config"
+_KEY, _GROUPS = "quantization_config", "config_groups"
 _GPTQ_FILE, _AWQ_FILE, _MODELOPT_FILE = "quantize_config.json", "quant_config.json", "hf_quant_config.json"
-_LARGEST = float(np.finfo(np.float32).max)
 _AWQ_KEYS = {"w_bit": "bits", "q_group_size": "group_size"}
 
 AUTOROUND = "auto-round"
@@ -25,12 +22,11 @@ SETTINGS_FILES = frozenset({_GPTQ_FILE, _AWQ_FILE, _MODELOPT_FILE})
 """Files that say it where config.json does not: those of AutoGPTQ, AutoAWQ and ModelOpt."""
 
 
-class Settings:
-    """The settings of a quantization, from the file `path`. A null counts as absent. Methods raise ModelFileError."""
+class Settings(JSONValues):
+    """The settings of a quantization, from the file `path`. All methods raise ModelFileError."""
 
-    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
-        self.path = path
-        self._values: dict[str, Any] = without_nulls(dict(values))
+    _owner = " of the quantization"
+    _advice = "download it again"
 
     @property
     def method(self) -> str:
@@ -39,59 +35,41 @@ class Settings:
         name = self._values.get("quant_method", self._values.get("method", "bitsandbytes" if in_bits else ""))
         return str(name).lower().removeprefix("intel/")
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def fail(self, problem: str) -> NoReturn:
-        """Raise ModelFileError with the name of the file before `problem`."""
-        files.fail(self.path, problem)
-
-    def integer(self, key: str, default: int | None, allowed: Collection[int]) -> int:
-        """The integer at `key`, one of `allowed`; `default` where it is absent, unless that is None."""
+    def one_of(self, key: str, allowed: Collection[int], default: int | None = None) -> int:
+        """The integer at `key`, one of `allowed`."""
         value = self._values.get(key, default)
         if type(value) is not int or value not in allowed:
-            listed = f"from {allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else f"one of {_list(allowed)}"
-            self._wrong(key, f"a whole number, {listed}")
+            several = len(allowed) > 1
+            self._wrong(
+                key, f"one of {', '.join(map(str, allowed))}" if several else f"{min(allowed)}, which alone is possible"
+            )
         return value
 
-    def number(self, key: str, default: float) -> float:
-        """The finite number at `key`."""
-        value = self._values.get(key, default)
-        if type(value) not in (int, float) or not abs(value) <= _LARGEST:
-            self._wrong(key, "a number")
-        return float(value)
+    def group_size(self, default: int = -1) -> int:
+        """The columns of a group; all of them where it is not above 0."""
+        return self.integer("group_size", default, least=-1)
 
-    def flag(self, key: str, default: bool) -> bool:
-        """The truth value at `key`."""
-        value = self._values.get(key, default)
-        if not isinstance(value, bool):
-            self._wrong(key, "true or false")
-        return value
-
-    def word(self, key: str, default: str) -> str:
-        """The text at `key`."""
-        value = self._values.get(key, default)
-        if not isinstance(value, str):
-            self._wrong(key, "text")
-        return value
-
-    def section(self, key: str) -> Mapping[str, Any]:
-        """The object at `key`, an empty one where it is absent."""
-        value = self._values.get(key, {})
-        if not isinstance(value, dict):
-            self._wrong(key, "an object")
-        return value
+    @property
+    def by_module(self) -> Mapping[str, Any]:
+        """AutoRound's settings of single modules, for `of_module`."""
+        return self.section("extra_config")
 
     def value(self, key: str) -> Any:
         """Whatever is at `key`, None where it is absent."""
         return self._values.get(key)
 
-    def _wrong(self, key: str, wanted: str) -> NoReturn:
-        value = printable(repr(self._values.get(key)))
-        self.fail(f"{printable(key)} of the quantization is {value}, not {wanted}; download it again")
+
+def of_module(by_module: Mapping[str, Any], module: str, key: str, default: int) -> int:
+    """The integer at `key` of a module in AutoRound's `extra_config`, which lists modules that differ from the rest.
+
+    `default` is for a module without it.
+    """
+    own = by_module.get(module)
+    value = own.get(key) if isinstance(own, Mapping) else None
+    return value if type(value) is int else default
 
 
 def settings_of(path: Path, config: Mapping[str, Any]) -> Settings:
@@ -104,7 +82,15 @@ def settings_of(path: Path, config: Mapping[str, Any]) -> Settings:
     found = config.get(_KEY) or inner or {}
     if not isinstance(found, dict):
         files.fail(path, f"{_KEY} must be a JSON object; download it again")
+    _check_groups(path, found.get(_GROUPS))
     return Settings(path, found)
+
+
+def _check_groups(path: Path, groups: Any) -> None:
+    """Raise ModelFileError for a group of compressed-tensors that is null: `Settings` takes nulls for absent."""
+    for name, group in groups.items() if isinstance(groups, dict) else ():
+        if group is None:
+            files.fail(path, f"{printable(name)} of {_GROUPS} is null, not an object; download it again")
 
 
 def read_settings(folder: Path, config: Mapping[str, Any]) -> Settings:
@@ -119,7 +105,3 @@ def read_settings(folder: Path, config: Mapping[str, Any]) -> Settings:
         inner = Settings(folder / _MODELOPT_FILE, found).section("quantization")
         return Settings(folder / _MODELOPT_FILE, {"method": MODELOPT, **inner})
     return settings
-
-
-def _list(numbers: Collection[int]) -> str:
-    return ", ".join(map(str, numbers))

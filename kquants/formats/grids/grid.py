@@ -35,6 +35,11 @@ class Grid:
                 found.append(number)
         return tuple(found)
 
+    def words(self, offset: int = 0) -> list[int]:
+        """The magnitudes plus an offset as bytes, point by point, four in a word of 32 bits."""
+        magnitudes = [magnitude + offset for point in self.magnitudes for magnitude in point]
+        return [int.from_bytes(magnitudes[i : i + 4], "little") for i in range(0, len(magnitudes), 4)]
+
     def divided_by(self, n: int) -> "Grid":
         """The grid whose magnitudes are those of this one divided by n."""
         return replace(self, levels=tuple(level // n for level in self.levels))

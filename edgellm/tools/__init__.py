@@ -1,0 +1,11 @@
+"""Tools: definitions, and calls of them in replies.
+
+tool            a tool, from a function or an OpenAI definition (`definitions`)
+signatures      definitions from functions: `type_schemas`, `docstrings`; `python_values` is the way back
+calls           a call, and a call that does not parse
+formats         how families of models write calls, one module each; `call_format` describes one
+reader          reads the calls in a reply as it comes
+source          the text of a reply, read by generators; `symbols` are its control tokens, `notation` its values
+maker           makes calls of what was read
+grammar         grammars of replies with calls, as text; `argument_rules` and `schemas` are those of arguments
+"""
