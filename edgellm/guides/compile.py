@@ -11,7 +11,7 @@ from edgellm.fmt import printable
 from edgellm.guides.gbnf.words import gbnf_to_lark
 from edgellm.guides.grammar_guide import GrammarGuide
 from edgellm.guides.guide import Guide, GuideFactory
-from edgellm.guides.lark import LarkGrammar, is_lark, with_schemas
+from edgellm.guides.lark import NO_FORCING, LarkGrammar, is_lark, with_schemas
 from edgellm.guides.schema.grammar import schema_grammar
 from edgellm.guides.spec import GuideSpec
 from edgellm.guides.utf8_filter import Utf8State, Utf8Tokens
@@ -57,7 +57,7 @@ class GuideCompiler:
 def check(spec: GuideSpec) -> None:
     """Raises GuideError for a spec that is wrong whatever the model. A grammar may name tokens of one."""
     grammar = _grammar(spec)
-    if spec.kind != "grammar":
+    if spec.kind not in ("grammar", "calls"):
         _check(spec, grammar, LLMatcher(bytes_alone(), grammar.text, log_level=0))
 
 
@@ -74,6 +74,8 @@ def _grammar(spec: GuideSpec) -> LarkGrammar:
     if spec.kind == "grammar" and not is_lark(spec.source) and "::=" in spec.source:
         return LarkGrammar(gbnf_to_lark(spec.source), False, ())
     if spec.kind == "grammar":
+        return with_schemas(spec.source + NO_FORCING, has_text)
+    if spec.kind == "calls":
         return with_schemas(spec.source, has_text)
     regex = spec.source if spec.kind == "regex" else "|".join(map(_exactly, json.loads(spec.source)))
     return LarkGrammar(LLMatcher.grammar_from_regex(f"(?:{regex})"), False, ())
@@ -89,7 +91,7 @@ def has_text(terminal: str) -> bool:
     matcher = LLMatcher(bytes_alone(), f"start: T\nT: {terminal}", log_level=0)
     if matcher.is_error():
         raise GuideError(f"option json_schema has a pattern that is too complex: {printable(matcher.get_error(), 200)}")
-    return matcher.is_accepting() or any(matcher.compute_bitmask())
+    return matcher.is_accepting() or any(matcher.compute_bitmask()[: 256 // 8])  # without the token that ends a text
 
 
 def _problem(spec: GuideSpec, grammar: LarkGrammar, error: str) -> str:
@@ -99,6 +101,6 @@ def _problem(spec: GuideSpec, grammar: LarkGrammar, error: str) -> str:
     # Behind the first line stand the text around the place, and, for a regex, what is wrong with it.
     reasons = re.findall(r"^error: (.*)", problem, re.MULTILINE)
     what = printable(reasons[-1] if reasons else problem.splitlines()[0], 200)
-    if spec.kind != "grammar" or not found:
+    if spec.kind not in ("grammar", "calls") or not found:
         return what
     return f"line {grammar.line(int(found['line']))}, column {found['column']}: {what}"

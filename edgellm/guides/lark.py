@@ -44,6 +44,10 @@ def is_lark(grammar: str) -> bool:
     return re.search(r"^\s*(%llguidance\b|\??start\b[^:=\n]*:(?!:))", grammar, re.MULTILINE) is not None
 
 
+NO_FORCING = '\n%llguidance {"no_forcing": true}\n'
+"""Keeps llguidance from following what is forced: where a grammar has no end, it would do so for ever."""
+
+
 def with_schemas(grammar: str, has_text: Callable[[str], bool]) -> LarkGrammar:
     """A grammar in which each `%json {…}` is a rule. Raises GuideError."""
     reader = _Reader(grammar, has_text)

@@ -10,9 +10,12 @@ from edgellm.text.json_values import json_value
 
 @dataclass(frozen=True)
 class GuideSpec:
-    """A JSON schema as JSON, a regex, a grammar, or choices as a JSON list."""
+    """A JSON schema as JSON, a regex, a grammar, or choices as a JSON list.
 
-    kind: Literal["json_schema", "regex", "grammar", "choices"]
+    "calls" is a grammar in Lark's syntax that edgellm made: every text of it comes to an end.
+    """
+
+    kind: Literal["json_schema", "regex", "grammar", "choices", "calls"]
     source: str
 
 

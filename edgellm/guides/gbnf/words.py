@@ -12,6 +12,7 @@ from itertools import product
 from operator import or_
 
 from edgellm.guides.gbnf.automaton import START, Automaton
+from edgellm.guides.gbnf.finite import finite_rules
 from edgellm.guides.gbnf.flow import Flow
 from edgellm.guides.gbnf.parser import ROOT, Rules, parse
 from edgellm.guides.patterns.charset import CharSet
@@ -21,7 +22,7 @@ from edgellm.guides.patterns.text import rust
 
 def gbnf_to_lark(text: str) -> str:
     """The grammar in Lark's syntax. Raises GuideError for one that is not valid, with the line."""
-    return _Words(parse(text)).lark()
+    return _Words(finite_rules(parse(text))).lark()
 
 
 class _Words:
