@@ -62,7 +62,7 @@ def _guide(
 
 
 def _spec(grammar: str) -> GuideSpec:
-    return GuideSpec("grammar", grammar)
+    return GuideSpec("calls", grammar)
 
 
 def _openers(calls: GuideFactory, marks: frozenset[int]) -> frozenset[int]:

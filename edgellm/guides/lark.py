@@ -50,12 +50,12 @@ NO_FORCING = '\n%llguidance {"no_forcing": true}\n'
 
 def with_schemas(grammar: str, has_text: Callable[[str], bool]) -> LarkGrammar:
     """A grammar in which each `%json {…}` is a rule. Raises GuideError."""
-    reader = _Reader(grammar, has_text)
+    reader = _SchemaReader(grammar, has_text)
     text = "".join(reader.parts())
     return LarkGrammar("\n".join([text, *reader.rules]), reader.negates, tuple(reader.schema_lines))
 
 
-class _Reader:
+class _SchemaReader:
     def __init__(self, grammar: str, has_text: Callable[[str], bool]) -> None:
         self._grammar, self._has_text = grammar, has_text
         self.rules: list[str] = []

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from edgellm.errors import GuideError
 from edgellm.guides.gbnf.parser import Rules
 from edgellm.guides.patterns.charset import CharSet
-from edgellm.guides.patterns.nodes import Chars, Choice, Name, Node, Repeat, Sequence
+from edgellm.guides.patterns.nodes import Alternation, Chars, Concatenation, Name, Node, Repeat
 
 START = -1
 """The state at the beginning."""
@@ -65,9 +65,9 @@ class Automaton:
             if node.most is None or node.most > 1:
                 self._join(part, part)
             return part._replace(nullable=part.nullable or not node.least)
-        assert isinstance(node, Sequence | Choice)
+        assert isinstance(node, Concatenation | Alternation)
         parts = [self._build(item) for item in node.items]
-        if isinstance(node, Sequence):
+        if isinstance(node, Concatenation):
             return reduce(self._sequence, parts, _EMPTY)
         first, last = (reduce(or_, ends, frozenset[int]()) for ends in zip(*(part[:2] for part in parts), strict=True))
         return _Part(first, last, any(part.nullable for part in parts))

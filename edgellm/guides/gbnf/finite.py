@@ -2,7 +2,7 @@
 
 from edgellm.errors import GuideError
 from edgellm.guides.gbnf.parser import ROOT, Rules
-from edgellm.guides.patterns.nodes import Chars, Choice, Name, Node, Repeat, Sequence
+from edgellm.guides.patterns.nodes import Alternation, Chars, Concatenation, Name, Node, Repeat
 
 
 def finite_rules(rules: Rules) -> Rules:
@@ -28,11 +28,11 @@ def _part(node: Node, finite: set[str]) -> Node | None:
     if isinstance(node, Repeat):
         item = _part(node.item, finite)
         if item is None:
-            return None if node.least else Sequence(())
+            return None if node.least else Concatenation(())
         return Repeat(item, node.least, node.most)
-    assert isinstance(node, Sequence | Choice)
+    assert isinstance(node, Concatenation | Alternation)
     items = [_part(item, finite) for item in node.items]
     found = tuple(item for item in items if item is not None)
-    if isinstance(node, Choice):
-        return Choice(found) if found else None
-    return Sequence(found) if len(found) == len(items) else None
+    if isinstance(node, Alternation):
+        return Alternation(found) if found else None
+    return Concatenation(found) if len(found) == len(items) else None

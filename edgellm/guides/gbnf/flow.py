@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from edgellm.guides.patterns.nodes import Choice, Name, Node, Repeat, Sequence
+from edgellm.guides.patterns.nodes import Alternation, Concatenation, Name, Node, Repeat
 
 Units = frozenset[Node]
 
@@ -37,7 +37,7 @@ class Flow:
         if isinstance(node, Repeat):
             nullable, words = self.first(node.item)
             return nullable or not node.least, words
-        if isinstance(node, Sequence):
+        if isinstance(node, Concatenation):
             found = frozenset[Node]()
             for item in node.items:
                 nullable, words = self.first(item)
@@ -45,7 +45,7 @@ class Flow:
                 if not nullable:
                     return False, found
             return True, found
-        assert isinstance(node, Choice), "a character is a word"
+        assert isinstance(node, Alternation), "a character is a word"
         parts = [self.first(item) for item in node.items]
         return any(nullable for nullable, _ in parts), frozenset[Node]().union(*(words for _, words in parts))
 
@@ -61,11 +61,11 @@ class Flow:
         elif isinstance(node, Repeat):
             again = self.first(node.item)[1] if node.most != 1 else frozenset()
             self._walk(node.item, behind | again)
-        elif isinstance(node, Sequence):
+        elif isinstance(node, Concatenation):
             for item in reversed(node.items):
                 self._walk(item, behind)
                 nullable, words = self.first(item)
                 behind = words | behind if nullable else words
-        elif isinstance(node, Choice):
+        elif isinstance(node, Alternation):
             for item in node.items:
                 self._walk(item, behind)

@@ -7,7 +7,7 @@ from typing import NoReturn
 from edgellm.errors import GuideError
 from edgellm.fmt import printable
 from edgellm.guides.patterns.charset import ANY_CHAR, CharSet
-from edgellm.guides.patterns.nodes import Chars, Choice, Name, Node, Repeat, Sequence
+from edgellm.guides.patterns.nodes import Alternation, Chars, Concatenation, Name, Node, Repeat
 
 Rules = Mapping[str, Node]
 
@@ -25,10 +25,10 @@ _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 
 def parse(text: str) -> Rules:
     """The rules by name. Raises GuideError, with the line, for a grammar that is not valid."""
-    return _Parser(text).rules()
+    return _GBNFParser(text).rules()
 
 
-class _Parser:
+class _GBNFParser:
     """A parser by recursive descent."""
 
     def __init__(self, text: str) -> None:
@@ -84,7 +84,7 @@ class _Parser:
         while self._take("|"):
             self._skip(_SPACE_AND_LINES)
             alternatives.append(self._sequence(nested))
-        return alternatives[0] if len(alternatives) == 1 else Choice(tuple(alternatives))
+        return alternatives[0] if len(alternatives) == 1 else Alternation(tuple(alternatives))
 
     def _sequence(self, nested: bool) -> Node:
         space = _SPACE_AND_LINES if nested else _SPACE
@@ -96,7 +96,7 @@ class _Parser:
                 item = Repeat(item, *self._times(found))
                 self._skip(space)
             items.append(item)
-        return items[0] if len(items) == 1 else Sequence(tuple(items))
+        return items[0] if len(items) == 1 else Concatenation(tuple(items))
 
     def _times(self, found: re.Match[str]) -> tuple[int, int | None]:
         if found[0] in _TIMES:
@@ -131,7 +131,7 @@ class _Parser:
         while not self._take('"'):
             code = self._character()
             letters.append(Chars(CharSet.of((code, code))))
-        return letters[0] if len(letters) == 1 else Sequence(tuple(letters))
+        return letters[0] if len(letters) == 1 else Concatenation(tuple(letters))
 
     def _class(self) -> Node:
         negated, chars = self._take("^"), CharSet(())

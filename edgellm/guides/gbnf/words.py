@@ -16,7 +16,7 @@ from edgellm.guides.gbnf.finite import finite_rules
 from edgellm.guides.gbnf.flow import Flow
 from edgellm.guides.gbnf.parser import ROOT, Rules, parse
 from edgellm.guides.patterns.charset import CharSet
-from edgellm.guides.patterns.nodes import Chars, Choice, Name, Node, Repeat, Sequence
+from edgellm.guides.patterns.nodes import Alternation, Chars, Concatenation, Name, Node, Repeat
 from edgellm.guides.patterns.text import rust
 
 
@@ -49,8 +49,8 @@ class _Words:
                 return names[node.name]
             if isinstance(node, Repeat):
                 return f"({write(node.item)}){{{node.least},{'' if node.most is None else node.most}}}"
-            assert isinstance(node, Sequence | Choice), "a character is a word"
-            separator = " " if isinstance(node, Sequence) else " | "
+            assert isinstance(node, Concatenation | Alternation), "a character is a word"
+            separator = " " if isinstance(node, Concatenation) else " | "
             return f"({separator.join(map(write, node.items))})" if node.items else '""'
 
         lines = [f"{names[name]}: {write(body)}" for name, body in self._bodies().items()]
@@ -65,7 +65,7 @@ class _Words:
         """A regular part without names of rules."""
         if isinstance(node, Name):
             return self._inlined(self._rules[node.name])
-        if isinstance(node, Sequence | Choice):
+        if isinstance(node, Concatenation | Alternation):
             return type(node)(tuple(map(self._inlined, node.items)))
         return Repeat(self._inlined(node.item), node.least, node.most) if isinstance(node, Repeat) else node
 
@@ -75,7 +75,7 @@ class _Words:
     def _is_regular(self, node: Node) -> bool:
         if isinstance(node, Name):
             return node.name in self._regular
-        if isinstance(node, Sequence | Choice):
+        if isinstance(node, Concatenation | Alternation):
             return all(map(self._is_regular, node.items))
         return self._is_regular(node.item) if isinstance(node, Repeat) else True
 
@@ -116,7 +116,7 @@ def _contained(rules: Rules, name: str) -> Iterator[str]:
     seen, waiting = set[str](), [rules[name]]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, Sequence | Choice):
+        if isinstance(node, Concatenation | Alternation):
             waiting += node.items
         elif isinstance(node, Repeat):
             waiting.append(node.item)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgellm.guides.patterns.charset import ANY_CHAR, DIGITS, LINE_ENDS, NO_CHARS, SPACE, WORD, CharSet, of_categories
-from edgellm.guides.patterns.nodes import ANY_TEXT, EMPTY, Anchor, Chars, Choice, Node, Repeat, Sequence
+from edgellm.guides.patterns.nodes import ANY_TEXT, EMPTY, Alternation, Anchor, Chars, Concatenation, Node, Repeat
 
 MAX_REPEATS = 100_000
 
@@ -51,14 +51,14 @@ _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 def parse(pattern: str) -> Node:
     """The syntax tree of a pattern. Raises PatternError."""
-    parser = _Parser(pattern)
+    parser = _PatternParser(pattern)
     node = parser.choice()
     if parser.at < len(pattern):
         raise parser.error("has a ) without a (")
     return node
 
 
-class _Parser:
+class _PatternParser:
     """A parser by recursive descent; `at` is the index of the next character."""
 
     def __init__(self, text: str) -> None:
@@ -73,7 +73,7 @@ class _Parser:
         items = [self._sequence()]
         while self._take("|"):
             items.append(self._sequence())
-        return items[0] if len(items) == 1 else Choice(tuple(items))
+        return items[0] if len(items) == 1 else Alternation(tuple(items))
 
     def _peek(self, n: int = 1) -> str:
         return self._text[self.at : self.at + n]
@@ -94,7 +94,7 @@ class _Parser:
         items = list[Node]()
         while (letter := self._peek()) and letter not in "|)":
             items.append(self._quantified(self._item()))
-        return items[0] if len(items) == 1 else Sequence(tuple(items))
+        return items[0] if len(items) == 1 else Concatenation(tuple(items))
 
     def _quantified(self, item: Node) -> Node:
         start = self.at
@@ -237,16 +237,16 @@ def whole(pattern: str) -> Node:
 
 
 def _whole(node: Node) -> Node:
-    if isinstance(node, Choice):
-        return Choice(tuple(map(_whole, node.items)))
+    if isinstance(node, Alternation):
+        return Alternation(tuple(map(_whole, node.items)))
     items = _flat(node)
     for i in (0, -1):
-        if items and isinstance(items[i], Choice) and _has_anchor(items[i]):
+        if items and isinstance(items[i], Alternation) and _has_anchor(items[i]):
             edge = items[i]
-            assert isinstance(edge, Choice)
+            assert isinstance(edge, Alternation)
             rest = items[1:] if i == 0 else items[:-1]
             orders = [(each, *rest) if i == 0 else (*rest, each) for each in edge.items]
-            return Choice(tuple(_whole(Sequence(order)) for order in orders))
+            return Alternation(tuple(_whole(Concatenation(order)) for order in orders))
     before: Node = ANY_TEXT
     after: Node = ANY_TEXT
     while items and items[0] == Anchor(at_start=True):
@@ -255,11 +255,11 @@ def _whole(node: Node) -> Node:
         after, items = EMPTY, items[:-1]
     if any(map(_has_anchor, items)):
         raise PatternError("has ^ or $ inside")
-    return Sequence((before, *items, after))
+    return Concatenation((before, *items, after))
 
 
 def _flat(node: Node) -> tuple[Node, ...]:
-    if not isinstance(node, Sequence):
+    if not isinstance(node, Concatenation):
         return (node,)
     return tuple(inner for item in node.items for inner in _flat(item))
 
@@ -267,4 +267,6 @@ def _flat(node: Node) -> tuple[Node, ...]:
 def _has_anchor(node: Node) -> bool:
     if isinstance(node, Repeat):
         return _has_anchor(node.item)
-    return isinstance(node, Anchor) or (isinstance(node, Sequence | Choice) and any(map(_has_anchor, node.items)))
+    return isinstance(node, Anchor) or (
+        isinstance(node, Concatenation | Alternation) and any(map(_has_anchor, node.items))
+    )

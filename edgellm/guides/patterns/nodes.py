@@ -13,14 +13,14 @@ class Chars:
 
 
 @dataclass(frozen=True)
-class Sequence:
+class Concatenation:
     """One item after the other."""
 
     items: tuple["Node", ...]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Alternation:
     """One of several items."""
 
     items: tuple["Node", ...]
@@ -49,7 +49,7 @@ class Name:
     name: str
 
 
-Node = Chars | Sequence | Choice | Repeat | Anchor | Name
+Node = Chars | Concatenation | Alternation | Repeat | Anchor | Name
 
-EMPTY = Sequence(())
+EMPTY = Concatenation(())
 ANY_TEXT = Repeat(Chars(ANY_CHAR), 0, None)

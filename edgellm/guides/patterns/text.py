@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from edgellm.guides.patterns.charset import CharSet
-from edgellm.guides.patterns.nodes import Chars, Choice, Node, Repeat, Sequence
+from edgellm.guides.patterns.nodes import Alternation, Chars, Concatenation, Node, Repeat
 
 NOTHING = "[a&&b]"
 """No character at all, in Rust."""
@@ -27,9 +27,9 @@ def write(node: Node, characters: Callable[[CharSet], str]) -> str:
     """An expression for a tree; `characters` writes one for a set of characters, to which `*` may be appended."""
     if isinstance(node, Chars):
         return characters(node.chars)
-    if isinstance(node, Sequence):
+    if isinstance(node, Concatenation):
         return "".join(write(item, characters) for item in node.items)
-    if isinstance(node, Choice):
+    if isinstance(node, Alternation):
         return f"(?:{'|'.join(write(item, characters) for item in node.items)})"
     assert isinstance(node, Repeat), "anchors and names are worked out before"
     item = write(node.item, characters)

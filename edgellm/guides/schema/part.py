@@ -75,10 +75,10 @@ class Part:
 
 def read_part(document: Document, pointer: Pointer) -> Part:
     """Read the subschema at a place. Raises GuideError."""
-    return _Reader(document, pointer).part()
+    return _PartReader(document, pointer).part()
 
 
-class _Reader:
+class _PartReader:
     def __init__(self, document: Document, pointer: Pointer) -> None:
         self._document, self._pointer, self._keywords = document, pointer, document.at(pointer)
 
