@@ -56,7 +56,8 @@ def of_the_user(folder: Path, *arguments: str, **environment: str) -> subprocess
 def test_files_in_the_current_folder_shadow_no_package(tmp_path: Path, arguments: list[str], problem: str) -> None:
     done = of_the_user(tmp_path, "-m", "edgellm", *arguments)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(problem) and done.stderr.count("\n") == 1
+    notes = done.stderr.splitlines()  # on a busy machine the chat says first that it starts the engine
+    assert notes[-1].startswith(problem) and len(notes) <= 2
 
 
 def test_a_file_that_shadows_a_package_is_named(tmp_path: Path) -> None:
