@@ -81,12 +81,8 @@ class _Wrapped:
 
     def _character(self, character: str) -> list[int]:
         """The tokens of one character; those of its bytes if the tokenizer would write another one for it."""
-        ids = self._encode(character)
-        return (
-            ids
-            if self._spelled(ids) == character.encode()
-            else [self._bytes[byte] for byte in character.encode() if byte in self._bytes]
-        )
+        ids, spelled = self._encode(character), character.encode()
+        return ids if self._spelled(ids) == spelled else [self._bytes[byte] for byte in spelled if byte in self._bytes]
 
     def _spelled(self, ids: list[int]) -> bytes:
         return b"".join(self.tokens[i] for i in ids if i not in self._specials)
