@@ -108,7 +108,8 @@ class ThinkingGate:
 
     def _options(self) -> list[Ids]:
         """The openings that may go on from the tokens so far: that of a thought, and that of the answer."""
-        openings = [self._marks.opening, self._marks.answer] if self._may_think() else [self._marks.answer]
+        thinks = self._free or self._may_think()  # what is free may begin a thought beyond the limit, which then ends
+        openings = [self._marks.opening, self._marks.answer] if thinks else [self._marks.answer]
         options = [self._lead + opening for opening in openings]
         return [option for option in options if option[: len(self._chosen)] == self._chosen]
 

@@ -1,7 +1,5 @@
 """Thinking before a guided answer: where it ends, how long it may be, and what a model may choose before it."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -23,7 +21,9 @@ TAGS = ThinkingTags("<think>", "</think>", "\n", "\n\n")
 class Reply:
     """A reply to a prompt that ends with a text; its answer is `yes` or `no`."""
 
-    def __init__(self, guides: Guides, prompt: str, limit: int | None = None, begun: str = "", free: bool = False) -> None:
+    def __init__(
+        self, guides: Guides, prompt: str, limit: int | None = None, begun: str = "", free: bool = False
+    ) -> None:
         self.tokenizer, self.text = guides.tokenizer, ""
         start = ReplyStart(self._ids(prompt + begun), begun, TAGS, harmony=False)
         answer = None if free else guides.new("choices", '["yes", "no"]')
@@ -61,7 +61,8 @@ class Reply:
 
 def ids_of(tokenizer: Tokenizer, text: str) -> list[int]:
     """The ids of a text with marks."""
-    marks = {text.decode(): i for i, text in enumerate(tokenizer.vocabulary.texts) if text[:1] == b"<" and len(text) > 2}
+    texts = enumerate(tokenizer.vocabulary.texts)
+    marks = {text.decode(): i for i, text in texts if text[:1] == b"<" and len(text) > 2}
     return tokenizer.encode_parts(tokenizer.split(text, marks), first=False)
 
 
@@ -143,6 +144,12 @@ def test_the_beginning_of_a_reply_may_be_a_thought_and_no_answer(guides: Guides)
     assert Reply(guides, "<|mark|>", begun="ye", limit=3, free=True).guide.allowed() is None
 
 
+def test_a_limit_alone_ends_a_thought_that_begins_nevertheless(guides: Guides) -> None:
+    reply = Reply(guides, "<|mark|>", limit=0, free=True)
+    assert reply.guide.allowed() is None
+    assert reply.follow("<think>").forced() == "\n</think>\n\n"
+
+
 def test_no_thinking_is_known_without_tags(guides: Guides) -> None:
     answer = guides.new("choices", '["yes"]')
     assert gated(answer, None, 3, guides.tokenizer, 10) is answer
@@ -154,9 +161,10 @@ def test_no_thinking_is_known_without_tags(guides: Guides) -> None:
 @pytest.fixture(scope="module")
 def spelled(tmp_path_factory: pytest.TempPathFactory) -> Guides:
     """A vocabulary that has no token for the tags, but some that end within one and go on."""
-    merges = ["< /", "t h", "th i", "thi n", "thin k", "k >", "> Ċ", "> y", "</ think", "</think >", "Ċ Ċ"]
+    merges = ["< /", "t h", "th i", "thi n", "thin k", "k >", "> Ċ", "> y", "</ think", "Ċ Ċ"]
     path = tmp_path_factory.mktemp("spelled") / "m.gguf"
-    return Guides(Tokenizer.open(write_bpe(path, merges, {"<|end|>": 3, "<|mark|>": 3}, eos_token_id=256 + len(merges))))
+    special = {"<|end|>": 3, "<|mark|>": 3}
+    return Guides(Tokenizer.open(write_bpe(path, merges, special, eos_token_id=256 + len(merges))))
 
 
 def test_tags_may_be_spelled_by_several_tokens(spelled: Guides) -> None:
@@ -208,7 +216,8 @@ class TestHarmony:
     """The channels of gpt-oss."""
 
     @pytest.fixture(scope="class")
-    def guides(self, tmp_path_factory: pytest.TempPathFactory) -> Guides:
+    @classmethod
+    def guides(cls, tmp_path_factory: pytest.TempPathFactory) -> Guides:
         special = dict.fromkeys(["<|end|>", *HARMONY], 3)
         path = tmp_path_factory.mktemp("harmony") / "m.gguf"
         merges = ["f i", "fi n", "a n", "an a"]
@@ -271,7 +280,8 @@ class TestHarmony:
         reply.follow("<|channel|>analysis<|message|>ab<|end|><|start|>assistant<|channel|>analysis<|message|>")
         assert reply.forced() == "<|end|><|start|>assistant<|channel|>final<|message|>"
         reply.follow("anything<|return|>")
-        assert self.reply(guides, limit=1, free=True).follow("<|channel|>commentary to=x<|message|>{}<|call|>").forced() == ""
+        call = self.reply(guides, limit=1, free=True).follow("<|channel|>commentary to=x<|message|>{}<|call|>")
+        assert call.forced() == ""
 
     def test_the_beginning_of_a_reply_may_be_a_thought(self, guides: Guides) -> None:
         reply = self.reply(guides, begun="<think>\nso")
