@@ -1,6 +1,7 @@
 """The `edgellm` command. Each subcommand is a module of its name, imported only when it is called.
 
 group                         the commands, imported by name
+guide_options, tool_options   the options of forms and of tools
 options, prompt_input         click options; those of models and generation are made from `edgellm.options`
 aliases, unsupported          commands and options of other programs
 progress, pull_progress       progress on stderr

@@ -4,8 +4,7 @@ import click
 
 from edgellm.cli.options import in_order, option_of, utf8
 from edgellm.cli.text_file import read_text
-from edgellm.options import GenerationOptions, validate
-from edgellm.options.checks import nonempty_text
+from edgellm.options import GenerationOptions
 
 
 def _schema(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
@@ -18,12 +17,6 @@ def _schema(context: click.Context, option: click.Parameter, given: str | None) 
 
 def _grammar(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
     return None if given is None else read_text(given)
-
-
-def _choices(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
-    for choice in given:
-        validate("choice", nonempty_text, choice)
-    return given or None
 
 
 def check_form(options: GenerationOptions) -> None:
@@ -44,7 +37,7 @@ guide_options = in_order(
         "choices",
         "choices",
         "--choice",
-        callback=_choices,
+        callback=lambda context, option, given: given or None,
         metavar="TEXT",
         multiple=True,
         more="; repeatable",

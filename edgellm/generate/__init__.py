@@ -5,6 +5,7 @@ prompt_segments the batches of a prompt, with marks where a sequence can go back
 cancel_flag     how a request is cancelled from another thread
 fair_lock       the queue of requests that wait for the engine
 decoding        the token loop: prefill a prompt, then sample and decode token after token
+token_chooser   the next token: one that a guide forces, or one that the sampler draws
 speculation     speculative decoding: draft tokens are computed, accepted or rejected
 draft_policy    how many draft tokens a step computes
 prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
@@ -16,6 +17,7 @@ results         what a caller gets: a token, a completion
 logprobs        log-probabilities of a sampled token and of the most likely ones
 stop_strings    stop strings across token borders
 timing, stats   the timer of a request, and the figures made of it
+guided_stats    how much probability a guide takes from the tokens that it forbids
 generator       starts generations for an open model
 engines         opens the engine that the options name
 all_logits      the logits of every position of a text

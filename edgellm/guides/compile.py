@@ -12,7 +12,7 @@ from edgellm.guides.gbnf.words import gbnf_to_lark
 from edgellm.guides.grammar_guide import GrammarGuide
 from edgellm.guides.guide import Guide, GuideFactory
 from edgellm.guides.lark import NO_FORCING, LarkGrammar, is_lark, with_schemas
-from edgellm.guides.schema.grammar import schema_grammar
+from edgellm.guides.schema.prepare import prepare_schema
 from edgellm.guides.spec import GuideSpec
 from edgellm.guides.utf8_filter import Utf8State, Utf8Tokens
 from edgellm.guides.vocabulary import bytes_alone, prepare, text_pieces
@@ -21,6 +21,12 @@ from edgellm.text.utf8 import replace_surrogates
 
 _CACHED = 16
 """Compiled grammars that are kept for later replies."""
+
+_IN_OTHER_WORDS = {
+    "patternProperty regexes": "two patterns of patternProperties match the same name; make them exclude each other",
+    "min/maxProperties only": "minProperties and maxProperties above 1 need properties of which all are required",
+}
+"""For errors of llguidance that name what it made of a schema."""
 
 _PLACE = re.compile(r"(?:at )?(?P<line>\d+)\((?P<column>\d+)\): (?P<problem>.*)", re.DOTALL)
 
@@ -62,36 +68,36 @@ def check(spec: GuideSpec) -> None:
 
 
 def _check(spec: GuideSpec, grammar: LarkGrammar, matcher: LLMatcher) -> None:
+    """Raise GuideError for a grammar that is wrong, or a schema without a value of finite size."""
     if matcher.is_error():
         raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
+    if spec.kind == "json_schema":
+        start = matcher.deep_copy()
+        start.compute_bitmask()
+        if start.is_error() or start.is_stopped():
+            raise GuideError(
+                "option json_schema: it allows no value of finite size; give it an end where it names itself"
+            )
 
 
 @lru_cache(_CACHED)
 def _grammar(spec: GuideSpec) -> LarkGrammar:
     """The grammar of llguidance for a spec. Raises GuideError."""
     if spec.kind == "json_schema":
-        return LarkGrammar(schema_grammar(spec.source, has_text), False, ())
+        return LarkGrammar(LLMatcher.grammar_from_json_schema(prepare_schema(spec.source)))
     if spec.kind == "grammar" and not is_lark(spec.source) and "::=" in spec.source:
-        return LarkGrammar(gbnf_to_lark(spec.source), False, ())
+        return LarkGrammar(gbnf_to_lark(spec.source))
     if spec.kind == "grammar":
-        return with_schemas(spec.source + NO_FORCING, has_text)
+        return with_schemas(spec.source + NO_FORCING)
     if spec.kind == "calls":
-        return with_schemas(spec.source, has_text)
+        return with_schemas(spec.source)
     regex = spec.source if spec.kind == "regex" else "|".join(map(_exactly, json.loads(spec.source)))
-    return LarkGrammar(LLMatcher.grammar_from_regex(f"(?:{regex})"), False, ())
+    return LarkGrammar(LLMatcher.grammar_from_regex(f"(?:{regex})"))
 
 
 def _exactly(text: str) -> str:
     """A regular expression for one text."""
     return "".join(c if c.isalnum() else f"\\x{{{ord(c):x}}}" for c in replace_surrogates(text))
-
-
-def has_text(terminal: str) -> bool:
-    """Whether a terminal, as an expression of a grammar, has a text. Raises GuideError for one that is too complex."""
-    matcher = LLMatcher(bytes_alone(), f"start: T\nT: {terminal}", log_level=0)
-    if matcher.is_error():
-        raise GuideError(f"option json_schema has a pattern that is too complex: {printable(matcher.get_error(), 200)}")
-    return matcher.is_accepting() or any(matcher.compute_bitmask()[: 256 // 8])  # without the token that ends a text
 
 
 def _problem(spec: GuideSpec, grammar: LarkGrammar, error: str) -> str:
@@ -100,7 +106,8 @@ def _problem(spec: GuideSpec, grammar: LarkGrammar, error: str) -> str:
     problem = found["problem"] if found else error
     # Behind the first line stand the text around the place, and, for a regex, what is wrong with it.
     reasons = re.findall(r"^error: (.*)", problem, re.MULTILINE)
-    what = printable(reasons[-1] if reasons else problem.splitlines()[0], 200)
+    known = next((words for text, words in _IN_OTHER_WORDS.items() if text in problem), None)
+    what = known or printable(reasons[-1] if reasons else problem.splitlines()[0], 200)
     if spec.kind not in ("grammar", "calls") or not found:
         return what
     return f"line {grammar.line(int(found['line']))}, column {found['column']}: {what}"

@@ -1,6 +1,5 @@
 """JSON schemas of classes: dataclasses and what their fields are of, and values of these from JSON."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
@@ -9,7 +8,6 @@ from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origi
 
 from edgellm.errors import GuideError
 from edgellm.fmt import printable
-from edgellm.guides.schema.algebra import is_valid
 from edgellm.options.base import shorten
 
 _PLAIN: Mapping[Any, dict[str, Any]] = {
@@ -94,11 +92,11 @@ def _reference(kind: type, defined: dict[str, Any]) -> dict[str, Any]:
     if name not in defined:
         defined[name] = {}
         hints = get_type_hints(kind, include_extras=True)
-        own = [each for each in fields(kind) if each.init]
+        needed, own = _needed(kind), [each for each in fields(kind) if each.init]
         defined[name] = {
             "type": "object",
             "properties": {each.name: _schema(hints[each.name], defined) for each in own},
-            "required": [each.name for each in own if each.default is MISSING and each.default_factory is MISSING],
+            "required": [each.name for each in own if each.name in needed],
             "additionalProperties": False,
         }
     return {"$ref": f"#/$defs/{name.replace('~', '~0').replace('/', '~1')}"}
@@ -106,8 +104,40 @@ def _reference(kind: type, defined: dict[str, Any]) -> dict[str, Any]:
 
 def _fits(kind: Any, value: Any) -> bool:
     """Whether a JSON value can be of a type, of those in one union."""
-    defined = dict[str, Any]()
-    return is_valid(json.dumps({**_schema(kind, defined), "$defs": defined}), value)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _fits(args[0], value)
+    if origin in (Union, UnionType):
+        return any(_fits(each, value) for each in args)
+    if origin is Literal:
+        return any(value == each and type(value) is type(each) for each in args)
+    if origin is tuple:
+        items = [args[0]] * len(value) if args[1:] == (...,) else args
+        return isinstance(value, list) and len(value) == len(items) and all(map(_fits, items, value))
+    if origin in (list, Sequence):
+        return isinstance(value, list) and all(_fits(args[0], each) for each in value)
+    if origin in (dict, Mapping):
+        return isinstance(value, dict) and all(_fits(args[1], each) for each in value.values())
+    return _fits_class(kind, value)
+
+
+def _fits_class(kind: Any, value: Any) -> bool:
+    if kind is Any:
+        return True
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints, needed = get_type_hints(kind, include_extras=True), _needed(kind)
+        is_object = isinstance(value, dict) and needed <= value.keys() <= {each.name for each in fields(kind)}
+        return is_object and all(_fits(hints[name], each) for name, each in value.items())
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return any(value == each.value and type(value) is type(each.value) for each in kind)
+    wanted = (int, float) if kind is float else kind
+    return isinstance(value, wanted) and (kind is bool or not isinstance(value, bool))
+
+
+def _needed(kind: Any) -> set[str]:
+    """The names of the fields of a dataclass that have no default."""
+    own = (each for each in fields(kind) if each.init)
+    return {each.name for each in own if each.default is MISSING and each.default_factory is MISSING}
 
 
 def _refuse(kind: Any, problem: str) -> NoReturn:

@@ -92,7 +92,7 @@ def _of_tags(tags: ThinkingTags, tokenizer: Tokenizer) -> ThinkingMarks:
         end=_text(tokenizer, tags.lead) + closing + _text(tokenizer, tags.follow),
         behind=_text(tokenizer, tags.follow),
         again=False,
-        banned=tokenizer.eog_ids,
+        banned=tokenizer.eog_ids | (set(opening) & set(tokenizer.control_texts.values())),
         closing=new,
     )
 

@@ -51,6 +51,7 @@ class ThinkingGate:
     ) -> None:
         self._answer, self._marks, self._limit, self._free = answer, marks, limit, free
         self._stage, self._after = stage, stage
+        self._lead: Ids = ()  # the tokens before the openings, if these are not written for the model
         self._chosen: Ids = ()  # the tokens of an opening that came so far
         self._queue = deque[int]()  # tokens that come next, after which the stage is `_after`
         self._thought, self._closing = 0, marks.closing()
@@ -97,17 +98,23 @@ class ThinkingGate:
 
     def _settle(self) -> None:
         """End a thought that has reached its limit; note what the attributes say."""
-        if self._stage == Stage.INSIDE and not self._queue and self._limit is not None and self._thought >= self._limit:
+        if self._stage == Stage.INSIDE and not self._queue and not self._may_think():
             self._queue, self._after = deque(self._marks.end), Stage.ANSWER
+        if self._stage == Stage.BEFORE and self._options() == [()]:
+            self._stage = Stage.ANSWER
         answers = self._stage == Stage.ANSWER or not (self._chosen or self._marks.answer or self._stage == Stage.INSIDE)
         self.complete = self._free or (answers and not self._queue and self._answer.complete)
         self.ended = self._stage == Stage.ANSWER and not self._queue and self._answer.ended
 
     def _options(self) -> list[Ids]:
         """The openings that may go on from the tokens so far: that of a thought, and that of the answer."""
-        may_think = self._limit is None or self._thought < self._limit
-        options = [self._marks.opening, self._marks.answer] if may_think else [self._marks.answer]
+        thinks = self._free or self._may_think()  # what is free may begin a thought beyond the limit, which then ends
+        openings = [self._marks.opening, self._marks.answer] if thinks else [self._marks.answer]
+        options = [self._lead + opening for opening in openings]
         return [option for option in options if option[: len(self._chosen)] == self._chosen]
+
+    def _may_think(self) -> bool:
+        return self._limit is None or self._thought < self._limit
 
     def _think(self, token: int) -> None:
         self._thought += 1
@@ -115,7 +122,10 @@ class ThinkingGate:
             return
         self._closing = self._marks.closing()
         self._stage = self._after = Stage.BEFORE if self._marks.again else Stage.ANSWER
-        self._queue = deque(() if self._free else self._marks.behind)
+        if self._free:
+            self._lead = self._marks.behind
+        else:
+            self._queue = deque(self._marks.behind)
 
     def _choose(self, token: int) -> None:
         if not self._chosen and not self._marks.answer and self._is_answer(token):
@@ -125,7 +135,7 @@ class ThinkingGate:
         self._chosen += (token,)
         options = self._options()
         if self._chosen in options or not options:
-            self._stage = Stage.INSIDE if self._chosen == self._marks.opening else Stage.ANSWER
+            self._stage = Stage.INSIDE if self._chosen == self._lead + self._marks.opening else Stage.ANSWER
             self._chosen = ()
 
     def _is_answer(self, token: int) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 
 from llguidance import LLTokenizer, TokenizerWrapper
 
@@ -65,9 +65,29 @@ class _Wrapped:
             self.special_token_ids.append(tokenizer.n_vocab)
 
     def __call__(self, text: str) -> list[int]:
+        """The tokens that spell exactly `text`: as the tokenizer has it, but for what that writes otherwise."""
+        ids = self._encode(text)
+        if self._spelled(ids) == text.encode():
+            return ids
+        return [token for character in text for token in self._character(character)]
+
+    def _encode(self, text: str) -> list[int]:
         tokenizer = self._tokenizer
         parts = [
             tokenizer.vocabulary.texts[part].decode(errors="replace") if part in self._specials else part
             for part in tokenizer.split(text, {})
         ]
         return tokenizer.encode_parts(parts, first=False)
+
+    def _character(self, character: str) -> list[int]:
+        """The tokens of one character; those of its bytes if the tokenizer would write another one for it."""
+        ids, spelled = self._encode(character), character.encode()
+        return ids if self._spelled(ids) == spelled else [self._bytes[byte] for byte in spelled if byte in self._bytes]
+
+    def _spelled(self, ids: list[int]) -> bytes:
+        return b"".join(self.tokens[i] for i in ids if i not in self._specials)
+
+    @cached_property
+    def _bytes(self) -> dict[int, int]:
+        """The tokens of single bytes."""
+        return {piece[0]: i for i, piece in enumerate(self.tokens) if len(piece) == 1 and i not in self._specials}

@@ -143,6 +143,6 @@ def json_schema(value: object) -> Mapping[str, Any] | bool | type[Any] | str:
 
 def choices(value: object) -> tuple[str, ...]:
     """Texts of which the reply is one: at least one of them, each once."""
-    if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) for each in value):
-        raise ValueError("a list of texts, at least one")
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) and each for each in value):
+        raise ValueError("a list of texts, at least one, none of them empty")
     return tuple(dict.fromkeys(value))

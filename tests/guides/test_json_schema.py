@@ -2,16 +2,14 @@
 
 import json
 import random
-import re
 from typing import Any
 
 import jsonschema
 import pytest
 
 from edgellm.errors import GuideError
-from edgellm.guides.schema.json_text import write_json
 from support.guided_schemas import SCHEMAS
-from support.guided_walk import Guides
+from support.guided_walk import Guides, write_json
 
 
 def validator(schema: Any) -> Any:
@@ -35,7 +33,7 @@ def test_every_reply_is_valid(guides: Guides, about: str, replies: int) -> None:
 
 CASES: list[tuple[Any, list[Any], list[Any]]] = [
     # schema, valid values that a guide allows, invalid ones
-    ({"type": "integer"}, [0, -7, 10**19], [1.5, "1", None, True]),
+    ({"type": "integer"}, [0, -7, 2**53 - 1], [1.5, "1", None, True]),
     ({"type": "number"}, [0, -7, 1.5], ["1", None, [], False]),
     ({"type": ["string", "null"]}, ["", None], [1, [], {}]),
     ({"minimum": 3}, [3, "x", None, [1], {"a": 1}], [2, 2.5, -1]),
@@ -123,23 +121,14 @@ def test_values_by_hand(guides: Guides, schema: Any, valid: list[Any], invalid: 
         ] == []
 
 
+_NAMED = (
+    "not if contains dependentRequired dependentSchemas propertyNames unevaluatedItems unevaluatedProperties "
+    "$dynamicRef minContains dependencies $recursiveRef"
+)
 REFUSED: list[tuple[Any, str]] = [
     *(
-        ({"properties": {"a/b": {keyword: {}}}}, f"#/properties/a~1b/{keyword} is a keyword that no guide")
-        for keyword in (
-            "not",
-            "if",
-            "contains",
-            "dependentRequired",
-            "dependentSchemas",
-            "propertyNames",
-            "unevaluatedItems",
-            "unevaluatedProperties",
-            "$dynamicRef",
-            "minContains",
-            "dependencies",
-            "$recursiveRef",
-        )
+        ({"properties": {"a/b": {each: {}}}}, f"#/properties/a~1b/{each} is a keyword that no")
+        for each in _NAMED.split()
     ),
     ({"type": "array", "uniqueItems": True}, "#/uniqueItems is a keyword that no guide"),
     ({"requierd": ["a"]}, "#/requierd is no keyword of JSON Schema: did you mean required?"),
@@ -150,41 +139,44 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     ({"type": "string", "pattern": "a(?=b)"}, "#/pattern looks ahead"),
     ({"patternProperties": {"(": {}}}, "#/patternProperties/( has a ( without a ) at character 1"),
+    ({"patternProperties": {"a": {}, "b": {}}}, "two patterns of patternProperties match the same name"),
     ({"$ref": "other.json#/a"}, "#/$ref is not a reference within the schema"),
     ({"$ref": "#anchor"}, "#/$ref is not a reference within the schema"),
     ({"$ref": "#/$defs/none"}, "#/$ref names #/$defs/none, which the schema does not have"),
-    ({"$ref": "#"}, "# refers to itself, without an array or object between"),
-    ({"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "refers to itself, without"),
-    ({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}, "#/$defs/a refers to itself"),
+    ({"$ref": "#"}, "allows no value of finite size"),
+    ({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}, "allows no value of finite size"),
     ({"items": {"$id": "x"}}, "#/items/$id gives a part of the schema a name of its own"),
     (
         {"oneOf": [{"type": "integer"}, {"minimum": 2}]},
-        "#/oneOf allows a value that is valid twice, by #/oneOf/0 and #/oneOf/1",
+        "#/oneOf may allow a value that is valid twice, by #/oneOf/0 and",
     ),
-    ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "#/oneOf allows a value that is valid twice"),
-    ({"minProperties": 3, "properties": {"a": True}}, "# needs more properties (minProperties) than it names"),
-    ({"multipleOf": 7}, "# has a multipleOf that no few last digits tell"),
-    ({"type": "number", "exclusiveMinimum": 0.12345678901234567}, "which has more than 15 digits"),
+    ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "#/oneOf may allow a value that is valid twice"),
+    ({"minProperties": 3, "properties": {"a": True}}, "#/minProperties is more than required has names for"),
+    ({"maxProperties": 2, "properties": {"a": True}}, "properties of which all are required"),
+    ({"exclusiveMinimum": 0.1234567890123456}, "#/exclusiveMinimum excludes a number of more than 15 digits"),
+    ({"minimum": 2**53}, "#/minimum has a number beyond 9,007,199,254,740,991"),
+    ({"enum": [1, {"a": [2**60]}]}, "#/enum/1/a/0 has a number beyond 9,007,199,254,740,991"),
+    ({"multipleOf": 0.07}, "#/multipleOf is no number above 0 of few digits"),
+    ({"const": "\u0001"}, "#/const has a control character that replies do not contain"),
     (False, "# is valid for no value"),
-    ({"enum": []}, "# is valid for no value"),
-    ({"enum": [1], "type": "string"}, "# is valid for no value"),
-    ({"type": "integer", "minimum": 2, "maximum": 1}, "# is valid for no value"),
-    ({"type": "string", "pattern": "^a$", "minLength": 2}, "# is valid for no value"),
-    ({"type": "string", "allOf": [{"pattern": "^a+$"}, {"pattern": "^b+$"}]}, "# is valid for no value"),
-    ({"type": "object", "required": ["a"], "properties": {"a": False}}, "# is valid for no value"),
-    ({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}}, "# is valid for no value"),
-    ({"type": "object", "required": ["a", "b"], "maxProperties": 1}, "# is valid for no value"),
-    ({"type": "array", "minItems": 1, "items": False}, "# is valid for no value"),
-    ({"type": "array", "minItems": 2, "maxItems": 1}, "# is valid for no value"),
+    ({"enum": []}, "Unsatisfiable schema: anyOf is empty"),
+    ({"enum": [1], "type": "string"}, "Unsatisfiable schema: incompatible types"),
+    ({"type": "integer", "minimum": 2, "maximum": 1}, "Unsatisfiable schema: minimum (2) is greater than maximum (1)"),
+    ({"type": "string", "allOf": [{"pattern": "^a+$"}, {"pattern": "^b+$"}]}, "Unsatisfiable schema: Regex is empty"),
+    ({"type": "object", "required": ["a"], "properties": {"a": False}}, "required property 'a' is unsatisfiable"),
+    ({"type": "object", "required": ["a", "b"], "maxProperties": 1}, "Unsatisfiable schema: required > maxProperties"),
+    ({"type": "array", "minItems": 2, "maxItems": 1}, "minItems (2) is greater than maxItems (1)"),
     ({"type": "text"}, "#/type is not one of the types, which are null, boolean,"),
+    ({"type": 3}, "#/type has a wrong value: give a type or a list of types"),
     ({"properties": []}, "#/properties has a wrong value: give an object of schemas"),
     ({"items": 3}, "#/items is no schema: give an object, true or false"),
     ({"minimum": "3"}, "#/minimum has a wrong value: give a number"),
     ({"exclusiveMinimum": True}, "#/exclusiveMinimum has a wrong value: give a number"),
     ({"maxLength": -1}, "#/maxLength has a wrong value: give a whole number, at least 0"),
     ({"maxItems": 1.5}, "#/maxItems has a wrong value: give a whole number, at least 0"),
-    ({"multipleOf": 0}, "#/multipleOf has a wrong value: give a number above 0"),
+    ({"multipleOf": 0}, "#/multipleOf is no number above 0 of few digits"),
     ({"required": "a"}, "#/required has a wrong value: give a list of texts"),
+    ({"required": [1]}, "#/required has a wrong value: give a list of texts"),
     ({"anyOf": []}, "#/anyOf is empty: give a list of schemas"),
     ({"items": True, "additionalItems": False}, "#/additionalItems says nothing, as items is no list"),
 ]
@@ -207,10 +199,17 @@ def test_limits_of_size_are_errors(guides: Guides) -> None:
     wide = {
         "allOf": [{"anyOf": [{"type": "object", "properties": {f"{i}{j}": True}} for j in range(9)]} for i in range(9)]
     }
-    with pytest.raises(GuideError, match=r"too many levels|combinations of alternatives"):
+    with pytest.raises(GuideError, match=r"too many levels|too large|exceeded"):
         guides.new("json_schema", json.dumps(deep))
-    with pytest.raises(GuideError, match="has more than 512 combinations of alternatives"):
+    with pytest.raises(GuideError, match="schema too large"):
         guides.new("json_schema", json.dumps(wide))
+
+
+def test_integers_without_bounds_are_those_that_programs_agree_on(guides: Guides) -> None:
+    """So a model that repeats a digit comes to an end (RFC 8259, section 6)."""
+    for schema in ({"type": "integer"}, {"type": "integer", "multipleOf": 1, "minimum": 0}):
+        assert guides.accepts(guides.new("json_schema", json.dumps(schema)), str(2**53 - 1))
+        assert not guides.accepts(guides.new("json_schema", json.dumps(schema)), str(2**53))
 
 
 def test_large_counts_cost_nothing(guides: Guides) -> None:
@@ -234,8 +233,5 @@ def test_json_is_written_in_one_way(guides: Guides) -> None:
         "1 ",
     ):
         assert not guides.accepts(guides.new("json_schema", "true"), text), text
-    for value in ({"a": 1, "b": [1, 2]}, '"\\\n\t\x01\x7f', ["é😀\u2028"]):
-        text = write_json(value)
-        assert json.loads(text) == value
-        assert guides.accepts(guides.new("json_schema", "true"), text)
-        assert re.sub(r"\\u007f", "\x7f", text) == json.dumps(value, ensure_ascii=False)
+    for value in ({"a": 1, "b": [1, 2]}, '"\\\n\t', ["é😀\u2028"]):
+        assert guides.accepts(guides.new("json_schema", "true"), write_json(value))

@@ -1,5 +1,6 @@
 """Guides without a model: a small vocabulary, replies drawn from what a guide allows, and texts that are tried."""
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,11 @@ def small_tokenizer(folder: Path) -> Tokenizer:
     special = {"<|end|>": CONTROL, "<|im_end|>": CONTROL, "<|mark|>": CONTROL, "<think>": USER_DEFINED}
     special["</think>"] = USER_DEFINED
     return Tokenizer.open(write_bpe(folder / "small.gguf", MERGES, special, eos_token_id=256 + len(MERGES)))
+
+
+def write_json(value: object) -> str:
+    """A value as guided replies write it."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 class Guides:

@@ -34,14 +34,14 @@ class Document:
     def __init__(self, text: str) -> None:
         self._root = json.loads(text, parse_float=Decimal)
 
-    def at(self, pointer: Pointer) -> dict[str, Any]:
-        """The keywords of the subschema at a place, all known; `true` has none, and `false` is `{"enum": []}`.
+    def at(self, pointer: Pointer) -> dict[str, Any] | bool:
+        """The subschema at a place, without annotations. Its keywords are followed, their values are not checked.
 
         Raises GuideError for what is no schema, and for keywords that no guide follows.
         """
         found = self._find(pointer)
         if isinstance(found, bool):
-            return {} if found else {"enum": []}
+            return found
         if not isinstance(found, dict):
             fail(pointer, "is no schema: give an object, true or false")
         for keyword in found:
@@ -71,7 +71,7 @@ class Document:
     def _has(self, pointer: Pointer) -> bool:
         try:
             self._find(pointer)
-        except (KeyError, IndexError, ValueError):
+        except (KeyError, IndexError):
             return False
         return True
 

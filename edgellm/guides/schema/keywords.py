@@ -4,19 +4,36 @@ Forms of earlier drafts are read where they are clear: `definitions`, and `items
 """
 
 import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_ANYTHING: tuple[Any, str] = (object, "")
+
+VALUES: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys((*BOUNDS, "multipleOf"), (int | Decimal, "a number")),
+    **dict.fromkeys(_COUNTS, (int, "a whole number, at least 0")),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), (list, "a list of schemas")),
+    **dict.fromkeys(("properties", "patternProperties"), (dict, "an object of schemas")),
+    **dict.fromkeys(("const", "items", "additionalItems", "additionalProperties"), _ANYTHING),
+    "$ref": (str, "a reference within the schema, such as #/$defs/name"),
+    "enum": (list, "a list of values"),
+    "format": (str, "the name of a format"),
+    "pattern": (str, "a regular expression"),
+    "required": (list, "a list of texts"),
+    "type": (str | list, "a type or a list of types"),
+    "uniqueItems": (bool, "true or false"),
+}
+"""The keywords that a reply is held to: the type of the value of each, and words for it."""
+
+FOLLOWED = frozenset(VALUES)
 
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\S+", text))
 
-
-FOLLOWED = _names("""
-    type const enum allOf anyOf oneOf $ref
-    minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern format
-    items prefixItems additionalItems minItems maxItems uniqueItems
-    properties patternProperties additionalProperties required minProperties maxProperties
-""")
-"""Keywords that a reply is held to."""
 
 ANNOTATIONS = _names("""
     $schema $id id $anchor $comment $defs definitions $vocabulary title description default example examples
