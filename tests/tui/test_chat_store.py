@@ -14,7 +14,8 @@ from tui.core.tree import Message
 
 STATS = {"prompt_tokens": 12, "cached_tokens": 4, "generated_tokens": 3, "ttft_s": 0.25, "prefill_tps": 48.0}
 STATS |= {"decode_tps": None, "itl_ms": {"p50": 10.0, "p95": 12.5}, "mbu": 0.5}
-FIGURES = {**STATS, "devices": [{"name": "CPU", "blocks": 5, "bytes": 1000}]}
+GUIDED = {"tokens": 3, "mean": 0.25, "worst": 0.5, "worst_at": 1}
+FIGURES = {**STATS, "devices": [{"name": "CPU", "blocks": 5, "bytes": 1000}], "guided": GUIDED}
 
 
 @pytest.fixture

@@ -81,6 +81,7 @@ _STATS: dict[str, Check] = {
     "itl_ms": optional(object_with(p50=FIGURE, p95=FIGURE)),
     "mbu": FIGURE,
     "devices": list_of(object_with(name=TEXT, blocks=COUNT, bytes=COUNT)),
+    "guided": optional(object_with(tokens=COUNT, mean=number(0, 1), worst=number(0, 1), worst_at=COUNT)),
     "context_used": COUNT,
     "ctx": COUNT,
 }
@@ -88,7 +89,7 @@ STATS = object_with(_STATS, **_STATS)
 """The figures of a reply. All are optional, as they are only shown."""
 
 ROLES = ("system", "user", "assistant", "tool")
-REASONS = ("eog", "stop", "length", "cancelled", "error")
+REASONS = ("eog", "stop", "length", "tool_calls", "cancelled", "error")
 _MESSAGE = object_with(
     id=COUNT,
     parent=optional(COUNT),
