@@ -20,14 +20,14 @@ from edgellm.options.checks import integer
 from edgellm.text.conversation import Message, check_messages, has_calls
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import own_template
-from edgellm.text.reply_format import ReplyReader
 from edgellm.text.template import named_source
 from edgellm.tools.call_format import AUTO, NONE
-from edgellm.tools.calls import ToolCall
-from edgellm.tools.collector import CallCollector
-from edgellm.tools.formats import call_format, prompts_of
-from edgellm.tools.running import Approve, can_run, run_calls
-from edgellm.tools.use import ToolChoice, ToolUse, check_options, given_tools, no_calls
+from edgellm.tools.chat_tools import ChatTools
+from edgellm.tools.formats import prompts_of
+from edgellm.tools.messages import reply_message
+from edgellm.tools.running import Approve
+from edgellm.tools.tool import tools_of
+from edgellm.tools.use import ToolChoice, ToolUse, check_options, with_definitions
 
 
 class Chat:
@@ -67,9 +67,8 @@ class Chat:
         self._generator, self._options = generator, options
         self._builders = dict[str, PromptBuilder]()
         self._prompts = self._builder(source)
-        self._tool_source = source if template is not None else tokenizer.tool_template or source
-        self._tools = given_tools(tools, tool_choice)
-        self._use(None, None)
+        tool_source = source if template is not None else tokenizer.tool_template or source
+        self._tools = ChatTools(tokenizer, generator.session.name, tool_source, tools, tool_choice)
         self._prefix_cache = PrefixCache(generator.session)
         self._running: Generation | None = None
         self.messages: list[dict[str, Any]] = []
@@ -103,22 +102,18 @@ class Chat:
         """
         options.setdefault("logprobs", self._options.get("logprobs", False))
         steps = validate("max_steps", integer(1), max_steps)
+        if (tools := options.get("tools")) is not None:
+            options["tools"] = tools = tools_of(tools).values()  # which can be read again, as an iterator cannot
         completion = self.stream(text, **options).completion()
         for _ in range(steps - 1):
-            if completion.finish_reason != "tool_calls" or not self._run(completion.tool_calls, approve, options):
+            waits = completion.finish_reason == "tool_calls"
+            if not waits or not (results := self._tools.results(completion.tool_calls, tools, approve)):
                 break
-            if options.get("tool_choice", self._tools[1]) != NONE:
+            self.messages += results
+            if options.get("tool_choice", self._tools.choice) != NONE:
                 options["tool_choice"] = AUTO
             completion = self._start(self.messages, None, self.messages.append, **options).completion()
         return completion
-
-    def _run(self, calls: Sequence[ToolCall], approve: Approve | None, options: ReplyArguments) -> bool:
-        """Append the results of calls to the messages; False if one has no function."""
-        use = self._use(options.get("tools"), options.get("tool_choice"))
-        if use is None or not can_run(use.tools, calls):
-            return False
-        self.messages += run_calls(use.tools, calls, approve)
-        return True
 
     def stream(
         self, text: str, *, progress: PrefillProgress | None = None, **options: Unpack[ReplyArguments]
@@ -174,8 +169,8 @@ class Chat:
     ) -> Generation:
         """`on_end` is called with the message of a reply that has ended."""
         check_text("begun", begun)
-        generator, use = self._generator, self._use(tools, tool_choice)
-        prompts, args = self._prompts_of(messages, use), _with_definitions(template_args, use)
+        generator, use = self._generator, self._tools.of_reply(tools, tool_choice)
+        prompts, args = self._prompts_of(messages, use), with_definitions(template_args, use)
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
         if use:
             check_options(use.choice, chosen)
@@ -188,21 +183,10 @@ class Chat:
             reader = use.reader(messages, opened, reader)
 
         def end(text: str) -> None:
-            on_end(_message(text, reader))
+            on_end(reply_message(text, reader))
 
         self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, end, reader, start, use)
         return self._running
-
-    def _use(self, tools: Iterable[Any] | None, choice: ToolChoice | None) -> ToolUse | None:
-        """The tools of a reply; None stands for those of the chat. Raises OptionError, and EdgeLLMError."""
-        found, name = self._tools if tools is None else given_tools(tools, choice)
-        if tools is None and choice is not None:
-            found, name = given_tools(found.values(), choice)
-        if not found:
-            return None
-        if (form := call_format(self._tool_source)) is None:
-            raise no_calls(self._generator.session.name)
-        return ToolUse(found, name, form, self._generator.tokenizer.special_ids(form.marks))
 
     def _builder(self, source: str) -> PromptBuilder:
         """The prompts in a chat template. Raises EdgeLLMError if it is not valid."""
@@ -213,7 +197,7 @@ class Chat:
 
     def _prompts_of(self, messages: Sequence[Message], use: ToolUse | None) -> PromptBuilder:
         """The prompts of a conversation: a file may have a template of its own for those with tools."""
-        prompts = self._builder(self._tool_source) if use or has_calls(messages) else self._prompts
+        prompts = self._builder(self._tools.source) if use or has_calls(messages) else self._prompts
         prompts.template.resume()
         if use and "tools" not in prompts.template.names:
             problem = (
@@ -229,8 +213,8 @@ class Chat:
     def count(self, messages: Sequence[Message], *, template_args: Mapping[str, Any] | None = None) -> int:
         """The number of tokens in the prompt of these messages; the last may have any role. Raises EdgeLLMError."""
         check_messages(messages)
-        use = self._use(None, None)
-        return len(self._prompts_of(messages, use).ids(messages, _with_definitions(template_args, use)))
+        use = self._tools.of_reply(None, None)
+        return len(self._prompts_of(messages, use).ids(messages, with_definitions(template_args, use)))
 
     def inspect(
         self,
@@ -246,9 +230,9 @@ class Chat:
         are warnings.
         """
         check_messages(messages)
-        use = self._use(None, None)
+        use = self._tools.of_reply(None, None)
         chosen = self._generator.options(**{**self._options, **options})
-        args = _with_definitions(template_args, use)
+        args = with_definitions(template_args, use)
         return self._prompts_of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)
 
     def cancel(self) -> None:
@@ -260,18 +244,3 @@ class Chat:
             prompts.template.stop()
         if self._running:
             self._running.cancel()
-
-
-def _with_definitions(template_args: Mapping[str, Any] | None, use: ToolUse | None) -> Mapping[str, Any] | None:
-    """Template arguments with the definitions of tools among them."""
-    return {**(template_args or {}), "tools": use.definitions} if use else template_args
-
-
-def _message(text: str, reader: ReplyReader | None) -> dict[str, Any]:
-    """The message of a reply. A call that does not parse is text of it, so that nothing of the reply is lost."""
-    if not isinstance(reader, CallCollector):
-        return {"role": "assistant", "content": text}
-    text += "".join(broken.text for broken in reader.broken)
-    if not reader.calls:
-        return {"role": "assistant", "content": text}
-    return {"role": "assistant", "content": text or None, "tool_calls": [call.as_message() for call in reader.calls]}

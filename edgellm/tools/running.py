@@ -6,6 +6,7 @@ from typing import Any
 
 from edgellm.fmt import printable
 from edgellm.tools.calls import ToolCall
+from edgellm.tools.messages import result_message
 from edgellm.tools.tool import Tool
 
 Approve = Callable[[ToolCall], bool]
@@ -24,11 +25,6 @@ def can_run(tools: Mapping[str, Tool], calls: Iterable[ToolCall]) -> bool:
 def run_calls(tools: Mapping[str, Tool], calls: Iterable[ToolCall], approve: Approve | None) -> list[dict[str, Any]]:
     """Run calls in their order; returns a message of the role `tool` for each. What `approve` raises goes through."""
     return [result_message(call, _result(tools[call.name], call, approve)) for call in calls]
-
-
-def result_message(call: ToolCall, result: str) -> dict[str, Any]:
-    """The message that has the result of a call."""
-    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": result}
 
 
 def _result(tool: Tool, call: ToolCall, approve: Approve | None) -> str:

@@ -112,6 +112,14 @@ def test_functions_are_run_and_the_model_goes_on(model: Model, write: Write) -> 
     assert "<tool_response>\nRome: sun for 1\n</tool_response>" in shown and ROME in shown
 
 
+def test_tools_of_one_reply_may_be_an_iterator(model: Model, write: Write) -> None:
+    """It is read once, although each of the replies gets the tools."""
+    write(CLOCK, CLOCK, "Noon.")
+    chat = model.chat()
+    assert chat.send("What time is it?", tools=iter([clock]), max_steps=3).text == "Noon."
+    assert [message["role"] for message in chat.messages].count("tool") == 2
+
+
 def test_replies_are_no_more_than_asked_for(model: Model, write: Write) -> None:
     write(ROME, CLOCK, "Never.")
     chat = model.chat(tools=[weather, clock])

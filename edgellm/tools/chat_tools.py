@@ -1,0 +1,48 @@
+"""The tools of a chat: which ones a reply may call, and the results of functions that replies call."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from edgellm.text.tokenizer import Tokenizer
+from edgellm.tools.calls import ToolCall
+from edgellm.tools.formats import call_format
+from edgellm.tools.running import Approve, can_run, run_calls
+from edgellm.tools.use import ToolChoice, ToolUse, given_tools, no_calls
+
+Given = Iterable[Any] | None
+"""Functions and OpenAI definitions of functions; None for those of the chat."""
+
+
+class ChatTools:
+    """The tools that the replies of a chat may call, where a reply is not given others.
+
+    `source` is the chat template of conversations with tools; `model` is a name for messages.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, model: str, source: str, tools: Given, choice: ToolChoice | None) -> None:
+        """Raises OptionError for tools and a choice that are not valid, EdgeLLMError for a template without calls."""
+        self._tokenizer, self._model, self.source = tokenizer, model, source
+        self._tools, self.choice = given_tools(tools, choice)
+        self.of_reply(None, None)
+
+    def of_reply(self, tools: Given, choice: ToolChoice | None) -> ToolUse | None:
+        """The tools of a reply, None without any; None as an argument stands for that of the chat.
+
+        Raises OptionError, and EdgeLLMError for a template that shows no calls.
+        """
+        found, name = (self._tools, self.choice) if tools is None else given_tools(tools, choice)
+        if tools is None and choice is not None:
+            found, name = given_tools(found.values(), choice)
+        if not found:
+            return None
+        if (form := call_format(self.source)) is None:
+            raise no_calls(self._model)
+        return ToolUse(found, name, form, self._tokenizer.special_ids(form.marks))
+
+    def results(self, calls: Sequence[ToolCall], tools: Given, approve: Approve | None) -> list[dict[str, Any]] | None:
+        """Run the functions of calls; returns messages with the results. None, and none is run, if one is missing.
+
+        `tools` are those of the reply.
+        """
+        use = self.of_reply(tools, None)
+        return run_calls(use.tools, calls, approve) if use and can_run(use.tools, calls) else None
