@@ -210,10 +210,20 @@ class Chat:
         if self._running:
             self._running.close()
 
-    def count(self, messages: Sequence[Message], *, template_args: Mapping[str, Any] | None = None) -> int:
-        """The number of tokens in the prompt of these messages; the last may have any role. Raises EdgeLLMError."""
+    def count(
+        self,
+        messages: Sequence[Message],
+        *,
+        template_args: Mapping[str, Any] | None = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: ToolChoice | None = None,
+    ) -> int:
+        """The number of tokens in the prompt of these messages; the last may have any role.
+
+        Options are those of `reply`. Raises OptionError, and EdgeLLMError.
+        """
         check_messages(messages)
-        use = self._tools.of_reply(None, None)
+        use = self._tools.of_reply(tools, tool_choice)
         return len(self._prompts_of(messages, use).ids(messages, with_definitions(template_args, use)))
 
     def inspect(
@@ -222,6 +232,8 @@ class Chat:
         *,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: ToolChoice | None = None,
         **options: Unpack[GenerationArguments],
     ) -> Inspection:
         """The prompt of these messages in detail, with warnings of possible mistakes; the last may have any role.
@@ -230,7 +242,7 @@ class Chat:
         are warnings.
         """
         check_messages(messages)
-        use = self._tools.of_reply(None, None)
+        use = self._tools.of_reply(tools, tool_choice)
         chosen = self._generator.options(**{**self._options, **options})
         args = with_definitions(template_args, use)
         return self._prompts_of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)

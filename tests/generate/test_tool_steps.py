@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgellm import Model
+from edgellm import Model, OptionError
 from edgellm.tools.calls import BrokenCall, ToolCall
 from edgellm.tools.tool import tool_of
 from support.model_file import ModelFile
@@ -214,3 +214,18 @@ def test_tools_of_one_reply(model: Model, write: Write) -> None:
     chat = model.chat()
     assert chat.send("What time is it?", tools=[clock]).finish_reason == "tool_calls"
     assert chat.send("What time is it?").finish_reason == "eog"
+
+
+def test_prompts_are_counted_and_inspected_with_the_tools_of_one_reply(model: Model) -> None:
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "How is it?"}]
+    with_tools, without = model.chat(tools=[weather]), model.chat()
+    assert without.count(asked, tools=[weather]) == with_tools.count(asked) > without.count(asked)
+    assert with_tools.count(asked, tools=[]) == without.count(asked)
+    assert without.count(asked, tools=[weather], tool_choice="none") == with_tools.count(asked)
+    found = without.inspect(asked, tools=[weather], tool_choice="weather")
+    assert len(found.ids) == with_tools.count(asked) and '"weather"' in found.text
+    prompt = without.reply(asked, tools=[weather], max_tokens=1).completion().stats.prompt_tokens
+    assert prompt == with_tools.count(asked)
+    for ask in (without.count, without.inspect):
+        with pytest.raises(OptionError, match="option tool_choice is 'clock'; take one of: auto, none, required"):
+            ask(asked, tools=[weather], tool_choice="clock")
