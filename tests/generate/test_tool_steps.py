@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from edgellm import Model, OptionError
+from edgellm.generate.token_chooser import TokenChooser
 from edgellm.tools.calls import BrokenCall, ToolCall
 from edgellm.tools.tool import tool_of
 from support.model_file import ModelFile
@@ -49,17 +50,30 @@ def model(model_file: ModelFile) -> Iterator[Model]:
 
 @pytest.fixture
 def write(model: Model, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """`write(*replies)`: the model writes these texts or tokens next, each followed by the end of a reply."""
-    tokens = list[int]()
-    monkeypatch.setattr("edgellm.generate.token_chooser.draw", lambda *_: tokens.pop(0))
-    # Forced tokens are not drawn, so they are none of `tokens`.
-    monkeypatch.setattr("edgellm.guides.opened.OpenedGuide.forced", lambda _: [])
+    """`write(*replies)`: the model writes these texts or tokens next, each followed by the end of a reply.
 
-    def set_replies(*replies: str | list[int]) -> None:
+    What a guide forces is not drawn, but has its place in the reply.
+    """
+    replies = list[list[int]]()
+    begun = list[tuple[int, list[int]]]()  # of the current reply: how many tokens come before it, and its own
+    read = TokenChooser.read
+
+    def begin(chooser: TokenChooser, prompt: list[int]) -> None:
+        begun[:] = [(len(prompt), replies.pop(0))]
+        read(chooser, prompt)
+
+    def draw(weights: Any, seed: int, sequence: int, position: int) -> int:
+        ((start, tokens),) = begun
+        return tokens[position - start]
+
+    monkeypatch.setattr(TokenChooser, "read", begin)
+    monkeypatch.setattr("edgellm.generate.token_chooser.draw", draw)
+
+    def set_replies(*given: str | list[int]) -> None:
         assert model.tokenizer.eos_id is not None
-        for reply in replies:
+        for reply in given:
             ids = model.tokenizer.encode(reply, parse_special=True) if isinstance(reply, str) else reply
-            tokens.extend([*ids, model.tokenizer.eos_id])
+            replies.append([*ids, model.tokenizer.eos_id])
 
     return set_replies
 
