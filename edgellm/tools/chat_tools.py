@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgellm.text.tokenizer import Tokenizer
+from edgellm.tools.call_format import AUTO, NONE
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats import call_format
 from edgellm.tools.running import Approve, can_run, run_calls
@@ -38,6 +39,10 @@ class ChatTools:
         if (form := call_format(self.source)) is None:
             raise no_calls(self._model)
         return ToolUse(found, name, form, self._tokenizer.special_ids(form.marks))
+
+    def choice_behind_results(self, choice: ToolChoice | None) -> str:
+        """The choice of a reply to results, where `choice` was that of the reply with the calls: it need not call."""
+        return NONE if (choice or self.choice) == NONE else AUTO
 
     def results(self, calls: Sequence[ToolCall], tools: Given, approve: Approve | None) -> list[dict[str, Any]] | None:
         """Run the functions of calls; returns messages with the results. None, and none is run, if one is missing.
