@@ -47,6 +47,7 @@ class Chat:
         overflow: str | None = None,
         tools: Iterable[Any] | None = None,
         tool_choice: ToolChoice | None = None,
+        parallel_tool_calls: bool | None = None,
         **options: Unpack[GenerationArguments],
     ) -> None:
         """`template` replaces the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
@@ -56,7 +57,8 @@ class Chat:
         `overflow` is the policy for a conversation that is longer than the context (`edgellm.options.ChatOptions`).
 
         `tools` are functions, or OpenAI definitions of functions, that each reply may call. `tool_choice` is "auto",
-        "none", "required", the name of the tool to call, or OpenAI's object with that name.
+        "none", "required", the name of the tool to call, or OpenAI's object with that name. With `parallel_tool_calls`
+        False each reply has one call at most.
 
         Raises EdgeLLMError without a usable template, OptionError for the other options.
         """
@@ -69,7 +71,8 @@ class Chat:
         self._builders = dict[str, PromptBuilder]()
         self._prompts = self._builder(source)
         tool_source = source if template is not None else tokenizer.tool_template or source
-        self._tools = ChatTools(tokenizer, generator.session.name, tool_source, tools, tool_choice)
+        name = generator.session.name
+        self._tools = ChatTools(tokenizer, name, tool_source, tools, tool_choice, parallel_tool_calls)
         self._prefix_cache = PrefixCache(generator.session)
         self._running: Generation | None = None
         self.messages: list[dict[str, Any]] = []
@@ -205,16 +208,17 @@ class Chat:
         begun: str = "",
         tools: Iterable[Any] | None = None,
         tool_choice: ToolChoice | None = None,
+        parallel_tool_calls: bool | None = None,
         **options: Unpack[GenerationArguments],
     ) -> Generation:
         """`on_end` is called with the message of a reply that has ended."""
         check_text("begun", begun)
-        generator, use = self._generator, self._tools.of_reply(tools, tool_choice)
+        generator, use = self._generator, self._tools.of_reply(tools, tool_choice, parallel_tool_calls)
         prompts, args = self._prompts_of(messages, use), with_definitions(template_args, use)
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
         if use:
             check_options(use.choice, chosen)
-            use = replace(use, parallel=prompts.takes_several_calls())
+            use = replace(use, parallel=use.parallel and prompts.takes_several_calls())
         prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
         start = prompts.start(prompt, begun)
         reader = None if chosen.special else prompts.reader(begun)
