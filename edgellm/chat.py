@@ -22,6 +22,7 @@ from edgellm.text.conversation import Message, check_messages, has_calls
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import own_template
 from edgellm.text.template import named_source
+from edgellm.text.thought import OPENING
 from edgellm.tools.call_format import NONE
 from edgellm.tools.chat_tools import ChatTools
 from edgellm.tools.formats import prompts_of
@@ -221,9 +222,9 @@ class Chat:
             use = replace(use, parallel=use.parallel and prompts.takes_several_calls())
         prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
         start = prompts.start(prompt, begun)
-        reader = None if chosen.special else prompts.reader(begun)
+        opened = OPENING if not begun and is_thought(start, generator.tokenizer) else begun
+        reader = None if chosen.special else prompts.reader(opened)
         if use and use.choice != NONE:
-            opened = "<think>\n" if not begun and is_thought(start, generator.tokenizer) else begun
             reader = use.reader(messages, opened, reader)
 
         def end(text: str) -> None:

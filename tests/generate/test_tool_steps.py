@@ -49,8 +49,8 @@ def model(model_file: ModelFile) -> Iterator[Model]:
 
 
 @pytest.fixture
-def write(model: Model, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """`write(*replies)`: the model writes these texts or tokens next, each followed by the end of a reply.
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Model], Write]:
+    """`scripted(model)(*replies)`: the model writes these texts or tokens next, and ends each reply behind them.
 
     What a guide forces is not drawn, but has its place in the reply.
     """
@@ -69,13 +69,24 @@ def write(model: Model, monkeypatch: pytest.MonkeyPatch) -> Write:
     monkeypatch.setattr(TokenChooser, "read", begin)
     monkeypatch.setattr("edgellm.generate.token_chooser.draw", draw)
 
-    def set_replies(*given: str | list[int]) -> None:
+    def of_model(model: Model) -> Write:
         assert model.tokenizer.eos_id is not None
-        for reply in given:
-            ids = model.tokenizer.encode(reply, parse_special=True) if isinstance(reply, str) else reply
-            replies.append([*ids, model.tokenizer.eos_id])
+        end = model.tokenizer.eos_id
 
-    return set_replies
+        def set_replies(*given: str | list[int]) -> None:
+            for reply in given:
+                ids = model.tokenizer.encode(reply, parse_special=True) if isinstance(reply, str) else reply
+                replies.append([*ids, end])
+
+        return set_replies
+
+    return of_model
+
+
+@pytest.fixture
+def write(model: Model, scripted: Callable[[Model], Write]) -> Write:
+    """`write(*replies)`: the next replies of `model`."""
+    return scripted(model)
 
 
 def test_calls_come_beside_the_text(model: Model, write: Write) -> None:
@@ -322,3 +333,33 @@ def test_prompts_are_counted_and_inspected_with_the_tools_of_one_reply(model: Mo
     for ask in (without.count, without.inspect):
         with pytest.raises(OptionError, match="option tool_choice is 'clock'; take one of: auto, none, required"):
             ask(asked, tools=[weather], tool_choice="clock")
+
+
+TAGS = [("<think>", "</think>", "\n\n"), ("[THINK]", "[/THINK]", ""), ("<seed:think>", "</seed:think>", "\n")]
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["by the model", "by the prompt"])
+@pytest.mark.parametrize("tokens", ["hermes {} {}", "hermes", "none"], ids=["all tokens", "calls tokens", "text"])
+@pytest.mark.parametrize("tags", TAGS, ids=["think", "mistral", "seed"])
+def test_thoughts_before_calls_are_read_whatever_their_marks(
+    tags: tuple[str, str, str], tokens: str, opened: bool, model_file: ModelFile, scripted: Callable[[Model], Write]
+) -> None:
+    """A call that a thought spells out is none. Marks of calls and thoughts are tokens, or text."""
+    opening, closing, follow = tags
+    if opening == "<think>" and "{}" in tokens:
+        pytest.skip("vocabularies have this tag as a token with a text")
+    ending = "{% if add_generation_prompt %}" + opening + "{% endif %}" if opened else "{# " + opening + closing + " #}"
+    kind = "gpt2" if tokens == "none" else f"calls {tokens.format(opening, closing)}"
+    file = model_file(**SIZES, tokenizer=kind, chat_template=HERMES + ending, context_length=4096, vocab=384)
+    # Without any token the guide cannot tell text from a thought that the model opens: it may not spell out a call.
+    thought = "Let me see." if tokens == "none" and not opened else f"I could write {CLOCK}."
+    with Model.open(file, threads=1) as model:
+        encode = model.tokenizer.encode
+        before = [] if opened else encode(opening, parse_special=True)
+        reply = [*before, *encode(thought), *encode(closing + follow + ROME, parse_special=True)]
+        scripted(model)(reply)
+        completion = model.chat(tools=[weather, clock]).send("How is it?")
+    begun = "" if opened else "<think>" if opening == "<think>" else "<think>\n"
+    assert completion.text == f"{begun}{thought}{'' if opening == '<think>' else chr(10)}</think>"
+    assert completion.tool_calls == (ToolCall("call00000", "weather", {"city": "Rome"}),)
+    assert not completion.broken_calls and completion.finish_reason == "tool_calls"
