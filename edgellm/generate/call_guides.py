@@ -51,22 +51,21 @@ def _guide(
     if use.form.grammar_has_thoughts:
         return compile(_spec(use.grammar()))()
     marks = frozenset(use.tokens.values())
-    if use.choice == AUTO and (openers := _openers(opened := compile(_spec(use.opened_grammar())), marks)):
-        free = OpenedGuide(opened(), openers)
-        return (
-            free if limit is None or is_answer(start, tokenizer) else gated(free, start, limit, tokenizer, vocab, marks)
-        )
+    if use.choice == AUTO and (first := _first(calls := compile(_spec(use.opened_grammar())))) <= marks:
+        free = OpenedGuide(calls(), first)
+        return free if limit is None else gated(free, start, limit, tokenizer, vocab, marks, first, free=True)
     if use.choice == AUTO and start.begun and is_answer(start, tokenizer):
         return None
-    return gated(compile(_spec(use.grammar()))(), start, limit, tokenizer, vocab, marks)
+    reply = compile(_spec(use.grammar()))
+    return gated(reply(), start, limit, tokenizer, vocab, marks, marks & _first(reply))
 
 
 def _spec(grammar: str) -> GuideSpec:
     return GuideSpec("calls", grammar)
 
 
-def _openers(calls: GuideFactory, marks: frozenset[int]) -> frozenset[int]:
-    """The tokens with which calls begin; empty if some calls begin with text."""
-    allowed = calls().allowed()
-    first = frozenset(np.flatnonzero(allowed).tolist()) if allowed is not None else frozenset[int]()
-    return first if first <= marks else frozenset()
+def _first(guides: GuideFactory) -> frozenset[int]:
+    """The tokens with which a reply may begin."""
+    allowed = guides().allowed()
+    assert allowed is not None
+    return frozenset(np.flatnonzero(allowed).tolist())

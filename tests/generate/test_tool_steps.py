@@ -363,3 +363,14 @@ def test_thoughts_before_calls_are_read_whatever_their_marks(
     assert completion.text == f"{begun}{thought}{'' if opening == '<think>' else chr(10)}</think>"
     assert completion.tool_calls == (ToolCall("call00000", "weather", {"city": "Rome"}),)
     assert not completion.broken_calls and completion.finish_reason == "tool_calls"
+
+
+def test_the_token_that_begins_a_call_ends_a_thought(model: Model, scripted: Callable[[Model], Write]) -> None:
+    """With a limit of thinking and without, and also where the model must call."""
+    template = HERMES + "{# <think> </think> #}"
+    for options in ({}, {"think_max": 100}, {"tool_choice": "required"}, {"tool_choice": "clock", "think_max": 100}):
+        scripted(model)(f"<think>\nI need the time.{CLOCK}")
+        chat = model.chat(template=template, tools=[clock, weather], **options)  # type: ignore[arg-type]
+        completion = chat.send("What time is it?")
+        assert completion.text == "<think>\nI need the time.\n</think>\n\n"
+        assert [each.name for each in completion.tool_calls] == ["clock"] and not completion.broken_calls
