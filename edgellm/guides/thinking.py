@@ -49,12 +49,17 @@ def gated(
         return answer
     stage = _stage_of(start, tokenizer)
     if stage != Stage.INSIDE and start.begun and answer is not None and not free:
-        raise OptionError("begun is the beginning of an answer, which cannot be held to a form: leave one of them out")
+        raise begun_answer()
     if not (start.tags or start.harmony):
         return answer
     known = _of_tags(start.tags, tokenizer) if start.tags else _of_harmony(tokenizer)
     known = replace(known, banned=known.banned | (marks - openers), openers=openers)
     return ThinkingGate(answer or FreeText(), known, stage, limit, vocab, free or answer is None)
+
+
+def begun_answer() -> OptionError:
+    """The error about the beginning of an answer that a form excludes."""
+    return OptionError("begun is the beginning of an answer, which cannot be held to a form: leave one of them out")
 
 
 def is_thought(start: ReplyStart, tokenizer: Tokenizer) -> bool:

@@ -43,9 +43,9 @@ class ToolUse:
         """Whether text without a call is no reply."""
         return self.choice not in (AUTO, NONE)
 
-    def grammar(self) -> str:
+    def grammar(self, thoughts: bool = True) -> str:
         """The grammar of replies. Raises OptionError; see `CallFormat.grammar`."""
-        return self.form.grammar(self.tools, self.choice, self.parallel, self.tokens)
+        return self.form.grammar(self.tools, self.choice, self.parallel, self.tokens, thoughts)
 
     def opened_grammar(self) -> str:
         """The grammar of calls without text in front."""
