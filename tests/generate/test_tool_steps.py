@@ -11,7 +11,7 @@ from edgellm.generate.token_chooser import TokenChooser
 from edgellm.tools.calls import BrokenCall, ToolCall
 from edgellm.tools.tool import tool_of
 from support.model_file import ModelFile
-from support.tool_templates import HERMES
+from support.tool_templates import HERMES, TEMPLATES
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 Write = Callable[..., None]
@@ -374,3 +374,30 @@ def test_the_token_that_begins_a_call_ends_a_thought(model: Model, scripted: Cal
         completion = chat.send("What time is it?")
         assert completion.text == "<think>\nI need the time.\n</think>\n\n"
         assert [each.name for each in completion.tool_calls] == ["clock"] and not completion.broken_calls
+
+
+ARGUMENTS = ('{"city": "Rome"}', '{"town": "Rome"}')
+BEGUN = [
+    ("llama3", '{"name": "weather", "parameters": ', "%s}"),
+    ("hermes", "Let me see. ", '<tool_call>\n{"name": "weather", "arguments": %s}\n</tool_call>'),
+    ("functionary", "all\nLet me see.", ">>>weather\n%s"),
+    ("functionary v3.1", "Let me see.", "<function=weather>%s</function>"),
+]
+
+
+@pytest.mark.parametrize(("name", "begun", "call_text"), BEGUN)
+def test_calls_behind_an_answer_that_has_begun_follow_the_schema(
+    name: str, begun: str, call_text: str, model_file: ModelFile, scripted: Callable[[Model], Write]
+) -> None:
+    """In a vocabulary without tokens for the marks of calls."""
+    file = model_file(**SIZES, tokenizer="gpt2", chat_template=TEMPLATES[name], context_length=4096, vocab=384)
+    with Model.open(file, threads=1) as model:
+        scripted(model)(*(call_text % arguments for arguments in ARGUMENTS))
+        chat = model.chat(tools=[weather, clock])
+        asked = [{"role": "user", "content": "How is it?"}]
+        replies = [chat.reply(asked, begun=begun).completion() for _ in ARGUMENTS]
+    for reply in replies:  # the name of the only argument is forced
+        if name == "llama3":  # a call that the caller began is the caller's to read
+            assert reply.text == '{"city": "Rome"}}'
+        else:
+            assert [(call.name, call.arguments) for call in reply.tool_calls] == [("weather", {"city": "Rome"})]
