@@ -1,7 +1,5 @@
 """One run of a command: its output is kept up to a limit, and its process group ends with it."""
 
-import os
-import signal
 import subprocess
 import tempfile
 import threading
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from edgellm.fmt import printable
+from edgellm.process.group import KILL, NEW_GROUP, TERM, signal_group
 from edgellm.process.spawn import exit_reason
 from edgellm.tools.results import MAX_RESULT_BYTES, result_text
 
@@ -22,11 +21,6 @@ _TERM_S = 0.5
 """Seconds that a process has to end between SIGTERM and SIGKILL."""
 _DRAIN_S = 0.5
 """Seconds for what is still in the pipes once the process has ended; a process outside its group may hold them open."""
-_GROUP: dict[str, Any] = (
-    {"start_new_session": True}
-    if os.name == "posix"
-    else {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
-)
 
 
 def run_command(
@@ -63,7 +57,7 @@ def _start(argv: Sequence[str], stdin: bytes, folder: Path | None) -> subprocess
         file.write(stdin)
         file.seek(0)
         pipes: dict[str, Any] = {"stdin": file, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
-        return subprocess.Popen(argv, cwd=folder, **pipes, **_GROUP)
+        return subprocess.Popen(argv, cwd=folder, **pipes, **NEW_GROUP)
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float, cancelled: threading.Event) -> str:
@@ -83,20 +77,12 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float, cancelled: threadi
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process and all others in its group. One with the rights of another user may stay."""
     if process.poll() is None:
-        _send(process, signal.SIGTERM)
+        signal_group(process.pid, TERM)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_TERM_S)
-    _send(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+    signal_group(process.pid, KILL)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_TERM_S)
-
-
-def _send(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        if os.name == "posix":
-            os.killpg(process.pid, number)
-        else:
-            process.kill()
 
 
 class _BoundedOutput:

@@ -1,6 +1,5 @@
 """The file of commands: JSON, `{"tools": [{"name": …, "command": [program, item, …], …}]}` or the list alone."""
 
-import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, NoReturn
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.system.text_input import decode_text_file, read_input
+from edgellm.text.json_values import parsed_json
 from edgellm.tools.commands.code import code_problem
 from edgellm.tools.commands.command import Command, CommandFunction
 from edgellm.tools.commands.template import ArgvTemplate, names_in
@@ -44,10 +44,7 @@ def read_commands(path: Path, cancelled: threading.Event | None = None) -> dict[
 def tool_entries(text: str, origin: str, shape: str = _SHAPE) -> list[Mapping[str, Any]]:
     """The entries of a file of tools. Raises OptionError with `origin` for other text, and `shape` as advice."""
     name = printable(origin, 400)
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"{name} is not JSON: {printable(str(error), 200)}; {shape}") from None
+    found = parsed_json(text, name, shape)
     entries = found.get("tools") if isinstance(found, dict) else found
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise OptionError(f"{name} has no list of tools; {shape}")
