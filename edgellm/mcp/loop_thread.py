@@ -12,7 +12,7 @@ _POLL_S = 0.05
 _JOIN_S = 2.0
 
 
-class StoppedError(Exception):
+class CallStoppedError(Exception):
     """The user stopped a call."""
 
 
@@ -28,15 +28,15 @@ class LoopThread:
     def result(self, coroutine: Coroutine[Any, Any, T], timeout_s: float, cancelled: threading.Event) -> T:
         """The result of a coroutine. From any thread.
 
-        Raises what the coroutine raises, TimeoutError, and StoppedError once `cancelled` is set. The coroutine is then
-        cancelled, as it is if this thread is interrupted; nothing waits for that.
+        Raises what the coroutine raises, TimeoutError, and CallStoppedError once `cancelled` is set. The coroutine is
+        then cancelled, as it is if this thread is interrupted; nothing waits for that.
         """
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         end = time.monotonic() + timeout_s
         try:
             while not wait([future], _POLL_S).done:
                 if cancelled.is_set():
-                    raise StoppedError
+                    raise CallStoppedError
                 if time.monotonic() > end:
                     raise TimeoutError
             return future.result()
