@@ -17,7 +17,7 @@ def validator(schema: Any) -> Any:
     return kind(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 
 
-@pytest.mark.parametrize("replies", [4, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("replies", [4, pytest.param(200, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("about", SCHEMAS)
 def test_every_reply_is_valid(guides: Guides, about: str, replies: int) -> None:
     schema = SCHEMAS[about]
