@@ -8,8 +8,9 @@ from urllib.parse import unquote
 
 from edgellm.errors import GuideError
 from edgellm.fmt import printable
-from edgellm.guides.schema.keywords import ANNOTATIONS, FOLLOWED, NOT_FOLLOWED, wrong_value
+from edgellm.guides.schema.keywords import FOLLOWED, NOT_FOLLOWED, wrong_value
 from edgellm.options.aliases import closest_match
+from edgellm.text.json_values import ANNOTATIONS, is_annotation
 
 Pointer = tuple[str, ...]
 """The keys that lead from the whole document to a part of it."""
@@ -79,7 +80,7 @@ class Document:
             fail(where, "is a keyword that no guide can hold a reply to; leave it out")
         if keyword in ("$id", "id") and pointer:
             fail(where, "gives a part of the schema a name of its own, which is not supported; leave it out")
-        if keyword not in FOLLOWED and keyword not in ANNOTATIONS and not keyword.startswith("x-"):
+        if keyword not in FOLLOWED and not is_annotation(keyword):
             meant = closest_match(keyword, sorted(FOLLOWED | ANNOTATIONS))
             fail(where, f"is no keyword of JSON Schema{f': did you mean {meant}?' if meant else '; leave it out'}")
 

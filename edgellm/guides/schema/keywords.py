@@ -42,12 +42,6 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\S+", text))
 
 
-ANNOTATIONS = _names("""
-    $schema $id id $anchor $comment $defs definitions $vocabulary title description default example examples
-    deprecated readOnly writeOnly contentEncoding contentMediaType contentSchema discriminator
-""")
-"""Keywords that say nothing about which values are valid; so do those that begin with x-."""
-
 NOT_FOLLOWED = _names("""
     not if then else dependentRequired dependentSchemas dependencies propertyNames contains minContains maxContains
     unevaluatedItems unevaluatedProperties $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor
