@@ -90,8 +90,8 @@ def _grammar(spec: GuideSpec) -> LarkGrammar:
         return LarkGrammar(gbnf_to_lark(spec.source))
     if spec.kind == "grammar":
         return with_schemas(spec.source + NO_FORCING)
-    if spec.kind == "calls":
-        return with_schemas(spec.source)
+    if spec.kind == "calls":  # where these exclude a text, they say of which texts: valid UTF-8 alone
+        return with_schemas(spec.source)._replace(may_break_utf8=False)
     regex = spec.source if spec.kind == "regex" else "|".join(map(_exactly, json.loads(spec.source)))
     return LarkGrammar(LLMatcher.grammar_from_regex(f"(?:{regex})"))
 
