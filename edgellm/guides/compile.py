@@ -29,6 +29,11 @@ _IN_OTHER_WORDS = {
 }
 """For errors of llguidance that name what it made of a schema."""
 
+_EMPTY = {
+    "json_schema": "it allows no value of finite size; give it an end where it names itself",
+    "regex": "it matches no text",
+}
+
 _PLACE = re.compile(r"(?:at )?(?P<line>\d+)\((?P<column>\d+)\): (?P<problem>.*)", re.DOTALL)
 
 
@@ -69,16 +74,17 @@ def check(spec: GuideSpec) -> None:
 
 
 def _check(spec: GuideSpec, grammar: LarkGrammar, matcher: LLMatcher) -> None:
-    """Raise GuideError for a grammar that is wrong, or a schema without a value of finite size."""
-    if matcher.is_error():
-        raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
-    if spec.kind == "json_schema":
+    """Raise GuideError for a grammar that is wrong, a schema without a value of finite size, a regex without a text."""
+    matchers = [matcher]
+    if spec.kind == "regex":  # in brackets, as it is compiled, it might close these; alone, it might escape its end
+        matchers.append(LLMatcher(bytes_alone(), LLMatcher.grammar_from_regex(spec.source), log_level=0))
+    if error := next((each.get_error() for each in matchers if each.is_error()), ""):
+        raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, error)}")
+    if spec.kind in _EMPTY:
         start = matcher.deep_copy()
         start.compute_bitmask()
-        if start.is_error() or start.is_stopped():
-            raise GuideError(
-                "option json_schema: it allows no value of finite size; give it an end where it names itself"
-            )
+        if start.is_error() or (start.is_stopped() and not start.is_accepting()):
+            raise GuideError(f"option {spec.kind}: {_EMPTY[spec.kind]}")
 
 
 @lru_cache(_CACHED)

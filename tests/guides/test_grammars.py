@@ -69,6 +69,9 @@ def test_a_regex_matches_the_whole_reply(guides: Guides, regex: str, right: list
     ("regex", "problem"),
     [
         ("a(", "unclosed group"),
+        ("a)|(b", "unopened group"),
+        ("x[a&&b]", "it matches no text"),
+        ("a\\", "unclosed group"),
         ("a(?=b)", "look-around, including look-ahead and look-behind, is not supported"),
         ("(?-u:\\xff)", "pattern can match invalid UTF-8"),
         ("a\\1", "backreferences are not supported"),
