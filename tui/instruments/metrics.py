@@ -46,6 +46,12 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "Memory bandwidth utilization: the whole model is read from memory for each token. At 1.00 it is read as "
             "fast as this memory allows, and only a smaller model would be faster.",
         ),
+        Metric(
+            "guided",
+            "guide excluded",
+            "With /schema: the share of the model's own choice that the schema excluded, on average and at the worst "
+            "token. A high one says that the model meant to write something else.",
+        ),
     ),
     "Context": (
         Metric("gauge", "", "How full the context is: the text that the model sees at once, and remembers."),
