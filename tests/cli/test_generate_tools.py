@@ -49,6 +49,16 @@ def test_json_has_the_calls_as_openai_does(path: Path, tools: Path, tmp_path: Pa
     assert [call for line in lines for call in line.get("tool_calls", [])] == reply["tool_calls"]
 
 
+def test_commands_are_definitions_and_nothing_is_run(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "commands.json"
+    command = {"name": "paint", "parameters": PARAMETERS, "command": ["touch", f"{tmp_path}/painted{{size}}"]}
+    file.write_text(json.dumps({"tools": [LOOK, command]}), encoding="utf-8")
+    done = paint(path, "--tools", file, "-q")
+    calls = [json.loads(line) for line in done.stdout.splitlines()]
+    assert calls and all(call["name"] == "paint" and call["arguments"]["size"] in (1, 2) for call in calls)
+    assert not list(tmp_path.glob("painted*"))
+
+
 def test_a_call_that_is_cut_off_is_an_error(path: Path, tools: Path) -> None:
     done = paint(path, "--tools", tools, "-n", 12, "-q")
     assert done.returncode == 1 and not done.stdout
@@ -60,11 +70,12 @@ def test_a_call_that_is_cut_off_is_an_error(path: Path, tools: Path) -> None:
     ("text", "problem"),
     [
         ("[", "is not JSON"),
-        ('{"tool": []}', "has no list of definitions; give a list of OpenAI definitions"),
-        ("[1]", "has no list of definitions"),
+        ('{"tool": []}', "has no list of tools; give a list of OpenAI definitions or commands"),
+        ("[1]", "has no list of tools"),
         ('[{"type": "function", "function": {"name": "a b"}}]', "the tool name 'a b' is not valid"),
         ('[{"function": {"name": "a"}}, {"function": {"name": "a"}}]', "two tools have the name a"),
         ('[{"function": {"name": "a", "parameters": {"properties": {"x": 3}}}}]', "parameters.properties.x"),
+        ('[{"function": {"name": "b"}}, {"name": "a", "command": "ls"}]', "tools[1] (a): command is no list of texts"),
     ],
 )
 def test_a_file_with_a_mistake_is_named(tmp_path: Path, text: str, problem: str) -> None:
