@@ -1,7 +1,7 @@
 """Runs calls of tools in threads, off the thread of the screen."""
 
 from dataclasses import dataclass
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.running import run_calls
@@ -17,14 +17,19 @@ class _Run:
 
     number: int
     thread: Thread | None = None
+    is_running: bool = False
     is_stopped: bool = False
 
 
 class CallRunner:
-    """Runs one call at a time; CallEnded follows, unless it is stopped. `cancelled` ends the calls that run."""
+    """Runs one call at a time; CallEnded follows, unless it is stopped.
+
+    `cancelled` ends the calls of tools while it is set: from `stop` to the end of the run.
+    """
 
     def __init__(self, cancelled: Event, emit: Emit) -> None:
         self._cancelled, self._emit = cancelled, emit
+        self._lock = Lock()  # of the flags of runs
         self._run = _Run(0)
 
     def start(self, tool: Tool, call: ToolCall) -> None:
@@ -37,9 +42,13 @@ class CallRunner:
         """Run a call, in its thread, once the run before has ended, which `stop` may have told to end."""
         if before:
             before.join()
-        self._cancelled.clear()
-        if not run.is_stopped:  # `stop` sets this before `_cancelled`, so that no stop is lost
+        with self._lock:
+            run.is_running = not run.is_stopped
+        if run.is_running:
             result = run_calls({tool.name: tool}, [call], None)[0]["content"]
+            with self._lock:
+                run.is_running = False
+                self._cancelled.clear()
             self._emit(CallEnded(run.number, result))
 
     def has(self, event: CallEnded) -> bool:
@@ -48,8 +57,10 @@ class CallRunner:
 
     def stop(self) -> None:
         """End the run."""
-        self._run.is_stopped = True
-        self._cancelled.set()
+        with self._lock:
+            self._run.is_stopped = True
+            if self._run.is_running:
+                self._cancelled.set()
 
     def close(self) -> None:
         """End the run, and wait until what it started has ended."""

@@ -1,7 +1,7 @@
 """Calls of tools as text for the user."""
 
 import json
-import shlex
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +10,9 @@ from edgellm.tools.calls import ToolCall
 from edgellm.tools.running import REFUSED
 from edgellm.tools.tool import Tool
 
-_SUMMARY = 80
+_SUMMARY = 60
 """Characters of the arguments in a summary."""
+_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 def summary(call: ToolCall) -> str:
@@ -46,9 +47,8 @@ def what_runs(tool: Tool, call: ToolCall) -> str:
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """The command that a call runs, quoted as for a shell; as a JSON list if an argument has invisible characters."""
-    plain = all(argument.isprintable() for argument in argv)
-    return shlex.join(argv) if plain else _escaped(_json(list(argv)))
+    """The command that a call runs; an item that is not of plain characters is a JSON string. No shell reads it."""
+    return _escaped(" ".join(item if _PLAIN.fullmatch(item) else _json(item) for item in argv))
 
 
 def _escaped(text: str) -> str:

@@ -25,7 +25,8 @@ def servers_text(tools: SessionTools) -> str:
         return "no MCP servers; /mcp FILE starts those of a file"
     count = counted(len(servers.tools), "tool")
     names = ", ".join(map(printable, servers.names))
-    return "\n".join([f"MCP servers {names}: {count}", *_lines(servers.tools.values(), tools)])
+    head = f"MCP servers {names}: {count}"
+    return "\n".join([head, *_lines(servers.tools.values(), tools), *servers.problems])
 
 
 def _lines(listed: Iterable[Tool], tools: SessionTools) -> Iterator[str]:

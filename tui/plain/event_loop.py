@@ -44,12 +44,11 @@ class EventLoop:
 
     def _wait(self, done: ThreadEvent) -> bool:
         """Wait for a moment, unless all is done."""
-        if not done.is_set():
-            return not done.wait(_INTERVAL_S)
-        if self._in_background():
-            sleep(_INTERVAL_S)
+        if not done.wait(_INTERVAL_S):
             return True
-        return False
+        if is_busy := self._in_background():
+            sleep(_INTERVAL_S)
+        return is_busy
 
     def run_interruptible(self) -> None:
         """As `run`, but the first Ctrl-C stops the replies; a second one raises KeyboardInterrupt."""
