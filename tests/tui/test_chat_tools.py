@@ -14,7 +14,8 @@ from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
 from support.headless_chat import HeadlessFrontend
 from tui.core.events import CallsChanged, ModelOpened, Notice, ReplyEnded, ResultAdded
 from tui.core.prompt_messages import NO_RESULT, STOPPED
-from tui.core.tool_runs import MAX_STEPS, Answer, Question
+from tui.core.tool_question import Answer, Question
+from tui.core.tool_runs import MAX_STEPS
 
 ROME = call("weather", city="Rome")
 
@@ -96,6 +97,17 @@ def test_a_tool_that_is_allowed_asks_no_more(tmp_path: Path) -> None:
     assert asked(frontend).call.arguments == {"city": "x"}
 
 
+def test_a_tool_that_is_replaced_while_it_asks_does_not_run(tmp_path: Path) -> None:
+    frontend = opened(tmp_path, [ROME], ["I see."])
+    frontend.say("?")
+    asked(frontend)
+    others = write_commands(tmp_path / "others.json", weather=[*WAIT[:-1], "{city}"])
+    frontend.controller.tools.use_commands(others)
+    answer(frontend, Answer.ALWAYS)
+    frontend.until(ReplyEnded)
+    assert frontend.texts == ["?", "", REFUSED, "I see."] and not frontend.controller.tools.allowed
+
+
 def test_several_calls_of_one_reply_are_asked_one_after_the_other(tmp_path: Path) -> None:
     frontend = opened(tmp_path, [ROME, call("weather", 1, city="Oslo")], ["Done."])
     frontend.say("?")
@@ -153,6 +165,24 @@ def test_a_question_is_taken_back_with_its_reply(tmp_path: Path) -> None:
     assert frontend.controller.calls.question is None
     frontend.say("Hello")
     assert frontend.texts == ["Hello", "Another reply."]
+
+
+def test_a_reply_that_was_stopped_at_its_end_asks_nothing(tmp_path: Path) -> None:
+    frontend = opened(tmp_path, [ROME])
+    frontend.controller.sender.send("?")
+    assert frontend.controller.worker.done().wait(20)  # its events are still to come
+    frontend.controller.replies.stop()
+    frontend.until(ReplyEnded)
+    assert not frontend.controller.calls.is_active and not frontend.controller.replies.busy
+
+
+def test_calls_alone_may_continue_a_reply(tmp_path: Path) -> None:
+    frontend = opened(tmp_path, ["Let me see."], [ROME], ["Sunny."])
+    frontend.say("?")
+    frontend.controller.sender.continue_reply()
+    answer(frontend, Answer.REFUSE)
+    frontend.until(ReplyEnded)
+    assert frontend.texts == ["?", "Let me see.", REFUSED, "Sunny."]
 
 
 def test_another_version_hides_the_question(tmp_path: Path) -> None:
@@ -218,7 +248,9 @@ def test_calls_end_after_a_number_of_steps(tmp_path: Path) -> None:
         frontend.until(ReplyEnded)
     while not frontend.notices:
         frontend.until(Notice)
-    assert frontend.notices == [f"{MAX_STEPS} replies to this message called tools: the last calls do not run"]
+    assert frontend.notices[0].startswith(
+        f"{MAX_STEPS} replies to this message called tools; the last calls do not run"
+    )
     assert sum(role == "tool" for role, _ in roles(frontend)) == MAX_STEPS
     assert not frontend.controller.replies.busy
 

@@ -13,7 +13,7 @@ from tui.core.controller import ChatController
 from tui.core.edge_backend import EdgeBackend
 from tui.core.events import Event, Inspected, ModelOpened, Notice, ReplyEnded
 from tui.core.store import Store
-from tui.core.tool_runs import Answer
+from tui.core.tool_question import Answer
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 ROME = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call>'

@@ -5,9 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.chat_app import Driven, chatting, run
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
+from tui.chat import call_question
 from tui.core.tree import Message
 
 ROME = call("weather", city="Rome")
@@ -72,6 +75,23 @@ def test_what_is_typed_answers_no_question(tmp_path: Path) -> None:
     run(test())
 
 
+def test_a_key_pressed_twice_answers_one_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with with_tools(tmp_path, [ROME, call("weather", 1, city="Oslo")], ["Done."]) as chat:
+            await ask(chat)
+            await chat.press("f5")
+            await chat.until(lambda: "Oslo" in chat.shown().partition("Run weather?")[2])
+            monkeypatch.setattr(call_question, "_TWICE_S", 1000.0)
+            await chat.press("f5")
+            assert chat.app.controller.calls.question and len(messages(chat)) == 3
+            monkeypatch.setattr(call_question, "_TWICE_S", 0.0)
+            await chat.press("f5")
+            await until_answered(chat)
+            assert chat.texts[-2:] == ["Oslo is sunny\nwind: 3\n", "Done."]
+
+    run(test())
+
+
 def test_escape_stops_a_call_that_runs(tmp_path: Path) -> None:
     async def test() -> None:
         async with with_tools(tmp_path, [call("wait", path=str(tmp_path / "started"))], ["Hello."]) as chat:
@@ -81,7 +101,7 @@ def test_escape_stops_a_call_that_runs(tmp_path: Path) -> None:
             await chat.until(lambda: "Esc stops it" in chat.shown() or "esc stops it" in chat.shown())
             await chat.press("escape")
             assert not chat.app.controller.replies.busy
-            await chat.until(lambda: "did not run" in chat.shown())
+            await chat.until(lambda: "no result" in chat.shown())
             await chat.say("Leave it.")
             assert chat.texts[-1] == "Hello."
 

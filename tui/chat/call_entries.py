@@ -27,4 +27,4 @@ def _state(call: ToolCall, runs: ToolRuns) -> str:
     """What happens to a call without a result."""
     if runs.current is call:
         return "waits for your answer" if runs.question else "runs"
-    return "waits" if runs.is_waiting(call) else "did not run"
+    return "waits" if runs.is_waiting(call) else "no result"

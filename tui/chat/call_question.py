@@ -1,6 +1,7 @@
 """The call of a tool that asks or runs, shown above the input box."""
 
 from pathlib import Path
+from time import monotonic
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -9,7 +10,11 @@ from textual.widgets import Static
 from edgellm.terminal.sanitize import sanitize
 from tui.chat.key_bar import key_of
 from tui.core.call_texts import summary
-from tui.core.tool_runs import Answer, Question, ToolRuns
+from tui.core.tool_question import Answer, Question
+from tui.core.tool_runs import ToolRuns
+
+_TWICE_S = 0.5
+"""A second answer within this time was meant for the question before."""
 
 
 class CallQuestion(VerticalScroll, can_focus=False):
@@ -21,6 +26,7 @@ class CallQuestion(VerticalScroll, can_focus=False):
         super().__init__()
         self._calls = calls
         self._shown: Question | None = None
+        self._answered = 0.0
         self._text = Static(markup=False)
 
     def compose(self) -> ComposeResult:
@@ -50,6 +56,8 @@ class CallQuestion(VerticalScroll, can_focus=False):
         return " · ".join(f"{key} {what}" for id, what in keys if (key := key_of(self.screen, id)))
 
     def answer(self, answer: Answer) -> None:
-        """Answer the question that is shown."""
-        if self._shown:
+        """Answer the question that is shown. A key pressed twice does not answer the next one."""
+        now = monotonic()
+        if self._shown and (answer is Answer.REFUSE or now - self._answered > _TWICE_S):
+            self._answered = now
             self._calls.answer(self._shown, answer)

@@ -19,7 +19,7 @@ from tui.commands.completion import complete
 from tui.composer import Composer
 from tui.composer.message_sent import MessageSent
 from tui.core.controller import ChatController
-from tui.core.tool_runs import Answer
+from tui.core.tool_question import Answer
 from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 

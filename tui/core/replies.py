@@ -96,7 +96,8 @@ class Replies:
     def on_ended(self, event: ReplyEnded) -> None:
         """Take the end of a reply into the conversation."""
         tree = self._conversation.chat.tree
-        ended, adds_text = self._ended(event), self.adds_text(event.message, event.text)
+        ended, is_stopped = self._ended(event), event.message in self._stopped
+        adds_text = self.adds_text(event.message, event.text) or bool(event.tool_calls)
         original = self._continued.pop(ended.id, 0)
         del self._pending[ended.id]
         self._stopped.discard(ended.id)
@@ -108,7 +109,7 @@ class Replies:
             tree.put(ended)
         if event.problem:
             self._emit(Notice(event.problem, "error"))
-        if ended.finish_reason == "tool_calls" and ended.id not in self._stopped:
+        if ended.finish_reason == "tool_calls" and not is_stopped:
             self._calls.begin(ended)
         self._emit(PathChanged())
 

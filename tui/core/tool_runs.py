@@ -2,8 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
@@ -16,26 +14,12 @@ from tui.core.conversation import Conversation
 from tui.core.events import CallEnded, CallsChanged, Emit, Notice, ResultAdded
 from tui.core.session_tools import SessionTools
 from tui.core.store import Store
+from tui.core.tool_question import Answer, Question
 from tui.core.tree import Message
 
 MAX_STEPS = 16
 """Replies with calls to one message of the user."""
-
-
-class Answer(Enum):
-    """What the user says to a call: run it once, run this tool without a question from now on, or do not run it."""
-
-    ONCE = "once"
-    ALWAYS = "always"
-    REFUSE = "refuse"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A call that waits for an answer; `text` says exactly what would run."""
-
-    call: ToolCall
-    text: str
+_TOO_MANY = f"{MAX_STEPS} replies to this message called tools; the last calls do not run: send a message to go on"
 
 
 class ToolRuns:
@@ -89,7 +73,7 @@ class ToolRuns:
         if reply.id != self._conversation.leaf:
             return
         if self._steps() > MAX_STEPS:
-            self._emit(Notice(f"{MAX_STEPS} replies to this message called tools: the last calls do not run", "error"))
+            self._emit(Notice(_TOO_MANY, "error"))
             return
         self._last, self._waiting = reply.id, deque(reply.tool_calls)
         self._next()
@@ -114,7 +98,7 @@ class ToolRuns:
         if not (tool := self._tools.tools.get(call.name)):
             return f"error: there is no tool {printable(call.name)} now"
         try:
-            question = Question(call, what_runs(tool, call))
+            question = Question(call, tool, what_runs(tool, call))
         except EdgeLLMError as error:  # the model gave arguments that the command does not take
             return f"error: {error}"
         if call.name in self._tools.allowed:
@@ -124,17 +108,19 @@ class ToolRuns:
         return ""
 
     def answer(self, question: Question, answer: Answer) -> None:
-        """Take the user's answer. It does nothing if that question is not asked any more."""
+        """Take the user's answer. It does nothing if that question is not asked any more.
+
+        What was shown runs, or nothing: a tool that /tools replaced meanwhile is refused.
+        """
         if question is not self.question:
             return
-        tool = self._tools.tools.get(question.call.name)
-        if answer is Answer.REFUSE or tool is None:
+        if answer is Answer.REFUSE or self._tools.tools.get(question.call.name) is not question.tool:
             self._end(REFUSED)
             return
         if answer is Answer.ALWAYS:
-            self._tools.allowed.add(tool.name)
+            self._tools.allowed.add(question.call.name)
         self._question = None
-        self._runner.start(tool, question.call)
+        self._runner.start(question.tool, question.call)
         self._emit(CallsChanged())
 
     def on_ended(self, event: CallEnded) -> None:

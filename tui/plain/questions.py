@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from tui.core.call_texts import summary
-from tui.core.tool_runs import Answer, Question, ToolRuns
+from tui.core.tool_question import Answer, Question
+from tui.core.tool_runs import ToolRuns
 
 _ANSWERS = {
     "y": Answer.ONCE,
