@@ -58,5 +58,13 @@ tool_options = in_order(
         shell_complete=one_of("auto", "none", "required"),
         help="auto, none, required, or the name of the tool to call; by default auto.",
     ),
+    click.option(
+        "--no-parallel-tool-calls",
+        "parallel_tool_calls",
+        flag_value=False,
+        type=bool,
+        default=None,
+        help="Allow one call at most.",
+    ),
 )
 """Adds the options of tools."""

@@ -99,6 +99,15 @@ def test_mistakes_are_told_before_a_model_is_opened(tools: Path, args: list[str]
     assert done.returncode == 2 and problem in done.stderr.decode()
 
 
-def test_a_choice_without_tools_is_refused() -> None:
-    done = generate("missing.gguf", "-p", "x", "--tool-choice", "required")
-    assert done.returncode == 2 and b"--tool-choice belongs to --tools" in done.stderr
+@pytest.mark.parametrize("args", [["--tool-choice", "required"], ["--no-parallel-tool-calls"]])
+def test_options_of_tools_without_tools_are_refused(args: list[str]) -> None:
+    done = generate("missing.gguf", "-p", "x", *args)
+    assert done.returncode == 2 and f"{args[0]} belongs to --tools" in done.stderr.decode()
+
+
+def test_one_call_at_most_on_request(path: Path, tools: Path) -> None:
+    def calls(seed: int, *args: str) -> int:
+        return len(paint(path, "--tools", tools, "-q", "-n", 300, "--seed", seed, *args).stdout.splitlines())
+
+    several = next(seed for seed in range(20) if calls(seed) > 1)
+    assert calls(several, "--no-parallel-tool-calls") == 1
