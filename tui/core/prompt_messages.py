@@ -60,7 +60,7 @@ def _replied(chat: SavedChat, to: int | None) -> list[Message]:
 
 
 def _no_results(calls: Iterable[ToolCall]) -> Iterator[Turn]:
-    return (Turn(None, result_message(call, NO_RESULT)) for call in calls)
+    return (Turn(None, result_message(call.id, call.name, NO_RESULT)) for call in calls)
 
 
 def _as_sent(message: Message) -> dict[str, Any]:
