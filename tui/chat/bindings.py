@@ -8,7 +8,7 @@ BINDINGS: list[BindingType] = [
     bind("chat.run_once", "f5", "answer('once')", "Run once", "Run the call that the model asks for, once"),
     bind(
         "chat.run_always",
-        "f8",
+        "f9",
         "answer('always')",
         "Always",
         "Run it, and calls of this tool from now on without a question, until you leave",

@@ -46,9 +46,22 @@ class CallQuestion(VerticalScroll, can_focus=False):
             self.border_subtitle = self._keys()
             self._text.update(self._shown.text)
             self.scroll_home(animate=False)
+            self.call_after_refresh(self._show_rest)
         elif call:
             self.border_title, self.border_subtitle = "Runs", f"{key_of(self.screen, 'chat.stop')} stops it"
             self._text.update(summary(call))
+
+    def _show_rest(self) -> None:
+        """Show the key that scrolls, if not all of the text is in view."""
+        if self._shown and self.max_scroll_y:
+            self.border_subtitle = f"{key_of(self.screen, 'chat.page_down')} more · {self._keys()}"
+
+    def scroll_by_page(self, action: str) -> bool:
+        """Scroll by a page, for the action `page_up` or `page_down`. Returns False if all of the text is in view."""
+        if not self.display or not self.max_scroll_y:
+            return False
+        (self.scroll_page_up if action == "page_up" else self.scroll_page_down)(animate=False)
+        return True
 
     def _keys(self) -> str:
         """The keys that answer."""

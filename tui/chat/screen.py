@@ -198,8 +198,9 @@ class ChatScreen(Screen[None]):
         self.parts.browser.mark(which)
 
     def action_browse(self, action: str) -> None:
-        """Run an action of the transcript."""
-        self.parts.browser.run(action)
+        """Run an action of the transcript. A question about a call that is longer than its place is scrolled first."""
+        if action not in ("page_up", "page_down") or not self._widgets.question.scroll_by_page(action):
+            self.parts.browser.run(action)
 
     def action_chats(self) -> None:
         """Show or hide the list of chats."""
