@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from edgellm.tools.running import REFUSED
+from edgellm.tools.calls import REFUSED
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, call, write_commands
 from support.mcp_scripts import by_hand, servers_file

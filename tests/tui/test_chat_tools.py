@@ -7,8 +7,7 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.text.conversation import check_messages
-from edgellm.tools.calls import BrokenCall
-from edgellm.tools.running import REFUSED
+from edgellm.tools.calls import REFUSED, BrokenCall
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
 from support.headless_chat import HeadlessFrontend

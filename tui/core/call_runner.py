@@ -1,12 +1,16 @@
 """Runs calls of tools in threads, off the thread of the screen."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
 
 from edgellm.tools.calls import ToolCall
-from edgellm.tools.running import run_calls
-from edgellm.tools.tool import Tool
 from tui.core.events import CallEnded, Emit
+
+if TYPE_CHECKING:
+    from edgellm.tools.tool import Tool
 
 _JOIN_TIMEOUT_S = 3.0
 
@@ -45,6 +49,8 @@ class CallRunner:
         with self._lock:
             run.is_running = not run.is_stopped
         if run.is_running:
+            from edgellm.tools.running import run_calls  # on demand
+
             result = run_calls({tool.name: tool}, [call], None)[0]["content"]
             with self._lock:
                 run.is_running = False

@@ -1,14 +1,17 @@
 """Calls of tools as text for the user."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgellm.fmt import counted, printable
-from edgellm.tools.calls import ToolCall
-from edgellm.tools.running import REFUSED
-from edgellm.tools.tool import Tool
+from edgellm.tools.calls import REFUSED, ToolCall
+
+if TYPE_CHECKING:
+    from edgellm.tools.tool import Tool
 
 _SUMMARY = 60
 """Characters of the arguments in a summary."""

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from edgellm.tools.calls import ToolCall
-from edgellm.tools.messages import result_message
 from tui.core.call_results import call_results
 from tui.core.store import SavedChat
 from tui.core.tree import Message
@@ -60,7 +59,8 @@ def _replied(chat: SavedChat, to: int | None) -> list[Message]:
 
 
 def _no_results(calls: Iterable[ToolCall]) -> Iterator[Turn]:
-    return (Turn(None, result_message(call.id, call.name, NO_RESULT)) for call in calls)
+    results = (Message(0, None, "tool", NO_RESULT, 0.0, name=call.name, tool_call_id=call.id) for call in calls)
+    return (Turn(None, _as_sent(result)) for result in results)
 
 
 def _as_sent(message: Message) -> dict[str, Any]:

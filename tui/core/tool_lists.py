@@ -1,10 +1,15 @@
 """The tools of this run as text for the user."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from edgellm.fmt import counted, printable
-from edgellm.tools.tool import Tool
 from tui.core.session_tools import SessionTools
+
+if TYPE_CHECKING:
+    from edgellm.tools.tool import Tool
 
 _DESCRIPTION = 60
 

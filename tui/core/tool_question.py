@@ -1,10 +1,15 @@
 """The question to the user before a call of a tool runs, and the answers to it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from edgellm.tools.calls import ToolCall
-from edgellm.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from edgellm.tools.tool import Tool
 
 
 class Answer(Enum):

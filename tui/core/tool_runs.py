@@ -6,8 +6,7 @@ from itertools import takewhile
 
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.tools.calls import ToolCall
-from edgellm.tools.running import REFUSED
+from edgellm.tools.calls import REFUSED, ToolCall
 from tui.core.call_runner import CallRunner
 from tui.core.call_texts import what_runs
 from tui.core.conversation import Conversation

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric: its `name` in the code, its label on the screen (empty for a bar), and its explanation."""
+    """A metric: its `name` in the code, its label on the screen (empty for a bar), and its explanation.
+
+    An `optional` one has a row only while it is known.
+    """
 
     name: str
     label: str
     meaning: str
+    optional: bool = False
 
 
 SECTIONS: dict[str, tuple[Metric, ...]] = {
@@ -51,6 +55,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "guide excluded",
             "With /schema: the share of the model's own choice that the schema excluded, on average and at the worst "
             "token. A high one says that the model meant to write something else.",
+            optional=True,
         ),
     ),
     "Context": (
