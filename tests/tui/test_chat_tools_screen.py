@@ -45,7 +45,7 @@ def test_a_call_is_shown_run_and_folded(tmp_path: Path) -> None:
             assert any("weather(city)" in notice for notice in chat.notices)
             await ask(chat)
             shown = chat.shown()
-            assert "Run weather?" in shown and "f5 once · f9 always · esc refuse" in shown.lower()
+            assert "Run weather?" in shown and "f5 once · shift+f5 always · esc refuse" in shown.lower()
             assert "-c \"import sys; print(sys.argv[1], 'is sunny'); print('wind: 3')\" Rome" in shown
             assert '▸ calls weather(city="Rome") · waits for your answer' in shown
             await chat.press("f5")
@@ -108,7 +108,7 @@ def test_escape_stops_a_call_that_runs(tmp_path: Path) -> None:
     async def test() -> None:
         async with with_tools(tmp_path, [call("wait", path=str(tmp_path / "started"))], ["Hello."]) as chat:
             await ask(chat)
-            await chat.press("f9")
+            await chat.press("shift+f5")
             wait_for(tmp_path / "started")
             await chat.until(lambda: "Esc stops it" in chat.shown() or "esc stops it" in chat.shown())
             await chat.press("escape")
