@@ -1,0 +1,152 @@
+"""Whether a JSON value is valid against a schema, for the keywords that guides follow.
+
+What a guide lets through is not asked of the guide again: this follows the keywords of JSON Schema, draft 2020-12,
+directly. Patterns and formats of strings alone are those of guides. Equal numbers are one value, as 1 and 1.0.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from edgellm.guides.compile import accepts
+from edgellm.guides.schema.document import Document, Pointer
+from edgellm.guides.spec import GuideSpec
+from edgellm.text.utf8 import replace_surrogates
+from edgellm.tools.schemas import type_name
+
+_BOUNDS = {
+    "minimum": lambda value, bound: value >= bound,
+    "maximum": lambda value, bound: value <= bound,
+    "exclusiveMinimum": lambda value, bound: value > bound,
+    "exclusiveMaximum": lambda value, bound: value < bound,
+    "multipleOf": lambda value, bound: value % bound == 0,
+}
+_SIZES = {"Length": str, "Items": list, "Properties": Mapping}
+
+
+def json_of(text: str) -> Any:
+    """The value of a text that is JSON and nothing else. Raises ValueError, also for NaN and infinite numbers."""
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("too many levels") from None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    return number if math.isfinite(number := float(text)) else _refuse(text)
+
+
+def conforms(value: Any, schema: Any) -> bool:
+    """Whether a value is valid. Raises GuideError for a schema with a keyword that no guide follows."""
+    try:
+        return _Check(Document(json.dumps(schema))).at((), value)
+    except RecursionError:
+        return False
+
+
+def same(value: Any, other: Any) -> bool:
+    """Whether two JSON values are equal; numbers by their values, and true is no number."""
+    if _is_number(value) and _is_number(other):
+        return _exact(value) == _exact(other)
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(same(each, other[key]) for key, each in value.items())
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(same, value, other))
+    return type(value) is type(other) and bool(value == other)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _exact(number: float | Decimal) -> Fraction:
+    return Fraction(str(number) if isinstance(number, float) else number)
+
+
+class _Check:
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def at(self, pointer: Pointer, value: Any) -> bool:
+        """Whether a value is valid against the subschema at a place."""
+        schema = self._document.at(pointer)
+        if isinstance(schema, bool):
+            return schema
+        if "$ref" in schema and not self.at(self._document.target(pointer, schema["$ref"]), value):
+            return False
+        checks = (_has_type, _is_listed, _has_size, self._is_combined, self._has_properties, self._has_items)
+        if not all(check(pointer, schema, value) for check in checks):
+            return False
+        if _is_number(value):
+            bounds = _BOUNDS.keys() & schema.keys()
+            return all(_BOUNDS[name](_exact(value), _exact(schema[name])) for name in bounds)
+        return not isinstance(value, str) or _has_form(schema, value)
+
+    def _is_combined(self, pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
+        def valid(key: str) -> int:
+            return sum(self.at((*pointer, key, str(i)), value) for i in range(len(schema[key])))
+
+        return (
+            ("allOf" not in schema or valid("allOf") == len(schema["allOf"]))
+            and ("anyOf" not in schema or valid("anyOf") > 0)
+            and ("oneOf" not in schema or valid("oneOf") == 1)
+        )
+
+    def _has_properties(self, pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
+        if not isinstance(value, Mapping):
+            return True
+        patterns, named = schema.get("patternProperties", {}), schema.get("properties", {})
+        if not all(name in value for name in schema.get("required", [])):
+            return False
+        for name, each in value.items():
+            places = [(*pointer, "properties", name)] if name in named else []
+            places += [(*pointer, "patternProperties", p) for p in patterns if _has_form({"pattern": p}, name)]
+            if not places and "additionalProperties" in schema:
+                places = [(*pointer, "additionalProperties")]
+            if not all(self.at(place, each) for place in places):
+                return False
+        return True
+
+    def _has_items(self, pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
+        if not isinstance(value, list):
+            return True
+        listed = isinstance(schema.get("items"), list)  # the form of earlier drafts
+        first, rest = ("items", "additionalItems") if listed else ("prefixItems", "items")
+        count = len(schema.get(first, []))
+        if not all(self.at((*pointer, first, str(i)), each) for i, each in enumerate(value[:count])):
+            return False
+        return rest not in schema or all(self.at((*pointer, rest), each) for each in value[count:])
+
+
+def _has_type(pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
+    types = schema.get("type", [])
+    kind = type_name(value)
+    whole = kind == "number" and _exact(value).denominator == 1
+    kinds = {kind, "integer"} if whole else {kind, "number"} if kind == "integer" else {kind}
+    return not types or bool(kinds & {*([types] if isinstance(types, str) else types)})
+
+
+def _is_listed(pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
+    listed = [schema["const"]] if "const" in schema else schema.get("enum")
+    return listed is None or any(same(value, each) for each in listed)
+
+
+def _has_size(pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
+    for of, kind in _SIZES.items():
+        if isinstance(value, kind):
+            return schema.get(f"min{of}", 0) <= len(value) <= schema.get(f"max{of}", math.inf)
+    return True
+
+
+def _has_form(schema: Mapping[str, Any], text: str) -> bool:
+    """Whether a string has the pattern and the format that a schema names."""
+    form = {key: schema[key] for key in ("pattern", "format") if key in schema}
+    spec = GuideSpec("json_schema", json.dumps({"type": "string", **form}))
+    return not form or accepts(spec, json.dumps(replace_surrogates(text), ensure_ascii=False))
