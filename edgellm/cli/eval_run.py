@@ -14,6 +14,7 @@ from edgellm.cli.eval_report import report
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.text_file import read_text, time_left
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
 
 if TYPE_CHECKING:
     from edgellm.evaluation import Case, CaseResult, EvalSettings, Row
@@ -62,7 +63,7 @@ class EvalRun:
         return f"{len(self.results):,} {of}" + (f", {len(self.reference):,} of the reference" if self.against else "")
 
     def _evaluate(self, progress: ProgressLine) -> None:
-        from edgellm.evaluation import read_results, spread
+        from edgellm.evaluation import answerable, read_results, spread
         from edgellm.models import resolve
 
         path, cases = resolve(self.model), read_cases(self.suite)
@@ -76,7 +77,7 @@ class EvalRun:
             if cases is None:
                 cases = made_cases(self.suite, model, self.lengths, self.settings.seed)
                 check_limits(self.limits, cases)
-            self.cases = spread(cases, self.limit)
+            self.cases = answerable(model, spread(cases, self.limit), self.settings)
             if earlier is not None:
                 self.reference = read_results(earlier, self.against or "", self.cases)
             self._ask(model, self.results, "", progress)
@@ -85,13 +86,17 @@ class EvalRun:
                 self._ask(model, self.reference, "reference: ", progress)
 
     def _check_file(self, path: Path) -> None:
-        """Raises EdgeLLMError for a file that is no model, or one that edgellm's own engine does not compute."""
+        """Raises EdgeLLMError for a file that is no model, or one without what an evaluation needs."""
         from edgellm.arch import describe
+        from edgellm.evaluation.replies import check_template
         from edgellm.gguf import GGUFFile
+        from edgellm.text.tokenizer import Tokenizer
 
         with GGUFFile.open(path) as file:
-            if self.load["engine"] in (None, "edgellm"):
+            if self.load["engine"] != "llama.cpp":
                 describe(file)
+            tokenizer = Tokenizer(file, self.load["tokenizer_pre"])
+        check_template(printable(str(path), 400), tokenizer, self.settings)
 
     def _opened(self, path: Path, progress: ProgressLine) -> "Model":
         from edgellm.model import Model  # imports numpy; wrong options are reported before

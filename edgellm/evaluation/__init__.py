@@ -18,7 +18,7 @@ earlier         results of an earlier evaluation
 
 from edgellm.evaluation.cases import Case, spread
 from edgellm.evaluation.earlier import read_results
-from edgellm.evaluation.evaluate import evaluate
+from edgellm.evaluation.evaluate import answerable, evaluate
 from edgellm.evaluation.long_contexts import copy_cases, needle_cases
 from edgellm.evaluation.replies import EvalSettings
 from edgellm.evaluation.suite_file import TOOLS_SUITE, read_suite
@@ -31,6 +31,7 @@ __all__ = [
     "EvalSettings",
     "Mean",
     "Row",
+    "answerable",
     "copy_cases",
     "evaluate",
     "group_rows",

@@ -36,13 +36,13 @@ def read_case(number: int, entry: Any, defaults: Defaults) -> Case:
     if not isinstance(name, str) or not name:
         raise OptionError(f"case {number}: id is no text")
     try:
-        return _Reader(entry, defaults).case(name)
+        return _CaseReader(entry, defaults).case(name)
     except EdgeLLMError as error:
         problem = str(error).removeprefix("option ") if isinstance(error, GuideError) else str(error)
         raise OptionError(f"case {printable(name)}: {problem}") from None
 
 
-class _Reader:
+class _CaseReader:
     def __init__(self, entry: Mapping[str, Any], defaults: Defaults) -> None:
         if unknown := sorted(entry.keys() - _KEYS):
             _fail(f"{printable(unknown[0])} is no key of a case; the keys are {', '.join(sorted(_KEYS))}")

@@ -1,7 +1,7 @@
 """Whether a JSON value is valid against a schema, for the keywords that guides follow.
 
-What a guide lets through is not asked of the guide again: this follows the keywords of JSON Schema, draft 2020-12,
-directly. Patterns and formats of strings alone are those of guides. Equal numbers are one value, as 1 and 1.0.
+The check does not depend on the guide that it judges, but for patterns and formats of strings. Numbers of one value
+are the same, as 1 and 1.0.
 """
 
 import json
@@ -81,8 +81,11 @@ class _Check:
             return schema
         if "$ref" in schema and not self.at(self._document.target(pointer, schema["$ref"]), value):
             return False
-        checks = (_has_type, _is_listed, _has_size, self._is_combined, self._has_properties, self._has_items)
-        if not all(check(pointer, schema, value) for check in checks):
+        if not (_has_type(schema, value) and _is_listed(schema, value) and _has_size(schema, value)):
+            return False
+        if not all(
+            check(pointer, schema, value) for check in (self._is_combined, self._has_properties, self._has_items)
+        ):
             return False
         if _is_number(value):
             bounds = _BOUNDS.keys() & schema.keys()
@@ -125,20 +128,21 @@ class _Check:
         return rest not in schema or all(self.at((*pointer, rest), each) for each in value[count:])
 
 
-def _has_type(pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
+def _has_type(schema: Mapping[str, Any], value: Any) -> bool:
     types = schema.get("type", [])
     kind = type_name(value)
-    whole = kind == "number" and _exact(value).denominator == 1
+    whole = kind == "number" and float(value).is_integer()
     kinds = {kind, "integer"} if whole else {kind, "number"} if kind == "integer" else {kind}
     return not types or bool(kinds & {*([types] if isinstance(types, str) else types)})
 
 
-def _is_listed(pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
-    listed = [schema["const"]] if "const" in schema else schema.get("enum")
-    return listed is None or any(same(value, each) for each in listed)
+def _is_listed(schema: Mapping[str, Any], value: Any) -> bool:
+    if "const" in schema and not same(value, schema["const"]):
+        return False
+    return "enum" not in schema or any(same(value, each) for each in schema["enum"])
 
 
-def _has_size(pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
+def _has_size(schema: Mapping[str, Any], value: Any) -> bool:
     for of, kind in _SIZES.items():
         if isinstance(value, kind):
             return schema.get(f"min{of}", 0) <= len(value) <= schema.get(f"max{of}", math.inf)

@@ -21,7 +21,10 @@ COPY_LENGTHS = (250, 1000)
 """Lengths by default, as far as they fit the context."""
 
 _ROOM = 256
-"""Tokens of the context that are left for the question, the template and a short reply."""
+"""Tokens of the context that are left for the question, the template and a short reply; at most half of it."""
+
+_SHORTEST = 32
+"""The shortest text by default."""
 
 _PLACES = (
     "Amber Bay",
@@ -82,9 +85,9 @@ def copy_cases(tokenizer: Tokenizer, ctx: int, lengths: Sequence[int] | None, se
 
 def _fitting(lengths: Sequence[int] | None, defaults: Sequence[int], ctx: int, times: int) -> Sequence[int]:
     """The lengths, of which the context must hold the text `times` times."""
-    most = (ctx - _ROOM) // times
-    if most < 1:
-        raise OptionError(f"a context of {ctx:,} tokens is too small: it needs more than {_ROOM}")
+    most = max(ctx - _ROOM, ctx // 2) // times
+    if most < _SHORTEST:
+        raise OptionError(f"a context of {ctx:,} tokens is too small: choose one of {2 * times * _SHORTEST} or more")
     if lengths is None:
         return [length for length in defaults if length <= most] or [most]
     if max(lengths) > most:

@@ -17,6 +17,7 @@ from edgellm.text.prompts import ChatPrompts
 from edgellm.text.reply_format import HARMONY
 from edgellm.text.template import named_source
 from edgellm.text.thought import Thought
+from edgellm.text.tokenizer import Tokenizer
 from edgellm.tools.call_format import AUTO
 from edgellm.tools.collector import CallCollector
 from edgellm.tools.formats import call_format, prompts_of
@@ -35,20 +36,30 @@ class EvalSettings:
     template_args: Mapping[str, Any] = field(default_factory=dict)
 
 
+def check_template(model: str, tokenizer: Tokenizer, settings: EvalSettings) -> None:
+    """Raises EdgeLLMError if a model has no chat template, and the settings neither."""
+    if tokenizer.chat_template is None and settings.template is None:
+        raise EdgeLLMError(f"{model} has no chat template, and replies need one: give it as --template NAME|FILE")
+
+
+def tool_source(tokenizer: Tokenizer, settings: EvalSettings) -> str:
+    """The source of the chat template for replies with tools. Raises OptionError for an unknown name."""
+    return tokenizer.tool_template or "" if settings.template is None else named_source(settings.template)
+
+
 class Respondent:
     """A model that replies to cases, in its chat template. Each reply depends on its case and the settings alone."""
 
     def __init__(self, model: Model, settings: EvalSettings) -> None:
         """Raises EdgeLLMError without a usable template, OptionError for impossible settings."""
+        self._name = printable(str(model.file.path), 400)
         self._tokenizer, self._settings = model.tokenizer, settings
         given = None if settings.template is None else named_source(settings.template)
-        source = given or model.tokenizer.chat_template
-        self._tool_source = given or model.tokenizer.tool_template or ""
+        self._tool_source = tool_source(model.tokenizer, settings)
         self._form = call_format(self._tool_source)
         self._chat = self._tool_chat = self._opened(model, given)
-        if self._form and self._tool_source != source:
+        if self._form and self._tool_source != (given or model.tokenizer.chat_template):
             self._tool_chat = self._opened(model, self._tool_source)
-        self.name = printable(str(model.file.path), 400)
 
     def _opened(self, model: Model, source: str | None) -> Chat:
         chosen = self._settings
@@ -60,11 +71,6 @@ class Respondent:
             think_max=chosen.think_max,
             logprobs=False,
         )
-
-    @property
-    def can_call(self) -> bool:
-        """Whether the template shows how the model calls tools."""
-        return self._form is not None
 
     def replies(self, case: Case) -> tuple[Reply, Reply | None]:
         """The reply, and for a case of a guided kind that without a guide. Raises EdgeLLMError, naming the case."""
@@ -107,7 +113,7 @@ class Respondent:
     def _reader(self, case: Case, args: Mapping[str, Any]) -> CallCollector:
         """A reader of the reply to a case with tools, as a chat with these tools would make it."""
         if self._form is None:
-            raise no_calls(self.name)
+            raise no_calls(self._name)
         use = ToolUse(case.tools, AUTO, self._form, self._tokenizer.special_ids(self._form.marks))
         prompts = self._prompts
         template, prompt = prompts.template, prompts.ids(case.messages, **args)

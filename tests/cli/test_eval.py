@@ -178,6 +178,7 @@ def test_a_model_without_calls_is_asked_for_json(model: Path) -> None:
     args = [sys.executable, "-m", "edgellm", "eval", str(model), "--suite", "tools", "--limit", "26", "-n", "4"]
     env = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(args, capture_output=True, text=True, check=True, env=env)
+    assert json.loads(CliRunner().invoke(command, [*args[4:], "--json"]).stdout)["of"] == 6
     told = f"{model} does not show how the model calls tools: 20 cases with tools left out\n"
     assert done.stderr == f"edgellm: note: the chat template of {told}"
     assert lines(done.stdout)[3][:2] == ["json_valid", "0.000"] and " +- " in done.stdout
@@ -214,7 +215,7 @@ def test_an_error_leaves_the_scores_so_far(run: Run, suite: Path) -> None:
         ("--suite needle --lengths 1,x", "give a number of tokens, or several: 1000,4000."),
         ("--suite needle --lengths 9000", "--lengths: 9,000 tokens do not fit the context of 2,048 tokens: give"),
         ("--suite copy --lengths 900", "--lengths: 900 tokens do not fit the context of 2,048 tokens: give lengths"),
-        ("--suite copy --ctx 200", "--lengths: a context of 200 tokens is too small"),
+        ("--suite copy --ctx 100", "--lengths: a context of 100 tokens is too small: choose one of 128 or more"),
         ("--suite tools --fail-below 2", "'2' is not X or NAME=X, with X from 0 to 1."),
         ("--suite tools --fail-below nan", "'nan' is not X or NAME=X"),
         ("--suite tools --fail-below =x", "'=x' is not X or NAME=X"),
@@ -245,9 +246,20 @@ def test_files_that_are_none(complaint: Complain, model: Path, suite: Path, tmp_
     assert complaint(1, model, "--suite", suite, "--against", bad) == told
 
 
-def test_a_model_without_a_template(complaint: Complain, model_file: ModelFile, suite: Path) -> None:
+def test_a_model_without_a_template(complaint: Complain, model_file: ModelFile, model: Path, suite: Path) -> None:
     path = model_file(**SIZES, tokenizer="gpt2", vocab=384)
-    assert "has no chat template" in complaint(1, path, "--suite", suite)
+    told = f"edgellm: {path} has no chat template, and replies need one: give it as --template NAME|FILE"
+    assert complaint(1, path, "--suite", suite) == told
+    assert complaint(1, model, "--suite", suite, "--against", path) == told
+    done = CliRunner().invoke(command, [str(path), "--suite", str(suite), "--template", "chatml", "-n", "4"])
+    assert done.exit_code == 0
+
+
+def test_a_reference_that_is_damaged(complaint: Complain, model: Path, suite: Path, tmp_path: Path) -> None:
+    """It is told before the first case."""
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"GGUF")
+    assert str(bad) in complaint(1, model, "--suite", suite, "--against", bad)
 
 
 def test_help_is_light() -> None:

@@ -130,6 +130,28 @@ def test_thoughts_are_no_part_of_a_reply(open_model: Open, unguided: Callable[[M
     assert found["text"].strip() == "I look." and found["calls"][0]["name"] == "look"
 
 
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("hello", 1),
+        ("<think>\nWhat now?\n</think>\n\nhello", 1),
+        ("<think>\nhello\n</think>\n\nbye", 0),
+        ("<think>\nhello", 0),
+        ("hello?\n</think>\n\nbye", 0),
+    ],
+)
+def test_what_a_model_thinks_is_not_scored(
+    text: str, right: int, open_model: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Thinking:
+        def completion(self) -> Any:
+            return Reply(text)
+
+    monkeypatch.setattr(Chat, "reply", lambda *args, **options: Thinking())
+    (result,) = evaluate(open_model(), [TEXT])
+    assert result.scores == {"overall": right}
+
+
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "llama3", "harmony", "gemma4"])
 @pytest.mark.filterwarnings("ignore:the chat template does not show the model which tools")
 def test_guided_replies_of_random_models(name: str, open_model: Open) -> None:

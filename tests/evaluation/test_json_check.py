@@ -29,6 +29,8 @@ BOUNDS: dict[str, Any] = {
     "true": True,
     "false": {"items": False},
     "one of": {"oneOf": [{"type": "integer"}, {"minimum": 2}]},
+    "const and enum": {"const": 1, "enum": [1, 2]},
+    "enum without const": {"const": 7, "enum": [1, 2]},
     "all of": {"allOf": [{"minimum": 1}, {"maximum": 2}]},
     "pattern": {"pattern": "^[a-z]+$"},
 }

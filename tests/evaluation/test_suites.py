@@ -17,6 +17,7 @@ from edgellm.text.tokenizer import Tokenizer as ModelTokenizer
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats import FORMATS
 from edgellm.tools.schemas import guided_parameters
+from support import ROOT
 from support.model_file import ModelFile
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -93,6 +94,12 @@ def test_a_suite_with_all_that_it_may_have() -> None:
     assert text.messages[0] == {"role": "system", "content": "Be loud."}
     assert (value.id, value.kind, value.expected, value.json_schema) == ("3", "json", 1, {"type": "integer"})
     assert (schema.kind, schema.expected, schema.json_schema) == ("schema", None, True)
+
+
+def test_the_suite_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [case.kind for case in read_suite(example, "s.json")] == ["contains", "calls", "calls", "json"]
 
 
 def test_lines_of_cases_are_a_suite() -> None:
@@ -215,6 +222,7 @@ def test_the_same_seed_makes_the_same_cases(make: Any, tokenizer: ModelTokenizer
     ("make", "ctx", "lengths"),
     [
         (needle_cases, 600, [344]),
+        (needle_cases, 256, [128]),
         (needle_cases, 1256, [1000]),
         (needle_cases, 5000, [1000, 4000]),
         (needle_cases, 10**6, [1000, 4000, 16_000]),
@@ -235,9 +243,11 @@ def test_lengths_that_do_not_fit(tokenizer: ModelTokenizer) -> None:
         needle_cases(tokenizer, 4096, [1000, 4000], 0)
     with pytest.raises(OptionError, match="give lengths of at most 1,920"):
         copy_cases(tokenizer, 4096, [1921], 0)
-    for make in (needle_cases, copy_cases):
-        with pytest.raises(OptionError, match=r"^a context of 256 tokens is too small: it needs more than 256$"):
-            make(tokenizer, 256, None, 0)
+    for make, least in ((needle_cases, 64), (copy_cases, 128)):
+        assert make(tokenizer, least, None, 0)
+        told = rf"^a context of {least - 1} tokens is too small: choose one of {least} or more$"
+        with pytest.raises(OptionError, match=told):
+            make(tokenizer, least - 1, None, 0)
 
 
 def test_the_suite_is_beside_the_code() -> None:
