@@ -6,41 +6,26 @@ are the same, as 1 and 1.0.
 
 import json
 import math
-from collections.abc import Mapping
-from decimal import Decimal
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from operator import ge, gt, le, lt
 from typing import Any
 
+from edgellm.evaluation.json_values import exact, is_number, same
 from edgellm.guides.compile import accepts
 from edgellm.guides.schema.document import Document, Pointer
 from edgellm.guides.spec import GuideSpec
 from edgellm.text.utf8 import replace_surrogates
 from edgellm.tools.schemas import type_name
 
-_BOUNDS = {
-    "minimum": lambda value, bound: value >= bound,
-    "maximum": lambda value, bound: value <= bound,
-    "exclusiveMinimum": lambda value, bound: value > bound,
-    "exclusiveMaximum": lambda value, bound: value < bound,
-    "multipleOf": lambda value, bound: value % bound == 0,
+_BOUNDS: Mapping[str, Callable[[Fraction, Fraction], bool]] = {
+    "minimum": ge,
+    "maximum": le,
+    "exclusiveMinimum": gt,
+    "exclusiveMaximum": lt,
+    "multipleOf": lambda value, divisor: value % divisor == 0,
 }
 _SIZES = {"Length": str, "Items": list, "Properties": Mapping}
-
-
-def json_of(text: str) -> Any:
-    """The value of a text that is JSON and nothing else. Raises ValueError, also for NaN and infinite numbers."""
-    try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except RecursionError:
-        raise ValueError("too many levels") from None
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _finite(text: str) -> float:
-    return number if math.isfinite(number := float(text)) else _refuse(text)
 
 
 def conforms(value: Any, schema: Any) -> bool:
@@ -49,25 +34,6 @@ def conforms(value: Any, schema: Any) -> bool:
         return _Check(Document(json.dumps(schema))).at((), value)
     except RecursionError:
         return False
-
-
-def same(value: Any, other: Any) -> bool:
-    """Whether two JSON values are equal; numbers by their values, and true is no number."""
-    if _is_number(value) and _is_number(other):
-        return _exact(value) == _exact(other)
-    if isinstance(value, Mapping) and isinstance(other, Mapping):
-        return value.keys() == other.keys() and all(same(each, other[key]) for key, each in value.items())
-    if isinstance(value, list) and isinstance(other, list):
-        return len(value) == len(other) and all(map(same, value, other))
-    return type(value) is type(other) and bool(value == other)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-
-
-def _exact(number: float | Decimal) -> Fraction:
-    return Fraction(str(number) if isinstance(number, float) else number)
 
 
 class _Check:
@@ -81,16 +47,10 @@ class _Check:
             return schema
         if "$ref" in schema and not self.at(self._document.target(pointer, schema["$ref"]), value):
             return False
-        if not (_has_type(schema, value) and _is_listed(schema, value) and _has_size(schema, value)):
+        if not all(check(schema, value) for check in (_has_type, _is_listed, _has_size, _has_bounds, _has_form)):
             return False
-        if not all(
-            check(pointer, schema, value) for check in (self._is_combined, self._has_properties, self._has_items)
-        ):
-            return False
-        if _is_number(value):
-            bounds = _BOUNDS.keys() & schema.keys()
-            return all(_BOUNDS[name](_exact(value), _exact(schema[name])) for name in bounds)
-        return not isinstance(value, str) or _has_form(schema, value)
+        parts = (self._is_combined, self._has_properties, self._has_items)
+        return all(check(pointer, schema, value) for check in parts)
 
     def _is_combined(self, pointer: Pointer, schema: Mapping[str, Any], value: Any) -> bool:
         def valid(key: str) -> int:
@@ -106,7 +66,7 @@ class _Check:
         if not isinstance(value, Mapping):
             return True
         patterns, named = schema.get("patternProperties", {}), schema.get("properties", {})
-        if not all(name in value for name in schema.get("required", [])):
+        if not value.keys() >= {*schema.get("required", [])}:
             return False
         for name, each in value.items():
             places = [(*pointer, "properties", name)] if name in named else []
@@ -149,8 +109,15 @@ def _has_size(schema: Mapping[str, Any], value: Any) -> bool:
     return True
 
 
-def _has_form(schema: Mapping[str, Any], text: str) -> bool:
+def _has_bounds(schema: Mapping[str, Any], value: Any) -> bool:
+    bounds = _BOUNDS.keys() & schema.keys() if is_number(value) else ()
+    return all(_BOUNDS[name](exact(value), exact(schema[name])) for name in bounds)
+
+
+def _has_form(schema: Mapping[str, Any], value: Any) -> bool:
     """Whether a string has the pattern and the format that a schema names."""
     form = {key: schema[key] for key in ("pattern", "format") if key in schema}
+    if not form or not isinstance(value, str):
+        return True
     spec = GuideSpec("json_schema", json.dumps({"type": "string", **form}))
-    return not form or accepts(spec, json.dumps(replace_surrogates(text), ensure_ascii=False))
+    return accepts(spec, json.dumps(replace_surrogates(value), ensure_ascii=False))

@@ -18,10 +18,10 @@ from edgellm.text.reply_format import HARMONY
 from edgellm.text.template import named_source
 from edgellm.text.thought import Thought
 from edgellm.text.tokenizer import Tokenizer
-from edgellm.tools.call_format import AUTO
+from edgellm.tools.chat_tools import ChatTools
 from edgellm.tools.collector import CallCollector
 from edgellm.tools.formats import call_format, prompts_of
-from edgellm.tools.use import ToolUse, no_calls
+from edgellm.tools.use import ToolUse, with_definitions
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Respondent:
 
     def __init__(self, model: Model, settings: EvalSettings) -> None:
         """Raises EdgeLLMError without a usable template, OptionError for impossible settings."""
-        self._name = printable(str(model.file.path), 400)
         self._tokenizer, self._settings = model.tokenizer, settings
         given = None if settings.template is None else named_source(settings.template)
         self._tool_source = tool_source(model.tokenizer, settings)
-        self._form = call_format(self._tool_source)
+        name = printable(str(model.file.path), 400)
+        self._tools = ChatTools(model.tokenizer, name, self._tool_source, None, None, None)
         self._chat = self._tool_chat = self._opened(model, given)
-        if self._form and self._tool_source != (given or model.tokenizer.chat_template):
+        if call_format(self._tool_source) and self._tool_source != (given or model.tokenizer.chat_template):
             self._tool_chat = self._opened(model, self._tool_source)
 
     def _opened(self, model: Model, source: str | None) -> Chat:
@@ -104,17 +104,16 @@ class Respondent:
 
         The definitions are arguments of the template, so that the chat knows of no tools; its calls are read here.
         """
-        args = {**self._settings.template_args, "tools": [tool.definition for tool in case.tools.values()]}
-        reader = self._reader(case, args)
+        use = self._tools.of_reply(case.tools.values(), None)
+        assert use is not None  # cases of calls have tools
+        args = with_definitions(self._settings.template_args, use)
+        reader = self._reader(case, use, args or {})
         tokens = self._tool_chat.reply(case.messages, max_tokens=self._limit(case), template_args=args, special=True)
         text = "".join([*self._read(tokens, reader), reader.flush()])
         return Reply(_answer(text), tuple(reader.calls), tuple(reader.broken))
 
-    def _reader(self, case: Case, args: Mapping[str, Any]) -> CallCollector:
+    def _reader(self, case: Case, use: ToolUse, args: Mapping[str, Any]) -> CallCollector:
         """A reader of the reply to a case with tools, as a chat with these tools would make it."""
-        if self._form is None:
-            raise no_calls(self._name)
-        use = ToolUse(case.tools, AUTO, self._form, self._tokenizer.special_ids(self._form.marks))
         prompts = self._prompts
         template, prompt = prompts.template, prompts.ids(case.messages, **args)
         start = ReplyStart(prompt, "", template.thinking_tags, template.reply_format is HARMONY)

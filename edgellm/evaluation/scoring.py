@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgellm.evaluation.cases import OVERALL, UNGUIDED, Case
-from edgellm.evaluation.json_check import conforms, json_of, same
+from edgellm.evaluation.json_check import conforms
+from edgellm.evaluation.json_values import json_of, same
 from edgellm.tools.calls import BrokenCall, ToolCall
 from edgellm.tools.schemas import guided_parameters
 

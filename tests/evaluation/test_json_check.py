@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from edgellm import EdgeLLMError
-from edgellm.evaluation.json_check import conforms, json_of, same
+from edgellm.evaluation.json_check import conforms
+from edgellm.evaluation.json_values import json_of, same
 from support.guided_schemas import SCHEMAS
 
 jsonschema = pytest.importorskip("jsonschema")

@@ -17,7 +17,7 @@ def validator(schema: Any) -> Any:
     return kind(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 
 
-@pytest.mark.parametrize("replies", [4, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("replies", [4, pytest.param(200, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("about", SCHEMAS)
 def test_every_reply_is_valid(guides: Guides, about: str, replies: int) -> None:
     schema = SCHEMAS[about]
@@ -62,8 +62,12 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
     ({"minItems": 1, "maxItems": 2, "type": "array"}, [[1], [1, 2]], [[], [1, 2, 3]]),
     ({"uniqueItems": False, "type": "array"}, [[1, 1]], [{}]),
     ({"uniqueItems": True, "maxItems": 1}, [[1], []], [[1, 2]]),
-    ({"properties": {"a": {"type": "null"}}}, [{}, {"a": None}, {"b": 1}, {"a": None, "b": 1}, 3], [{"a": 1}]),
-    ({"properties": {"a": False}}, [{}, {"b": 1}], [{"a": 1}]),
+    (
+        {"properties": {"a": {"type": "null"}}, "additionalProperties": True},
+        [{}, {"a": None}, {"b": 1}, {"a": None, "b": 1}, 3],
+        [{"a": 1}],
+    ),
+    ({"properties": {"a": False}, "additionalProperties": {}}, [{}, {"b": 1}], [{"a": 1}]),
     ({"required": ["a", "b"]}, [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}, 3], [{}, {"a": 1}, {"b": 1}]),
     ({"additionalProperties": {"type": "null"}}, [{}, {"a": None, "b": None}], [{"a": 1}]),
     (
@@ -119,6 +123,48 @@ def test_values_by_hand(guides: Guides, schema: Any, valid: list[Any], invalid: 
         assert [
             value for value in invalid if schema != {"format": "int32", "type": "integer"} and check.is_valid(value)
         ] == []
+
+
+_A = {"properties": {"a": {"const": 1}}}
+_B = {"properties": {"b": {"const": 2}}}
+OBJECTS: list[tuple[Any, list[Any], list[Any]]] = [
+    # schema, values that a guide allows, valid ones that it does not
+    (_A, [{"a": 1}, {}, 3], [{"b": 2}, {"a": 1, "b": 2}]),
+    ({"properties": {}}, [{}], [{"a": 1}]),
+    ({"type": "object"}, [{}, {"a": 1}], []),
+    ({**_A, "additionalProperties": True}, [{"a": 1, "b": 2}], []),
+    ({**_A, "patternProperties": {"^x": True}}, [{"a": 1, "x": 2}, {"b": 3}], []),
+    ({**_A, "required": ["a", "b"]}, [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}], []),
+    ({**_A, "minProperties": 2, "required": ["a"]}, [{"a": 1, "b": 2}], []),
+    ({**_A, "enum": [{"a": 1, "b": 2}]}, [{"a": 1, "b": 2}], []),
+    ({"items": _A}, [[{"a": 1}]], [[{"b": 2}]]),
+    ({"allOf": [_A]}, [{"a": 1}], [{"b": 2}]),
+    ({"allOf": [_A, _B]}, [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}], []),
+    ({"allOf": [_A], **_B}, [{"a": 1, "b": 2}, {"b": 2, "c": 3}], []),
+    ({"allOf": [{"properties": {"x": _A}}, _B]}, [{"x": {"a": 1}, "b": 2, "c": 3}], [{"x": {"b": 2}}]),
+    ({"anyOf": [_A, _B]}, [{"a": 1}, {"b": 2}], [{"c": 3}]),
+    ({"anyOf": [_A, _B], "required": ["a"]}, [{"a": 1}, {"a": 1, "c": 3}, {"b": 2, "a": 5}], []),
+    ({"$ref": "#/$defs/a", "$defs": {"a": _A}}, [{"a": 1}], [{"b": 2}]),
+    ({"$ref": "#/$defs/a", "$defs": {"a": _A}, **_B}, [{"a": 1, "b": 2}, {"b": 2, "c": 3}], []),
+    (
+        {"properties": {"x": {"$ref": "#/$defs/a"}, "y": {"allOf": [{"$ref": "#/$defs/a"}, _B]}}, "$defs": {"a": _A}},
+        [{"x": {"a": 1}, "y": {"a": 1, "b": 2, "c": 3}}],
+        [{"x": {"c": 3}}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "allowed", "others"), OBJECTS)
+def test_an_object_has_the_properties_that_its_schema_names(
+    guides: Guides, schema: Any, allowed: list[Any], others: list[Any]
+) -> None:
+    """Others come where the schema says that they may, or where several subschemas say which there are."""
+    new = guides.new
+    assert all(validator(schema).is_valid(value) for value in (*allowed, *others))
+    assert [
+        each for each in allowed if not guides.accepts(new("json_schema", json.dumps(schema)), write_json(each))
+    ] == []
+    assert [each for each in others if guides.accepts(new("json_schema", json.dumps(schema)), write_json(each))] == []
 
 
 _NAMED = (
