@@ -114,7 +114,7 @@ class ServerConnection:
         if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             return await self._process.how_it_ended()
         if isinstance(error, OSError):
-            return f"cannot be started: {printable(error.strerror or str(error))}"
+            return f"cannot be started: {printable(f'{error.strerror or error}: {error.filename}', 200)}"
         if isinstance(error, ValidationError):
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.mcp.config import ServerSettings, read_servers
-from edgellm.mcp.loop_thread import LoopThread, StoppedError
+from edgellm.mcp.loop_thread import CallStoppedError, LoopThread
 from edgellm.system.optional_packages import install_command
 from edgellm.tools.tool import Tool
 
@@ -63,7 +63,7 @@ class Servers:
             self._add_tools()
         except BaseException as error:
             self.close()
-            if isinstance(error, StoppedError):
+            if isinstance(error, CallStoppedError):
                 raise EdgeLLMError("the start of the MCP servers was stopped") from None
             raise
 
@@ -115,7 +115,7 @@ class Servers:
             return self._thread.result(connection.call(tool, arguments), self._call_s, self._cancelled)
         except TimeoutError:
             return f"error: {server} did not answer within {self._call_s:g} s"
-        except StoppedError:
+        except CallStoppedError:
             return "error: the user stopped the call"
         except Exception as error:  # of the package mcp; a model goes on without the result
             return f"error: {server} cannot be called: {printable(str(error), 200)}"

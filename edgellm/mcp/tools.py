@@ -56,7 +56,7 @@ def add_tools(
         try:
             tools[name] = Tool(_definition(name, each), ServerFunction(call, each.name))
         except OptionError as error:
-            problems.append(f"{place}: {error}")
+            problems.append(f"{place}: {str(error).removeprefix('option json_schema: ')}")
 
 
 def _definition(name: str, listed: ListedTool) -> Mapping[str, Any]:

@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgellm import EdgeLLMError, Model, OptionError
 from edgellm.generate.token_chooser import TokenChooser
+from edgellm.mcp import open_servers
 from edgellm.tools.calls import BrokenCall, ToolCall
+from edgellm.tools.commands import read_commands
 from edgellm.tools.tool import tool_of
+from support.mcp_scripts import by_hand, servers_file
 from support.model_file import ModelFile
 from support.tool_templates import HERMES
 
@@ -167,6 +171,20 @@ def test_a_refused_call_does_not_run(model: Model, write: Write) -> None:
     assert [each.name for each in asked] == ["weather", "clock"]
     results = [message["content"] for message in chat.messages if message["role"] == "tool"]
     assert results == ["error: the user refused this call", '{"hour": 12, "zone": "Zürich"}']
+
+
+def test_commands_and_tools_of_mcp_servers_run_in_a_chat(model: Model, write: Write, tmp_path: Path) -> None:
+    commands = tmp_path / "commands.json"
+    commands.write_text(json.dumps([{"name": "say", "command": ["echo", "{text}"]}]), encoding="utf-8")
+    say, echo = call("say", '{"text": "; ls"}'), call("hand__echo", '{"a": 1}')
+    write(f"{say}\n{echo}", f"{say}\n{echo}", "Done.")
+    with open_servers(servers_file(tmp_path, hand=by_hand(tmp_path, "hand"))) as servers:
+        chat = model.chat(tools=[*read_commands(commands).values(), *servers.tools.values()])
+        asked = list[str]()
+        reply = chat.send("Go.", max_steps=3, approve=lambda each: asked.append(each.name) or len(asked) != 4)
+    assert reply.text == "Done." and asked == ["say", "hand__echo"] * 2
+    results = [message["content"] for message in chat.messages if message["role"] == "tool"]
+    assert results == ["; ls\n", '{"a": 1}', "; ls\n", "error: the user refused this call"]
 
 
 def test_calls_of_definitions_are_the_callers(model: Model, write: Write) -> None:

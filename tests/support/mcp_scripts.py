@@ -21,7 +21,7 @@ def initialize(params):
     return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}
 
 def tools(params):
-    return {"tools": [{"name": "echo", "description": "Echo.", "inputSchema": {"type": "object", "properties": {}}}]}
+    return {"tools": [{"name": "echo", "description": "Echo.", "inputSchema": {"type": "object"}}]}
 
 def call(params):
     return text(json.dumps(params["arguments"]))

@@ -9,6 +9,7 @@ import pytest
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.tools.commands import argv_of, read_commands
 from edgellm.tools.tool import Tool, tool_of
+from support import ROOT
 
 WEATHER = {"name": "weather", "description": "The weather.", "command": ["curl", "-s", "https://wttr.in/{city}"]}
 
@@ -31,6 +32,17 @@ def test_an_entry_becomes_a_tool_with_a_definition_for_templates(tmp_path: Path)
         assert list(tools) == ["weather"] and tools["weather"].function
         assert tools["weather"].definition == {"type": "function", "function": function}
         assert list(tools["weather"].definition["function"]) == ["name", "description", "parameters"]
+
+
+def test_the_file_in_the_documentation_works(tmp_path: Path) -> None:
+    blocks = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8").split("```json\n")[1:]
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "rome.txt").write_text("-sunny\n", encoding="utf-8")
+    tools = read(tmp_path, blocks[0].partition("```")[0])
+    assert tools["search"].run({"pattern": "-s[ui]"}).endswith("rome.txt:1:-sunny\n")
+    assert tools["search"].run({"pattern": "-s", "file": "rome.txt"}) == "1:-sunny\n"
+    assert "exit code 1" in tools["search"].run({"pattern": "x"})
+    assert len(tools["today"].run({})) == len("2000-01-01\n")
 
 
 def test_the_argv_has_arguments_in_place(tmp_path: Path) -> None:

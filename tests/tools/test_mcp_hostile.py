@@ -44,9 +44,10 @@ def test_a_server_that_does_not_start_is_one_line(tmp_path: Path, source: str, p
     assert message.isprintable() and len(message) < 500
 
 
-def test_a_program_that_there_is_none_of_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(EdgeLLMError, match="MCP server x cannot be started: No such file or directory; mend it"):
-        open_servers(servers_file(tmp_path, x={"command": "no-such-program"}))
+@pytest.mark.parametrize("fields", [{"command": "nowhere"}, {"command": "sh", "cwd": "nowhere"}])
+def test_a_program_or_folder_that_there_is_none_of_is_one_line(tmp_path: Path, fields: dict[str, str]) -> None:
+    with pytest.raises(EdgeLLMError, match="MCP server x cannot be started: No such file or directory: nowhere; mend"):
+        open_servers(servers_file(tmp_path, x=fields))
 
 
 @pytest.mark.parametrize("source", ["time.sleep(600)", "def tools(params): sys.stdin.read(); sys.exit(0)"])

@@ -127,6 +127,7 @@ def test_without_the_package_there_is_advice(tmp_path: Path, monkeypatch: pytest
         open_servers(servers_file(tmp_path, a={"command": "x"}))
 
 
+@pytest.mark.slow
 def test_a_program_that_closes_nothing_ends_quietly_with_its_servers(tmp_path: Path) -> None:
     file = servers_file(tmp_path, a=by_hand(tmp_path, "a", "print(os.getpid(), file=sys.stderr)"))
     program = f"""
