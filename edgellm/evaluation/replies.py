@@ -16,7 +16,7 @@ from edgellm.model import Model
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.reply_format import HARMONY
 from edgellm.text.template import named_source
-from edgellm.text.thought import Thought
+from edgellm.text.thought import OPENING, Thought
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.tools.chat_tools import ChatTools
 from edgellm.tools.collector import CallCollector
@@ -117,8 +117,8 @@ class Respondent:
         prompts = self._prompts
         template, prompt = prompts.template, prompts.ids(case.messages, **args)
         start = ReplyStart(prompt, "", template.thinking_tags, template.reply_format is HARMONY)
-        begun = "<think>\n" if is_thought(start, self._tokenizer) else ""
-        return use.reader(case.messages, begun, prompts.reader(""))
+        begun = OPENING if is_thought(start, self._tokenizer) else ""
+        return use.reader(case.messages, begun, prompts.reader(begun))
 
     @cached_property
     def _prompts(self) -> ChatPrompts:
