@@ -114,7 +114,7 @@ def test_an_unknown_command(name: str, advice: str, refused: Refused) -> None:
         ("generate m.gguf -np 2", "edgellm has no `-np`: one command writes one reply"),
         ("bench m.gguf -np 2", "edgellm has no `-np`: --parallel N"),
         ("bench m.gguf -r 2", "edgellm has no `-r`: --rounds N"),
-        ("generate m.gguf --format json", "edgellm has no `--format`: --json-schema holds the reply to a schema; --json"),
+        ("generate m.gguf --format json", "edgellm has no `--format`: --json-schema holds the reply to a schema"),
         ("chat m.gguf --grammar g", "edgellm has no `--grammar`: `edgellm generate --json-schema`, `--regex`"),
         ("tokenize m.gguf -p x", "edgellm has no `-p`: the text comes on stdin"),
         ("quantize a b q4_k_m", "q4_k_m is a type: give it with --type q4_k_m"),
