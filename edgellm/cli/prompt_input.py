@@ -31,7 +31,10 @@ _NEED_A_TEMPLATE = {
     "template_args": "--template-arg",
     "tools": "--tools",
 }
-_OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow", "tools", "tool_choice")
+_OF_CHATS = (
+    *("system", "system_file", "template", "template_arg", "overflow"),
+    *("tools", "tool_choice", "parallel_tool_calls"),
+)
 
 
 prompt_options = in_order(
@@ -74,6 +77,8 @@ def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
         raise click.UsageError("--system and --system-file exclude each other.")
     if values["tool_choice"] is not None and values["tools"] is None:
         raise click.UsageError("--tool-choice belongs to --tools.")
+    if values["parallel_tool_calls"] is not None and values["tools"] is None:
+        raise click.UsageError("--no-parallel-tool-calls belongs to --tools.")
     ChatOptions.from_kwargs(overflow=values["overflow"])
     if raw:
         return None

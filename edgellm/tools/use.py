@@ -71,6 +71,11 @@ def given_tools(tools: Iterable[object] | None, choice: ToolChoice | None) -> tu
     return found, name
 
 
+def with_definitions(template_args: Mapping[str, Any] | None, use: ToolUse | None) -> Mapping[str, Any] | None:
+    """Arguments of a chat template, with the definitions of the tools among them."""
+    return {**(template_args or {}), "tools": use.definitions} if use else template_args
+
+
 def check_options(choice: str, options: GenerationOptions) -> None:
     """Raises OptionError for options that exclude calls of tools; `choice` as in `ToolUse`."""
     if choice != NONE and options.form:

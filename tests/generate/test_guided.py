@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -20,6 +20,7 @@ from edgellm.guides.compile import GuideCompiler
 from edgellm.guides.spec import GuideSpec
 from support.drafts import AllDrafts
 from support.generation import RECURRENT, TINY
+from support.guided_schemas import SCHEMAS
 from support.model_file import ModelFile
 
 NEVER = -float("inf")
@@ -70,6 +71,30 @@ def test_a_reply_conforms(model: Model) -> None:
         assert reply.parsed == json.loads(reply.text)
         jsonschema.validate(reply.parsed, SCHEMA)
         assert not set(reply.tokens) & model.tokenizer.eog_ids, "it ends without a token for it"
+
+
+@pytest.fixture(scope="module")
+def long_context(model_file: ModelFile) -> Iterator[Model]:
+    with Model.open(model_file(**TINY, context_length=1024), threads=1) as model:
+        yield model
+
+
+@pytest.mark.parametrize("replies", [2, pytest.param(200, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("about", SCHEMAS)
+def test_replies_of_random_weights_are_valid(long_context: Model, about: str, replies: int) -> None:
+    """At temperature 1, so that any allowed token comes at some time; with drafts of what is forced."""
+    schema = SCHEMAS[about]
+    validator = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)(
+        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+    valid = seed = 0
+    while valid < replies:
+        options: dict[str, Any] = {"json_schema": json.dumps(schema), "seed": seed, "temp": 1, "max_tokens": 300}
+        with suppress(IncompleteOutputError):  # keys, texts and numbers without a limit may go on for long
+            validator.validate(json.loads(long_context.generate("the time", **options).text))
+            valid += 1
+        seed += 1
+        assert seed <= replies * 10, "most replies end"
 
 
 @pytest.mark.parametrize("options", [{"temp": 0}, {"temp": 1, "seed": 3, "repeat_penalty": 1.2}])

@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgellm import Model
+from edgellm import EdgeLLMError, Model, OptionError
+from edgellm.generate.token_chooser import TokenChooser
+from edgellm.mcp import open_servers
 from edgellm.tools.calls import BrokenCall, ToolCall
+from edgellm.tools.commands import read_commands
 from edgellm.tools.tool import tool_of
+from support.mcp_scripts import by_hand, servers_file
 from support.model_file import ModelFile
 from support.tool_templates import HERMES
 
@@ -49,17 +54,30 @@ def model(model_file: ModelFile) -> Iterator[Model]:
 
 @pytest.fixture
 def write(model: Model, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """`write(*replies)`: the model writes these texts or tokens next, each followed by the end of a reply."""
-    tokens = list[int]()
-    monkeypatch.setattr("edgellm.generate.token_chooser.draw", lambda *_: tokens.pop(0))
-    # Forced tokens are not drawn, so they are none of `tokens`.
-    monkeypatch.setattr("edgellm.guides.opened.OpenedGuide.forced", lambda _: [])
+    """`write(*replies)`: the model writes these texts or tokens next, each followed by the end of a reply.
 
-    def set_replies(*replies: str | list[int]) -> None:
+    What a guide forces is not drawn, but has its place in the reply.
+    """
+    replies = list[list[int]]()
+    begun = list[tuple[int, list[int]]]()  # of the current reply: how many tokens come before it, and its own
+    read = TokenChooser.read
+
+    def begin(chooser: TokenChooser, prompt: list[int]) -> None:
+        begun[:] = [(len(prompt), replies.pop(0))]
+        read(chooser, prompt)
+
+    def draw(weights: Any, seed: int, sequence: int, position: int) -> int:
+        ((start, tokens),) = begun
+        return tokens[position - start]
+
+    monkeypatch.setattr(TokenChooser, "read", begin)
+    monkeypatch.setattr("edgellm.generate.token_chooser.draw", draw)
+
+    def set_replies(*given: str | list[int]) -> None:
         assert model.tokenizer.eos_id is not None
-        for reply in replies:
+        for reply in given:
             ids = model.tokenizer.encode(reply, parse_special=True) if isinstance(reply, str) else reply
-            tokens.extend([*ids, model.tokenizer.eos_id])
+            replies.append([*ids, model.tokenizer.eos_id])
 
     return set_replies
 
@@ -112,6 +130,14 @@ def test_functions_are_run_and_the_model_goes_on(model: Model, write: Write) -> 
     assert "<tool_response>\nRome: sun for 1\n</tool_response>" in shown and ROME in shown
 
 
+def test_tools_of_one_reply_may_be_an_iterator(model: Model, write: Write) -> None:
+    """It is read once, although each of the replies gets the tools."""
+    write(CLOCK, CLOCK, "Noon.")
+    chat = model.chat()
+    assert chat.send("What time is it?", tools=iter([clock]), max_steps=3).text == "Noon."
+    assert [message["role"] for message in chat.messages].count("tool") == 2
+
+
 def test_replies_are_no_more_than_asked_for(model: Model, write: Write) -> None:
     write(ROME, CLOCK, "Never.")
     chat = model.chat(tools=[weather, clock])
@@ -147,6 +173,20 @@ def test_a_refused_call_does_not_run(model: Model, write: Write) -> None:
     assert results == ["error: the user refused this call", '{"hour": 12, "zone": "Zürich"}']
 
 
+def test_commands_and_tools_of_mcp_servers_run_in_a_chat(model: Model, write: Write, tmp_path: Path) -> None:
+    commands = tmp_path / "commands.json"
+    commands.write_text(json.dumps([{"name": "say", "command": ["echo", "{text}"]}]), encoding="utf-8")
+    say, echo = call("say", '{"text": "; ls"}'), call("hand__echo", '{"a": 1}')
+    write(f"{say}\n{echo}", f"{say}\n{echo}", "Done.")
+    with open_servers(servers_file(tmp_path, hand=by_hand(tmp_path, "hand"))) as servers:
+        chat = model.chat(tools=[*read_commands(commands).values(), *servers.tools.values()])
+        asked = list[str]()
+        reply = chat.send("Go.", max_steps=3, approve=lambda each: asked.append(each.name) or len(asked) != 4)
+    assert reply.text == "Done." and asked == ["say", "hand__echo"] * 2
+    results = [message["content"] for message in chat.messages if message["role"] == "tool"]
+    assert results == ["; ls\n", '{"a": 1}', "; ls\n", "error: the user refused this call"]
+
+
 def test_calls_of_definitions_are_the_callers(model: Model, write: Write) -> None:
     """One of the two calls has a function, but the caller runs all calls that it gets."""
     write(f"{CLOCK}\n{ROME}")
@@ -154,6 +194,85 @@ def test_calls_of_definitions_are_the_callers(model: Model, write: Write) -> Non
     completion = chat.send("How is it?", max_steps=5)
     assert completion.finish_reason == "tool_calls" and len(completion.tool_calls) == 2
     assert chat.messages[-1]["role"] == "assistant"
+
+
+DEFINITIONS = [tool_of(clock).definition, tool_of(weather).definition]
+GIVEN = [
+    {"call00001": "Rome: rain", "call00000": {"hour": 12}},
+    [{"hour": 12}, "Rome: rain"],
+]
+
+
+@pytest.mark.parametrize("results", GIVEN, ids=["by id", "in order"])
+def test_a_caller_sends_the_results_of_calls(results: Any, model: Model, write: Write) -> None:
+    write(f"{CLOCK}\n{ROME}", ATLANTIS, "It rains.")
+    chat = model.chat(tools=DEFINITIONS, tool_choice="required")
+    chat.send("How is it?")
+    assert chat.send_results(results).tool_calls[0].id == "call00002"
+    assert chat.messages[2:4] == [result(0, "clock", '{"hour": 12}'), result(1, "weather", "Rome: rain")]
+    generation = chat.stream_results(["no such city"])
+    assert "".join(token.text for token in generation) == "It rains.", "the model need not call again"
+    assert chat.messages[4]["tool_calls"] and chat.messages[5:] == [
+        result(2, "weather", "no such city"),
+        {"role": "assistant", "content": "It rains."},
+    ]
+
+
+def test_sent_results_and_functions_mix(model: Model, write: Write) -> None:
+    """The caller has the result of one call already; functions that later replies call are run."""
+    write(f"{CLOCK}\n{ROME}", CLOCK, "It rains.")
+    chat = model.chat(tools=[clock, DEFINITIONS[1]])
+    chat.send("How is it?")
+    chat.messages.append(result(0, "clock", "noon"))
+    assert chat.send_results({"call00001": "rain"}, max_steps=3).text == "It rains."
+    results = [message for message in chat.messages if message["role"] == "tool"]
+    assert [each["content"] for each in results] == ["noon", "rain", '{"hour": 12, "zone": "Zürich"}']
+
+
+@pytest.mark.parametrize(
+    ("results", "problem"),
+    [
+        ({"call00000": "noon"}, "a result is missing for call00001 (weather); give one for each call"),
+        ({}, "a result is missing for call00000 (clock), call00001 (weather); give one for each call"),
+        (
+            {"call00000": 1, "call00001": 2, "x\ny": 3},
+            "no call x\\ny waits for a result; those that do: call00000 (clock)",
+        ),
+        (["noon"], "there are 1 results, but 2 calls wait for one: call00000 (clock), call00001 (weather)"),
+        ("noon", "results are a value of type str; give a list, or a mapping of ids to results"),
+        (iter(["noon", "rain"]), "results are a value of type list_iterator"),
+    ],
+)
+def test_results_that_do_not_fit_the_calls_are_refused(results: Any, problem: str, model: Model, write: Write) -> None:
+    write(f"{CLOCK}\n{ROME}", "Noon.")
+    chat = model.chat(tools=DEFINITIONS)
+    chat.send("How is it?")
+    with pytest.raises(EdgeLLMError) as told:
+        chat.send_results(results)
+    assert problem in str(told.value) and "\n" not in str(told.value)
+    assert len(chat.messages) == 2
+    assert chat.send_results(["noon", "rain"]).text == "Noon."
+
+
+def test_results_without_calls_are_refused(model: Model, write: Write) -> None:
+    write("Sunny.")
+    chat = model.chat("Be brief.", tools=DEFINITIONS)
+    with pytest.raises(EdgeLLMError, match="no call waits for a result"):
+        chat.send_results([])
+    chat.send("How is it?")
+    with pytest.raises(EdgeLLMError, match="no call waits for a result"):
+        chat.send_results({})
+
+
+def test_results_of_a_cancelled_reply_are_sent_again(model: Model, write: Write) -> None:
+    write(CLOCK)
+    chat = model.chat(tools=DEFINITIONS)
+    chat.send("What time is it?")
+    chat.stream_results(["noon"]).cancel()
+    assert len(chat.messages) == 2
+    write("Noon.")
+    assert chat.send_results(["noon"]).text == "Noon."
+    assert [message["role"] for message in chat.messages] == ["user", "assistant", "tool", "assistant"]
 
 
 def test_the_ids_of_calls_go_on_through_a_conversation(model: Model, write: Write) -> None:
@@ -206,3 +325,18 @@ def test_tools_of_one_reply(model: Model, write: Write) -> None:
     chat = model.chat()
     assert chat.send("What time is it?", tools=[clock]).finish_reason == "tool_calls"
     assert chat.send("What time is it?").finish_reason == "eog"
+
+
+def test_prompts_are_counted_and_inspected_with_the_tools_of_one_reply(model: Model) -> None:
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "How is it?"}]
+    with_tools, without = model.chat(tools=[weather]), model.chat()
+    assert without.count(asked, tools=[weather]) == with_tools.count(asked) > without.count(asked)
+    assert with_tools.count(asked, tools=[]) == without.count(asked)
+    assert without.count(asked, tools=[weather], tool_choice="none") == with_tools.count(asked)
+    found = without.inspect(asked, tools=[weather], tool_choice="weather")
+    assert len(found.ids) == with_tools.count(asked) and '"weather"' in found.text
+    prompt = without.reply(asked, tools=[weather], max_tokens=1).completion().stats.prompt_tokens
+    assert prompt == with_tools.count(asked)
+    for ask in (without.count, without.inspect):
+        with pytest.raises(OptionError, match="option tool_choice is 'clock'; take one of: auto, none, required"):
+            ask(asked, tools=[weather], tool_choice="clock")

@@ -15,7 +15,7 @@ from edgellm.tools.formats.json_calls import to_json
 from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker, parsed
 from edgellm.tools.reader import joined
-from edgellm.tools.source import CUT_OFF, MalformedError, first_of, held_back
+from edgellm.tools.source import CUT_OFF, INCOMPLETE, MalformedError, first_of, held_back
 from edgellm.tools.symbols import Mark, Symbols
 from edgellm.tools.tool import Tool
 
@@ -63,7 +63,7 @@ class HarmonyCallReader:
         """See `CallReader`. A call that lacks only its end is one."""
         said = self._text(self._rest)
         self._rest = ""
-        calls = [self._call(cut_off=not "".join(self._body).strip())] if self.in_call else []
+        calls = [self._call(at_end=True)] if self.in_call else []
         return joined([said, *calls, self._messages.flush()])
 
     def _text(self, text: str) -> str:
@@ -82,17 +82,18 @@ class HarmonyCallReader:
             self._written.append(mark)
         return [self._messages.mark(mark), *call]
 
-    def _call(self, cut_off: bool = False) -> ToolCall | BrokenCall:
-        """The call of the message that ends."""
+    def _call(self, at_end: bool = False) -> ToolCall | BrokenCall:
+        """The call of the message that ends; `at_end`: because the reply does."""
         body, self._body = "".join(self._body).strip(), []
         try:
-            if cut_off:
-                raise MalformedError(CUT_OFF)
+            if at_end and not body:
+                raise MalformedError(INCOMPLETE)
             name = (self._messages.recipient or "").removeprefix(_NAMESPACE)
             self._maker.check_name(name)
             return self._maker.call(name, parsed(body) if body else {})
         except MalformedError as error:
-            return BrokenCall("".join(self._written), str(error))
+            problem = CUT_OFF if at_end and str(error) == INCOMPLETE else str(error)
+            return BrokenCall("".join(self._written), problem)
 
 
 def _rules(grammar: Grammar) -> None:
