@@ -40,7 +40,10 @@ OF_ACTIVATIONS = (
 OF_ACTIVATIONS += ("streams",)
 OF_RECURRENT = ("recurrent_scans", "recurrent_conv", "recurrent_gates", "channel_delta", "selective_scan")
 KERNEL_PARTS = ("dequantize", "matmul", *OF_ATTENTION, *OF_ACTIVATIONS, *OF_RECURRENT)
-KERNEL_TESTS = [f"kquants/test_{part}.py" for part in KERNEL_PARTS]
+KERNEL_TESTS = [f"kquants/test_{part}.py" for part in (*KERNEL_PARTS, "formats")]
+NOT_CALLED = ("attention_latent", "split_heads", "head_groups", "join_heads")
+NOT_CALLED += ("route", "plan", "read_ahead", "gather", "combine")
+"""What the names of kernels begin with that none of these tests calls."""
 OF_LESSER = (*FLOAT_FORMATS, *USUAL, "IQ4_XS", *UNPACKED_OTHERWISE)
 """Formats that are tested on lesser CPUs; with `exhaustive`, all are."""
 
@@ -51,8 +54,8 @@ from support import kernels
 tested = sys.argv[1:]
 others = [name for name in FORMATS if not any(name in format for format in tested)]  # as `-k` finds names
 left_out = {{f"{{op}}_{{name.lower()}}" for op in ("embed", "dequantize", "matmul") for name in others}}
-kernels.NAMES[:] = [name for name in kernels.NAMES if name not in left_out]
-chosen = " and not ".join(["not chunks", "refused_by_name", *others])
+kernels.NAMES[:] = [name for name in kernels.NAMES if name not in left_out and not name.startswith({NOT_CALLED})]
+chosen = " and not ".join(["not chunks", "refused_by_name", "any_bytes", *others])
 sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *{KERNEL_TESTS}]))
 """
 
