@@ -67,7 +67,7 @@ ALIKE = ("SSSE3", "AVX-512 VNNI", "AVX-512 VNNI, with VBMI, GFNI and BF16")
 has."""
 
 MORE_FORMATS = {
-    "plain vectors": ("F32", "BF16", "IQ3_S", "IQ2_XXS", "TQ1_0", "NVFP4"),
+    "plain vectors": ("F32", "IQ3_S", "TQ1_0", "NVFP4"),
     "AVX-VNNI": ("IQ2_XS", "IQ3_S"),
     "AVX-512": ("F32", "IQ3_S"),
     "AVX-512 VNNI, of a Zen 4": ("BF16",),
