@@ -1,34 +1,33 @@
 """`edgellm.Chat`: a conversation in the model's own chat template, with a prefix cache."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning
+from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
+from edgellm.generate.chat_templates import ChatTemplates
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
 from edgellm.generate.prefix_cache import PrefixCache
-from edgellm.generate.prompt_builder import PromptBuilder
 from edgellm.generate.results import Completion
 from edgellm.generate.timing import PrefillProgress
 from edgellm.guides.thinking import is_thought
 from edgellm.options import ChatOptions, check_text, validate
 from edgellm.options.checks import integer
-from edgellm.text.conversation import Message, check_messages, has_calls
+from edgellm.text.conversation import Message, check_messages
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import own_template
 from edgellm.text.template import named_source
+from edgellm.text.thought import OPENING
 from edgellm.tools.call_format import NONE
 from edgellm.tools.chat_tools import ChatTools
-from edgellm.tools.formats import prompts_of
 from edgellm.tools.messages import Results, reply_message, result_messages
 from edgellm.tools.running import Approve
 from edgellm.tools.tool import tools_of
-from edgellm.tools.use import ToolChoice, ToolUse, check_options, with_definitions
+from edgellm.tools.use import ToolChoice, check_options, with_definitions
 
 
 class Chat:
@@ -66,11 +65,11 @@ class Chat:
         own = tokenizer.chat_template
         source = own_template(generator.session.name, own) if template is None else named_source(template)
         generator.options(**options)
-        self._overflow, self._template_args = ChatOptions.from_kwargs(overflow=overflow).overflow, template_args
+        policy = ChatOptions.from_kwargs(overflow=overflow).overflow
         self._generator, self._options = generator, options
-        self._builders = dict[str, PromptBuilder]()
-        self._prompts = self._builder(source)
         tool_source = source if template is not None else tokenizer.tool_template or source
+        self._templates = ChatTemplates(generator, source, tool_source, template_args, policy)
+        self._prompts = self._templates.own
         name = generator.session.name
         self._tools = ChatTools(tokenizer, name, tool_source, tools, tool_choice, parallel_tool_calls)
         self._prefix_cache = PrefixCache(generator.session)
@@ -214,16 +213,16 @@ class Chat:
         """`on_end` is called with the message of a reply that has ended."""
         check_text("begun", begun)
         generator, use = self._generator, self._tools.of_reply(tools, tool_choice, parallel_tool_calls)
-        prompts, args = self._prompts_of(messages, use), with_definitions(template_args, use)
+        prompts, args = self._templates.of(messages, use), with_definitions(template_args, use)
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
         if use:
             check_options(use.choice, chosen)
             use = replace(use, parallel=use.parallel and prompts.takes_several_calls())
         prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
         start = prompts.start(prompt, begun)
-        reader = None if chosen.special else prompts.reader(begun)
+        opened = OPENING if not begun and is_thought(start, generator.tokenizer) else begun
+        reader = None if chosen.special else prompts.reader(opened)
         if use and use.choice != NONE:
-            opened = "<think>\n" if not begun and is_thought(start, generator.tokenizer) else begun
             reader = use.reader(messages, opened, reader)
 
         def end(text: str) -> None:
@@ -231,24 +230,6 @@ class Chat:
 
         self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, end, reader, start, use)
         return self._running
-
-    def _builder(self, source: str) -> PromptBuilder:
-        """The prompts in a chat template. Raises EdgeLLMError if it is not valid."""
-        if source not in self._builders:
-            generator, prompts = self._generator, prompts_of(self._generator.tokenizer, source)
-            self._builders[source] = PromptBuilder(generator.session, prompts, self._template_args, self._overflow)
-        return self._builders[source]
-
-    def _prompts_of(self, messages: Sequence[Message], use: ToolUse | None) -> PromptBuilder:
-        """The prompts of a conversation: a file may have a template of its own for those with tools."""
-        prompts = self._builder(self._tools.source) if use or has_calls(messages) else self._prompts
-        prompts.template.resume()
-        if use and "tools" not in prompts.template.names:
-            problem = (
-                "the chat template does not show the model which tools there are: describe them in the system prompt"
-            )
-            warnings.warn(problem, EdgeLLMWarning, stacklevel=4)
-        return prompts
 
     def _end_running(self) -> None:
         if self._running:
@@ -268,7 +249,7 @@ class Chat:
         """
         check_messages(messages)
         use = self._tools.of_reply(tools, tool_choice)
-        return len(self._prompts_of(messages, use).ids(messages, with_definitions(template_args, use)))
+        return len(self._templates.of(messages, use).ids(messages, with_definitions(template_args, use)))
 
     def inspect(
         self,
@@ -289,14 +270,13 @@ class Chat:
         use = self._tools.of_reply(tools, tool_choice)
         chosen = self._generator.options(**{**self._options, **options})
         args = with_definitions(template_args, use)
-        return self._prompts_of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)
+        return self._templates.of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)
 
     def cancel(self) -> None:
         """Cancel the running reply, from any thread; without one, nothing happens.
 
         While the prompt is rendered, the call that asked for the reply raises EdgeLLMError.
         """
-        for prompts in list(self._builders.values()):
-            prompts.template.stop()
+        self._templates.stop()
         if self._running:
             self._running.cancel()

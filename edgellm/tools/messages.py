@@ -42,7 +42,7 @@ def result_messages(messages: Sequence[Message], results: Results) -> list[dict[
     else:
         values = list(results)
     return [
-        result_message(call.get("id"), call["function"]["name"], result_text(value))
+        result_message(call.get("id"), call["function"]["name"], value_text(value))
         for call, value in zip(calls, values, strict=True)
     ]
 
@@ -52,7 +52,7 @@ def result_message(call_id: str | None, name: str, result: str) -> dict[str, Any
     return {"role": "tool", "tool_call_id": call_id, "name": name, "content": result}
 
 
-def result_text(result: object) -> str:
+def value_text(result: object) -> str:
     """A result as text: text as it is, other values as JSON, and those that JSON has none of as Python prints them."""
     if isinstance(result, str):
         return str(result)

@@ -5,7 +5,7 @@ from typing import Any
 
 from edgellm.fmt import printable
 from edgellm.tools.calls import ToolCall
-from edgellm.tools.messages import result_message, result_text
+from edgellm.tools.messages import result_message, value_text
 from edgellm.tools.tool import Tool
 
 Approve = Callable[[ToolCall], bool]
@@ -31,7 +31,7 @@ def _result(tool: Tool, call: ToolCall, approve: Approve | None) -> str:
     if approve is not None and not approve(call):
         return REFUSED
     try:
-        return result_text(tool.run(call.arguments))
+        return value_text(tool.run(call.arguments))
     except Exception as error:
         problem = printable(str(error), _MAX_ERROR)
         return f"error: {type(error).__name__}: {problem}" if problem else f"error: {type(error).__name__}"

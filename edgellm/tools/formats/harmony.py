@@ -63,8 +63,10 @@ class HarmonyCallReader:
         """See `CallReader`. A call that lacks only its end is one."""
         said = self._text(self._rest)
         self._rest = ""
-        calls = [self._call(at_end=True)] if self.in_call else []
-        return joined([said, *calls, self._messages.flush()])
+        if not self.in_call:
+            return joined([said, self._messages.flush()])
+        call = self._call(at_end=True)
+        return joined([said, self._messages.mark(harmony.CALL), call])
 
     def _text(self, text: str) -> str:
         self._written.append(text)
@@ -106,7 +108,8 @@ def _rules(grammar: Grammar) -> None:
         to = literal(f"commentary to={_NAMESPACE}{tool.name} ")
         return f'{channel} {to} {constrain} "json" {message} {grammar.arguments(tool)} {grammar.mark(harmony.CALL)}?'
 
-    grammar.add("before", f'{channel} ("analysis" | "commentary") {message} {end} {begin}')
+    before = '("analysis" | "commentary")' if grammar.may_think else '"commentary"'
+    grammar.add("before", f"{channel} {before} {message} {end} {begin}")
     final = f'{channel} "final" {message} {grammar.any_text()}'
     ways = ["" if grammar.must_call else final, grammar.of_each_tool(call) if grammar.may_call else ""]
     grammar.add("start", f"before* ({' | '.join(filter(None, ways))})")
