@@ -81,7 +81,7 @@ without either. Floats are multiplied by vectors of another width, or in pairs o
 
 CHOSEN = [lowering for lowering in LOWERINGS if lowering not in ALIKE]
 SOME_PRODUCTS = {
-    lowering: ("F16", *some_of_each_kind(number), *MORE_FORMATS.get(lowering, ()))
+    lowering: ("F16", *some_of_each_kind(number, 2 if "Arm" in lowering else 1), *MORE_FORMATS.get(lowering, ()))
     for number, lowering in enumerate(CHOSEN)
 }
 
