@@ -8,7 +8,6 @@ from edgellm.tools.calls import ToolCall
 
 if TYPE_CHECKING:
     from edgellm.mcp import Servers
-
     from edgellm.text.inspection import Inspection
 
 
