@@ -95,7 +95,7 @@ def _for_chat(
 ) -> dict[str, Any]:
     if system_file is not None:
         system = part(system_file)
-    source = None if template is None else _template(template)
+    source = None if template is None else template_of(template)
     return {"system": system, "template": source, "template_args": template_arg, "overflow": overflow, **tools}
 
 
@@ -136,7 +136,8 @@ def _stdin() -> str:
     return decode_input(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "stdin", TOO_LONG) if sys.stdin else ""
 
 
-def _template(name: str) -> str:
+def template_of(name: str) -> str:
+    """The source of a chat template by its name or its file. Raises OptionError."""
     from edgellm.text.template import template_source  # imports numpy
 
     return template_source(name)

@@ -36,11 +36,11 @@ def call_guide(
         return _guide(use, compile, start, limit, tokenizer, vocab)
     except GuideError:
         for tool in use.tools.values():
-            _check(tool)
+            check_tool(tool)
         raise
 
 
-def _check(tool: Tool) -> None:
+def check_tool(tool: Tool) -> None:
     """Raises GuideError for a tool whose schema no guide follows."""
     try:
         check(GuideSpec("json_schema", json.dumps(guided_parameters(tool))))

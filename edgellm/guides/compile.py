@@ -73,6 +73,12 @@ def check(spec: GuideSpec) -> None:
         _check(spec, grammar, LLMatcher(bytes_alone(), grammar.text, log_level=0))
 
 
+def accepts(spec: GuideSpec, text: str) -> bool:
+    """Whether a whole text conforms to a spec, in the style in which guides write JSON. Raises GuideError."""
+    matcher, tokens = LLMatcher(bytes_alone(), _grammar(spec).text, log_level=0), list(text.encode())
+    return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+
+
 def _check(spec: GuideSpec, grammar: LarkGrammar, matcher: LLMatcher) -> None:
     """Raise GuideError for a grammar that is wrong, a schema without a value of finite size, a regex without a text."""
     matchers = [matcher]
