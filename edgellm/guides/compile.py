@@ -25,6 +25,7 @@ _CACHED = 16
 _IN_OTHER_WORDS = {
     "patternProperty regexes": "two patterns of patternProperties match the same name; make them exclude each other",
     "recursion limit exceeded": "the schema has more than 127 levels of brackets; make it flatter",
+    "Unable to determine if regex is empty": "a pattern, with the lengths and patterns beside it, is too complex",
     "min/maxProperties only": "minProperties and maxProperties above 1 need properties of which all are required",
 }
 """For errors of llguidance that name what it made of a schema."""

@@ -193,6 +193,15 @@ REFUSED: list[tuple[Any, str]] = [
         for name in ("allOf", "type", "required", "properties")
         for keyword, reference in (("$ref", "#/$defs/a"), ("oneOf", [{"$ref": "#/$defs/a"}, {"type": "object"}]))
     ),
+    ({"patternProperties": {f"^a{i}$": {} for i in range(101)}}, "#/patternProperties has more than 100 patterns"),
+    (
+        {"items": {"allOf": [{"pattern": f"a{i}.*b{i}"} for i in range(30)]}},
+        "#/items has more than 10 patterns for one text; join them",
+    ),
+    (
+        {"pattern": "^(([a-z])+.)+[A-Z]([a-z])+$", "minLength": 100, "maxLength": 1000},
+        "a pattern, with the lengths and patterns beside it, is too complex",
+    ),
     ({"oneOf": [{"const": i} for i in range(1001)]}, "#/oneOf has more than 1,000 schemas; use anyOf"),
     ({"patternProperties": {"(": {}}}, "#/patternProperties/( has a ( without a ) at character 1"),
     ({"patternProperties": {"a": {}, "b": {}}}, "two patterns of patternProperties match the same name"),

@@ -18,6 +18,9 @@ _UNWRITTEN = CharSet.of((0, 31), (127, 127)) - CharSet.from_text("\n\r\t\b\f")
 """Characters that replies do not contain: JSON has no short escape for them."""
 
 _MAX_ONE_OF = 1000  # each is compared with each
+# llguidance takes minutes for more.
+_MAX_NAME_PATTERNS = 100
+_MAX_TEXT_PATTERNS = 10
 
 Schema = dict[str, Any] | bool
 
@@ -109,6 +112,12 @@ class Subschema:
     def _pattern(self, value: str) -> dict[str, Any]:
         return {"pattern": self._rust(self._place("pattern"), value)}
 
+    def _check_count_of_patterns(self) -> None:
+        """Raise GuideError if too many patterns must match one text."""
+        found = self._preparer.document.conjuncts(self._pointer)
+        if sum(not {"pattern", "format"}.isdisjoint(keywords) for _, keywords in found) > _MAX_TEXT_PATTERNS:
+            fail(self._pointer, f"has more than {_MAX_TEXT_PATTERNS} patterns for one text; join them")
+
     def _rust(self, place: Pointer, pattern: str) -> str:
         """A pattern in the dialect that llguidance reads.
 
@@ -144,6 +153,10 @@ class Subschema:
             fail(self._place(keyword), "is empty: give a list of schemas")
         places = [self._place(keyword, i) for i in range(len(self._keywords[keyword]))]
         return {keyword: [self._preparer.at(place, self._alone) for place in places]}
+
+    def _all_of(self, value: list[Any]) -> dict[str, Any]:
+        self._check_count_of_patterns()
+        return self._combination("allOf")
 
     def _one_of(self, value: list[Any]) -> dict[str, Any]:
         """As anyOf, if the schemas exclude each other; otherwise llguidance decides."""
@@ -183,6 +196,8 @@ class Subschema:
         return {"properties": {name: self._part("properties", name) for name in value}}
 
     def _pattern_properties(self, value: dict[str, Any]) -> dict[str, Any]:
+        if len(value) > _MAX_NAME_PATTERNS:
+            fail(self._place("patternProperties"), f"has more than {_MAX_NAME_PATTERNS} patterns; join some of them")
         made = dict[str, Schema]()
         for each in value:
             pattern = self._rust(self._place("patternProperties", each), each)
@@ -231,7 +246,7 @@ _REWRITTEN: Mapping[str, Callable[[Subschema, Any], dict[str, Any]]] = {
     "multipleOf": Subschema._multiple,
     "pattern": Subschema._pattern,
     "format": Subschema._format,
-    "allOf": lambda schema, value: schema._combination("allOf"),
+    "allOf": Subschema._all_of,
     "anyOf": lambda schema, value: schema._combination("anyOf"),
     "oneOf": Subschema._one_of,
     "prefixItems": lambda schema, value: {"prefixItems": schema._parts("prefixItems")},
