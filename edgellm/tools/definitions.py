@@ -6,11 +6,20 @@ from typing import Any, NoReturn
 
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
+from edgellm.options.aliases import closest_match
 from edgellm.text.json_values import json_value
 from edgellm.tools.schema_parts import faults
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Names of tools. OpenAI's have no dot and up to 64 characters; those of MCP servers have both."""
+
+_FIELDS = ("name", "description", "parameters", "strict", "return")
+"""Fields of a function: those of OpenAI, and `return`, which `transformers.utils.get_json_schema` writes."""
+
+_SCHEMA = 'parameters is a JSON schema of the type "object"'
+
+_OTHER_PARAMETERS = frozenset(("arguments", "args", "input", "inputSchema", "input_schema", "schema"))
+"""Fields of other programs that hold what `parameters` does here."""
 
 
 def checked_definition(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,6 +34,7 @@ def checked_definition(given: Mapping[str, Any]) -> dict[str, Any]:
         function = {key: value for key, value in definition.items() if key != "type"}
         definition = {"type": "function", "function": function}
     _check_name(definition["function"])
+    _check_fields(definition)
     _check_function(definition["function"])
     return dict(definition)
 
@@ -36,21 +46,33 @@ def _check_name(function: Any) -> None:
         raise OptionError(f"the tool name {_shown(function['name'])} is not valid; give 1 to 128 of A-Z a-z 0-9 _ . -")
 
 
+def _check_fields(definition: Mapping[str, Any]) -> None:
+    """Refuse fields that nothing reads: a tool with a misspelled field would lose its parameters."""
+    function = definition["function"]
+    if beside := [key for key in definition if key not in ("type", "function")]:
+        _fail(function["name"], beside[0], "stands beside function, where nothing reads it; write it in function")
+    for key in function:
+        if key not in _FIELDS:
+            meant = "parameters" if key in _OTHER_PARAMETERS else closest_match(key, _FIELDS)
+            advice = f"give {meant}" if meant else f"there are {', '.join(_FIELDS)}"
+            _fail(function["name"], key, f"is no field of a tool; {advice}")
+
+
 def _check_function(function: Mapping[str, Any]) -> None:
     name = function["name"]
     if not isinstance(function.get("description") or "", str):
-        _fail(name, "description", "is no text")
+        _fail(name, "description", "is no text; give text")
     parameters = {} if function.get("parameters") is None else function["parameters"]
     if not isinstance(parameters, dict):
-        _fail(name, "parameters", "is no JSON schema")
+        _fail(name, "parameters", f"is no JSON schema; {_SCHEMA}")
     if (kind := parameters.get("type", "object")) != "object":
-        _fail(name, "parameters", f"has the type {_shown(kind)}")
+        _fail(name, "parameters", f"has the type {_shown(kind)}; {_SCHEMA}")
     for place, problem in faults(parameters, "parameters"):
-        _fail(name, place, problem)
+        _fail(name, place, f"{problem}; {_SCHEMA}")
 
 
 def _fail(name: str, field: str, problem: str) -> NoReturn:
-    raise OptionError(f'tool {name}: {printable(field)} {problem}; parameters is a JSON schema of the type "object"')
+    raise OptionError(f"tool {name}: {printable(field, 100)} {problem}")
 
 
 def _shown(value: object) -> str:

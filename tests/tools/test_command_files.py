@@ -56,7 +56,7 @@ def test_the_argv_has_arguments_in_place(tmp_path: Path) -> None:
         *("{text}", "{ text }", "{}", "a; rm -rf / $(x) {n} 'éb-1.5"),
     ]
     assert argv_of(tool, {"n": None}) == ["x", "--n=", "{text}", "{ text }", "{}", "ab"]
-    assert argv_of(tool_of(WEATHER | {"name": "x"}), {}) is None
+    assert argv_of(tool_of({"name": "x"}), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,9 @@ def test_placeholders_in_code_are_refused(tmp_path: Path, items: list[str], prob
         ([{"command": ["ls"]}], "tools[0]: a tool has no name"),
         ([{"name": "a b", "command": ["ls"]}], "tools[0] (a b): the tool name 'a b' is not valid"),
         ([{"name": "x\x1b[0m", "command": ["ls"]}], "tools[0] (x\\x1b[0m): the tool name"),
-        ([{"name": "x", "command": ["ls"], "parameters": 1}], "(x): tool x: parameters is no JSON schema"),
+        ([{"name": "x", "command": ["ls"], "parameters": 1}], "(x): parameters is no JSON schema"),
+        ([{"name": "x", "command": ["ls"], "description": 5}], "tools[0] (x): description is no text; give text"),
+        ({"tools": [WEATHER], "folder": "notes"}, "commands.json: folder is no field beside tools; give"),
         (
             [{"name": "x", "command": ["ls", "{a}"], "parameters": {"properties": {"b": {}}}}],
             "(x): command has the placeholder {a}, but parameters.properties has no a",

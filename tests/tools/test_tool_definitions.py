@@ -20,7 +20,8 @@ def test_definitions_are_taken_as_they_are() -> None:
     assert (tool.name, tool.description, tool.parameters) == ("weather", "Wetter", PARAMETERS)
     assert tool_of(WEATHER["function"]).definition == WEATHER
     assert tool_of({"type": "function", **WEATHER["function"]}).definition == WEATHER  # type: ignore[dict-item]
-    bare = tool_of({"type": "function", "function": {"name": "clock", "strict": True}})
+    returns = {"name": "clock", "strict": True, "return": {"type": "string"}}  # as transformers writes it
+    bare = tool_of({"type": "function", "function": returns})
     assert bare.description == "" and bare.parameters == {"type": "object", "properties": {}}
     with pytest.raises(OptionError, match="tool weather has no function to run"):
         tool.run({"city": "Rome"})
@@ -52,7 +53,12 @@ def function(**fields: Any) -> dict[str, Any]:
         (function(name="a b"), "the tool name 'a b' is not valid"),
         (function(name=""), "the tool name '' is not valid"),
         (function(name="x\n" * 99), r"the tool name .x\\nx"),
-        (function(description=1), "tool f: description is no text"),
+        (function(description=1), "tool f: description is no text; give text$"),
+        ({"name": "f", "input_schema": PARAMETERS}, "tool f: input_schema is no field of a tool; give parameters$"),
+        (function(inputSchema=PARAMETERS), "tool f: inputSchema is no field of a tool; give parameters$"),
+        (function(paramters=PARAMETERS), "tool f: paramters is no field of a tool; give parameters$"),
+        (function(comand=["ls"]), "tool f: comand is no field of a tool; there are name, description, parameters, "),
+        (function() | {"parameters": PARAMETERS}, "tool f: parameters stands beside function"),
         (function(parameters=[]), "tool f: parameters is no JSON schema"),
         (function(parameters={"type": "array"}), "tool f: parameters has the type 'array'"),
         (function(parameters={"properties": []}), "tool f: parameters.properties is no object"),

@@ -48,6 +48,8 @@ def tool_entries(text: str, origin: str, shape: str = _SHAPE) -> list[Mapping[st
     entries = found.get("tools") if isinstance(found, dict) else found
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise OptionError(f"{name} has no list of tools; {shape}")
+    if unknown := [key for key in found if key != "tools"] if isinstance(found, dict) else []:
+        raise OptionError(f"{name}: {printable(unknown[0], 100)} is no field beside tools; {shape}")
     return entries
 
 
@@ -63,7 +65,8 @@ def command_tool(entry: Mapping[str, Any], place: str, folder: Path, cancelled: 
     try:
         tool = tool_of({**definition, "parameters": definition.get("parameters", default)})
     except OptionError as error:
-        raise OptionError(f"{place}: {error}") from None
+        problem = str(error).removeprefix(f"tool {entry.get('name')}: ")  # which the place names
+        raise OptionError(f"{place}: {problem}") from None
     if unknown := [name for name in names if name not in tool.parameters.get("properties", {})]:
         _fail(place, "command", f"has the placeholder {{{unknown[0]}}}, but parameters.properties has no {unknown[0]}")
     required = tuple(tool.parameters.get("required", ()))
