@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from converters import convert, imatrix, quantize
     from edgellm.chat import Chat
     from edgellm.errors import (
+        AnswerError,
         ContextOverflowError,
         EdgeLLMError,
         EdgeLLMWarning,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULE_OF = {
+    "AnswerError": "edgellm.errors",
     "Chat": "edgellm.chat",
     "ContextOverflowError": "edgellm.errors",
     "EdgeLLMError": "edgellm.errors",
@@ -49,6 +51,7 @@ _CONVERTERS = ("convert", "imatrix", "quantize")
 _NEEDED_PACKAGES = {"Model": ("kquants",), **dict.fromkeys(_CONVERTERS, ("converters", "kquants"))}
 
 __all__ = [
+    "AnswerError",
     "Chat",
     "ContextOverflowError",
     "EdgeLLMError",

@@ -3,10 +3,12 @@
     EdgeLLMError                  an error that a user can act on; its message is one line
     ├── ModelFileError            a model file is missing, unreadable, damaged or contradicts itself
     ├── UnsupportedModelError     the file is valid, but needs a feature that this version does not have
-    ├── PromptError               a prompt that cannot be computed, such as one without tokens
-    │   └── ContextOverflowError  a prompt that does not fit the context
+    ├── AdvisedError              its advice names settings, in the words of Python or of a command
+    │   ├── PromptError           a prompt that cannot be computed, such as one without tokens
+    │   │   └── ContextOverflowError  a prompt that does not fit the context
+    │   └── IncompleteOutputError a reply that must conform to a schema or grammar was cut off before it did
     ├── NoMemoryError             no memory is left for the KV cache or for logits
-    ├── IncompleteOutputError     a reply that must conform to a schema or grammar was cut off before it did
+    ├── AnswerError               an answer that its class refuses, or that Python does not read
     └── OptionError               an option is unknown or has an impossible value
         └── GuideError            a schema, regex or grammar that no reply can be held to
 
@@ -17,8 +19,15 @@ Problems that do not stop the work are reported as EdgeLLMWarning, through Pytho
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-_IN_PYTHON = {"ctx": "ctx=", "overflow": 'overflow="drop" or "window"', "prompt": "some text"}
+_IN_PYTHON = {
+    "ctx": "ctx=",
+    "max_tokens": "max_tokens=",
+    "overflow": 'overflow="drop" or "window"',
+    "partial": "partial=True",
+    "prompt": "some text",
+}
 
 
 class EdgeLLMError(Exception):
@@ -33,11 +42,11 @@ class UnsupportedModelError(EdgeLLMError):
     """The file is valid, but needs a feature that this version does not have."""
 
 
-class PromptError(EdgeLLMError):
-    """A prompt cannot be computed.
+class AdvisedError(EdgeLLMError):
+    """An error whose advice names settings.
 
-    `advice` has the placeholders `{ctx}`, `{overflow}` and `{prompt}`, which Python, the command line and the chat
-    replace by their own words for these settings.
+    `advice` has the placeholders `{ctx}`, `{max_tokens}`, `{overflow}`, `{partial}` and `{prompt}`, which Python, the
+    command line and the chat replace by their own words for these settings.
     """
 
     def __init__(self, problem: str, advice: str) -> None:
@@ -52,6 +61,10 @@ class PromptError(EdgeLLMError):
         return f"{self.problem}: {self.advice.format_map(words)}"
 
 
+class PromptError(AdvisedError):
+    """A prompt cannot be computed."""
+
+
 class ContextOverflowError(PromptError):
     """The prompt has more tokens than fit the context; raised before anything is computed."""
 
@@ -60,8 +73,26 @@ class NoMemoryError(EdgeLLMError):
     """No memory is left, or allowed, for more tokens in the KV cache, or for logits."""
 
 
-class IncompleteOutputError(EdgeLLMError):
-    """A reply that must conform to a JSON schema, a regex, choices or a grammar was cut off before it did."""
+class IncompleteOutputError(AdvisedError):
+    """A reply that must conform to a JSON schema, a regex, choices or a grammar was cut off before it did.
+
+    `completion` is the reply as far as it came, an `edgellm.generate.results.Completion`.
+    """
+
+    def __init__(self, problem: str, advice: str, completion: Any) -> None:
+        super().__init__(problem, advice)
+        self.completion = completion
+
+
+class AnswerError(EdgeLLMError):
+    """An answer is valid against its schema, but it has no value: Python does not read it, or its class refuses it.
+
+    `completion` is the reply without `parsed`, an `edgellm.generate.results.Completion`.
+    """
+
+    def __init__(self, message: str, completion: Any = None) -> None:
+        super().__init__(message)
+        self.completion = completion
 
 
 class OptionError(EdgeLLMError, TypeError, ValueError):

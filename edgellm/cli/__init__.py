@@ -22,7 +22,7 @@ import click
 from edgellm import __version__
 from edgellm.cli.group import LazyGroup
 from edgellm.cli.shell_completion import VARIABLE, answer
-from edgellm.errors import EdgeLLMError, OptionError, PromptError
+from edgellm.errors import AdvisedError, EdgeLLMError, OptionError
 from edgellm.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED, WRONG_USAGE
 from edgellm.fmt import printable
 from edgellm.options.aliases import closest_match
@@ -36,8 +36,14 @@ _OPTION = re.compile(r"\boption (\w+)\b")
 _FLAGS = {"max_tokens": "-n", "choices": "--choice"}
 """Names of options on the command line that are others than in Python."""
 
-_WORDS = {"ctx": "--ctx", "overflow": "--overflow drop or window", "prompt": "some text with -p"}
-"""The words for settings in errors about prompts."""
+_WORDS = {
+    "ctx": "--ctx",
+    "max_tokens": "-n",
+    "overflow": "--overflow drop or window",
+    "partial": "--partial",
+    "prompt": "some text with -p",
+}
+"""The words for settings in advice."""
 
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
@@ -68,7 +74,7 @@ def run() -> int:
         return PIPE_CLOSED
     except OptionError as error:
         return _complain(_as_flag(str(error)), WRONG_USAGE)
-    except PromptError as error:
+    except AdvisedError as error:
         return _complain(error.message_with(_WORDS), FAILED)
     except EdgeLLMError as error:
         return _complain(str(error), FAILED)

@@ -120,7 +120,7 @@ def _generate(
         try:
             interrupted = _stream(generation, output, progress)
         except IncompleteOutputError:
-            output.end_line(generation)
+            output.end(generation, responder is not model)
             raise
         output.end(generation, responder is not model)
         output.say(*notes(generation, model.ctx, given["max_tokens"], responder is not model), generation.stats)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import AnswerError, EdgeLLMError, IncompleteOutputError
 from edgellm.fmt import printable
 from edgellm.terminal.streams import write
 
 if TYPE_CHECKING:
     from edgellm.generate.generation import Generation
-    from edgellm.generate.results import Token
+    from edgellm.generate.results import Completion, Token
     from edgellm.model import Model
     from edgellm.tools.calls import ToolCall
 
@@ -42,18 +42,18 @@ class GenerateOutput(NamedTuple):
     def end(self, generation: "Generation", chat: bool) -> None:
         """Write what follows the tokens: the JSON object, or the end of the last line."""
         if self.as_json:
-            reply = {name: value for name, value in asdict(generation.completion()).items() if value is not None}
+            reply = {name: value for name, value in asdict(_completion(generation)).items() if value is not None}
             calls, broken = list(map(_in_openai_shape, generation.tool_calls)), reply.pop("broken_calls")
             reply.pop("tool_calls")
             if self.tools:
                 reply |= {"tool_calls": calls, "broken_calls": broken}
             click.echo(json.dumps(reply | {"chat": chat}))
         else:
-            self.end_line(generation)
+            self._end_line(generation)
             for call in () if self.jsonl else generation.tool_calls:
                 write(json.dumps({"name": call.name, "arguments": dict(call.arguments)}) + "\n")
 
-    def end_line(self, generation: "Generation") -> None:
+    def _end_line(self, generation: "Generation") -> None:
         """End the last line of text, if there is one."""
         text = generation.text if generation.answer is None else generation.answer
         if not (self.as_json or self.jsonl) and text and not text.endswith("\n"):
@@ -63,6 +63,15 @@ class GenerateOutput(NamedTuple):
         """Write lines to stderr."""
         for line in () if self.quiet else lines:
             click.echo(line, err=True)
+
+
+def _completion(generation: "Generation") -> "Completion":
+    """The reply, also one that was cut off before it conforms, and one whose value Python does not read."""
+    try:
+        return generation.completion()
+    except (AnswerError, IncompleteOutputError) as error:
+        found: Completion = error.completion
+        return found
 
 
 def _in_openai_shape(call: "ToolCall") -> dict[str, Any]:

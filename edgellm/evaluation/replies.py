@@ -89,7 +89,9 @@ class Respondent:
     def _guided_json(self, case: Case) -> Reply:
         limit, schema = self._limit(case), case.json_schema
         reply = self._chat.reply(case.messages, max_tokens=limit, json_schema=schema, partial=True)
-        return Reply(reply.completion().answer or "")
+        for _ in reply:
+            pass
+        return Reply(reply.answer or "")  # as text: the score tells whether Python reads it
 
     def _text(self, case: Case) -> Reply:
         return Reply(_answer(self._chat.reply(case.messages, max_tokens=self._limit(case)).completion().text))

@@ -7,7 +7,8 @@ from threading import Lock, get_ident
 from typing import Any, Self
 
 from edgellm.engine.protocol import Stopped
-from edgellm.errors import IncompleteOutputError
+from edgellm.errors import AnswerError, IncompleteOutputError
+from edgellm.fmt import counted
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.decoding import Acquire, SampledToken, TokensPrompt, generate_ids
 from edgellm.generate.logprobs import SampledLogprob
@@ -145,10 +146,9 @@ class Generation:
             return
         if self._guide is None or self._guide.complete:
             return
-        advice = "allow it more tokens or a larger context, or take it as it is (partial)"
-        raise IncompleteOutputError(
-            f"the reply was cut off after {len(self.tokens):,} tokens, before it conforms: {advice}"
-        )
+        problem = f"the reply was cut off after {counted(len(self.tokens), 'token')}, before it conforms"
+        advice = "allow it more tokens ({max_tokens}) or a larger context ({ctx}), or take it as it is ({partial})"
+        raise IncompleteOutputError(problem, advice, self._completion(None))
 
     def _measure_bandwidth(self) -> None:
         """Measure the memory's bandwidth, once: after a reply no token waits for it, nor does another request."""
@@ -181,23 +181,21 @@ class Generation:
     def completion(self) -> Completion:
         """Generate all remaining tokens; returns the whole text and its figures.
 
-        Raises IncompleteOutputError if a reply that must conform was cut off, unless the option `partial` allows it.
+        Raises IncompleteOutputError if a reply that must conform was cut off, unless the option `partial` allows it,
+        and AnswerError if the class of the schema refuses the answer. Both have the reply as `completion`.
         """
         for _ in self:
             pass
+        try:
+            return self._completion(self._parsed())
+        except AnswerError as error:
+            error.completion = self._completion(None)
+            raise
+
+    def _completion(self, parsed: Any) -> Completion:
         reason, dropped, answer = self.finish_reason or "cancelled", self.dropped_tokens, self.answer
-        return Completion(
-            self.text,
-            self.tokens,
-            reason,
-            self.stats,
-            dropped,
-            self.logprobs,
-            answer,
-            self._parsed(),
-            self.tool_calls,
-            self.broken_calls,
-        )
+        calls = self.tool_calls, self.broken_calls
+        return Completion(self.text, self.tokens, reason, self.stats, dropped, self.logprobs, answer, parsed, *calls)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

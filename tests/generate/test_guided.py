@@ -14,7 +14,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from edgellm import EdgeLLMError, IncompleteOutputError, Model, OptionError
+from edgellm import AnswerError, EdgeLLMError, IncompleteOutputError, Model, OptionError
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.generate.results import Completion
 from edgellm.guides.compile import GuideCompiler
@@ -168,7 +168,7 @@ def test_a_reply_that_is_cut_off_is_an_error(model: Model, limit: int) -> None:
     """All its tokens come before; the error comes again when one goes on."""
     running = model.stream("the", json_schema=SCHEMA, max_tokens=limit, seed=1)
     tokens = list[Any]()
-    with pytest.raises(IncompleteOutputError, match=f"was cut off after {limit} tokens, before it conforms") as caught:
+    with pytest.raises(IncompleteOutputError, match=f"cut off after {limit} tokens?, before it conforms") as caught:
         tokens.extend(token for token in running)
     assert "\n" not in str(caught.value)
     assert (len(running.tokens), running.finish_reason) == (limit, "length")
@@ -176,6 +176,9 @@ def test_a_reply_that_is_cut_off_is_an_error(model: Model, limit: int) -> None:
         next(running)
     partial = model.generate("the", json_schema=SCHEMA, max_tokens=limit, seed=1, partial=True)
     assert (partial.tokens, partial.finish_reason, partial.parsed) == (running.tokens, "length", None)
+    kept = caught.value.completion
+    assert (kept.text, kept.answer, kept.tokens) == (partial.text, partial.answer, partial.tokens)
+    assert str(caught.value).endswith("or take it as it is (partial=True)")
 
 
 def test_a_reply_that_fills_the_context_is_an_error(path: Path) -> None:
@@ -315,6 +318,47 @@ def test_a_model_of_pydantic_comes_back_as_one(model: Model) -> None:
         "Made", __config__={"extra": "forbid"}, kind=(Literal["x", "y"], ...), n=(int | None, ...)
     )
     assert isinstance(model.generate("the", json_schema=made).parsed, made)
+
+
+class Refusing(Known):
+    """A class whose own code refuses all values."""
+
+    @classmethod
+    def model_validate_json(cls, text: str) -> "Known":
+        raise ValueError("not today\nand not tomorrow")
+
+
+@dataclass
+class RefusingData:
+    kind: Literal["x", "y"]
+
+    def __post_init__(self) -> None:
+        raise KeyError("kind")
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [(Refusing, r"Refusing refuses it \(not today\\nand"), (RefusingData, "RefusingData refuses it")],
+)
+def test_an_answer_that_its_class_refuses_is_kept(model: Model, schema: type, said: str) -> None:
+    with pytest.raises(AnswerError, match=said) as refused:
+        model.generate("the", json_schema=schema, seed=1)
+    assert "\n" not in str(refused.value)
+    kept = refused.value.completion
+    assert isinstance(json.loads(kept.answer), dict) and kept.parsed is None and kept.finish_reason
+
+
+def test_faults_that_pydantic_finds_are_one_line(model: Model) -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    def refuse(cls: type, value: str) -> str:
+        raise ValueError("too old")
+
+    validators = {"check": pydantic.field_validator("kind")(classmethod(refuse))}
+    made = pydantic.create_model("Made", __validators__=validators, kind=(Literal["x", "y"], ...))
+    with pytest.raises(AnswerError, match=r"Made refuses it \(kind: Value error, too old\): read") as refused:
+        model.generate("the", json_schema=made)
+    assert "\n" not in str(refused.value) and json.loads(refused.value.completion.answer)["kind"] in ("x", "y")
 
 
 @pytest.mark.parametrize(
