@@ -16,7 +16,7 @@ from edgellm.generate.results import Completion
 from edgellm.generate.timing import PrefillProgress
 from edgellm.guides.thinking import is_thought
 from edgellm.options import ChatOptions, check_text, validate
-from edgellm.options.checks import integer
+from edgellm.options.checks import function_or_none, integer
 from edgellm.text.conversation import Message, check_messages
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import own_template
@@ -128,6 +128,7 @@ class Chat:
         """The last of up to `max_steps` replies, of which `first` starts the first one."""
         options.setdefault("logprobs", self._options.get("logprobs", False))
         steps = validate("max_steps", integer(1), max_steps)
+        validate("approve", function_or_none, approve)
         if (tools := options.get("tools")) is not None:
             options["tools"] = tools = tools_of(tools).values()  # which can be read again, as an iterator cannot
         completion = first(**options).completion()

@@ -1,6 +1,7 @@
 """The MCP servers of a file, and their tools."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,7 +26,10 @@ _CLOSE_S = 8.0
 
 
 def open_servers(
-    path: Path, cancelled: threading.Event | None = None, start_s: float = START_S, call_s: float = CALL_S
+    path: str | os.PathLike[str],
+    cancelled: threading.Event | None = None,
+    start_s: float = START_S,
+    call_s: float = CALL_S,
 ) -> "Servers":
     """Start the MCP servers that a file names, at the same time, and list their tools; close it after use.
 
@@ -35,7 +39,7 @@ def open_servers(
     Raises OptionError for a fault in the file, and EdgeLLMError if it cannot be read, if a server does not start, or if
     the package mcp is not installed.
     """
-    settings = read_servers(path)
+    settings = read_servers(Path(path))
     try:
         import edgellm.mcp.connection  # noqa: F401 (imports mcp)
     except ImportError:

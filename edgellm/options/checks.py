@@ -84,6 +84,13 @@ def boolean(value: object) -> bool:
     return value
 
 
+def function_or_none(value: object) -> object:
+    """A function, or None."""
+    if value is not None and not callable(value):
+        raise ValueError("a function")
+    return value
+
+
 def logprobs(value: object) -> bool | int:
     """True, False, or a number of tokens from 1 on; a bool stays a bool."""
     try:

@@ -26,11 +26,11 @@ def run_calls(tools: Mapping[str, Tool], calls: Iterable[ToolCall], approve: App
 
 
 def _result(tool: Tool, call: ToolCall, approve: Approve | None) -> str:
-    """The result of a call as text. What the function raises is the result, on one line."""
+    """The result of a call as text. What the function raises is the result, on one line; so is the code of an exit."""
     if approve is not None and not approve(call):
         return REFUSED
     try:
         return value_text(tool.run(call.arguments))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         problem = printable(str(error), _MAX_ERROR)
         return f"error: {type(error).__name__}: {problem}" if problem else f"error: {type(error).__name__}"

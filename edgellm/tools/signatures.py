@@ -36,7 +36,7 @@ def _parameters(
     function: Callable[..., Any], name: str, hints: dict[str, Any], described: FunctionDoc
 ) -> dict[str, Any]:
     properties, required = dict[str, Any](), list[str]()
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in _signature(function, name).parameters.values():
         key = parameter.name
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise OptionError(f"tool {name}: {parameter} is no argument with a name; give it one, or wrap the function")
@@ -47,6 +47,13 @@ def _parameters(
             required.append(key)
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     return schema | {"required": required} if required else schema
+
+
+def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # of some classes and functions in C
+        raise OptionError(f"tool {name}: Python does not know its arguments; wrap it in a function") from None
 
 
 def _property(name: str, key: str, hint: Any, description: str) -> dict[str, Any]:

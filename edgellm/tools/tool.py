@@ -62,7 +62,8 @@ def tool_of(given: object) -> Tool:
         return Tool(checked_definition(given))
     if callable(given):
         if inspect.iscoroutinefunction(given):
-            raise OptionError(f"tool {printable(str(given))} is an async function; give one that returns its result")
+            name = printable(getattr(given, "__name__", type(given).__name__))
+            raise OptionError(f"tool {name} is an async function; give one that returns its result")
         return Tool(checked_definition(definition_of(given)), given)
     kind = printable(type(given).__name__)
     raise OptionError(f"tools has a value of type {kind}; give functions or OpenAI definitions of functions")

@@ -180,6 +180,8 @@ def test_a_refused_call_does_not_run(model: Model, write: Write) -> None:
     chat = model.chat(tools=[weather, clock])
     assert chat.send("How is it?", max_steps=2, approve=approve).text == "Then not."
     assert [each.name for each in asked] == ["weather", "clock"]
+    with pytest.raises(OptionError, match="option approve cannot be 'yes': give a function"):
+        chat.send("How is it?", approve="yes")  # type: ignore[arg-type]
     results = [message["content"] for message in chat.messages if message["role"] == "tool"]
     assert results == ["error: the user refused this call", '{"hour": 12, "zone": "Zürich"}']
 
@@ -189,8 +191,8 @@ def test_commands_and_tools_of_mcp_servers_run_in_a_chat(model: Model, write: Wr
     commands.write_text(json.dumps([{"name": "say", "command": ["echo", "{text}"]}]), encoding="utf-8")
     say, echo = call("say", '{"text": "; ls"}'), call("hand__echo", '{"a": 1}')
     write(f"{say}\n{echo}", f"{say}\n{echo}", "Done.")
-    with open_servers(servers_file(tmp_path, hand=by_hand(tmp_path, "hand"))) as servers:
-        chat = model.chat(tools=[*read_commands(commands).values(), *servers.tools.values()])
+    with open_servers(str(servers_file(tmp_path, hand=by_hand(tmp_path, "hand")))) as servers:
+        chat = model.chat(tools=[*read_commands(str(commands)).values(), *servers.tools.values()])
         asked = list[str]()
         reply = chat.send("Go.", max_steps=3, approve=lambda each: asked.append(each.name) or len(asked) != 4)
     assert reply.text == "Done." and asked == ["say", "hand__echo"] * 2

@@ -1,6 +1,7 @@
 """Tools from functions: the definitions of transformers, and what it refuses."""
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +10,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 
 from edgellm.errors import OptionError
-from edgellm.tools.tool import tool_of
+from edgellm.tools.calls import ToolCall
+from edgellm.tools.running import run_calls
+from edgellm.tools.tool import tool_of, tools_of
 
 
 class Unit(Enum):
@@ -224,6 +227,14 @@ def test_what_a_function_raises_goes_through() -> None:
         tool_of(fail).run({})
 
 
+def test_a_function_that_exits_does_not_end_the_program() -> None:
+    def leave() -> None:
+        sys.exit(3)
+
+    (message,) = run_calls(tools_of([leave]), [ToolCall("call00000", "leave")], None)
+    assert message["content"] == "error: SystemExit: 3"
+
+
 async def waiting(a: int) -> int:
     return a
 
@@ -253,7 +264,9 @@ def bad_choices(a: str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (waiting, "is an async function"),
+        (waiting, "tool waiting is an async function"),
+        (int, "tool int: Python does not know its arguments; wrap it in a function"),
+        (dict, "tool dict: "),
         (starred, r"tool starred: \*numbers: int is no argument with a name"),
         (untyped, "tool untyped: argument a has no type"),
         (of_bytes, "tool of_bytes: argument a has the type bytes, which has no JSON"),

@@ -1,5 +1,6 @@
 """The file of commands: JSON, `{"tools": [{"name": …, "command": [program, item, …], …}]}` or the list alone."""
 
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ _FIELDS = ("name", "description", "parameters", "command", "timeout_s", "folder"
 _SHAPE = 'give {"tools": [{"name": …, "description": …, "command": [program, item, …]}]}'
 
 
-def read_commands(path: Path, cancelled: threading.Event | None = None) -> dict[str, Tool]:
+def read_commands(path: str | os.PathLike[str], cancelled: threading.Event | None = None) -> dict[str, Tool]:
     """The commands in a file as tools, by name.
 
     An entry has `name` and `command`, and may have `description`, `parameters` (a JSON schema; by default a required
@@ -30,15 +31,13 @@ def read_commands(path: Path, cancelled: threading.Event | None = None) -> dict[
 
     Raises OptionError, which names the file, the entry and the field, and EdgeLLMError for a file that cannot be read.
     """
+    name, folder = printable(str(path), 400), Path(path).parent
     entries = tool_entries(decode_text_file(read_input(str(path)), str(path)), str(path))
-    tools = [
-        command_tool(entry, f"{printable(str(path), 400)}: tools[{i}]", path.parent, cancelled)
-        for i, entry in enumerate(entries)
-    ]
+    tools = [command_tool(entry, f"{name}: tools[{i}]", folder, cancelled) for i, entry in enumerate(entries)]
     try:
         return tools_of(tools)
     except OptionError as error:
-        raise OptionError(f"{printable(str(path), 400)}: {error}") from None
+        raise OptionError(f"{name}: {error}") from None
 
 
 def tool_entries(text: str, origin: str, shape: str = _SHAPE) -> list[Mapping[str, Any]]:
