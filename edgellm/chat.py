@@ -20,7 +20,7 @@ from edgellm.options.checks import function_or_none, integer
 from edgellm.text.conversation import Message, check_messages
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import own_template
-from edgellm.text.template import named_source
+from edgellm.text.template import named_source, template_title
 from edgellm.text.thought import OPENING
 from edgellm.tools.call_format import NONE
 from edgellm.tools.chat_tools import ChatTools
@@ -71,8 +71,8 @@ class Chat:
         tool_source = source if template is not None else tokenizer.tool_template or source
         self._templates = ChatTemplates(generator, source, tool_source, template_args, policy)
         self._prompts = self._templates.own
-        name = generator.session.name
-        self._tools = ChatTools(tokenizer, name, tool_source, tools, tool_choice, parallel_tool_calls)
+        title = template_title(template, generator.session.name)
+        self._tools = ChatTools(tokenizer, title, tool_source, tools, tool_choice, parallel_tool_calls)
         self._prefix_cache = PrefixCache(generator.session)
         self._running: Generation | None = None
         self.messages: list[dict[str, Any]] = []

@@ -10,7 +10,9 @@ from edgellm.evaluation.scoring import scores_of
 from edgellm.evaluation.summary import CaseResult
 from edgellm.fmt import counted, printable
 from edgellm.model import Model
+from edgellm.text.template import template_title
 from edgellm.tools.formats import call_format
+from edgellm.tools.use import shows_no_calls
 
 
 def evaluate(model: Model, cases: Sequence[Case], settings: EvalSettings | None = None) -> Iterator[CaseResult]:
@@ -39,8 +41,9 @@ def answerable(model: Model, cases: Sequence[Case], settings: EvalSettings) -> l
     found = [case for case in cases if can_call or case.kind != "calls"]
     if len(found) < len(cases):
         left_out = counted(len(cases) - len(found), "case")
-        problem = f"the chat template of {name} does not show how the model calls tools"
+        title = template_title(settings.template, name)
         if not found:
-            raise EdgeLLMError(f"{problem}, which all cases need: choose another template as --template NAME|FILE")
-        warnings.warn(f"{problem}: {left_out} with tools left out", EdgeLLMWarning, stacklevel=2)
+            raise EdgeLLMError(f"{shows_no_calls(title)}, or choose another suite: all cases of this one have tools")
+        problem = f"{title} does not show how the model calls tools: {left_out} with tools left out"
+        warnings.warn(problem, EdgeLLMWarning, stacklevel=2)
     return found

@@ -15,7 +15,7 @@ from edgellm.guides.thinking import ReplyStart, is_thought
 from edgellm.model import Model
 from edgellm.text.prompts import ChatPrompts
 from edgellm.text.reply_format import HARMONY
-from edgellm.text.template import named_source
+from edgellm.text.template import named_source, template_title
 from edgellm.text.thought import OPENING, Thought
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.tools.chat_tools import ChatTools
@@ -55,8 +55,8 @@ class Respondent:
         self._tokenizer, self._settings = model.tokenizer, settings
         given = None if settings.template is None else named_source(settings.template)
         self._tool_source = tool_source(model.tokenizer, settings)
-        name = printable(str(model.file.path), 400)
-        self._tools = ChatTools(model.tokenizer, name, self._tool_source, None, None, None)
+        title = template_title(settings.template, printable(str(model.file.path), 400))
+        self._tools = ChatTools(model.tokenizer, title, self._tool_source, None, None, None)
         self._chat = self._tool_chat = self._opened(model, given)
         if call_format(self._tool_source) and self._tool_source != (given or model.tokenizer.chat_template):
             self._tool_chat = self._opened(model, self._tool_source)

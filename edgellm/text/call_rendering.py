@@ -14,6 +14,9 @@ from edgellm.errors import EdgeLLMError
 from edgellm.text.conversation import Message, arguments_of
 from edgellm.text.rendered_prompt import RenderedPrompt
 
+CALLS_ADVICE = "choose a model whose template does (docs/tools.md lists families), or give such a template from a file"
+"""What to do about a chat template that shows no calls. None of the built-in templates does."""
+
 Parts = Sequence[tuple[str, bool]]
 """Text in a format: texts, and whether each is of the format, as in `edgellm.text.reply_format`."""
 
@@ -91,7 +94,7 @@ def render_in_content(render: Render, messages: Sequence[Message], write: Write)
     rendered = render(changed)
     for stand_in, parts in stand_ins.items():
         if rendered.text.count(stand_in) != 1:
-            raise EdgeLLMError("the chat template shows no calls of tools; choose another as --template NAME|FILE")
+            raise EdgeLLMError(f"the chat template shows no calls of tools: {CALLS_ADVICE}")
         rendered = rendered.replaced(stand_in, parts)
     return rendered
 

@@ -5,7 +5,14 @@ from functools import lru_cache, partial
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.text.call_rendering import CallStyle, Write, find_style, render_in_content, takes_several_calls
+from edgellm.text.call_rendering import (
+    CALLS_ADVICE,
+    CallStyle,
+    Write,
+    find_style,
+    render_in_content,
+    takes_several_calls,
+)
 from edgellm.text.conversation import Message, has_calls
 from edgellm.text.rendered_prompt import RenderedPrompt
 from edgellm.text.reply_format import ReplyReader
@@ -74,7 +81,7 @@ class ChatPrompts:
         if style := self._style(args):
             return render(style.applied(messages))
         if self._write is None:
-            raise EdgeLLMError("the chat template shows no calls of tools; choose another as --template NAME|FILE")
+            raise EdgeLLMError(f"the chat template shows no calls of tools: {CALLS_ADVICE}")
         return render_in_content(render, messages, self._write)
 
     def takes_several_calls(self) -> bool:

@@ -62,6 +62,14 @@ def named_source(name_or_source: str) -> str:
     return template_source(name_or_source)
 
 
+def template_title(given: str | None, model: str) -> str:
+    """Words for the template in use: that of the model, or the `given` one, as the name or the source."""
+    if given is None:
+        return f"the chat template of {model}"
+    name = next((name for name in _built_in() if given in (name, template_source(name))), None)
+    return f"the built-in chat template {name}" if name else "the given chat template"
+
+
 class ChatTemplate:
     """A Jinja2 chat template. `bos` and `eos` are the values of bos_token and eos_token in it.
 

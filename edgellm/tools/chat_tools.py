@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from edgellm.errors import EdgeLLMError
 from edgellm.options import validate
 from edgellm.options.checks import boolean
 from edgellm.text.tokenizer import Tokenizer
@@ -10,7 +11,7 @@ from edgellm.tools.call_format import AUTO, NONE
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats import call_format
 from edgellm.tools.running import Approve, can_run, run_calls
-from edgellm.tools.use import ToolChoice, ToolUse, given_tools, no_calls
+from edgellm.tools.use import ToolChoice, ToolUse, given_tools, shows_no_calls
 
 Given = Iterable[Any] | None
 """Functions and OpenAI definitions of functions; None for those of the chat."""
@@ -19,20 +20,20 @@ Given = Iterable[Any] | None
 class ChatTools:
     """The tools that the replies of a chat may call, where a reply is not given others.
 
-    `source` is the chat template of conversations with tools; `model` is a name for messages.
+    `source` is the chat template of conversations with tools; `title` are words for it, see `template_title`.
     """
 
     def __init__(
         self,
         tokenizer: Tokenizer,
-        model: str,
+        title: str,
         source: str,
         tools: Given,
         choice: ToolChoice | None,
         parallel: bool | None,
     ) -> None:
         """Raises OptionError for values that are not valid, EdgeLLMError for a template that shows no calls."""
-        self._tokenizer, self._model, self.source = tokenizer, model, source
+        self._tokenizer, self._title, self.source = tokenizer, title, source
         self._tools, self.choice = given_tools(tools, choice)
         self._parallel = True
         self._parallel = self._may_be_parallel(parallel)
@@ -51,7 +52,7 @@ class ChatTools:
         if not found:
             return None
         if (form := call_format(self.source)) is None:
-            raise no_calls(self._model)
+            raise EdgeLLMError(f"{shows_no_calls(self._title)}, or leave the tools out")
         return ToolUse(found, name, form, self._tokenizer.special_ids(form.marks), parallel)
 
     def _may_be_parallel(self, given: bool | None) -> bool:

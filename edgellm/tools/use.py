@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.errors import EdgeLLMError, OptionError
+from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.options import GenerationOptions
+from edgellm.text.call_rendering import CALLS_ADVICE
 from edgellm.text.conversation import Message
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.thought_reader import ThinkingReader
@@ -102,7 +103,6 @@ def _named(choice: ToolChoice | None) -> str:
     return name
 
 
-def no_calls(model: str) -> EdgeLLMError:
-    """The error about a model whose chat template shows no calls."""
-    advice = "leave the tools out, or choose a template that does as --template NAME|FILE"
-    return EdgeLLMError(f"the chat template of {model} does not show how the model calls tools: {advice}")
+def shows_no_calls(title: str) -> str:
+    """The problem of a chat template that shows no calls, and what to do; `title` are words for the template."""
+    return f"{title} does not show how the model calls tools: {CALLS_ADVICE}"

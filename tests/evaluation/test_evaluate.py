@@ -194,7 +194,7 @@ def test_models_without_calls_leave_out_cases_with_tools(open_model: Open) -> No
     with pytest.warns(EdgeLLMWarning, match="does not show how the model calls tools: 1 case with tools left out"):
         results = [*evaluate(model, [CALLS, VALUE], EvalSettings(max_tokens=8))]
     assert [each.id for each in results] == ["json"]
-    with pytest.raises(EdgeLLMError, match="which all cases need: choose another template"):
+    with pytest.raises(EdgeLLMError, match="choose another suite: all cases of this one have tools"):
         next(evaluate(model, [CALLS]))
 
 

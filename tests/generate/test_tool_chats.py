@@ -11,6 +11,7 @@ from edgellm.engine.protocol import Logits, Sequence
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.results import Completion
 from edgellm.generate.session import Session
+from edgellm.text.template import template_source
 from edgellm.tools.tool import tool_of
 from support.call_styles import BY_NAME
 from support.model_file import ModelFile
@@ -206,8 +207,13 @@ def test_a_schema_that_no_call_can_be_held_to_is_refused(open_model: Open) -> No
 
 def test_a_template_without_calls_is_refused(open_model: Open) -> None:
     model = open_model("none", "{% for m in messages %}{{ m.content }}{% endfor %}")
-    with pytest.raises(EdgeLLMError, match="does not show how the model calls tools: leave the tools out"):
+    with pytest.raises(EdgeLLMError, match=r"^the chat template of .*gguf does not show .*: choose a model whose"):
         model.chat(tools=TOOLS)
+    for template in ("llama3", template_source("llama3")):
+        with pytest.raises(EdgeLLMError, match=r"^the built-in chat template llama3 does not show how"):
+            model.chat(tools=TOOLS, template=template)
+    with pytest.raises(EdgeLLMError, match=r"^the given chat template does not show how"):
+        model.chat(tools=TOOLS, template="{{ messages }}")
     assert model.chat(tools=[]).send("Paint", max_tokens=1).tokens
 
 
