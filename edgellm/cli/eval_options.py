@@ -125,7 +125,13 @@ eval_options = in_order(
         callback=_lengths,
         help="Tokens of the texts of needle and copy; by default what fits the context.",
     ),
-    click.option("--limit", type=int, callback=number(1), metavar="N", help="Ask N cases, spread over the suite."),
+    click.option(
+        "--limit",
+        type=int,
+        callback=number(1),
+        metavar="N",
+        help="Ask N cases, spread over all that the model can be asked.",
+    ),
     option_of(
         GenerationOptions,
         "max_tokens",

@@ -77,7 +77,7 @@ class EvalRun:
             if cases is None:
                 cases = made_cases(self.suite, model, self.lengths, self.settings.seed)
                 check_limits(self.limits, cases)
-            self.cases = answerable(model, spread(cases, self.limit), self.settings)
+            self.cases = spread(answerable(model, cases, self.settings), self.limit)
             if earlier is not None:
                 self.reference = read_results(earlier, self.against or "", self.cases)
             self._ask(model, self.results, "", progress)
