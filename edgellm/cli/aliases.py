@@ -100,7 +100,9 @@ def _check_known(command: click.Command, options: dict[str, click.Parameter], wo
     if word in options or not word.startswith("-"):
         return
     if advice := unsupported_advice(command.name or "", _dashed(word), options):
-        raise click.UsageError(f"edgellm has no `{word}`: {advice}")
+        elsewhere = "in the chat" in advice or (word.startswith("--") and _dashed(word) in advice)
+        program = f"edgellm {command.name}" if elsewhere else "edgellm"
+        raise click.UsageError(f"{program} has no `{word}`: {advice}")
     letters = word[1:]
     with_one_dash = len(letters) > 1 and letters[0] != "-" and letters.replace("-", "").isalpha()
     if with_one_dash and not _are_letters(letters, options):

@@ -7,6 +7,7 @@ _NO_SWITCH = "edgellm chooses this itself; leave it out"
 _NO_DRAFT_MODEL = "there is no draft model; repetitions in a text are drafted from the text itself, without an option"
 _ONE_GPU = "one GPU is used; --gpu NAME selects it"
 _HELD = "`edgellm generate --json-schema`, `--regex`, `--choice` and `--grammar` hold replies to a form"
+_CALLED = "`edgellm generate --tools FILE` prints calls of tools, and /tools FILE in `edgellm chat` runs them"
 _TOKENIZE = "the text comes on stdin: echo TEXT | edgellm tokenize MODEL"
 
 _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
@@ -23,6 +24,8 @@ _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
     "-i -if --interactive --interactive-first": "`edgellm chat MODEL` talks in the terminal",
     "-j -jf --json-schema --json-schema-file": ("--json-schema FILE|TEXT holds the reply to a schema", _HELD),
     "--grammar --grammar-file": ("--grammar FILE holds the reply to a grammar in Lark or GBNF", _HELD),
+    "--choice --choices --regex": _HELD,
+    "--tool-choice --tools": _CALLED,
     "--format": ("--json-schema holds the reply to a schema; --json prints it in an object", _HELD),
     "-kvo -nkvo --kv-offload --no-kv-offload": "the KV cache of a layer is where --gpu-layers puts the layer",
     "--lora --lora-scaled": "merge the adapter into its base model (peft: merge_and_unload), then `edgellm convert` it",
@@ -43,6 +46,11 @@ _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
 
 _FOR_COMMAND: dict[str, dict[str, str | tuple[str, ...]]] = {
     "bench": {"-r --repetitions": "--rounds N is the number of rounds"},
+    "chat": {
+        "-j -jf --json-schema --json-schema-file --format": "/schema FILE in the chat holds replies to a schema",
+        "--mcp --mcp-config": "/mcp FILE in the chat starts MCP servers",
+        "--tools": "/tools FILE in the chat gives the model commands that it may call",
+    },
     "cli": {"-v": "-V shows the version"},
     "tokenize": {"-p -f --prompt --file --stdin": _TOKENIZE},
 }
