@@ -60,7 +60,7 @@ def read_cases(suite: str) -> "list[Case] | None":
         return None
     from edgellm.evaluation import TOOLS_SUITE, read_suite
 
-    text = TOOLS_SUITE.read_text(encoding="utf-8") if suite in BUILT_IN else read_text(suite)
+    text = TOOLS_SUITE.read_text(encoding="utf-8") if suite in BUILT_IN else read_text(suite, "--suite")
     try:
         return read_suite(text, suite)
     except OptionError as error:

@@ -17,7 +17,7 @@ from edgellm.cli.options import (
     utf8,
 )
 from edgellm.cli.shell_completion import files
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
 from edgellm.options import ChatOptions
 from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, read_input
@@ -94,9 +94,15 @@ def _for_chat(
     **tools: Any,
 ) -> dict[str, Any]:
     if system_file is not None:
-        system = part(system_file)
+        system = part(system_file, "--system-file")
     source = None if template is None else template_of(template)
     return {"system": system, "template": source, "template_args": template_arg, "overflow": overflow, **tools}
+
+
+def check_file_name(path: str, option: str) -> None:
+    """Raises OptionError for an empty name of a file, which an unset variable of the shell gives."""
+    if option and not path:
+        raise OptionError(f"{option}: the name of the file is empty; give a text file")
 
 
 def check_template(model: str, chat: dict[str, Any]) -> None:
@@ -115,7 +121,7 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
     """
     if words:
         raise click.UsageError(f"give the prompt with -p: -p {shlex.quote(printable(' '.join(words)))}")
-    parts = [decode_input(read_input(file), file, TOO_LONG) if file != STDIN else _stdin() for file in files]
+    parts = [_content(file, "-f") for file in files]
     if STDIN not in files and sys.stdin and not sys.stdin.isatty():
         parts += [rest] if (rest := _stdin()) else []
     if not parts and text is None:
@@ -123,9 +129,14 @@ def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:
     return (text or "") + _without_last_end("".join(parts))
 
 
-def part(file: str) -> str:
-    """The text of a file or of stdin, without the end of its last line."""
-    return _without_last_end(_stdin() if file == STDIN else decode_input(read_input(file), file, TOO_LONG))
+def part(file: str, option: str) -> str:
+    """The text of a file, which `option` names, or of stdin, without the end of its last line."""
+    return _without_last_end(_content(file, option))
+
+
+def _content(file: str, option: str) -> str:
+    check_file_name(file, option)
+    return _stdin() if file == STDIN else decode_input(read_input(file), file, TOO_LONG)
 
 
 def _without_last_end(text: str) -> str:

@@ -56,7 +56,7 @@ def command(
     path = resolve(model)
     read = [path, given["imatrix"], given["gptq"], calibration]
     target = output_path(out, lambda: model_name_of_file(path, model), given["type"], force or dry_run, read)
-    text = None if calibration is None else read_text(calibration)
+    text = None if calibration is None else read_text(calibration, "--calibration")
 
     def prepare(force: bool, progress: ProgressLine) -> "Conversion":
         if calibration is not None:

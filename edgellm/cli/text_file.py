@@ -2,12 +2,16 @@
 
 import sys
 
-from edgellm.cli.prompt_input import STDIN
+from edgellm.cli.prompt_input import STDIN, check_file_name
 from edgellm.system.text_input import MAX_TEXT_BYTES, decode_text_file, read_input
 
 
-def read_text(path: str) -> str:
-    """The text of a file, or of stdin, without the end of its last line, as llama.cpp reads it. Raises EdgeLLMError."""
+def read_text(path: str, option: str = "") -> str:
+    """The text of a file, or of stdin, without the end of its last line, as llama.cpp reads it.
+
+    `option` is the one that names the file. Raises EdgeLLMError, and OptionError for an empty name.
+    """
+    check_file_name(path, option)
     if path == STDIN:
         data, path = sys.stdin.buffer.read(MAX_TEXT_BYTES + 1) if sys.stdin else b"", "stdin"
     else:

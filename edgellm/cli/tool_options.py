@@ -19,7 +19,7 @@ def _definitions(context: click.Context, option: click.Parameter, path: str | No
     """The definitions in a file, also those of commands. Raises EdgeLLMError, and OptionError for a fault in one."""
     if path is None:
         return None
-    text = read_text(path)
+    text = read_text(path, "--tools")
     from edgellm.tools.commands.read import command_tool, tool_entries
     from edgellm.tools.tool import tools_of
 

@@ -88,7 +88,7 @@ def test_bad_prompts(path: Path, tmp_path: Path, model_file: ModelFile) -> None:
         assert "is a GGUF model or another binary file; give" in only_line(generate(path, "-f", binary), 1)
     assert "there is no such file; check the path" in only_line(generate(path, "-f", tmp_path / "none"), 1)
     assert "directory" in only_line(generate(path, "-f", tmp_path), 1)
-    assert "name of the file is empty" in only_line(generate(path, "-p", "x", "--system-file", ""), 1)
+    assert "name of the file is empty" in only_line(generate(path, "-p", "x", "--system-file", ""), 2)
     assert "too long for the context of 512" in only_line(generate(path, "-p", "z" * 600), 1)
     empty = only_line(generate(model_file(**TINY, tokenizer="gpt2"), "-p", ""), 1)
     assert "without even a BOS token" in empty and "give some text with -p" in empty

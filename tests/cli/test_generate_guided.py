@@ -96,7 +96,7 @@ def test_a_reply_that_is_cut_off_fails(path: Path) -> None:
     [
         (["--json-schema", '{"tpye": ""}'], "--json-schema: #/tpye is no keyword of JSON Schema: did you mean type?"),
         (["--json-schema", '{"items": {"not": {}}}'], "--json-schema: #/items/not is a keyword that no guide can hold"),
-        (["--json-schema", '{"a"'], "--json-schema cannot be"),
+        (["--json-schema", '{"a"'], "--json-schema is not JSON: Expecting"),
         (["--regex", "a("], "--regex: unclosed group"),
         (["--regex", "a", "--choice", "b"], "--regex and --choice exclude each other: give one"),
         (["--choice", ""], "--choice cannot be"),
@@ -113,6 +113,21 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for option in ("--json-schema", "--grammar"):
         for name in ("missing", "empty"):
             assert name in only_line(generate("no-such-model", "-p", "the", option, tmp_path / name), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("{", " is not JSON: Expecting"), ("[]", " has no JSON schema; give one")]
+)
+def test_the_file_of_a_wrong_schema_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    line = only_line(generate("no-such-model", "-p", "the", "--json-schema", tmp_path / "bad.json"), 2)
+    assert line.startswith(f"edgellm: --json-schema: {tmp_path / 'bad.json'}{problem}")
+
+
+@pytest.mark.parametrize("option", ["--json-schema", "--grammar", "--tools", "-f", "--system-file"])
+def test_the_option_with_an_empty_name_of_a_file_is_named(option: str) -> None:
+    line = f"edgellm: {option}: the name of the file is empty; give a text file\n"
+    assert only_line(generate("no-such-model", "-p", "the", option, ""), 2) == line
 
 
 def test_a_grammar_with_an_unknown_token_is_told_with_its_line(path: Path, tmp_path: Path) -> None:
