@@ -17,6 +17,7 @@ from edgellm.generate.timing import PrefillProgress
 from edgellm.guides.thinking import is_thought
 from edgellm.options import ChatOptions, check_text, validate
 from edgellm.options.checks import function_or_none, integer
+from edgellm.options.definitions import options_of_reply
 from edgellm.text.conversation import Message, check_messages
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import own_template
@@ -221,7 +222,7 @@ class Chat:
         check_text("begun", begun)
         generator, use = self._generator, self._tools.of_reply(tools, tool_choice, parallel_tool_calls)
         prompts, args = self._templates.of(messages, use), with_definitions(template_args, use)
-        timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
+        timer, chosen = generator.start_timer(), generator.options(**options_of_reply(self._options, options))
         if use:
             check_options(use.choice, chosen)
             use = replace(use, parallel=use.parallel and prompts.takes_several_calls())
@@ -275,7 +276,7 @@ class Chat:
         """
         check_messages(messages)
         use = self._tools.of_reply(tools, tool_choice)
-        chosen = self._generator.options(**{**self._options, **options})
+        chosen = self._generator.options(**options_of_reply(self._options, options))
         args = with_definitions(template_args, use)
         return self._templates.of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)
 

@@ -137,6 +137,12 @@ FORMS = ("json_schema", "regex", "choices", "grammar")
 """The options that hold a reply to a form."""
 
 
+def options_of_reply(chat: Mapping[str, Any], reply: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a reply, and those of its chat that the reply does not replace: its form replaces any form."""
+    replaced = FORMS if any(reply.get(name) is not None for name in FORMS) else ()
+    return {**{name: value for name, value in chat.items() if name not in replaced}, **reply}
+
+
 @documented
 @dataclass(frozen=True, slots=True)
 class ChatOptions(Options):

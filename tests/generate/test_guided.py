@@ -348,6 +348,15 @@ def test_an_answer_that_its_class_refuses_is_kept(model: Model, schema: type, sa
     assert isinstance(json.loads(kept.answer), dict) and kept.parsed is None and kept.finish_reason
 
 
+def test_a_form_of_one_reply_replaces_that_of_its_chat(model: Model) -> None:
+    chat = model.chat(json_schema=SCHEMA, think_max=0)
+    assert chat.send("the", choices=["yes", "no"]).answer in ("yes", "no")
+    assert chat.send("the", json_schema={"enum": [7]}).parsed == 7
+    assert chat.send("the", partial=True, max_tokens=4).answer.startswith("{")  # type: ignore[union-attr]
+    with pytest.raises(OptionError, match="option choices and option grammar exclude each other"):
+        chat.send("the", choices=["yes"], grammar="x")
+
+
 def test_faults_that_pydantic_finds_are_one_line(model: Model) -> None:
     pydantic = pytest.importorskip("pydantic")
 
