@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 from edgellm.errors import EdgeLLMError, GuideError, OptionError
 from edgellm.evaluation.cases import SCORES, Case
 from edgellm.evaluation.json_check import conforms
-from edgellm.fmt import printable
+from edgellm.fmt import counted, printable
 from edgellm.generate.call_guides import check_tool
 from edgellm.guides.compile import check
 from edgellm.guides.spec import GuideSpec
@@ -18,6 +18,7 @@ from edgellm.tools.tool import Tool, tools_of
 
 _KEYS = frozenset(("expect", "group", "id", "json_schema", "messages", "prompt", "system", "tools"))
 _KINDS = tuple(kind for kind in SCORES if kind != "schema")
+_KIND = f"give one of the keys {', '.join(_KINDS)}"
 _CALL = '{"name": …, "arguments": {…}, "allow": {NAME: [VALUE, …]}}'
 
 
@@ -72,8 +73,12 @@ class _CaseReader:
         if "expect" not in entry and "json_schema" in entry:
             return "schema", None
         expect = entry.get("expect")
-        if not isinstance(expect, dict) or len(expect) != 1 or not expect.keys() <= {*_KINDS}:
-            _fail(f"expect is not an object with one of the keys {', '.join(_KINDS)}")
+        if not isinstance(expect, dict):
+            _fail(f"expect is no object; {_KIND}")
+        if unknown := [key for key in expect if key not in _KINDS]:
+            _fail(f"expect.{printable(unknown[0])} is no expectation; {_KIND}")
+        if len(expect) != 1:
+            _fail(f"expect has {counted(len(expect), 'key')}; {_KIND}")
         ((kind, expected),) = expect.items()
         if kind in ("contains", "equals", "regex", "copy"):
             _check_texts(kind, expected)

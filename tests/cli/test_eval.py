@@ -240,7 +240,7 @@ def test_files_that_are_none(complaint: Complain, model: Path, suite: Path, tmp_
     assert "missing.gguf" in complaint(1, tmp_path / "missing.gguf", "--suite", suite)
     bad = tmp_path / "bad.json"
     bad.write_text('{"cases": [{"prompt": "x"}]}', encoding="utf-8")
-    told = f"edgellm: --suite: {bad}: case 1: expect is not an object with one of the keys"
+    told = f"edgellm: --suite: {bad}: case 1: expect is no object; give one of the keys"
     assert complaint(2, model, "--suite", bad).startswith(told)
     told = f"edgellm: {bad}: is no output of edgellm eval --json; give one, or a model"
     assert complaint(1, model, "--suite", suite, "--against", bad) == told
