@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens, chat, tool_calls.",
+    help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens, chat, logprobs; with a form also"
+    " answer and parsed, with tools tool_calls and broken_calls.",
 )
 @click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
 @click.option(
@@ -78,6 +79,8 @@ def command(
     LoadOptions.from_kwargs(**load)
     options = GenerationOptions.from_kwargs(**given)
     check_tools(chat, options)
+    if options.partial and not (options.form or (chat or {}).get("tools") is not None):
+        raise click.UsageError("--partial belongs to a form, such as --json-schema, or to --tools.")
     check_form(options)
     with show_warnings(quiet):
         has_tools = (chat or {}).get("tools") is not None

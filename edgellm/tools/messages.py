@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import counted, printable
 from edgellm.text.conversation import Message
 from edgellm.text.reply_format import ReplyReader
 from edgellm.tools.collector import CallCollector
@@ -38,7 +38,9 @@ def result_messages(messages: Sequence[Message], results: Results) -> list[dict[
         kind = printable(type(results).__name__)
         raise EdgeLLMError(f"results are a value of type {kind}; give a list, or a mapping of ids to results")
     elif len(results) != len(calls):
-        raise EdgeLLMError(f"there are {len(results)} results, but {len(calls)} calls wait for one: {_named(calls)}")
+        raise EdgeLLMError(
+            f"{counted(len(results), 'result')} for {counted(len(calls), 'call')}, give one for each: {_named(calls)}"
+        )
     else:
         values = list(results)
     return [

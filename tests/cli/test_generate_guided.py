@@ -124,6 +124,11 @@ def test_the_file_of_a_wrong_schema_is_named(tmp_path: Path, text: str, problem:
     assert line.startswith(f"edgellm: --json-schema: {tmp_path / 'bad.json'}{problem}")
 
 
+def test_partial_belongs_to_a_form_or_to_tools() -> None:
+    done = generate("no-such-model", "-p", "the", "--partial")
+    assert done.returncode == 2 and b"--partial belongs to a form" in done.stderr
+
+
 @pytest.mark.parametrize("option", ["--json-schema", "--grammar", "--tools", "-f", "--system-file"])
 def test_the_option_with_an_empty_name_of_a_file_is_named(option: str) -> None:
     line = f"edgellm: {option}: the name of the file is empty; give a text file\n"

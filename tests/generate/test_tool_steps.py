@@ -251,7 +251,7 @@ def test_sent_results_and_functions_mix(model: Model, write: Write) -> None:
             {"call00000": 1, "call00001": 2, "x\ny": 3},
             "no call x\\ny waits for a result; those that do: call00000 (clock)",
         ),
-        (["noon"], "there are 1 results, but 2 calls wait for one: call00000 (clock), call00001 (weather)"),
+        (["noon"], "1 result for 2 calls, give one for each: call00000 (clock), call00001 (weather)"),
         ("noon", "results are a value of type str; give a list, or a mapping of ids to results"),
         (iter(["noon", "rain"]), "results are a value of type list_iterator"),
     ],
