@@ -10,27 +10,43 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from edgellm.server.access_log import AccessLog
+from edgellm.server.anthropic.errors import ANTHROPIC
+from edgellm.server.anthropic.messages import messages
 from edgellm.server.endpoint import Dialect, Handler, RouteEndpoint
 from edgellm.server.exchange import Exchange
 from edgellm.server.failures import RequestError
 from edgellm.server.fields import Fields
 from edgellm.server.guard import Guard
 from edgellm.server.metrics import MEDIA_TYPE
+from edgellm.server.ollama import chat
+from edgellm.server.ollama import listing as ollama_listing
+from edgellm.server.ollama.errors import OLLAMA
 from edgellm.server.openai import listing
 from edgellm.server.openai.chat import chat_completions
 from edgellm.server.openai.completions import completions
-from edgellm.server.openai.errors import COMPLETIONS, OPENAI
+from edgellm.server.openai.errors import COMPLETIONS, OPENAI, RESPONSES
+from edgellm.server.openai.responses import responses
 from edgellm.server.service import Service
 
-_DIALECTS: dict[str, Dialect] = {"": OPENAI}
+_DIALECTS: dict[str, Dialect] = {"/v1/messages": ANTHROPIC, "/api/": OLLAMA, "": OPENAI}
 """How errors are told to clients, by the beginning of a path, the longest first."""
 
 ROUTES: tuple[tuple[str, str, Dialect, Handler], ...] = (
     ("POST", "/v1/chat/completions", OPENAI, chat_completions),
     ("POST", "/v1/completions", COMPLETIONS, completions),
+    ("POST", "/v1/responses", RESPONSES, responses),
+    ("POST", "/v1/messages", ANTHROPIC, messages),
     ("POST", "/v1/embeddings", OPENAI, listing.embeddings),
     ("GET", "/v1/models", OPENAI, listing.models),
     ("GET", "/v1/models/{name:path}", OPENAI, listing.model),
+    ("POST", "/api/chat", OLLAMA, chat.chat),
+    ("POST", "/api/generate", OLLAMA, chat.generate),
+    ("POST", "/api/show", OLLAMA, ollama_listing.show),
+    ("POST", "/api/embed", OLLAMA, ollama_listing.embed),
+    ("POST", "/api/embeddings", OLLAMA, ollama_listing.embed),
+    ("GET", "/api/tags", OLLAMA, ollama_listing.tags),
+    ("GET", "/api/ps", OLLAMA, ollama_listing.ps),
+    ("GET", "/api/version", OLLAMA, ollama_listing.version),
 )
 
 
@@ -40,6 +56,11 @@ async def health(exchange: Exchange, body: Fields) -> None:
     await exchange.reply({"status": "ok", "running": slots.running, "waiting": slots.waiting})
 
 
+async def root(exchange: Exchange, body: Fields) -> None:
+    """Answer that the server runs: what clients of ollama ask for first."""
+    await exchange.reply("edgellm is running", media_type="text/plain; charset=utf-8")
+
+
 async def metrics(exchange: Exchange, body: Fields) -> None:
     """Answer with the figures for Prometheus."""
     await exchange.reply(exchange.service.metrics_text(), media_type=MEDIA_TYPE)
@@ -47,7 +68,7 @@ async def metrics(exchange: Exchange, body: Fields) -> None:
 
 def make_app(service: Service, log: Callable[[str], None]) -> ASGIApp:
     """The application. `log` gets a line for each request."""
-    own = (("GET", "/health", OPENAI, health), ("GET", "/metrics", OPENAI, metrics))
+    own = (("GET", "/", OPENAI, root), ("GET", "/health", OPENAI, health), ("GET", "/metrics", OPENAI, metrics))
     routes = [Route(path, RouteEndpoint(service, d, handle), methods=[m]) for m, path, d, handle in (*ROUTES, *own)]
     app = Starlette(routes=routes)
     guard = Guard(app, service.settings, _DIALECTS)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from starlette.requests import Request
@@ -105,7 +106,7 @@ class Exchange:
 def _parsed(content: bytes) -> Any:
     """The value of a body of JSON, without halves of surrogate pairs. Raises RequestError."""
     try:
-        return json_value(json.loads(content, parse_constant=_refuse), "the body")
+        return json_value(json.loads(content, parse_constant=_refuse, parse_float=_finite), "the body")
     except OptionError as error:
         raise RequestError(400, str(error), code="invalid_json") from None
     except (ValueError, RecursionError) as error:
@@ -114,6 +115,12 @@ def _parsed(content: bytes) -> Any:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON value")
+
+
+def _finite(digits: str) -> float:
+    if not isfinite(number := float(digits)):
+        raise ValueError("a number is too large")
+    return number
 
 
 def _encoded(value: Any) -> bytes:

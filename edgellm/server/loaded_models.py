@@ -122,7 +122,8 @@ class LoadedModels:
         await asyncio.to_thread(found.model.close)
 
     async def close(self) -> None:
-        """Close all models."""
-        for found in self.running():
-            await self._close(found)
+        """Close all models, also one that is being opened."""
+        async with self._opening:
+            for found in self.running():
+                await self._close(found)
         await asyncio.gather(*self._closing)

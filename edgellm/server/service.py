@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from edgellm.model import Model
 from edgellm.options import LoadOptions
@@ -50,7 +51,7 @@ class Service:
 
         Raises RequestError for an unknown model, or if too many requests wait.
         """
-        served = self.catalog.find(work.model)
+        served = await self.find(work.model)
         async with self.slots.take() as waited_s, self.models.use(served, work.keep_alive) as model:
             self.metrics.waited(served.name, waited_s)
             loop, events = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
@@ -71,6 +72,10 @@ class Service:
             yield event
         await done
 
+    async def find(self, name: str | None) -> ServedModel:
+        """The model of a name; without one, the first that the user named. Raises RequestError."""
+        return await asyncio.to_thread(self.catalog.find, name)
+
     def metrics_text(self) -> str:
         """The figures of the server."""
         gauges: dict[str, tuple[str, float]] = {
@@ -85,7 +90,10 @@ class Service:
 
     def _needed(self, served: ServedModel) -> int:
         with GGUFFile.open(served.path) as file:
-            return make_plan(file, LoadOptions.from_kwargs(**self.settings.load)).needed(_PLANNED_TOKENS)
+            try:
+                return make_plan(file, LoadOptions.from_kwargs(**self.settings.load)).needed(_PLANNED_TOKENS)
+            except UnsupportedModelError:  # llama.cpp may open it
+                return file.nbytes
 
     async def close(self) -> None:
         """Close all models, which ends all work."""

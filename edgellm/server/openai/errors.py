@@ -19,3 +19,4 @@ def error_body(error: RequestError) -> dict[str, Any]:
 
 OPENAI = Dialect(error_body, FIELDS)
 COMPLETIONS = Dialect(error_body, {**FIELDS, "prompt": "prompt"})
+RESPONSES = Dialect(error_body, {**FIELDS, "prompt": "input", "json_schema": "text.format"}, "error")

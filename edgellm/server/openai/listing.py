@@ -18,7 +18,7 @@ async def models(exchange: Exchange, body: Fields) -> None:
 async def model(exchange: Exchange, body: Fields) -> None:
     """Answer with the model of a path."""
     name = exchange.request.path_params["name"]
-    found = await asyncio.to_thread(exchange.service.catalog.find, name)
+    found = await exchange.service.find(name)
     await exchange.reply(await asyncio.to_thread(_entry, found))
 
 
