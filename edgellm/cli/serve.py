@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from edgellm import __version__
 from edgellm.cli.options import load_options, number, utf8
 from edgellm.cli.progress import show_warnings
 from edgellm.cli.shell_completion import model_names
@@ -104,9 +105,11 @@ def command(
     """
     options = {name: value for name, value in load.items() if value is not None}
     LoadOptions.from_kwargs(**options)
-    from edgellm.server.settings import ServerSettings
+    from edgellm.server.settings import ServeSettings
 
-    settings = ServerSettings(models, options, host, port, unix, api_key, allow_origin, parallel, max_queue, keep_alive)
+    settings = ServeSettings(
+        models, options, host, port, unix, api_key, allow_origin, parallel, max_queue, keep_alive, __version__
+    )
     with show_warnings():
         context.exit(_serve(settings, quiet))
 

@@ -12,7 +12,7 @@ from edgellm.generate.generation import Generation
 from edgellm.generate.results import Token
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart, ScoredToken
 from edgellm.server.loaded_models import LoadedModel
-from edgellm.server.thoughts import splitter_for
+from edgellm.server.thoughts import ThoughtSplitter
 from edgellm.server.work import Prompt, Work
 
 Emit = Callable[[Event], None]
@@ -78,8 +78,7 @@ class _ReplyTeller:
     def __init__(self, choice: int, work: Work, model: LoadedModel, generation: Generation, emit: Emit) -> None:
         self._choice, self._work, self._generation, self._emit = choice, work, generation, emit
         self._tokenizer = model.model.tokenizer
-        template = self._tokenizer.chat_template if work.chat else None
-        self._splitter = splitter_for(template, generation.begins_in_thought) if work.chat else None
+        self._splitter = ThoughtSplitter(generation.begins_in_thought) if work.chat else None
         self._thought_tokens = 0
 
     def tell(self) -> None:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgellm.server.endpoint import Dialect
 from edgellm.server.failures import RequestError
-from edgellm.server.settings import ServerSettings
+from edgellm.server.settings import ServeSettings
 
 _ALLOWED_METHODS = "GET, POST, DELETE, HEAD, OPTIONS"
 _PUBLIC = ("/health",)
@@ -25,7 +25,7 @@ _PUBLIC = ("/health",)
 class Guard:
     """Middleware that refuses requests. `dialects` are by the beginning of a path, the longest first."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, dialects: Mapping[str, Dialect]) -> None:
+    def __init__(self, app: ASGIApp, settings: ServeSettings, dialects: Mapping[str, Dialect]) -> None:
         self._app, self._settings, self._dialects = app, settings, dialects
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
-from edgellm.server.settings import ServerSettings
+from edgellm.server.settings import ServeSettings
 
 _BACKLOG = 128
 
@@ -23,7 +23,7 @@ def is_loopback(host: str) -> bool:
         return host.casefold() == "localhost"
 
 
-def check_settings(settings: ServerSettings) -> None:
+def check_settings(settings: ServeSettings) -> None:
     """Raises OptionError for a host that others reach, without a key."""
     if settings.unix is None and settings.api_key is None and not is_loopback(settings.host):
         host = printable(settings.host)
@@ -31,7 +31,7 @@ def check_settings(settings: ServerSettings) -> None:
 
 
 @contextmanager
-def listening(settings: ServerSettings) -> Iterator[tuple[socket.socket, str]]:
+def listening(settings: ServeSettings) -> Iterator[tuple[socket.socket, str]]:
     """The bound socket, and its address to show. Raises EdgeLLMError if it cannot be bound."""
     if settings.unix is not None:
         with _unix(Path(settings.unix)) as bound:

@@ -14,7 +14,7 @@ from edgellm.exit_codes import INTERRUPTED
 from edgellm.server.app import make_app
 from edgellm.server.protocol import TimedProtocol
 from edgellm.server.service import Service
-from edgellm.server.settings import GRACE_S, MAX_CONNECTIONS, ServerSettings
+from edgellm.server.settings import GRACE_S, MAX_CONNECTIONS, ServeSettings
 
 _STOPPING = "stopping: running requests may end; once more stops at once"
 
@@ -49,7 +49,7 @@ class ModelServer(uvicorn.Server):
 
 
 def serve(
-    settings: ServerSettings, bound: socket.socket, ready: Callable[[ModelServer], None], log: Callable[[str], None]
+    settings: ServeSettings, bound: socket.socket, ready: Callable[[ModelServer], None], log: Callable[[str], None]
 ) -> int:
     """Serve on a bound socket until a signal; `log` gets a line for each request. Returns the exit code.
 
@@ -59,7 +59,7 @@ def serve(
 
 
 async def _serve(
-    settings: ServerSettings, bound: socket.socket, ready: Callable[[ModelServer], None], log: Callable[[str], None]
+    settings: ServeSettings, bound: socket.socket, ready: Callable[[ModelServer], None], log: Callable[[str], None]
 ) -> int:
     service = Service(settings)
     try:

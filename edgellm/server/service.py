@@ -16,7 +16,7 @@ from edgellm.server.events import Event
 from edgellm.server.generating import Generating
 from edgellm.server.loaded_models import LoadedModel, LoadedModels
 from edgellm.server.metrics import Metrics
-from edgellm.server.settings import ServerSettings
+from edgellm.server.settings import ServeSettings
 from edgellm.server.slots import RequestSlots
 from edgellm.server.work import Work
 from edgellm.system.machine import available_memory
@@ -37,7 +37,7 @@ class RunningWork:
 class Service:
     """What the routes of a server share. Made and used in one event loop."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServeSettings) -> None:
         """Raises ModelFileError for a model that is not there."""
         self.settings, self.catalog, self.metrics = settings, Catalog(settings.models), Metrics()
         self.slots = RequestSlots(settings.parallel, settings.max_queue)

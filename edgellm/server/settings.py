@@ -30,12 +30,13 @@ MAX_CONNECTIONS = 512
 
 
 @dataclass(frozen=True)
-class ServerSettings:
+class ServeSettings:
     """Settings of one server.
 
     `models` are what the user named; without any, all models of this machine are served. `load` are options of
     `Model.open`. `keep_alive` is in seconds, negative for ever. `origins` are the web pages, as in the header Origin,
-    whose scripts may use the server. `unix` is the path of a socket, which takes the place of `host` and `port`.
+    whose scripts may use the server. `unix` is the path of a socket, which takes the place of `host` and
+    `port`. `version` is that of edgellm.
     """
 
     models: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class ServerSettings:
     parallel: int = PARALLEL
     max_queue: int = MAX_QUEUE
     keep_alive: float = KEEP_ALIVE_S
+    version: str = ""
     max_body: int = MAX_BODY_BYTES
     body_timeout: float = BODY_TIMEOUT_S
     send_timeout: float = SEND_TIMEOUT_S

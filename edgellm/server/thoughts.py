@@ -2,10 +2,8 @@
 
 from enum import Enum
 
-from edgellm.text.reply_format import reply_format
-from edgellm.text.thinking_tags import thinking_tags
-
-_TAGS = ("<think>", "</think>")
+_OPENING, _CLOSING = "<think>", "</think>"
+"""Replies have these, whatever the tags of their model are: `edgellm.text.reply_format` reads others."""
 
 
 class _Place(Enum):
@@ -19,11 +17,10 @@ class _Place(Enum):
 class ThoughtSplitter:
     """Splits text as `edgellm.text.thought.Thought` does, however it is cut into pieces.
 
-    `opening` and `closing` stand around a thought. `inside`: the reply begins inside of one.
+    `inside`: the reply begins inside of a thought.
     """
 
-    def __init__(self, opening: str, closing: str, inside: bool = False) -> None:
-        self._opening, self._closing = opening, closing
+    def __init__(self, inside: bool = False) -> None:
         self._place = _Place.INSIDE if inside else _Place.BEFORE
         self._held = ""
         self._line_ends = 1 if inside else 0  # line ends that may follow a tag, and are left out
@@ -50,18 +47,18 @@ class ThoughtSplitter:
 
     def _open(self) -> None:
         begun = self._held.lstrip()
-        if begun.startswith(self._opening):
-            self._place, self._held, self._line_ends = _Place.INSIDE, begun[len(self._opening) :], 1
-        elif not self._opening.startswith(begun):
+        if begun.startswith(_OPENING):
+            self._place, self._held, self._line_ends = _Place.INSIDE, begun[len(_OPENING) :], 1
+        elif not _OPENING.startswith(begun):
             self._place = _Place.ANSWER
 
     def _think(self) -> str:
         self._skip_line_ends()
-        thought, closing, rest = self._held.partition(self._closing)
+        thought, closing, rest = self._held.partition(_CLOSING)
         if closing:
             self._place, self._held, self._line_ends = _Place.ANSWER, rest, 2
             return thought.removesuffix("\n")
-        certain = len(self._held) - _overlap(self._held, f"\n{self._closing}", self._closing)
+        certain = len(self._held) - _overlap(self._held, f"\n{_CLOSING}", _CLOSING)
         thought, self._held = self._held[:certain], self._held[certain:]
         return thought
 
@@ -76,13 +73,6 @@ class ThoughtSplitter:
                 self._line_ends = 0
                 return
             self._held, self._line_ends = self._held[1:], self._line_ends - 1
-
-
-def splitter_for(template: str | None, inside: bool = False) -> ThoughtSplitter:
-    """A splitter of replies in a chat template. `inside`: the prompt ends inside of a thought."""
-    tags = None if template is None or reply_format(template) else thinking_tags(template)
-    opening, closing = (tags.opening, tags.closing) if tags else _TAGS
-    return ThoughtSplitter(opening, closing, inside)
 
 
 def _overlap(text: str, *marks: str) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from edgellm import EdgeLLMError, OptionError
 from edgellm.server.listen import check_settings, listening
-from edgellm.server.settings import ServerSettings
+from edgellm.server.settings import ServeSettings
 from support.chat_model import write_chat_model
 from support.served import Served, served
 
@@ -107,19 +107,19 @@ def test_the_key(guarded: Served, headers: dict[str, str], status: int) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "machine.example"])
 def test_others_are_let_in_with_a_key_only(host: str) -> None:
     with pytest.raises(OptionError, match="api-key"):
-        check_settings(ServerSettings(host=host))
-    check_settings(ServerSettings(host=host, api_key="k"))
+        check_settings(ServeSettings(host=host))
+    check_settings(ServeSettings(host=host, api_key="k"))
 
 
-@pytest.mark.parametrize("settings", [ServerSettings(), ServerSettings(host="::1"), ServerSettings(host="localhost")])
-def test_this_machine_needs_no_key(settings: ServerSettings) -> None:
+@pytest.mark.parametrize("settings", [ServeSettings(), ServeSettings(host="::1"), ServeSettings(host="localhost")])
+def test_this_machine_needs_no_key(settings: ServeSettings) -> None:
     check_settings(settings)
 
 
 def test_a_port_that_is_taken(server: Served) -> None:
-    with pytest.raises(EdgeLLMError, match="--port"), listening(ServerSettings(port=server.port)):
+    with pytest.raises(EdgeLLMError, match="--port"), listening(ServeSettings(port=server.port)):
         pass
-    with pytest.raises(EdgeLLMError, match="--host"), listening(ServerSettings(host="no such host")):
+    with pytest.raises(EdgeLLMError, match="--host"), listening(ServeSettings(host="no such host")):
         pass
 
 
@@ -134,7 +134,7 @@ def test_a_unix_socket_is_for_its_user_alone(path: Path, tmp_path: Path) -> None
             answer = client.post("/v1/chat/completions", json=BODY)
         assert json.loads(answer.text)["usage"]["completion_tokens"] == 1
         assert found.url == f"unix:{place}" and found.log[-1].startswith("unix POST")
-        with pytest.raises(EdgeLLMError, match="choose a path"), listening(ServerSettings(unix=str(place))):
+        with pytest.raises(EdgeLLMError, match="choose a path"), listening(ServeSettings(unix=str(place))):
             pass
     assert not place.exists()
 
@@ -142,6 +142,6 @@ def test_a_unix_socket_is_for_its_user_alone(path: Path, tmp_path: Path) -> None
 def test_a_file_is_no_place_for_a_socket(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_text("kept")
-    with pytest.raises(EdgeLLMError, match="choose a path"), listening(ServerSettings(unix=str(place))):
+    with pytest.raises(EdgeLLMError, match="choose a path"), listening(ServeSettings(unix=str(place))):
         pass
     assert place.read_text() == "kept"

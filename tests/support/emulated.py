@@ -75,7 +75,10 @@ def _compile(
     names: Sequence[str], on_compiled: Callable[[str, bytes], None], on_progress: Callable[[int], None]
 ) -> None:
     """Compile kernels in copies of this process."""
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(names)), get_context("fork")) as pool:
+    from kquants.compiler import compile  # noqa: F401  copies need not import it
+
+    count = min(os.cpu_count() or 1, len(names))
+    with ProcessPoolExecutor(count, get_context("fork"), arm_assembly.collect_garbage_rarely) as pool:
         for name, code in zip(names, pool.map(_object_code, names), strict=True):
             on_compiled(name, code)
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgellm import __version__
 from edgellm.server.listen import listening
 from edgellm.server.run import ModelServer, serve
-from edgellm.server.settings import ServerSettings
+from edgellm.server.settings import ServeSettings
 
 LOAD = {"threads": 1}
 TIMEOUT_S = 60
@@ -62,7 +63,7 @@ class Served:
 @contextmanager
 def served(*models: Path, **settings: Any) -> Iterator[Served]:
     """A server of these models, stopped at the end."""
-    given = ServerSettings(tuple(map(str, models)), load=LOAD, port=0, **settings)
+    given = ServeSettings(tuple(map(str, models)), load=LOAD, port=0, version=__version__, **settings)
     ready, log, found = threading.Event(), list[str](), list[Served]()
 
     with listening(given) as (bound, address):
@@ -85,7 +86,7 @@ def served(*models: Path, **settings: Any) -> Iterator[Served]:
             assert not thread.is_alive()
 
 
-def _run(settings: ServerSettings, bound: socket.socket, begin: Any, log: list[str], ready: threading.Event) -> None:
+def _run(settings: ServeSettings, bound: socket.socket, begin: Any, log: list[str], ready: threading.Event) -> None:
     try:
         serve(settings, bound, begin, log.append)
     except Exception as error:

@@ -10,7 +10,7 @@ from edgellm.guides.patterns.ecma import PatternError, whole
 from edgellm.guides.patterns.text import rust
 from edgellm.guides.schema import formats
 from edgellm.guides.schema.document import Document, Pointer, fail, shown
-from edgellm.guides.schema.exclusion import exclude_each_other
+from edgellm.guides.schema.exclusion import conjuncts, exclude_each_other
 from edgellm.guides.schema.keywords import BOUNDS, OF_OBJECTS, TYPES, VALUES
 from edgellm.guides.schema.limits import bounds, check_number, check_step, plain
 
@@ -77,7 +77,20 @@ class Subschema:
         return {"type": value}
 
     def _reference(self, value: str) -> dict[str, Any]:
-        return {"$ref": self._preparer.reference(self._preparer.document.target(self._pointer, value), self._alone)}
+        target = self._preparer.document.target(self._pointer, value)
+        self._check_end(target)
+        return {"$ref": self._preparer.reference(target, self._alone)}
+
+    def _check_end(self, target: Pointer) -> None:
+        """Raise GuideError if a reference leads back to its own subschema within one value: none could be written."""
+        seen, waiting = set[Pointer](), [target]
+        while waiting:
+            if (place := waiting.pop()) == self._pointer:
+                fail(self._place("$ref"), "leads back to itself; let it name another part of the schema")
+            keywords = self._preparer.document.at(place)
+            if place not in seen and not isinstance(keywords, bool):
+                seen.add(place)
+                waiting += conjuncts(self._preparer.document, place, keywords)
 
     def _const(self, value: Any) -> dict[str, Any]:
         self._check_literal(self._place("const"), value)

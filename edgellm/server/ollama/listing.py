@@ -7,7 +7,6 @@ from math import isfinite
 from time import monotonic
 from typing import Any
 
-from edgellm import __version__
 from edgellm.fmt import count
 from edgellm.gguf import GGUFFile
 from edgellm.models.local_models import read_header
@@ -47,7 +46,7 @@ async def ps(exchange: Exchange, body: Fields) -> None:
 
 async def version(exchange: Exchange, body: Fields) -> None:
     """Answer with the version of edgellm."""
-    await exchange.reply({"version": __version__})
+    await exchange.reply({"version": exchange.service.settings.version})
 
 
 async def embed(exchange: Exchange, body: Fields) -> None:
