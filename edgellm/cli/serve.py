@@ -1,6 +1,6 @@
 """`edgellm serve`: models over HTTP."""
 
-import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -129,9 +129,9 @@ def _serve(settings: Any, quiet: bool) -> int:
 
 
 def _say(line: str) -> None:
-    click.echo(line, err=True)
-    if sys.stderr:
-        sys.stderr.flush()
+    """Write a line to stderr; a server whose stderr is closed goes on."""
+    with suppress(OSError):
+        click.echo(line, err=True)
 
 
 def _nothing(line: str) -> None:

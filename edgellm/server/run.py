@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import current_thread, main_thread
 from types import FrameType
 
@@ -25,6 +25,7 @@ class ModelServer(uvicorn.Server):
     def __init__(self, service: Service, log: Callable[[str], None]) -> None:
         super().__init__(_configured(service, log))
         self.service, self._log = service, log
+        self._loop = asyncio.get_running_loop()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -38,14 +39,18 @@ class ModelServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop."""
-        if self.should_exit:
-            self.force_exit = True
-            for task in self.server_state.tasks:
-                task.get_loop().call_soon_threadsafe(task.cancel)
-        else:
-            self._log(_STOPPING)
+        """Stop. The loop does what takes more than a flag: a signal may come while a line of the log is written."""
+        self.force_exit = self.should_exit
         self.should_exit = True
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        if not self.force_exit:
+            return self._log(_STOPPING)
+        for task in list(self.server_state.tasks):
+            task.cancel()
+        return None
 
 
 def serve(

@@ -1,6 +1,7 @@
 """Clients that vanish, are slow, too many, or send what is no request: they get an error, and others are not harmed."""
 
 import json
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -111,7 +112,7 @@ def test_a_client_that_does_not_read_is_dropped(hasty: Served) -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", hasty.port))
         client.sendall(request(PATHS[0], json.dumps({**LONG, "logprobs": True, "top_logprobs": 20}).encode()))
-        hasty.wait_until(lambda: "POST /v1/chat/completions 200" in hasty.log[-1])
+        hasty.wait_until(lambda: "POST /v1/chat/completions 200" in "".join(hasty.log[-1:]))
         assert "client gone" in hasty.log[-1]
 
 
@@ -120,6 +121,19 @@ def test_a_connection_without_a_request_is_closed(path: Path, monkeypatch: pytes
     with served(path) as found, socket.create_connection(("127.0.0.1", found.port), timeout=TIMEOUT_S) as client:
         client.sendall(b"GET /health HT")
         assert client.recv(10) == b""
+
+
+def test_a_signal_while_a_line_of_the_log_is_written(path: Path) -> None:
+    with served(path) as found:
+
+        def interrupt(line: str) -> None:
+            if "GET /health" in line:
+                found.server.handle_exit(signal.SIGINT, None)
+
+        found.on_line = interrupt
+        assert httpx.get(f"{found.url}/health").status_code == 200
+        found.wait_until(lambda: any(line.startswith("stopping") for line in found.log))
+        assert found.server.should_exit and not found.server.force_exit
 
 
 @pytest.mark.parametrize(

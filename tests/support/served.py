@@ -26,6 +26,7 @@ class Served:
     url: str
     server: ModelServer
     log: list[str] = field(default_factory=list)
+    on_line: Callable[[str], None] = lambda line: None  # called while a line of the log is written
 
     @property
     def port(self) -> int:
@@ -65,14 +66,23 @@ def served(*models: Path, **settings: Any) -> Iterator[Served]:
     """A server of these models, stopped at the end."""
     given = ServeSettings(tuple(map(str, models)), load=LOAD, port=0, version=__version__, **settings)
     ready, log, found = threading.Event(), list[str](), list[Served]()
+    writing = list[str]()
 
     with listening(given) as (bound, address):
+
+        def write(line: str) -> None:
+            assert not writing, "stderr is not reentrant"
+            writing.append(line)
+            log.append(line)
+            if found:
+                found[0].on_line(line)
+            writing.clear()
 
         def begin(server: ModelServer) -> None:
             found.append(Served(address, server, log))
             ready.set()
 
-        thread = threading.Thread(target=_run, args=(given, bound, begin, log, ready))
+        thread = threading.Thread(target=_run, args=(given, bound, begin, write, ready))
         thread.start()
         try:
             assert ready.wait(TIMEOUT_S) and found, log
@@ -86,11 +96,11 @@ def served(*models: Path, **settings: Any) -> Iterator[Served]:
             assert not thread.is_alive()
 
 
-def _run(settings: ServeSettings, bound: socket.socket, begin: Any, log: list[str], ready: threading.Event) -> None:
+def _run(settings: ServeSettings, bound: socket.socket, begin: Any, write: Any, ready: threading.Event) -> None:
     try:
-        serve(settings, bound, begin, log.append)
+        serve(settings, bound, begin, write)
     except Exception as error:
-        log.append(f"failed: {error!r}")
+        write(f"failed: {error!r}")
         ready.set()
 
 
