@@ -12,6 +12,9 @@ from edgellm.server.catalog import ServedModel
 from edgellm.server.chat_pool import ChatPool
 from edgellm.server.failures import RETRY_S, RequestError
 
+_UNUSED_S = 1.0
+"""Seconds that a model stays open at least for the request that it was opened for."""
+
 
 @dataclass
 class LoadedModel:
@@ -61,6 +64,8 @@ class LoadedModels:
         Raises RequestError if memory is short, and the errors of `Model.open`.
         """
         found = await self._get(served)
+        while self._open.get(served) is not found:  # it was closed for another one just now
+            found = await self._get(served)
         if keep_alive is not None:
             found.keep_alive = keep_alive
         found.users += 1
@@ -86,8 +91,10 @@ class LoadedModels:
                 await self._make_room(needed, served)
                 model = await asyncio.to_thread(self._open_model, served)
                 chats = ChatPool(model, self._most_chats)
-                self._open[served] = found = LoadedModel(served, model, chats, needed, self._keep_alive)
-                self._close_later(found)
+                self._open[served] = found = LoadedModel(
+                    served, model, chats, needed, self._keep_alive, used=monotonic()
+                )
+                self._close_later(found, _UNUSED_S)
             return self._open[served]
 
     async def _make_room(self, needed: int, served: ServedModel) -> None:
@@ -103,11 +110,12 @@ class LoadedModels:
     def _taken(self) -> int:
         return sum(each.needed for each in self._open.values())
 
-    def _close_later(self, found: LoadedModel) -> None:
+    def _close_later(self, found: LoadedModel, least_s: float = 0.0) -> None:
+        """Close a model when it was not used for its time, at least `least_s` from now."""
         if found.timer:
             found.timer.cancel()
         if found.keep_alive >= 0 and not found.users:
-            found.timer = asyncio.get_running_loop().call_later(found.keep_alive, self._close_idle, found)
+            found.timer = asyncio.get_running_loop().call_later(max(least_s, found.keep_alive), self._close_idle, found)
 
     def _close_idle(self, found: LoadedModel) -> None:
         if not found.users and self._open.get(found.served) is found:

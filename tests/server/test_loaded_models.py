@@ -96,6 +96,18 @@ def test_an_idle_model_is_closed_after_a_time() -> None:
     run(test)
 
 
+def test_a_model_that_is_closed_at_once_is_open_for_its_request() -> None:
+    async def test() -> None:
+        machine = Machine(keep_alive=0)
+        async with machine.models.use(A):
+            await asyncio.sleep(0.01)
+            assert machine.events == ["+a"]
+        while machine.models.running():
+            await asyncio.sleep(0.01)
+
+    run(test)
+
+
 def test_a_request_that_ends_does_not_stop_the_opening() -> None:
     async def test() -> None:
         machine = Machine()
