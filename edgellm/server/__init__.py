@@ -5,6 +5,7 @@ app           the routes; `guard`: Host, Origin and key; `access_log`: a line fo
 endpoint      one route: its body, its handler, its errors; `exchange`: one request and its answer
 fields        the fields of a JSON body, checked; `failures`: errors with a status
 service       the work of requests: `slots` (how many at once), `loaded_models` (loaded, unloaded), `metrics`
+answering     from work to its answer, in any dialect
 work          what a request asks for, whatever the dialect; `generating`: its thread; `events`: what comes of it
 chat_pool     conversations of a model that are kept cached
 thoughts      replies in two parts, as they come

@@ -16,16 +16,25 @@ class MessageMaker:
     def __init__(self, model: str, stops: list[str]) -> None:
         self._model, self._stops, self._id = model, stops, new_id("msg_")
         self._blocks = ReplyBlocks()
-        self.end: ReplyEnd | None = None
+        self._end: ReplyEnd | None = None
 
-    def events(self, event: Event) -> Iterator[dict[str, Any]]:
+    @property
+    def ends(self) -> list[ReplyEnd]:
+        """The end of the reply, if it is there."""
+        return [self._end] if self._end else []
+
+    def last_parts(self) -> Iterator[dict[str, Any]]:
+        """Nothing."""
+        return iter(())
+
+    def parts(self, event: Event) -> Iterator[dict[str, Any]]:
         """Add what comes; yields the events of a stream."""
         if isinstance(event, ReplyBegun):
             yield {"type": "message_start", "message": self._message([], None) | {"usage": _usage(None)}}
         if isinstance(event, ReplyPart):
             yield from map(_event, self._blocks.add(event))
         if isinstance(event, ReplyEnd):
-            self.end = event
+            self._end = event
             yield from map(_event, self._blocks.close())
             stop = {key: self._message([], event)[key] for key in ("stop_reason", "stop_sequence")}
             yield {"type": "message_delta", "delta": stop, "usage": _usage(event)}
@@ -34,7 +43,7 @@ class MessageMaker:
     def whole(self) -> dict[str, Any]:
         """The whole answer."""
         content = [_content(block, whole=True) for block in self._blocks.all]
-        return self._message(content, self.end) | {"usage": _usage(self.end)}
+        return self._message(content, self._end) | {"usage": _usage(self._end)}
 
     def _message(self, content: list[dict[str, Any]], end: ReplyEnd | None) -> dict[str, Any]:
         found = {"id": self._id, "type": "message", "role": "assistant", "model": self._model, "content": content}

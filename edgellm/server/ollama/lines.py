@@ -1,6 +1,6 @@
 """The lines of answers to /api/chat and /api/generate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -37,15 +37,26 @@ class LineMaker:
         self._answer, self._thought = "", ""
         self._calls = list[dict[str, Any]]()
         self._scored = list[dict[str, Any]]()
-        self.end: ReplyEnd | None = None
+        self._end: ReplyEnd | None = None
 
-    def add(self, event: Event) -> dict[str, Any] | None:
-        """Add what comes; returns its line, None if it has none."""
+    @property
+    def ends(self) -> list[ReplyEnd]:
+        """The end of the reply, if it is there."""
+        return [self._end] if self._end else []
+
+    def last_parts(self) -> Iterator[dict[str, Any]]:
+        """Nothing."""
+        return iter(())
+
+    def parts(self, event: Event) -> Iterator[dict[str, Any]]:
+        """Add what comes; yields its line, if it has one."""
         if isinstance(event, ReplyEnd):
-            self.end = event
-            return self._line(self._shape("", "", [])) | self._last(event)
-        if not isinstance(event, ReplyPart) or not (event.answer or event.thought or event.calls or event.scored):
-            return None
+            self._end = event
+            yield self._line(self._shape("", "", [])) | self._last(event)
+        elif isinstance(event, ReplyPart) and (event.answer or event.thought or event.calls or event.scored):
+            yield self._grown(event)
+
+    def _grown(self, event: ReplyPart) -> dict[str, Any]:
         calls, scored = list(map(_call, event.calls)), list(map(_scored, event.scored))
         self._answer, self._thought = self._answer + event.answer, self._thought + event.thought
         self._calls += calls
@@ -57,7 +68,7 @@ class LineMaker:
         """The whole answer."""
         found = self._line(self._shape(self._answer, self._thought, self._calls))
         found |= {"logprobs": self._scored} if self._scored else {}
-        return found | (self._last(self.end) if self.end else {"done": True})
+        return found | (self._last(self._end) if self._end else {"done": True})
 
     def without_reply(self, reason: str) -> dict[str, Any]:
         """The answer to a request that only loads or unloads a model."""

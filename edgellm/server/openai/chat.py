@@ -1,16 +1,17 @@
 """/v1/chat/completions."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import time
 from typing import Any
 
+from edgellm.server.answering import answer
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
 from edgellm.server.exchange import EVENTS, Exchange
 from edgellm.server.failures import invalid
 from edgellm.server.fields import Fields
 from edgellm.server.openai.messages import conversation
-from edgellm.server.openai.replies import call_entry, logprob_entry, new_id, note_end, usage
+from edgellm.server.openai.replies import call_entry, logprob_entry, new_id, usage
 from edgellm.server.openai.sampling import checked, response_format, sampling_options
 from edgellm.server.openai.tools import tool_options
 from edgellm.server.work import Work
@@ -25,17 +26,9 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 async def chat_completions(exchange: Exchange, body: Fields) -> None:
     """Answer a request."""
-    stream, with_usage = body.flag("stream"), stream_usage(body)
+    media_type, with_usage = EVENTS if body.flag("stream") else None, stream_usage(body)
     work = _work(body)
-    async with exchange.service.run(work) as running:
-        answer = _Answer(running.name, work.n)
-        if stream:
-            await _stream(exchange, answer, running.events, with_usage)
-        else:
-            async for event in running.events:
-                answer.add(event)
-            await exchange.reply(answer.whole())
-        note_end(exchange, running.name, answer.ends)
+    await answer(exchange, work, lambda model: _Answer(model, work.n, with_usage), media_type, DONE)
 
 
 def stream_usage(body: Fields) -> bool:
@@ -73,17 +66,6 @@ def _logprobs(body: Fields) -> bool | int:
     return top or asked
 
 
-async def _stream(exchange: Exchange, answer: "_Answer", events: AsyncIterator[Event], with_usage: bool) -> None:
-    async for event in events:
-        if not exchange.begun:
-            await exchange.begin(EVENTS)
-        if (delta := answer.add(event)) is not None:
-            await exchange.write(answer.chunk(event.choice, delta, event, with_usage))
-    if with_usage:
-        await exchange.write(answer.head("chat.completion.chunk") | {"choices": [], "usage": answer.usage()})
-    await exchange.end(DONE)
-
-
 @dataclass
 class _ChatReply:
     """A reply so far; `end` is None before its end."""
@@ -98,8 +80,10 @@ class _ChatReply:
 class _Answer:
     """An answer with its replies."""
 
-    def __init__(self, model: str, n: int) -> None:
-        self._model, self._n, self._id, self._created = model, n, new_id("chatcmpl-"), int(time())
+    def __init__(self, model: str, n: int, with_usage: bool) -> None:
+        """`with_usage`: a stream ends with the usage."""
+        self._model, self._n, self._with_usage = model, n, with_usage
+        self._id, self._created = new_id("chatcmpl-"), int(time())
         self._replies: dict[int, _ChatReply] = {}
 
     @property
@@ -107,11 +91,17 @@ class _Answer:
         """The ends of the replies so far."""
         return [reply.end for reply in self._replies.values() if reply.end]
 
-    def usage(self) -> dict[str, Any]:
-        """The tokens of all replies."""
-        return usage(self.ends, self._n)
+    def parts(self, event: Event) -> Iterator[dict[str, Any]]:
+        """Add what comes; yields a chunk, unless it adds nothing."""
+        if (delta := self._add(event)) is not None:
+            yield self._chunk(event.choice, delta, event)
 
-    def add(self, event: Event) -> dict[str, Any] | None:
+    def last_parts(self) -> Iterator[dict[str, Any]]:
+        """The chunk with the usage."""
+        if self._with_usage:
+            yield self._head("chat.completion.chunk") | {"choices": [], "usage": usage(self.ends, self._n)}
+
+    def _add(self, event: Event) -> dict[str, Any] | None:
         """Add what comes; returns the `delta` of a chunk, None if it adds nothing."""
         reply = self._replies.setdefault(event.choice, _ChatReply())
         if isinstance(event, ReplyBegun):
@@ -121,22 +111,24 @@ class _Answer:
             return {}
         return _added(reply, event)
 
-    def head(self, kind: str) -> dict[str, Any]:
+    def _head(self, kind: str) -> dict[str, Any]:
         """What all objects of the answer have."""
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
 
-    def chunk(self, choice: int, delta: dict[str, Any], event: Event, with_usage: bool) -> dict[str, Any]:
+    def _chunk(self, choice: int, delta: dict[str, Any], event: Event) -> dict[str, Any]:
         """A chunk of a stream."""
         reason = event.reason if isinstance(event, ReplyEnd) else None
         found = {"index": choice, "delta": delta, "logprobs": None, "finish_reason": reason}
         if isinstance(event, ReplyPart) and event.scored:
             found["logprobs"] = {"content": list(map(logprob_entry, event.scored)), "refusal": None}
-        return self.head("chat.completion.chunk") | {"choices": [found]} | ({"usage": None} if with_usage else {})
+        return (
+            self._head("chat.completion.chunk") | {"choices": [found]} | ({"usage": None} if self._with_usage else {})
+        )
 
     def whole(self) -> dict[str, Any]:
         """The whole answer."""
         choices = [_choice(index, reply) for index, reply in sorted(self._replies.items())]
-        return self.head("chat.completion") | {"choices": choices, "usage": self.usage()}
+        return self._head("chat.completion") | {"choices": choices, "usage": usage(self.ends, self._n)}
 
 
 def _added(reply: _ChatReply, part: ReplyPart) -> dict[str, Any] | None:

@@ -1,16 +1,17 @@
 """/v1/completions."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import time
 from typing import Any
 
+from edgellm.server.answering import answer
 from edgellm.server.events import Event, ReplyEnd, ReplyPart, ScoredToken
 from edgellm.server.exchange import EVENTS, Exchange
 from edgellm.server.failures import RequestError, invalid
 from edgellm.server.fields import Fields
 from edgellm.server.openai.chat import DONE, MAX_REPLIES, stream_usage
-from edgellm.server.openai.replies import new_id, note_end, usage
+from edgellm.server.openai.replies import new_id, usage
 from edgellm.server.openai.sampling import checked, response_format, sampling_options
 from edgellm.server.work import Prompt, Work
 
@@ -22,17 +23,9 @@ DEFAULT_MAX_TOKENS = 16
 
 async def completions(exchange: Exchange, body: Fields) -> None:
     """Answer a request."""
-    stream, with_usage = body.flag("stream"), stream_usage(body)
+    media_type, with_usage = EVENTS if body.flag("stream") else None, stream_usage(body)
     work = _work(body)
-    async with exchange.service.run(work) as running:
-        answer = _Completions(running.name, work.n)
-        if stream:
-            await _stream(exchange, answer, running.events, with_usage)
-        else:
-            async for event in running.events:
-                answer.add(event)
-            await exchange.reply(answer.whole())
-        note_end(exchange, running.name, answer.ends)
+    await answer(exchange, work, lambda model: _Completions(model, work.n, with_usage), media_type, DONE)
 
 
 def _work(body: Fields) -> Work:
@@ -67,17 +60,6 @@ def _are_ids(value: list[Any]) -> bool:
     return bool(value) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
 
 
-async def _stream(exchange: Exchange, answer: "_Completions", events: AsyncIterator[Event], with_usage: bool) -> None:
-    async for event in events:
-        if not exchange.begun:
-            await exchange.begin(EVENTS)
-        if (choice := answer.add(event)) is not None:
-            await exchange.write(answer.head() | {"choices": [choice]} | ({"usage": None} if with_usage else {}))
-    if with_usage:
-        await exchange.write(answer.head() | {"choices": [], "usage": answer.usage()})
-    await exchange.end(DONE)
-
-
 @dataclass
 class _Text:
     """A continuation so far; `length` is that of the text of all tokens with log-probabilities."""
@@ -91,8 +73,10 @@ class _Text:
 class _Completions:
     """An answer with its continuations."""
 
-    def __init__(self, model: str, n: int) -> None:
-        self._model, self._n, self._id, self._created = model, n, new_id("cmpl-"), int(time())
+    def __init__(self, model: str, n: int, with_usage: bool) -> None:
+        """`with_usage`: a stream ends with the usage."""
+        self._n, self._usage = n, {"usage": None} if with_usage else {}
+        self._head = {"id": new_id("cmpl-"), "object": "text_completion", "created": int(time()), "model": model}
         self._texts: dict[int, _Text] = {}
 
     @property
@@ -100,15 +84,17 @@ class _Completions:
         """The ends of the continuations so far."""
         return [text.end for text in self._texts.values() if text.end]
 
-    def usage(self) -> dict[str, Any]:
-        """The tokens of all continuations."""
-        return usage(self.ends, self._n)
+    def parts(self, event: Event) -> Iterator[dict[str, Any]]:
+        """Add what comes; yields a chunk, unless it adds nothing."""
+        if (choice := self._add(event)) is not None:
+            yield self._head | {"choices": [choice]} | self._usage
 
-    def head(self) -> dict[str, Any]:
-        """What all objects of the answer have."""
-        return {"id": self._id, "object": "text_completion", "created": self._created, "model": self._model}
+    def last_parts(self) -> Iterator[dict[str, Any]]:
+        """The chunk with the usage."""
+        if self._usage:
+            yield self._head | {"choices": [], "usage": usage(self.ends, self._n)}
 
-    def add(self, event: Event) -> dict[str, Any] | None:
+    def _add(self, event: Event) -> dict[str, Any] | None:
         """Add what comes; returns the choice of a chunk, None if it adds nothing."""
         found = self._texts.setdefault(event.choice, _Text())
         if isinstance(event, ReplyEnd):
@@ -125,7 +111,7 @@ class _Completions:
         """The whole answer."""
         ended = [(index, text, text.end) for index, text in sorted(self._texts.items())]
         choices = [_text_choice(i, text.text, text.scored, end.reason if end else "stop") for i, text, end in ended]
-        return self.head() | {"choices": choices, "usage": self.usage()}
+        return self._head | {"choices": choices, "usage": usage(self.ends, self._n)}
 
 
 def _scored(found: _Text, token: ScoredToken) -> dict[str, Any]:

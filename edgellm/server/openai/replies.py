@@ -1,4 +1,4 @@
-"""Parts of answers that several routes of OpenAI's API have: calls, log-probabilities, usage, and the log's note."""
+"""Parts of answers that several routes of OpenAI's API have: calls, log-probabilities and usage."""
 
 import json
 from collections.abc import Iterable
@@ -6,7 +6,6 @@ from secrets import token_hex
 from typing import Any
 
 from edgellm.server.events import ReplyEnd, ScoredToken
-from edgellm.server.exchange import Exchange
 from edgellm.tools.calls import ToolCall
 
 
@@ -46,16 +45,4 @@ def usage(ends: Iterable[ReplyEnd], n: int = 1) -> dict[str, Any]:
         "total_tokens": prompt + generated,
         "prompt_tokens_details": {"cached_tokens": sum(s.cached_tokens for s in prompts)},
         "completion_tokens_details": {"reasoning_tokens": sum(end.thought_tokens for end in found)},
-    }
-
-
-def note_end(exchange: Exchange, model: str, ends: Iterable[ReplyEnd]) -> None:
-    """Note for the access log what the replies took."""
-    found = list(ends)
-    exchange.note |= {
-        "model": model,
-        "prompt": sum(end.stats.prompt_tokens for end in found),
-        "cached": sum(end.stats.cached_tokens for end in found),
-        "generated": sum(end.stats.generated_tokens for end in found),
-        "end": ",".join(dict.fromkeys(end.reason for end in found)),
     }

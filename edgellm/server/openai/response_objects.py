@@ -23,9 +23,18 @@ class ResponseMaker:
         self._model, self._echoed = model, echoed
         self._id, self._created, self._number = new_id("resp_"), time(), 0
         self._blocks, self._ids = ReplyBlocks(), list[str]()
-        self.end: ReplyEnd | None = None
+        self._end: ReplyEnd | None = None
 
-    def events(self, event: Event) -> Iterator[dict[str, Any]]:
+    @property
+    def ends(self) -> list[ReplyEnd]:
+        """The end of the reply, if it is there."""
+        return [self._end] if self._end else []
+
+    def last_parts(self) -> Iterator[dict[str, Any]]:
+        """Nothing."""
+        return iter(())
+
+    def parts(self, event: Event) -> Iterator[dict[str, Any]]:
         """Add what comes; yields the events of a stream."""
         for value in self._events(event):
             yield value | {"sequence_number": self._number}
@@ -41,13 +50,13 @@ class ResponseMaker:
         if isinstance(event, ReplyEnd):
             for step in self._blocks.close():
                 yield from self._changed(step)
-            self.end = event
+            self._end = event
             yield {"type": f"response.{self._status()}", "response": self.whole()}
 
     def _status(self) -> str:
-        if self.end is None:
+        if self._end is None:
             return "in_progress"
-        return "incomplete" if self.end.reason == "length" else "completed"
+        return "incomplete" if self._end.reason == "length" else "completed"
 
     def whole(self) -> dict[str, Any]:
         """The whole answer, as far as it is there."""
@@ -61,7 +70,7 @@ class ResponseMaker:
             "error": None,
             "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
             "output": [self._item(block, "completed") for block in self._blocks.all],
-            "usage": _usage(self.end) if self.end else None,
+            "usage": _usage(self._end) if self._end else None,
             "previous_response_id": None,
             "store": False,
             **self._echoed,

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from edgellm.server.answering import answer
 from edgellm.server.exchange import EVENTS, Exchange
 from edgellm.server.fields import Fields
-from edgellm.server.openai.replies import note_end
 from edgellm.server.openai.response_objects import ResponseMaker
 from edgellm.server.openai.response_reading import response_work
 
@@ -26,16 +26,7 @@ _ECHOED: dict[str, Any] = {
 
 async def responses(exchange: Exchange, body: Fields) -> None:
     """Answer a request."""
-    stream, work = body.flag("stream"), response_work(body)
+    media_type, work = EVENTS if body.flag("stream") else None, response_work(body)
     given = {name: body.get(name) for name in _ECHOED}
     echoed = {name: default if given[name] is None else given[name] for name, default in _ECHOED.items()}
-    async with exchange.service.run(work) as running:
-        answer = ResponseMaker(running.name, echoed)
-        async for event in running.events:
-            for value in answer.events(event):
-                if stream and not exchange.begun:
-                    await exchange.begin(EVENTS)
-                if stream:
-                    await exchange.write(value, value["type"])
-        note_end(exchange, running.name, [answer.end] if answer.end else [])
-        await (exchange.end() if stream else exchange.reply(answer.whole()))
+    await answer(exchange, work, lambda model: ResponseMaker(model, echoed), media_type)
