@@ -26,6 +26,21 @@ class AnswerMaker(Protocol):
         """The whole answer."""
 
 
+class OneReply:
+    """What makers of answers with one reply have in common: its end."""
+
+    _end: ReplyEnd | None = None
+
+    @property
+    def ends(self) -> Sequence[ReplyEnd]:
+        """The end of the reply, if it is there."""
+        return [self._end] if self._end else []
+
+    def last_parts(self) -> Iterable[dict[str, Any]]:
+        """Nothing."""
+        return ()
+
+
 async def answer(
     exchange: Exchange,
     work: Work,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from edgellm.server.answering import OneReply
 from edgellm.server.blocks import BlockKind, Change, ReplyBlock, ReplyBlocks, Step
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
 from edgellm.server.openai.replies import new_id
@@ -10,22 +11,12 @@ from edgellm.server.openai.replies import new_id
 _REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 
 
-class MessageMaker:
+class MessageMaker(OneReply):
     """Makes one answer. `stops` are the stop strings that the request has."""
 
     def __init__(self, model: str, stops: list[str]) -> None:
         self._model, self._stops, self._id = model, stops, new_id("msg_")
         self._blocks = ReplyBlocks()
-        self._end: ReplyEnd | None = None
-
-    @property
-    def ends(self) -> list[ReplyEnd]:
-        """The end of the reply, if it is there."""
-        return [self._end] if self._end else []
-
-    def last_parts(self) -> Iterator[dict[str, Any]]:
-        """Nothing."""
-        return iter(())
 
     def parts(self, event: Event) -> Iterator[dict[str, Any]]:
         """Add what comes; yields the events of a stream."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
+from edgellm.server.answering import OneReply
 from edgellm.server.events import Event, ReplyEnd, ReplyPart, ScoredToken
 from edgellm.tools.calls import ToolCall
 
@@ -29,7 +30,7 @@ def generate_shape(answer: str, thought: str, calls: list[dict[str, Any]]) -> di
     return {"response": answer, **({"thinking": thought} if thought else {})}
 
 
-class LineMaker:
+class LineMaker(OneReply):
     """Makes the lines of one answer, and the object of a whole one."""
 
     def __init__(self, model: str, shape: Shape) -> None:
@@ -37,16 +38,6 @@ class LineMaker:
         self._answer, self._thought = "", ""
         self._calls = list[dict[str, Any]]()
         self._scored = list[dict[str, Any]]()
-        self._end: ReplyEnd | None = None
-
-    @property
-    def ends(self) -> list[ReplyEnd]:
-        """The end of the reply, if it is there."""
-        return [self._end] if self._end else []
-
-    def last_parts(self) -> Iterator[dict[str, Any]]:
-        """Nothing."""
-        return iter(())
 
     def parts(self, event: Event) -> Iterator[dict[str, Any]]:
         """Add what comes; yields its line, if it has one."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from time import time
 from typing import Any
 
+from edgellm.server.answering import OneReply
 from edgellm.server.blocks import BlockKind, Change, ReplyBlock, ReplyBlocks, Step
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
 from edgellm.server.openai.replies import new_id, usage
@@ -16,23 +17,13 @@ _DELTAS = {
 }
 
 
-class ResponseMaker:
+class ResponseMaker(OneReply):
     """Makes one answer. `echoed` are fields of the request that the answer repeats."""
 
     def __init__(self, model: str, echoed: Mapping[str, Any]) -> None:
         self._model, self._echoed = model, echoed
         self._id, self._created, self._number = new_id("resp_"), time(), 0
         self._blocks, self._ids = ReplyBlocks(), list[str]()
-        self._end: ReplyEnd | None = None
-
-    @property
-    def ends(self) -> list[ReplyEnd]:
-        """The end of the reply, if it is there."""
-        return [self._end] if self._end else []
-
-    def last_parts(self) -> Iterator[dict[str, Any]]:
-        """Nothing."""
-        return iter(())
 
     def parts(self, event: Event) -> Iterator[dict[str, Any]]:
         """Add what comes; yields the events of a stream."""
