@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -16,7 +15,7 @@ from edgellm.server.thoughts import ThoughtSplitter
 from edgellm.server.work import Prompt, Work
 
 Emit = Callable[[Event], None]
-_REASONS = {"eog": "stop", "stop": "stop", "length": "length", "tool_calls": "tool_calls", "cancelled": "stop"}
+_REASONS = {"eog": "stop", "stop": "stop", "length": "length", "tool_calls": "tool_calls"}
 
 
 class Generating:
@@ -34,7 +33,7 @@ class Generating:
                 return
             with self._started(prompt, options) as generation:
                 self._emit(ReplyBegun(choice))
-                _ReplyTeller(choice, self._work, self._model, generation, self._emit).tell()
+                _ReplyTeller(choice, self._work.chat, self._model, generation, self._emit).tell()
 
     def cancel(self) -> None:
         """End the work, within milliseconds once a reply has begun."""
@@ -75,33 +74,28 @@ class Generating:
 class _ReplyTeller:
     """One reply: its parts, and its end."""
 
-    def __init__(self, choice: int, work: Work, model: LoadedModel, generation: Generation, emit: Emit) -> None:
-        self._choice, self._work, self._generation, self._emit = choice, work, generation, emit
+    def __init__(self, choice: int, chat: bool, model: LoadedModel, generation: Generation, emit: Emit) -> None:
+        self._choice, self._generation, self._emit = choice, generation, emit
         self._tokenizer = model.model.tokenizer
-        self._splitter = ThoughtSplitter(generation.begins_in_thought) if work.chat else None
+        self._splitter = ThoughtSplitter(generation.begins_in_thought) if chat else None
         self._thought_tokens = 0
 
     def tell(self) -> None:
         """Emit the parts of the reply, and its end unless it was cancelled."""
-        generation, last, calls = self._generation, None, 0
-        for token in generation:
+        last: float | None = None
+        for token in self._generation:
             now = perf_counter()
             self._part(token, None if last is None else now - last)
-            last, calls = now, calls + len(token.tool_calls)
-            if calls and self._work.one_call:
-                break
-        else:
-            if generation.finish_reason == "cancelled":
-                return
-        self._end("tool_calls" if calls and self._work.one_call else generation.finish_reason or "stop")
+            last = now
+        if (reason := self._generation.finish_reason) and reason != "cancelled":
+            self._end(reason)
 
     def _part(self, token: Token, gap: float | None) -> None:
         thought, answer = self._splitter.push(token.text) if self._splitter else ("", token.text)
         thinking = bool(self._splitter and (self._splitter.thinking or thought))
         self._thought_tokens += thinking
-        calls = tuple(islice(token.tool_calls, 1 if self._work.one_call else None))
         scored = () if thinking else tuple(self._scored(token))
-        self._emit(ReplyPart(self._choice, thought, answer, calls, scored, gap))
+        self._emit(ReplyPart(self._choice, thought, answer, token.tool_calls, scored, gap))
 
     def _scored(self, token: Token) -> Iterator[ScoredToken]:
         """The token, if log-probabilities were asked for; not one without a text, such as that of the end."""

@@ -14,8 +14,8 @@ class Work:
     """Replies to generate: `n` for each prompt.
 
     `options` are those of `Model.stream`, for messages also those of `Chat.reply`. `think` asks a model to think, or
-    how much; None leaves it to the model. `one_call` ends a reply after its first call of a tool. `keep_alive` is in
-    seconds. `begun` is the beginning of the replies to messages.
+    how much; None leaves it to the model. `keep_alive` is in seconds. `begun` is the beginning of the replies to
+    messages.
     """
 
     model: str | None
@@ -23,7 +23,6 @@ class Work:
     options: Mapping[str, Any] = field(default_factory=dict)
     n: int = 1
     think: bool | str | None = None
-    one_call: bool = False
     keep_alive: float | None = None
     begun: str = ""
 

@@ -19,7 +19,7 @@ def work_of(body: Fields) -> Work:
     name, limit = body.required("model"), body.integer("max_tokens", 1)
     if limit is None:
         raise RequestError(400, "max_tokens is missing", "max_tokens")
-    tools, one_call = _tools(body)
+    tools = _tools(body)
     think, think_max = _thinking(body)
     options = {
         "max_tokens": limit,
@@ -35,7 +35,7 @@ def work_of(body: Fields) -> Work:
     body.ignore(*_IGNORED)
     body.finish()
     found = {option: value for option, value in options.items() if value is not None}
-    return Work(name, [messages], checked(found), think=think, one_call=one_call, begun=begun)
+    return Work(name, [messages], checked(found), think=think, begun=begun)
 
 
 def _conversation(body: Fields) -> tuple[list[dict[str, Any]], str]:
@@ -104,17 +104,17 @@ def _text(fields: Fields, name: str) -> str:
     return "".join(texts)
 
 
-def _tools(body: Fields) -> tuple[dict[str, Any], bool]:
-    """`tools` and `tool_choice` as `Chat.reply` takes them, and whether one call is the most."""
+def _tools(body: Fields) -> dict[str, Any]:
+    """`tools`, `tool_choice` and `parallel_tool_calls` as `Chat.reply` takes them."""
     tools = [_definition(tool) for tool in body.objects("tools")]
     if (choice := body.inner("tool_choice")) is None:
-        return chosen(tools, None), False
+        return chosen(tools, None)
     kind = choice.word("type", *_CHOICES, "tool")
     name = choice.required("name") if kind == "tool" else _CHOICES.get(kind or "auto")
-    one_call = choice.flag("disable_parallel_tool_use")
+    parallel = not choice.flag("disable_parallel_tool_use")
     choice.finish()
     named = {"type": "function", "function": {"name": name}} if kind == "tool" else name
-    return chosen(tools, named), one_call
+    return chosen(tools, named, parallel)
 
 
 def _definition(tool: Fields) -> dict[str, Any]:

@@ -45,13 +45,12 @@ def _work(body: Fields) -> Work:
     model, messages, options = body.text("model"), conversation(body), sampling_options(body)
     options |= {"max_tokens": _limit(body), "logprobs": _logprobs(body), **response_format(body), **tool_options(body)}
     options["template_args"] = body.mapping("chat_template_kwargs")
-    one_call = body.get("parallel_tool_calls") is False and "tools" in options
     effort, n = body.word("reasoning_effort", *EFFORTS), body.integer("n", 1, MAX_REPLIES) or 1
     body.only("store", False)
     body.only("modalities", ["text"])
-    body.ignore("parallel_tool_calls", "verbosity", "prediction")
+    body.ignore("verbosity", "prediction")
     body.finish()
-    return Work(model, [messages], checked(options), n, effort, one_call)
+    return Work(model, [messages], checked(options), n, effort)
 
 
 def _limit(body: Fields) -> int | None:

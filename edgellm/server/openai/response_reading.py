@@ -8,7 +8,7 @@ from edgellm.server.fields import Fields
 from edgellm.server.openai.chat import EFFORTS
 from edgellm.server.openai.messages import content_of
 from edgellm.server.openai.sampling import checked, sampling_options, schema_of
-from edgellm.server.openai.tools import chosen
+from edgellm.server.openai.tools import chosen, parallel_calls
 from edgellm.server.work import Work
 
 _ROLES = ("system", "developer", "user", "assistant")
@@ -20,15 +20,14 @@ def response_work(body: Fields) -> Work:
     options |= {"max_tokens": body.integer("max_output_tokens", 1), **_form(body), **_tools(body)}
     if body.word("truncation", "auto", "disabled") == "auto":
         options["overflow"] = "drop"
-    one_call = body.get("parallel_tool_calls") is False and "tools" in options
     effort = _effort(body)
     for field in ("previous_response_id", "conversation", "prompt"):
         body.only(field)
     body.only("background", False)
     body.only("top_logprobs", 0)
-    body.ignore("parallel_tool_calls", "store", "include", "max_tool_calls")  # nothing is stored
+    body.ignore("store", "include", "max_tool_calls")  # nothing is stored
     body.finish()
-    return Work(name, [messages], checked(options), think=effort, one_call=one_call)
+    return Work(name, [messages], checked(options), think=effort)
 
 
 def _conversation(body: Fields) -> list[dict[str, Any]]:
@@ -111,7 +110,7 @@ def _tools(body: Fields) -> dict[str, Any]:
         choice = {"type": "function", "function": {"name": named.required("name")}}
     elif not isinstance(choice, str | None):
         raise invalid("tool_choice", "must be text, or an object with a function")
-    return chosen(tools, choice)
+    return chosen(tools, choice, parallel_calls(body))
 
 
 def _definition(tool: Fields) -> dict[str, Any]:

@@ -15,10 +15,15 @@ def tool_options(body: Fields) -> dict[str, Any]:
     tools, choice = [dict(_definition(tool)) for tool in body.objects("tools")], body.get("tool_choice")
     if not isinstance(choice, str | dict | None):
         raise invalid("tool_choice", "must be text, or an object with a function")
-    return chosen(tools, choice)
+    return chosen(tools, choice, parallel_calls(body))
 
 
-def chosen(tools: Sequence[Any], choice: Any) -> dict[str, Any]:
+def parallel_calls(body: Fields) -> bool:
+    """Whether a reply may have several calls: `parallel_tool_calls`, by default true."""
+    return body.get("parallel_tool_calls") is None or body.flag("parallel_tool_calls")
+
+
+def chosen(tools: Sequence[Any], choice: Any, parallel: bool = True) -> dict[str, Any]:
     """The options for these definitions. Raises RequestError."""
     if not tools:
         if choice in (None, "auto", "none"):
@@ -33,7 +38,7 @@ def chosen(tools: Sequence[Any], choice: Any) -> dict[str, Any]:
     except OptionError as error:
         message = str(error).removeprefix("option ")
         raise RequestError(400, message, "tool_choice", "invalid_value") from None
-    return {"tools": list(tools), "tool_choice": choice or "auto"}
+    return {"tools": list(tools), "tool_choice": choice or "auto", "parallel_tool_calls": parallel}
 
 
 def _definition(tool: Fields) -> dict[str, Any]:
