@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class Model:
     """An open model; use it as a context manager or call `close`.
 
-    Several threads may share it: their computations queue.
+    Several threads may share it: their requests are computed together, batch by batch.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Model:
         engine = open_engine(file, options, progress, uploading, outputs)
         on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
         estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
-        self._generator = Generator(Session(engine, name), self.tokenizer, defaults, estimator)
+        self._generator = Generator(Session(engine, name, options.schedule), self.tokenizer, defaults, estimator)
         self._prefix_cache = PrefixCache(self._generator.session, max_sequences=1)
 
     @classmethod
@@ -81,7 +81,8 @@ class Model:
         Options (all of them: `edgellm.options.LoadOptions`):
         `threads` (default: physical performance cores), `ctx` (default: the model's), `kv_type` ("f16", "f32" or
         "q8_0"), `kv_memory` (most GB of keys and values; default: the free memory), `gpu_layers`, `gpu`, `gpu_memory`,
-        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`. `progress(done, total)` is called
+        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `schedule` ("srpt" or "fcfs": the order of prompts that wait),
+        `engine`, `tokenizer_pre`. `progress(done, total)` is called
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
         GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs.
 

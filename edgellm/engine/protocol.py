@@ -95,6 +95,21 @@ class Segment(Generic[S_co]):
     retry_mark: int | None = None
     drafts: int = 0
 
+    def part(self, start: int, stop: int) -> "Segment[S_co]":
+        """The segment of the tokens of indices `start` … `stop` - 1. One with drafts has no parts but the whole."""
+        if (start, stop) == (0, len(self.tokens)):
+            return self
+        assert not self.drafts, "drafts are computed with the token before them"
+        part = range(start, stop)
+        return Segment(
+            self.sequence,
+            self.tokens[start:stop],
+            [i - start for i in self.wanted if i in part],
+            {i - start: each for i, each in self.embeddings.items() if i in part},
+            [i - start for i in self.marks if i in part],
+            self.retry_mark - start if self.retry_mark is not None and self.retry_mark in part else None,
+        )
+
 
 class Engine(Protocol):
     """A model, ready to compute. Not for several threads at once; only `stop` may be called from any.

@@ -1,7 +1,11 @@
 """Text generation with an open model, from token ids to text with stats.
 
-session         one engine shared by many requests: prefill, decode and fork, one computation at a time
-prompt_segments the batches of a prompt, with marks where a sequence can go back to
+session         one engine shared by many requests: prefill, decode and fork
+batcher         continuous batching: who has the turn computes a batch for all requests that wait
+schedule        which tokens the next batch computes: steps of replies, then parts of prompts
+arrivals        which requests are about to ask for their next token
+computation     tokens that a request waits for, computed batch by batch
+prompt_segment  the segment of a prompt, with marks where a sequence can go back to
 cancel_flag     how a request is cancelled from another thread
 fair_lock       the queue of requests that wait for the engine
 decoding        the token loop: prefill a prompt, then sample and decode token after token

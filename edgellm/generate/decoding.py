@@ -65,6 +65,7 @@ def generate_ids(
     timer.prompt_tokens = len(prompt.ids)
     with (
         chooser,
+        session.decoding(cancel),
         acquire(prompt.ids, cancel) as sequence,
         SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
     ):

@@ -82,7 +82,8 @@ class SpeculativeDecoder:
             self._drafts.clear()
             self._certain = 0
             return self._step(token, ())
-        self._policy.record_step(len(drafts), seconds)
+        if seconds is not None:  # a step with other requests takes longer, for them
+            self._policy.record_step(len(drafts), seconds)
         self._draft_logits.extend(logits[1:])
         self._drafted = bool(drafts)
         first: Logits = logits[0]
@@ -102,7 +103,8 @@ class SpeculativeDecoder:
             self._certain = len(self._drafts)
             return list(self._drafts)
         tokens, self._matched = self._lookup.draft(room)
-        count = self._policy.draft_length(len(tokens), self._matched)
+        most = self._session.most_drafts(self._cancel)
+        count = min(most, self._policy.draft_length(len(tokens), self._matched))
         self._drafts.extend(tokens[: max(1, count)])  # a draft that is not computed is judged, too
         return tokens[:count]
 

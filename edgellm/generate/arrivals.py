@@ -1,0 +1,76 @@
+"""Which requests decode at present, and which of them are about to ask for their next token.
+
+A step for eight sequences takes less than twice the time of a step for one, as both read all weights. So a batch waits
+a moment for requests that have just been given a token: they sample, and come back. One that came back late the last
+time, since whoever reads its tokens is slow, is not waited for.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from time import perf_counter
+
+from edgellm.generate.cancel_flag import CancelFlag
+
+_MOST_WAIT_S = 0.02
+_LEAST_WAIT_S = 0.002
+"""Bounds of the wait for requests, seconds; between them it is half of the time of a step."""
+
+_ACTIVE_S = 1.0
+"""A request decodes at present if it was given a token within this time, seconds."""
+
+
+class _Request:
+    """When a request was given logits, None while it waits for some; and how long it stayed away the last time."""
+
+    def __init__(self) -> None:
+        self.given: float | None = None
+        self.away = 0.0
+        self.decodes = False
+
+
+class Arrivals:
+    """The requests that decode. `clock` gives seconds. `changed` is set when one comes back or ends."""
+
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+        self._clock, self.changed = clock, Event()
+        self._requests: dict[CancelFlag, _Request] = {}
+        self._patience = _LEAST_WAIT_S
+
+    @contextmanager
+    def join(self, request: CancelFlag) -> Iterator[None]:
+        """Count a request as one that decodes, from its first token on."""
+        self._requests[request] = _Request()
+        try:
+            yield
+        finally:
+            del self._requests[request]
+            self.changed.set()
+
+    def came(self, request: CancelFlag) -> None:
+        """A request asks for logits."""
+        if (found := self._requests.get(request)) and found.given is not None:
+            found.away, found.given = self._clock() - found.given, None
+        self.changed.set()
+
+    def give(self, request: CancelFlag, seconds: float) -> None:
+        """A request is given its logits, of a batch of `seconds`."""
+        self._patience = min(max(seconds / 2, _LEAST_WAIT_S), _MOST_WAIT_S)
+        if found := self._requests.get(request):
+            found.given, found.decodes = self._clock(), True
+
+    def wait_s(self) -> float:
+        """Seconds to wait for the requests that are about to come back; 0 if there are none."""
+        soon = [given for each, given in self._given() if given is not None and each.away <= self._patience]
+        return max(0.0, max(soon) + self._patience - self._clock()) if soon else 0.0
+
+    def decoding(self, beside: CancelFlag | None = None) -> int:
+        """How many requests decode at present, `beside` one of them."""
+        since, own = self._clock() - _ACTIVE_S, self._requests.get(beside) if beside else None
+        return sum(
+            each is not own and each.decodes and (given is None or given > since) for each, given in self._given()
+        )
+
+    def _given(self) -> list[tuple[_Request, float | None]]:
+        # A copy in one step, as other threads add and remove requests meanwhile, and change what they were given.
+        return [(each, each.given) for each in list(self._requests.values())]

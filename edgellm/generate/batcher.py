@@ -1,0 +1,175 @@
+"""Continuous batching: whoever has the engine's turn computes one batch for all requests that wait.
+
+There is no thread beside those of the requests. A request that waits for logits asks for its turn; once it has it, it
+computes a batch with its own tokens and those of the others, which then go on without a turn of their own.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import get_ident, main_thread
+from time import perf_counter
+from typing import TypeVar
+
+from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
+from edgellm.errors import NoMemoryError
+from edgellm.generate.arrivals import Arrivals
+from edgellm.generate.cancel_flag import CancelFlag, computing
+from edgellm.generate.computation import Computation
+from edgellm.generate.fair_lock import FairLock, WaitCancelled
+from edgellm.generate.schedule import Chosen, Schedule
+
+T = TypeVar("T")
+
+
+class Batcher:
+    """Computes what requests wait for. `check_open` raises once the model is closed; `evict` frees memory, or says no.
+
+    An engine whose bits depend on the batch (`Engine.batch_invariant`) computes for one request at a time.
+    """
+
+    def __init__(
+        self, engine: Engine, schedule: Schedule, check_open: Callable[[], None], evict: Callable[[], bool]
+    ) -> None:
+        self._engine, self._schedule, self._check_open, self._evict = engine, schedule, check_open, evict
+        self.arrivals, self._lock = Arrivals(), FairLock()
+        self._waiting: dict[Computation, None] = {}  # in the order in which they came
+        self._works: dict[object, None] = {}  # other work that waits for the engine
+
+    def compute(self, computation: Computation, progress: Callable[[int], None] = lambda done: None) -> Logits:
+        """Wait until a computation is complete; returns its logits. `progress` gets the tokens done, after each batch.
+
+        Raises Stopped after a cancel, and what the engine raised for this computation.
+        """
+        self._waiting[computation] = None
+        self.arrivals.came(computation.cancel)
+        try:
+            while computation.left:
+                with suppress(WaitCancelled):
+                    self._lock.run(lambda: self._take_turn(computation), lambda: _is_released(computation))
+                _raise_error(computation)
+                if computation.advanced:
+                    computation.advanced = False
+                    progress(computation.done)
+                elif computation.cancel.requested and not computation.running:
+                    raise Stopped
+            return computation.logits
+        finally:
+            self._waiting.pop(computation, None)
+            while computation.running:  # nothing may touch the sequence before the batch has ended
+                with suppress(WaitCancelled):
+                    self._lock.run(lambda: None, lambda: not computation.running)
+
+    def exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
+        """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
+        ticket = object()
+        self._works[ticket] = None
+        self.arrivals.changed.set()
+        try:
+            return self._lock.run(work, lambda: cancel.requested)
+        except WaitCancelled:
+            raise Stopped from None
+        finally:
+            del self._works[ticket]
+
+    def run_if_idle(self, work: Callable[[], None]) -> None:
+        """Run `work` unless a request waits or decodes."""
+        with suppress(WaitCancelled):
+            if not self._waiting and not self.arrivals.decoding():
+                self._lock.run(work, lambda: True)
+
+    def run_at_end(self, work: Callable[[], None]) -> None:
+        """Run `work` after all that wait now."""
+        self._lock.run(work)
+
+    def _take_turn(self, own: Computation) -> None:
+        """Compute a batch, unless `own` needs none any more, or must first let others have their turn."""
+        if _is_released(own):
+            return
+        together = self._engine.batch_invariant
+        if together and not self._gather():
+            return
+        waiting = list(self._waiting) if together else [own]
+        # Ctrl-C interrupts the main thread alone, perhaps amid a batch, which must then be no one else's.
+        if get_ident() == main_thread().ident and len(waiting) > 1:
+            if self._lock.callers > 1:
+                return
+            waiting = [own]
+        shared = len(waiting) > 1 or self.arrivals.decoding(own.cancel) > 0
+        chosen = self._schedule.choose(waiting, self._engine.max_rows, together and shared)
+        self._compute(chosen)
+
+    def _gather(self) -> bool:
+        """Wait for requests that are about to ask for a token; False if other work came in between."""
+        while not self._works and self.arrivals.wait_s():
+            self.arrivals.changed.clear()
+            if not self._works and (seconds := self.arrivals.wait_s()):  # what came before `clear` is seen here
+                self.arrivals.changed.wait(seconds)
+        return not self._works
+
+    def _compute(self, chosen: Chosen) -> None:
+        for computation, _ in chosen:
+            computation.running = True
+        try:
+            with computing([computation.cancel for computation, _ in chosen]):
+                # In this order: a cancel after `clear_stop` may stop the engine; an earlier one is seen here.
+                self._engine.clear_stop()
+                self._check_open()
+                self._forward([(each, rows) for each, rows in chosen if self._is_wanted(each)])
+        finally:
+            for computation, _ in chosen:
+                computation.running = False
+            self._lock.wake()
+
+    def _is_wanted(self, computation: Computation) -> bool:
+        return computation in self._waiting and not computation.cancel.requested
+
+    def _forward(self, chosen: Chosen) -> None:
+        """Compute a batch. If that fails, compute each part alone: an error is that of one request."""
+        if not chosen:
+            return
+        try:
+            self._advance(chosen)
+        except Exception as error:
+            self._check_open()
+            if len(chosen) == 1:
+                chosen[0][0].error = error
+            elif not isinstance(error, Stopped):
+                for part in chosen:
+                    self._forward([part])
+
+    def _advance(self, chosen: Chosen) -> None:
+        parts = [computation.next_part(rows) for computation, rows in chosen]
+        began = perf_counter()
+        logits = self._logits(parts)
+        seconds = perf_counter() - began
+        self._schedule.record(sum(rows for _, rows in chosen), seconds)
+        at = 0
+        for (computation, _), part in zip(chosen, parts, strict=True):
+            end = at + len(part.wanted)
+            computation.advance(part, logits[at:end], seconds if len(chosen) == 1 else None)
+            at = end
+            if not computation.left:
+                self._waiting.pop(computation, None)
+                self.arrivals.give(computation.cancel, seconds)
+
+    def _logits(self, parts: list[Segment[Sequence]]) -> Logits:
+        while True:
+            try:
+                return self._engine.forward(parts)
+            except NoMemoryError:  # for drafts, no sequence of another request is evicted
+                if any(part.drafts for part in parts) or not self._evict():
+                    raise
+
+
+def _raise_error(computation: Computation) -> None:
+    """Raise what ended a computation, which then refers to it no longer: its traceback refers to the computation."""
+    error, computation.error = computation.error, None
+    if error:
+        raise error
+
+
+def _is_released(computation: Computation) -> bool:
+    """Whether a request need not wait any longer: for its turn, that is; its computation may go on."""
+    if computation.advanced or computation.error:
+        return True
+    return computation.cancel.requested and not computation.running
