@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -22,6 +23,7 @@ from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
 from edgellm.generate.prefix_cache import PrefixCache
+from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.generate.results import Completion
 from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress
@@ -64,7 +66,7 @@ class Model:
         on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
         estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
         self._generator = Generator(Session(engine, name, options.schedule), self.tokenizer, defaults, estimator)
-        self._prefix_cache = PrefixCache(self._generator.session, max_sequences=1)
+        self._prefix_cache = PrefixCache(self._generator.session)
 
     @classmethod
     def open(
@@ -125,6 +127,11 @@ class Model:
     def sampling_defaults(self) -> Mapping[str, object]:
         """The sampling options that the file sets (`general.sampling.*`)."""
         return self._generator.defaults
+
+    @property
+    def prefix_stats(self) -> PrefixStats:
+        """How much of all prompts so far was cached."""
+        return replace(self._generator.session.prefix_stats)
 
     @property
     def engine(self) -> protocol.Engine:

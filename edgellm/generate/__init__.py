@@ -14,6 +14,7 @@ speculation     speculative decoding: draft tokens are computed, accepted or rej
 draft_policy    how many draft tokens a step computes
 prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
 prefix_cache    sequences left by earlier requests, for prompts that begin with the same tokens
+prefix_stats    how much of all prompts was cached
 overflow        prompts of conversations that are longer than the context
 generation      the running generation that a caller iterates over and cancels
 text_assembler  tokens to text: detokenizer, stop strings, finish reason, log-probabilities

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from collections.abc import Sequence as Ids
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
-from weakref import WeakSet
+from weakref import ref
 
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
@@ -12,6 +12,7 @@ from edgellm.errors import ContextOverflowError, EdgeLLMError, PromptError
 from edgellm.generate.batcher import Batcher
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.computation import Computation
+from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.generate.prompt_segment import prompt_segment
 from edgellm.generate.schedule import Schedule
 from edgellm.generate.timing import PrefillProgress
@@ -20,26 +21,41 @@ from edgellm.system.fork import ForkGuard
 T = TypeVar("T")
 
 
-class Evictable(Protocol):
-    """A cache of sequences."""
+class SequenceCache(Protocol):
+    """A part of the prefix cache; `used` is the time of its last use, as `perf_counter` gives it."""
+
+    used: float
 
     def evict(self) -> bool:
         """Free one sequence that is not in use; False if there is none."""
+
+    def held(self) -> list[tuple[Sequence, list[int]]]:
+        """All sequences, each with the tokens that it has or is about to have."""
 
 
 class Session:
     """Prefill and decode for any number of requests, each in a thread of its own. They share the batches of the engine.
 
     `schedule` is the order of their prompts. `name` is the model's, for messages. From the beginning of `close` on
-    every request raises; `closed` is True at its end. Each of `caches` is asked to evict a sequence when no memory is
-    left for another KV page.
+    every request raises; `closed` is True at its end. Caches are asked to evict sequences when no memory is left for
+    another KV page.
     """
 
     def __init__(self, engine: Engine, name: str, schedule: str = "srpt") -> None:
         self.engine, self.name, self.origin = engine, name, ForkGuard()
         self.closed = self._closing = False
-        self.caches: WeakSet[Evictable] = WeakSet()
+        self.prefix_stats = PrefixStats()
+        self._caches: dict[ref[SequenceCache], None] = {}
         self._batcher = Batcher(engine, Schedule(schedule), self.check_open, self._evict)
+
+    def add_cache(self, cache: SequenceCache) -> None:
+        """Count a cache as a part of the prefix cache for as long as it lives."""
+        self._caches[ref(cache, lambda dead: self._caches.pop(dead, None))] = None
+
+    def caches(self) -> list[SequenceCache]:
+        """The parts of the prefix cache."""
+        # A copy in one step: a WeakSet could not be read while another thread adds to it.
+        return [cache for each in list(self._caches) if (cache := each())]
 
     def check_process(self) -> None:
         """Raises EdgeLLMError in a process that was forked from the one that opened the model."""
@@ -78,7 +94,7 @@ class Session:
             sequence.mark()
             return left
 
-        return self._exclusively(trim, cancel)
+        return self.exclusively(trim, cancel)
 
     def prefill(
         self,
@@ -102,7 +118,7 @@ class Session:
     def hold(self, sequence: Sequence, length: int, cancel: CancelFlag) -> None:
         """`Sequence.hold`, where the sequence needs it. Raises Stopped after `cancel`."""
         if sequence.needs_marks:
-            self._exclusively(lambda: sequence.hold(length), cancel)
+            self.exclusively(lambda: sequence.hold(length), cancel)
 
     def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float | None]:
         """The logits [tokens, vocab] after each of the given tokens, and the seconds of the batch.
@@ -125,13 +141,13 @@ class Session:
         self.check_process()  # in a fork, a request of the parent would have its turn for ever
         return self._batcher.compute(computation, progress)
 
-    def _exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
+    def exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
         """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
         self.check_process()
         return self._batcher.exclusively(work, cancel)
 
     def _evict(self) -> bool:
-        return any(cache.evict() for cache in list(self.caches))
+        return any(cache.evict() for cache in sorted(self.caches(), key=lambda cache: cache.used))
 
     def decoding(self, request: CancelFlag) -> AbstractContextManager[None]:
         """Count a request as one that decodes: it will ask for its next token soon after it was given one."""
@@ -144,10 +160,6 @@ class Session:
     def run_if_idle(self, work: Callable[[], None]) -> None:
         """Run `work` unless a request uses the engine or the model is closed."""
         self._batcher.run_if_idle(lambda: None if self._closing else work())
-
-    def fork(self, sequence: Sequence, cancel: CancelFlag) -> Sequence:
-        """Another sequence with the same tokens, sharing their KV pages. Raises Stopped after `cancel`."""
-        return self._exclusively(sequence.fork, cancel)
 
     def close(self) -> None:
         """Stop all computations and end the engine. If interrupted it can be called again.
