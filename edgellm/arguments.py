@@ -21,7 +21,6 @@ class LoadArguments(TypedDict, total=False):
     n_cpu_moe: int | None
     kv_type: Literal["f16", "f32", "q8_0"] | None
     kv_memory: float | None
-    schedule: Literal["srpt", "fcfs"] | None
     engine: Literal["edgellm", "llama.cpp"] | None
     tokenizer_pre: str | None
 

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,8 @@ from edgellm.generate.timing import PrefillProgress
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.page_cache import resident_bytes
 from edgellm.models import resolve
-from edgellm.options import LoadOptions, check_text, file_defaults
+from edgellm.options import LoadOptions, check_text, file_defaults, validate
+from edgellm.options.checks import one_of
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.tokenizer import Tokenizer
 from kquants.jit import Progress
@@ -52,6 +53,7 @@ class Model:
         progress: Progress | None = None,
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
+        schedule: str = "srpt",
     ) -> None:
         self.file = file
         # First, so that an unsupported architecture is reported before a problem of its tokenizer.
@@ -65,7 +67,7 @@ class Model:
         engine = open_engine(file, options, progress, uploading, outputs)
         on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
         estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
-        self._generator = Generator(Session(engine, name, options.schedule), self.tokenizer, defaults, estimator)
+        self._generator = Generator(Session(engine, name, schedule), self.tokenizer, defaults, estimator)
         self._prefix_cache = PrefixCache(self._generator.session)
 
     @classmethod
@@ -76,6 +78,7 @@ class Model:
         progress: Progress | None = None,
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
+        schedule: Literal["srpt", "fcfs"] = "srpt",
         **options: Unpack[LoadArguments],
     ) -> Self:
         """Open a GGUF file for generation: a path or, as text, also a name that the commands take as MODEL.
@@ -83,10 +86,10 @@ class Model:
         Options (all of them: `edgellm.options.LoadOptions`):
         `threads` (default: physical performance cores), `ctx` (default: the model's), `kv_type` ("f16", "f32" or
         "q8_0"), `kv_memory` (most GB of keys and values; default: the free memory), `gpu_layers`, `gpu`, `gpu_memory`,
-        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `schedule` ("srpt" or "fcfs": the order of prompts that wait),
-        `engine`, `tokenizer_pre`. `progress(done, total)` is called
+        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`. `progress(done, total)` is called
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
-        GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs.
+        GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs. `schedule` is the
+        order of prompts that wait: "srpt", the shortest first unless another has waited, or "fcfs", as they came.
 
         Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, or if the GPU
         cannot do what the options ask for.
@@ -96,12 +99,13 @@ class Model:
         chosen = LoadOptions.from_kwargs(**options)
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
         check_engine(chosen, outputs)
+        validate("schedule", one_of("srpt", "fcfs"), schedule)
         sigbus.install()
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
             for warning in speed_warnings(file, chosen):
                 warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
-            model = cls(file, chosen, progress, uploading, outputs)
+            model = cls(file, chosen, progress, uploading, outputs, schedule)
             file.check()
             return model
         except BaseException:

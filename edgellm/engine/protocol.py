@@ -64,6 +64,11 @@ class Sequence(ABC):
     def mark(self) -> None:  # noqa: B027 (most states go back to any length)
         """Keep what is needed to go back to the present length later, as far as memory is given to that."""
 
+    @property
+    def marked(self) -> Ids[int]:
+        """The lengths that are marked for longer than to compute the last prompt's end again."""
+        return ()
+
     def hold(self, n: int) -> None:  # noqa: B027 (most states go back to any length)
         """Keep what is needed to go back to `n` tokens, until `hold` is called again or a prompt follows.
 

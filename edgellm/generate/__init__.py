@@ -4,6 +4,7 @@ session         one engine shared by many requests: prefill, decode and fork
 batcher         continuous batching: who has the turn computes a batch for all requests that wait
 schedule        which tokens the next batch computes: steps of replies, then parts of prompts
 arrivals        which requests are about to ask for their next token
+admission       which requests wait when memory is short for all
 computation     tokens that a request waits for, computed batch by batch
 prompt_segment  the segment of a prompt, with marks where a sequence can go back to
 cancel_flag     how a request is cancelled from another thread

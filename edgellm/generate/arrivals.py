@@ -7,6 +7,8 @@ time, since whoever reads its tokens is slow, is not waited for.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
+from math import inf
 from threading import Event
 from time import perf_counter
 
@@ -21,30 +23,38 @@ _ACTIVE_S = 1.0
 
 
 class _Request:
-    """When a request was given logits, None while it waits for some; and how long it stayed away the last time."""
+    """When a request was given logits, None while it waits for some; and how long it stayed away the last time.
 
-    def __init__(self) -> None:
+    `number` counts the requests.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.given: float | None = None
         self.away = 0.0
         self.decodes = False
 
 
 class Arrivals:
-    """The requests that decode. `clock` gives seconds. `changed` is set when one comes back or ends."""
+    """The requests that decode. `clock` gives seconds. `changed` is set when one comes back or ends.
+
+    `ended` counts those that have ended.
+    """
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock, self.changed = clock, Event()
         self._requests: dict[CancelFlag, _Request] = {}
-        self._patience = _LEAST_WAIT_S
+        self._patience, self._numbers, self.ended = _LEAST_WAIT_S, count(), 0
 
     @contextmanager
     def join(self, request: CancelFlag) -> Iterator[None]:
         """Count a request as one that decodes, from its first token on."""
-        self._requests[request] = _Request()
+        self._requests[request] = _Request(next(self._numbers))
         try:
             yield
         finally:
             del self._requests[request]
+            self.ended += 1
             self.changed.set()
 
     def came(self, request: CancelFlag) -> None:
@@ -63,6 +73,16 @@ class Arrivals:
         """Seconds to wait for the requests that are about to come back; 0 if there are none."""
         soon = [given for each, given in self._given() if given is not None and each.away <= self._patience]
         return max(0.0, max(soon) + self._patience - self._clock()) if soon else 0.0
+
+    def number(self, request: CancelFlag) -> float:
+        """The number of a request, in the order in which they came; infinite for one that does not decode."""
+        found = self._requests.get(request)
+        return found.number if found else inf
+
+    def away(self) -> int:
+        """How many requests were given logits and will come back."""
+        since = self._clock() - _ACTIVE_S
+        return sum(given is not None and given > since for _, given in self._given())
 
     def decoding(self, beside: CancelFlag | None = None) -> int:
         """How many requests decode at present, `beside` one of them."""

@@ -11,7 +11,8 @@ from time import perf_counter
 from typing import TypeVar
 
 from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
-from edgellm.errors import NoMemoryError
+from edgellm.errors import EdgeLLMError, NoMemoryError
+from edgellm.generate.admission import Admission
 from edgellm.generate.arrivals import Arrivals
 from edgellm.generate.cancel_flag import CancelFlag, computing
 from edgellm.generate.computation import Computation
@@ -19,6 +20,9 @@ from edgellm.generate.fair_lock import FairLock, WaitCancelled
 from edgellm.generate.schedule import Chosen, Schedule
 
 T = TypeVar("T")
+
+_POLL_S = 0.02
+"""Seconds between two looks whether a request that has no memory may go on."""
 
 
 class Batcher:
@@ -33,6 +37,7 @@ class Batcher:
         self._engine, self._schedule, self._check_open, self._evict = engine, schedule, check_open, evict
         self.arrivals, self._lock = Arrivals(), FairLock()
         self._waiting: dict[Computation, None] = {}  # in the order in which they came
+        self._admission = Admission(self._waiting, self.arrivals)
         self._works: dict[object, None] = {}  # other work that waits for the engine
 
     def compute(self, computation: Computation, progress: Callable[[int], None] = lambda done: None) -> Logits:
@@ -88,15 +93,19 @@ class Batcher:
         together = self._engine.batch_invariant
         if together and not self._gather():
             return
-        waiting = list(self._waiting) if together else [own]
+        waiting = self._admission.admitted()
         # Ctrl-C interrupts the main thread alone, perhaps amid a batch, which must then be no one else's.
-        if get_ident() == main_thread().ident and len(waiting) > 1:
-            if self._lock.callers > 1:
-                return
-            waiting = [own]
-        shared = len(waiting) > 1 or self.arrivals.decoding(own.cancel) > 0
-        chosen = self._schedule.choose(waiting, self._engine.max_rows, together and shared)
-        self._compute(chosen)
+        is_main = get_ident() == main_thread().ident
+        if is_main and waiting != [own] and self._lock.callers > 1:
+            return
+        if is_main or not together:
+            waiting = [each for each in waiting if each is own]
+        if waiting:
+            shared = together and (len(waiting) > 1 or self.arrivals.decoding(own.cancel) > 0)
+            self._compute(self._schedule.choose(waiting, self._engine.max_rows, shared))
+        elif self._lock.callers == 1:  # without memory, and no other has its turn
+            self.arrivals.changed.wait(_POLL_S)
+            self.arrivals.changed.clear()
 
     def _gather(self) -> bool:
         """Wait for requests that are about to ask for a token; False if other work came in between."""
@@ -125,22 +134,33 @@ class Batcher:
 
     def _forward(self, chosen: Chosen) -> None:
         """Compute a batch. If that fails, compute each part alone: an error is that of one request."""
-        if not chosen:
+        if not chosen or (error := self._advance(chosen)) is None:
             return
-        try:
-            self._advance(chosen)
-        except Exception as error:
-            self._check_open()
-            if len(chosen) == 1:
-                chosen[0][0].error = error
-            elif not isinstance(error, Stopped):
-                for part in chosen:
+        self._check_open()
+        if len(chosen) == 1:
+            self._fail(chosen[0][0], error)
+        elif not isinstance(error, Stopped):
+            for part in chosen:
+                if self._is_wanted(part[0]) and self._admission.admits(part[0]):
                     self._forward([part])
 
-    def _advance(self, chosen: Chosen) -> None:
+    def _fail(self, computation: Computation, error: Exception) -> None:
+        """End a computation, unless it can go on when others have given their memory."""
+        has_drafts = computation.is_step and computation.segment.drafts  # these are not worth it
+        if has_drafts or not isinstance(error, NoMemoryError) or not self._admission.make_room_for(computation):
+            computation.error = error
+
+    def _advance(self, chosen: Chosen) -> Exception | None:
+        """Compute a batch and give each part its logits; returns what the engine raised."""
         parts = [computation.next_part(rows) for computation, rows in chosen]
         began = perf_counter()
-        logits = self._logits(parts)
+        try:
+            logits = self._logits(parts)
+        except Exception as error:
+            if isinstance(error, EdgeLLMError | Stopped):
+                # A traceback would keep the sequences of the batch, and so their memory, in a cycle of references.
+                error.__traceback__ = error.__context__ = None
+            return error
         seconds = perf_counter() - began
         self._schedule.record(sum(rows for _, rows in chosen), seconds)
         at = 0
@@ -151,6 +171,7 @@ class Batcher:
             if not computation.left:
                 self._waiting.pop(computation, None)
                 self.arrivals.give(computation.cancel, seconds)
+        return None
 
     def _logits(self, parts: list[Segment[Sequence]]) -> Logits:
         while True:
@@ -162,10 +183,13 @@ class Batcher:
 
 
 def _raise_error(computation: Computation) -> None:
-    """Raise what ended a computation, which then refers to it no longer: its traceback refers to the computation."""
+    """Raise what ended a computation. No cycle of references may keep the sequences that its traceback refers to."""
     error, computation.error = computation.error, None
-    if error:
-        raise error
+    try:
+        if error:
+            raise error
+    finally:
+        del error
 
 
 def _is_released(computation: Computation) -> bool:

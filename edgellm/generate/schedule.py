@@ -51,8 +51,8 @@ class Schedule:
         room = min(most_rows, max(self._rows, rows + kept)) - rows if shared else most_rows - rows
         for prompt in prompts:
             if room > 0:
-                chosen.append((prompt, min(room, prompt.left)))
-                room -= prompt.left
+                chosen.append((prompt, min(room, prompt.ready)))
+                room -= prompt.ready
         return chosen
 
     def _ordered(self, prompts: Iterable[Computation]) -> list[Computation]:

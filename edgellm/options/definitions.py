@@ -46,11 +46,6 @@ class LoadOptions(Options):
         checks.number(0, 1_000_000, above=True),
         "GB of memory for the KV cache; by default what is free",
     )
-    schedule: str = option(
-        "srpt",
-        checks.one_of("srpt", "fcfs"),
-        "Order of prompts that wait: srpt (the shortest first, unless it waits) or fcfs (as they came)",
-    )
     engine: str = option(
         "edgellm", checks.one_of("edgellm", "llama.cpp"), "Engine that runs the model: edgellm or llama.cpp"
     )
