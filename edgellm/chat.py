@@ -3,7 +3,8 @@
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
@@ -28,6 +29,9 @@ from edgellm.tools.collector import CallCollector
 from edgellm.tools.formats import call_format, prompts_of
 from edgellm.tools.running import Approve, can_run, run_calls
 from edgellm.tools.use import ToolChoice, ToolUse, check_options, given_tools, no_calls
+
+if TYPE_CHECKING:
+    from edgellm.generate.async_generation import AsyncGeneration
 
 
 class Chat:
@@ -136,6 +140,22 @@ class Chat:
             messages.extend([user_message, reply])
 
         return self._start([*messages, user_message], progress, keep, **options)
+
+    async def asend(
+        self, text: str, *, max_steps: int = 1, approve: Approve | None = None, **options: Unpack[ReplyArguments]
+    ) -> Completion:
+        """As `send`, for `asyncio`. When the task that waits is cancelled, so is the reply; it ends first."""
+        from edgellm.generate.async_generation import in_thread  # imports asyncio
+
+        return await in_thread(
+            partial(self.send, text, max_steps=max_steps, approve=approve, **options), cancel=self.cancel
+        )
+
+    def astream(self, text: str, **options: Unpack[ReplyArguments]) -> "AsyncGeneration":
+        """As `stream`, for `asyncio`: `async for token in chat.astream(…)`. Errors come with the first token."""
+        from edgellm.generate.async_generation import AsyncGeneration  # imports asyncio
+
+        return AsyncGeneration(lambda: self.stream(text, **options))
 
     def reply(
         self,

@@ -4,8 +4,9 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Literal, Self, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits
+from edgellm.generate.at_once import complete_all
 from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
@@ -31,13 +33,14 @@ from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.page_cache import resident_bytes
 from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults, validate
-from edgellm.options.checks import one_of
+from edgellm.options.checks import integer, one_of
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.tokenizer import Tokenizer
 from kquants.jit import Progress
 
 if TYPE_CHECKING:
     from edgellm.chat import Chat
+    from edgellm.generate.async_generation import AsyncGeneration
 
 
 class Model:
@@ -154,16 +157,56 @@ class Model:
 
         Raises OptionError, ContextOverflowError for a prompt that does not fit, EdgeLLMError for an empty one.
         """
+        return self._stream(prompt, options, progress)
+
+    def _stream(
+        self,
+        prompt: str,
+        options: GenerationArguments,
+        progress: PrefillProgress | None = None,
+        sequence: int = 0,
+    ) -> Generation:
         generator = self._generator
         timer, chosen = generator.start_timer(), generator.options(**options)
         check_text("prompt", prompt)
         ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
-        return generator.start(TokensPrompt(ids), chosen, timer, self._prefix_cache, progress)
+        cache = self._prefix_cache
+        return generator.start(TokensPrompt(ids), chosen, timer, cache, progress, sequence=sequence)
 
-    def generate(self, prompt: str, **options: Unpack[GenerationArguments]) -> Completion:
-        """The whole continuation of `prompt`; options and errors are those of `stream`."""
+    def astream(self, prompt: str, **options: Unpack[GenerationArguments]) -> "AsyncGeneration":
+        """As `stream`, for `asyncio`: `async for token in model.astream(…)`. Errors come with the first token."""
+        from edgellm.generate.async_generation import AsyncGeneration  # imports asyncio
+
+        return AsyncGeneration(lambda: self._stream(prompt, options))
+
+    @overload
+    def generate(self, prompt: str, **options: Unpack[GenerationArguments]) -> Completion: ...
+
+    @overload
+    def generate(self, prompt: str, *, n: int, **options: Unpack[GenerationArguments]) -> list[Completion]: ...
+
+    @overload
+    def generate(
+        self, prompt: list[str] | tuple[str, ...], *, n: int = 1, **options: Unpack[GenerationArguments]
+    ) -> list[Completion]: ...
+
+    def generate(
+        self, prompt: str | list[str] | tuple[str, ...], *, n: int | None = None, **options: Unpack[GenerationArguments]
+    ) -> Completion | list[Completion]:
+        """The whole continuation of `prompt`; options and errors are those of `stream`.
+
+        Of a list of prompts, all continuations in their order, which are generated at once. `n` gives a list of so many
+        continuations of each prompt, those of the first one first; with a seed they differ, and the first is that of
+        `n=1`. After an error the others are cancelled.
+        """
         options.setdefault("logprobs", False)
-        return self.stream(prompt, **options).completion()
+        count = validate("n", integer(1, 1000), 1 if n is None else n)
+        if isinstance(prompt, str) and n is None:
+            return self._stream(prompt, options).completion()
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        return complete_all(
+            [partial(self._stream, each, options, sequence=i) for each in prompts for i in range(count)]
+        )
 
     def chat(self, system: str | None = None, **options: Unpack[ChatArguments]) -> "Chat":
         """A conversation in the model's own chat template. `options` are those of `stream`, for every reply, and:

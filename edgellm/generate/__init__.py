@@ -18,6 +18,8 @@ prefix_cache    sequences left by earlier requests, for prompts that begin with 
 prefix_stats    how much of all prompts was cached
 overflow        prompts of conversations that are longer than the context
 generation      the running generation that a caller iterates over and cancels
+at_once         several generations at once
+async_generation a generation for asyncio
 text_assembler  tokens to text: detokenizer, stop strings, finish reason, log-probabilities
 results         what a caller gets: a token, a completion
 logprobs        log-probabilities of a sampled token and of the most likely ones

@@ -32,7 +32,7 @@ class Generation:
 
     `finish_reason` is None until the generation has ended. `acquire` gives it a sequence for as long as it runs.
     `on_end` is called with the text when it has ended, unless it was cancelled before its first token. `reader` reads
-    the tokens of a reply in that format.
+    the tokens of a reply in that format. `sequence` is that of `TokenChooser`.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Generation:
         on_end: Callable[[str], None] = lambda text: None,
         reader: ReplyReader | None = None,
         guide: Guide | None = None,
+        sequence: int = 0,
     ) -> None:
         """Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed."""
         session.check_fits(prompt.ids)
@@ -73,7 +74,7 @@ class Generation:
             session,
             acquire,
             prompt,
-            TokenChooser(sampler, seed, guide, timer.guided),
+            TokenChooser(sampler, seed, guide, timer.guided, sequence),
             timer,
             self._cancel_flag,
             progress,
