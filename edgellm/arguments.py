@@ -54,13 +54,14 @@ class ReplyArguments(GenerationArguments, total=False):
     """Keyword arguments of `Chat.send`; see `edgellm.options.ChatOptions`. `template_args` are template variables.
 
     `tools` are functions and OpenAI definitions of functions. `tool_choice` is "auto", "none", "required", the name
-    of a tool, or OpenAI's object with a name.
+    of a tool, or OpenAI's object with a name. With `parallel_tool_calls` False a reply has one call at most.
     """
 
     template_args: Mapping[str, Any] | None
     overflow: Literal["stop", "drop", "window"] | None
     tools: Iterable[Any] | None
     tool_choice: str | Mapping[str, Any] | None
+    parallel_tool_calls: bool | None
 
 
 class ChatArguments(ReplyArguments, total=False):

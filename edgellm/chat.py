@@ -1,34 +1,33 @@
 """`edgellm.Chat`: a conversation in the model's own chat template, with a prefix cache."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning
+from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
+from edgellm.generate.chat_templates import ChatTemplates
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
 from edgellm.generate.prefix_cache import PrefixCache
-from edgellm.generate.prompt_builder import PromptBuilder
 from edgellm.generate.results import Completion
 from edgellm.generate.timing import PrefillProgress
 from edgellm.guides.thinking import is_thought
 from edgellm.options import ChatOptions, check_text, validate
 from edgellm.options.checks import integer
-from edgellm.text.conversation import Message, check_messages, has_calls
+from edgellm.text.conversation import Message, check_messages
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import own_template
-from edgellm.text.reply_format import ReplyReader
 from edgellm.text.template import named_source
-from edgellm.tools.call_format import AUTO, NONE
-from edgellm.tools.calls import ToolCall
-from edgellm.tools.collector import CallCollector
-from edgellm.tools.formats import call_format, prompts_of
-from edgellm.tools.running import Approve, can_run, run_calls
-from edgellm.tools.use import ToolChoice, ToolUse, check_options, given_tools, no_calls
+from edgellm.text.thought import OPENING
+from edgellm.tools.call_format import NONE
+from edgellm.tools.chat_tools import ChatTools
+from edgellm.tools.messages import Results, reply_message, result_messages
+from edgellm.tools.running import Approve
+from edgellm.tools.tool import tools_of
+from edgellm.tools.use import ToolChoice, check_options, with_definitions
 
 if TYPE_CHECKING:
     from edgellm.generate.async_generation import AsyncGeneration
@@ -50,6 +49,7 @@ class Chat:
         overflow: str | None = None,
         tools: Iterable[Any] | None = None,
         tool_choice: ToolChoice | None = None,
+        parallel_tool_calls: bool | None = None,
         **options: Unpack[GenerationArguments],
     ) -> None:
         """`template` replaces the model's own: its Jinja2 source, or the name of a built-in one such as "chatml".
@@ -59,7 +59,8 @@ class Chat:
         `overflow` is the policy for a conversation that is longer than the context (`edgellm.options.ChatOptions`).
 
         `tools` are functions, or OpenAI definitions of functions, that each reply may call. `tool_choice` is "auto",
-        "none", "required", the name of the tool to call, or OpenAI's object with that name.
+        "none", "required", the name of the tool to call, or OpenAI's object with that name. With `parallel_tool_calls`
+        False each reply has one call at most.
 
         Raises EdgeLLMError without a usable template, OptionError for the other options.
         """
@@ -67,13 +68,13 @@ class Chat:
         own = tokenizer.chat_template
         source = own_template(generator.session.name, own) if template is None else named_source(template)
         generator.options(**options)
-        self._overflow, self._template_args = ChatOptions.from_kwargs(overflow=overflow).overflow, template_args
+        policy = ChatOptions.from_kwargs(overflow=overflow).overflow
         self._generator, self._options = generator, options
-        self._builders = dict[str, PromptBuilder]()
-        self._prompts = self._builder(source)
-        self._tool_source = source if template is not None else tokenizer.tool_template or source
-        self._tools = given_tools(tools, tool_choice)
-        self._use(None, None)
+        tool_source = source if template is not None else tokenizer.tool_template or source
+        self._templates = ChatTemplates(generator, source, tool_source, template_args, policy)
+        self._prompts = self._templates.own
+        name = generator.session.name
+        self._tools = ChatTools(tokenizer, name, tool_source, tools, tool_choice, parallel_tool_calls)
         self._prefix_cache = PrefixCache(generator.session)
         self._running: Generation | None = None
         self.messages: list[dict[str, Any]] = []
@@ -102,27 +103,39 @@ class Chat:
         With `max_steps` above 1, functions that the reply calls are run, their results sent, and so on, until a reply
         has no calls or there were `max_steps` replies: the last one is returned. `approve(call)` may refuse a call. The
         model is told of refusals and of what a function raises. A reply that calls a tool without a function, of which
-        there is only a definition, is returned, and none of its calls is run. From the second reply on the model need
-        not call.
+        there is only a definition, is returned, and none of its calls is run: `send_results` goes on. From the second
+        reply on the model need not call.
         """
+        return self._steps(partial(self.stream, text), max_steps, approve, options)
+
+    def send_results(
+        self,
+        results: Results,
+        *,
+        max_steps: int = 1,
+        approve: Approve | None = None,
+        **options: Unpack[ReplyArguments],
+    ) -> Completion:
+        """Send the results of calls and wait for the whole reply, as `send` does; see `stream_results`."""
+        return self._steps(partial(self.stream_results, results), max_steps, approve, options)
+
+    def _steps(
+        self, first: Callable[..., Generation], max_steps: int, approve: Approve | None, options: ReplyArguments
+    ) -> Completion:
+        """The last of up to `max_steps` replies, of which `first` starts the first one."""
         options.setdefault("logprobs", self._options.get("logprobs", False))
         steps = validate("max_steps", integer(1), max_steps)
-        completion = self.stream(text, **options).completion()
+        if (tools := options.get("tools")) is not None:
+            options["tools"] = tools = tools_of(tools).values()  # which can be read again, as an iterator cannot
+        completion = first(**options).completion()
         for _ in range(steps - 1):
-            if completion.finish_reason != "tool_calls" or not self._run(completion.tool_calls, approve, options):
+            waits = completion.finish_reason == "tool_calls"
+            if not waits or not (results := self._tools.results(completion.tool_calls, tools, approve)):
                 break
-            if options.get("tool_choice", self._tools[1]) != NONE:
-                options["tool_choice"] = AUTO
-            completion = self._start(self.messages, None, self.messages.append, **options).completion()
+            self.messages += results
+            options["tool_choice"] = self._tools.choice_behind_results(options.get("tool_choice"))
+            completion = self.stream_results([], **options).completion()
         return completion
-
-    def _run(self, calls: Sequence[ToolCall], approve: Approve | None, options: ReplyArguments) -> bool:
-        """Append the results of calls to the messages; False if one has no function."""
-        use = self._use(options.get("tools"), options.get("tool_choice"))
-        if use is None or not can_run(use.tools, calls):
-            return False
-        self.messages += run_calls(use.tools, calls, approve)
-        return True
 
     def stream(
         self, text: str, *, progress: PrefillProgress | None = None, **options: Unpack[ReplyArguments]
@@ -134,12 +147,24 @@ class Chat:
         """
         check_text("text", text)
         self._end_running()
-        user_message, messages = {"role": "user", "content": text}, self.messages
+        return self._send([{"role": "user", "content": text}], progress, options)
 
-        def keep(reply: dict[str, Any]) -> None:
-            messages.extend([user_message, reply])
+    def stream_results(
+        self, results: Results, *, progress: PrefillProgress | None = None, **options: Unpack[ReplyArguments]
+    ) -> Generation:
+        """Send the results of calls that the caller ran; returns the reply token by token, with the options of `reply`.
 
-        return self._start([*messages, user_message], progress, keep, **options)
+        `results` are a mapping of the ids of calls to results, or results in the order of the calls: those of the last
+        reply that have no result in `messages` yet. A result is text, or a value that becomes JSON. `messages` gets
+        them and the reply as in `stream`. Unless `tool_choice` is given, the model need not call again.
+
+        Raises EdgeLLMError, in one line, if no calls wait, or a call has no result or a result no call, and the errors
+        of `reply`.
+        """
+        self._end_running()
+        check_messages(self.messages)
+        options.setdefault("tool_choice", self._tools.choice_behind_results(None))
+        return self._send(result_messages(self.messages, results), progress, options)
 
     async def asend(
         self, text: str, *, max_steps: int = 1, approve: Approve | None = None, **options: Unpack[ReplyArguments]
@@ -180,6 +205,17 @@ class Chat:
         self._end_running()
         return self._start(messages, progress, begun=begun, **options)
 
+    def _send(
+        self, sent: list[dict[str, Any]], progress: PrefillProgress | None, options: ReplyArguments
+    ) -> Generation:
+        """The reply to the conversation and the messages `sent`, which it gets with the reply."""
+        messages = self.messages
+
+        def keep(reply: dict[str, Any]) -> None:
+            messages.extend([*sent, reply])
+
+        return self._start([*messages, *sent], progress, keep, **options)
+
     def _start(
         self,
         messages: Sequence[Message],
@@ -190,67 +226,49 @@ class Chat:
         begun: str = "",
         tools: Iterable[Any] | None = None,
         tool_choice: ToolChoice | None = None,
+        parallel_tool_calls: bool | None = None,
         **options: Unpack[GenerationArguments],
     ) -> Generation:
         """`on_end` is called with the message of a reply that has ended."""
         check_text("begun", begun)
-        generator, use = self._generator, self._use(tools, tool_choice)
-        prompts, args = self._prompts_of(messages, use), _with_definitions(template_args, use)
+        generator, use = self._generator, self._tools.of_reply(tools, tool_choice, parallel_tool_calls)
+        prompts, args = self._templates.of(messages, use), with_definitions(template_args, use)
         timer, chosen = generator.start_timer(), generator.options(**{**self._options, **options})
         if use:
             check_options(use.choice, chosen)
-            use = replace(use, parallel=prompts.takes_several_calls())
+            use = replace(use, parallel=use.parallel and prompts.takes_several_calls())
         prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
         start = prompts.start(prompt, begun)
-        reader = None if chosen.special else prompts.reader(begun)
+        opened = OPENING if not begun and is_thought(start, generator.tokenizer) else begun
+        reader = None if chosen.special else prompts.reader(opened)
         if use and use.choice != NONE:
-            opened = "<think>\n" if not begun and is_thought(start, generator.tokenizer) else begun
             reader = use.reader(messages, opened, reader)
 
         def end(text: str) -> None:
-            on_end(_message(text, reader))
+            on_end(reply_message(text, reader))
 
         self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, end, reader, start, use)
         return self._running
-
-    def _use(self, tools: Iterable[Any] | None, choice: ToolChoice | None) -> ToolUse | None:
-        """The tools of a reply; None stands for those of the chat. Raises OptionError, and EdgeLLMError."""
-        found, name = self._tools if tools is None else given_tools(tools, choice)
-        if tools is None and choice is not None:
-            found, name = given_tools(found.values(), choice)
-        if not found:
-            return None
-        if (form := call_format(self._tool_source)) is None:
-            raise no_calls(self._generator.session.name)
-        return ToolUse(found, name, form, self._generator.tokenizer.special_ids(form.marks))
-
-    def _builder(self, source: str) -> PromptBuilder:
-        """The prompts in a chat template. Raises EdgeLLMError if it is not valid."""
-        if source not in self._builders:
-            generator, prompts = self._generator, prompts_of(self._generator.tokenizer, source)
-            self._builders[source] = PromptBuilder(generator.session, prompts, self._template_args, self._overflow)
-        return self._builders[source]
-
-    def _prompts_of(self, messages: Sequence[Message], use: ToolUse | None) -> PromptBuilder:
-        """The prompts of a conversation: a file may have a template of its own for those with tools."""
-        prompts = self._builder(self._tool_source) if use or has_calls(messages) else self._prompts
-        prompts.template.resume()
-        if use and "tools" not in prompts.template.names:
-            problem = (
-                "the chat template does not show the model which tools there are: describe them in the system prompt"
-            )
-            warnings.warn(problem, EdgeLLMWarning, stacklevel=4)
-        return prompts
 
     def _end_running(self) -> None:
         if self._running:
             self._running.close()
 
-    def count(self, messages: Sequence[Message], *, template_args: Mapping[str, Any] | None = None) -> int:
-        """The number of tokens in the prompt of these messages; the last may have any role. Raises EdgeLLMError."""
+    def count(
+        self,
+        messages: Sequence[Message],
+        *,
+        template_args: Mapping[str, Any] | None = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: ToolChoice | None = None,
+    ) -> int:
+        """The number of tokens in the prompt of these messages; the last may have any role.
+
+        Options are those of `reply`. Raises OptionError, and EdgeLLMError.
+        """
         check_messages(messages)
-        use = self._use(None, None)
-        return len(self._prompts_of(messages, use).ids(messages, _with_definitions(template_args, use)))
+        use = self._tools.of_reply(tools, tool_choice)
+        return len(self._templates.of(messages, use).ids(messages, with_definitions(template_args, use)))
 
     def inspect(
         self,
@@ -258,6 +276,8 @@ class Chat:
         *,
         template_args: Mapping[str, Any] | None = None,
         overflow: str | None = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: ToolChoice | None = None,
         **options: Unpack[GenerationArguments],
     ) -> Inspection:
         """The prompt of these messages in detail, with warnings of possible mistakes; the last may have any role.
@@ -266,32 +286,16 @@ class Chat:
         are warnings.
         """
         check_messages(messages)
-        use = self._use(None, None)
+        use = self._tools.of_reply(tools, tool_choice)
         chosen = self._generator.options(**{**self._options, **options})
-        args = _with_definitions(template_args, use)
-        return self._prompts_of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)
+        args = with_definitions(template_args, use)
+        return self._templates.of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)
 
     def cancel(self) -> None:
         """Cancel the running reply, from any thread; without one, nothing happens.
 
         While the prompt is rendered, the call that asked for the reply raises EdgeLLMError.
         """
-        for prompts in list(self._builders.values()):
-            prompts.template.stop()
+        self._templates.stop()
         if self._running:
             self._running.cancel()
-
-
-def _with_definitions(template_args: Mapping[str, Any] | None, use: ToolUse | None) -> Mapping[str, Any] | None:
-    """Template arguments with the definitions of tools among them."""
-    return {**(template_args or {}), "tools": use.definitions} if use else template_args
-
-
-def _message(text: str, reader: ReplyReader | None) -> dict[str, Any]:
-    """The message of a reply. A call that does not parse is text of it, so that nothing of the reply is lost."""
-    if not isinstance(reader, CallCollector):
-        return {"role": "assistant", "content": text}
-    text += "".join(broken.text for broken in reader.broken)
-    if not reader.calls:
-        return {"role": "assistant", "content": text}
-    return {"role": "assistant", "content": text or None, "tool_calls": [call.as_message() for call in reader.calls]}

@@ -8,6 +8,7 @@ progress, pull_progress       progress on stderr
 generate_output               what `generate` writes
 conversion, output_path       what `convert` and `quantize` share
 bench_report                  the report of `bench`
+eval_options, eval_run, eval_report   the parts of `eval`
 shell_completion              completion in shells
 """
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "completion": "Print a script that completes commands in a shell.",
     "convert": "Make a GGUF file from a Hugging Face checkpoint.",
     "devices": "List the CPU and the GPUs of this machine.",
+    "eval": "Measure how often a model's replies are right.",
     "generate": "Stream the reply to a prompt to stdout.",
     "imatrix": "Measure which weights matter, for quantization.",
     "info": "Show what is in a model file.",

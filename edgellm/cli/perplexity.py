@@ -1,7 +1,6 @@
 """`edgellm perplexity`: measures how well a model predicts a text, and how far it is from a reference model."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import files, model_names
 from edgellm.cli.text_file import read_text, time_left
 from edgellm.options import LoadOptions
+from edgellm.terminal.streams import plus_minus
 
 if TYPE_CHECKING:
     from edgellm.perplexity import Perplexity
@@ -97,17 +97,8 @@ def _show(found: "Perplexity", names: dict[str, str | None], as_json: bool) -> N
     if as_json:
         click.echo(json.dumps(names | asdict(found), indent=2))
         return
-    for line in _report(found, "±" if _takes("±") else "+-"):
+    for line in _report(found, plus_minus()):
         click.echo(line)
-
-
-def _takes(character: str) -> bool:
-    """Whether stdout can encode a character."""
-    try:
-        character.encode((sys.stdout and sys.stdout.encoding) or "ascii")
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True
 
 
 def _report(found: "Perplexity", within: str) -> Iterator[str]:

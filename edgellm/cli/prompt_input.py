@@ -31,7 +31,10 @@ _NEED_A_TEMPLATE = {
     "template_args": "--template-arg",
     "tools": "--tools",
 }
-_OF_CHATS = ("system", "system_file", "template", "template_arg", "overflow", "tools", "tool_choice")
+_OF_CHATS = (
+    *("system", "system_file", "template", "template_arg", "overflow"),
+    *("tools", "tool_choice", "parallel_tool_calls"),
+)
 
 
 prompt_options = in_order(
@@ -74,6 +77,8 @@ def conversation(given: dict[str, Any]) -> dict[str, Any] | None:
         raise click.UsageError("--system and --system-file exclude each other.")
     if values["tool_choice"] is not None and values["tools"] is None:
         raise click.UsageError("--tool-choice belongs to --tools.")
+    if values["parallel_tool_calls"] is not None and values["tools"] is None:
+        raise click.UsageError("--no-parallel-tool-calls belongs to --tools.")
     ChatOptions.from_kwargs(overflow=values["overflow"])
     if raw:
         return None
@@ -90,7 +95,7 @@ def _for_chat(
 ) -> dict[str, Any]:
     if system_file is not None:
         system = part(system_file)
-    source = None if template is None else _template(template)
+    source = None if template is None else template_of(template)
     return {"system": system, "template": source, "template_args": template_arg, "overflow": overflow, **tools}
 
 
@@ -131,7 +136,8 @@ def _stdin() -> str:
     return decode_input(sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "stdin", TOO_LONG) if sys.stdin else ""
 
 
-def _template(name: str) -> str:
+def template_of(name: str) -> str:
+    """The source of a chat template by its name or its file. Raises OptionError."""
     from edgellm.text.template import template_source  # imports numpy
 
     return template_source(name)

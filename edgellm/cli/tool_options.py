@@ -1,6 +1,6 @@
-"""The options of `edgellm generate` for tools: a file of definitions, and whether the model must call one."""
+"""The options of `edgellm generate` for tools: a file of definitions or commands, and whether one must be called."""
 
-import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,28 +12,26 @@ from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.options import GenerationOptions
 
-_SHAPE = 'give a list of OpenAI definitions, or {"tools": [...]}'
+_SHAPE = 'give a list of OpenAI definitions or commands, or {"tools": [...]}'
 
 
 def _definitions(context: click.Context, option: click.Parameter, path: str | None) -> list[Any] | None:
-    """The definitions in a file. Raises EdgeLLMError, and OptionError for a fault in one."""
+    """The definitions in a file, also those of commands. Raises EdgeLLMError, and OptionError for a fault in one."""
     if path is None:
         return None
-    name = printable(path, 400)
-    try:
-        found = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"--tools: {name} is not JSON: {printable(str(error), 200)}; {_SHAPE}") from None
-    definitions = found.get("tools") if isinstance(found, dict) else found
-    if not isinstance(definitions, list) or not all(isinstance(each, dict) for each in definitions):
-        raise OptionError(f"--tools: {name} has no list of definitions; {_SHAPE}")
+    text = read_text(path)
+    from edgellm.tools.commands.read import command_tool, tool_entries
     from edgellm.tools.tool import tools_of
 
+    name, folder = printable(path, 400), Path(path).parent
+    tools = list[Any]()
+    for i, entry in enumerate(tool_entries(text, f"--tools: {name}", _SHAPE)):
+        place = f"--tools: {name}: tools[{i}]"
+        tools.append(command_tool(entry, place, folder) if "command" in entry else entry)
     try:
-        tools_of(definitions)
+        return [tool.definition for tool in tools_of(tools).values()]
     except OptionError as error:
         raise OptionError(f"--tools: {name}: {error}") from None
-    return definitions
 
 
 def check_tools(chat: dict[str, Any] | None, options: GenerationOptions) -> None:
@@ -50,7 +48,8 @@ tool_options = in_order(
         metavar="FILE",
         callback=_definitions,
         shell_complete=files,
-        help="Tools that the model may call: OpenAI definitions as JSON; - is stdin. Calls are printed as JSON lines.",
+        help="Tools that the model may call, as JSON: OpenAI definitions, or commands; - is stdin. Nothing is run:"
+        " calls are printed as JSON lines.",
     ),
     click.option(
         "--tool-choice",
@@ -58,6 +57,14 @@ tool_options = in_order(
         callback=utf8,
         shell_complete=one_of("auto", "none", "required"),
         help="auto, none, required, or the name of the tool to call; by default auto.",
+    ),
+    click.option(
+        "--no-parallel-tool-calls",
+        "parallel_tool_calls",
+        flag_value=False,
+        type=bool,
+        default=None,
+        help="Allow one call at most.",
     ),
 )
 """Adds the options of tools."""

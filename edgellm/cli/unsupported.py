@@ -6,7 +6,7 @@ from collections.abc import Container
 _NO_SWITCH = "edgellm chooses this itself; leave it out"
 _NO_DRAFT_MODEL = "there is no draft model; repetitions in a text are drafted from the text itself, without an option"
 _ONE_GPU = "one GPU is used; --gpu NAME selects it"
-_NO_GRAMMAR = "the format of a reply cannot be forced; ask for it in the prompt"
+_HELD = "`edgellm generate --json-schema`, `--regex`, `--choice` and `--grammar` hold replies to a form"
 _TOKENIZE = "the text comes on stdin: echo TEXT | edgellm tokenize MODEL"
 
 _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
@@ -21,8 +21,9 @@ _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
     ),
     "-hft --hf-token": "set HF_TOKEN in the environment",
     "-i -if --interactive --interactive-first": "`edgellm chat MODEL` talks in the terminal",
-    "-j -jf --json-schema --json-schema-file --grammar --grammar-file": _NO_GRAMMAR,
-    "--format": (f"{_NO_GRAMMAR}; --json prints the reply in an object", _NO_GRAMMAR),
+    "-j -jf --json-schema --json-schema-file": ("--json-schema FILE|TEXT holds the reply to a schema", _HELD),
+    "--grammar --grammar-file": ("--grammar FILE holds the reply to a grammar in Lark or GBNF", _HELD),
+    "--format": ("--json-schema holds the reply to a schema; --json prints it in an object", _HELD),
     "-kvo -nkvo --kv-offload --no-kv-offload": "the KV cache of a layer is where --gpu-layers puts the layer",
     "--lora --lora-scaled": "merge the adapter into its base model (peft: merge_and_unload), then `edgellm convert` it",
     "-md -td -tbd -cd -ngld -devd -ctkd -ctvd -hfd -hfrd --model-draft": _NO_DRAFT_MODEL,
@@ -45,7 +46,7 @@ _FOR_COMMAND: dict[str, dict[str, str | tuple[str, ...]]] = {
     "cli": {"-v": "-V shows the version"},
     "tokenize": {"-p -f --prompt --file --stdin": _TOKENIZE},
 }
-_AN_OPTION = re.compile(r"(?<![\w-])--[a-z-]+")
+_OWN_OPTION = re.compile(r"`[^`]*`|(?<![\w-])(--[a-z-]+)")
 
 
 def _by_name(table: dict[str, str | tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -60,4 +61,4 @@ _COMMAND_ADVICE = {command: _by_name(table) for command, table in _FOR_COMMAND.i
 def unsupported_advice(command: str, name: str, options: Container[str]) -> str:
     """What to do instead of the option `name` in a command that has `options`; empty without advice."""
     texts = _COMMAND_ADVICE.get(command, {}).get(name) or UNSUPPORTED_OPTIONS.get(name, ())
-    return next((text for text in texts if all(own in options for own in _AN_OPTION.findall(text))), "")
+    return next((text for text in texts if all(own in options for own in _OWN_OPTION.findall(text) if own)), "")

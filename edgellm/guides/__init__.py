@@ -9,6 +9,7 @@ mask_ahead      masks that a thread computes while the engine computes
 utf8_filter     tokens that leave a text valid UTF-8
 thinking        how a model thinks before it answers, by its chat template
 thinking_gate   a guide that lets a model think first, with `closing`: the end of thinking as tokens or text
+limited_channel a guide that limits the thinking of gpt-oss where its grammar covers that
 free_text, opened  guides that allow every text, and that begin where the model chooses to
 schema          JSON schemas as llguidance follows them, and refusals of what it does not follow
 patterns        regular expressions of ECMAScript as llguidance reads them

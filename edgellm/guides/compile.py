@@ -24,6 +24,7 @@ _CACHED = 16
 
 _IN_OTHER_WORDS = {
     "patternProperty regexes": "two patterns of patternProperties match the same name; make them exclude each other",
+    "recursion limit exceeded": "the schema has more than 127 levels of brackets; make it flatter",
     "min/maxProperties only": "minProperties and maxProperties above 1 need properties of which all are required",
 }
 """For errors of llguidance that name what it made of a schema."""
@@ -65,6 +66,12 @@ def check(spec: GuideSpec) -> None:
     grammar = _grammar(spec)
     if spec.kind not in ("grammar", "calls"):
         _check(spec, grammar, LLMatcher(bytes_alone(), grammar.text, log_level=0))
+
+
+def accepts(spec: GuideSpec, text: str) -> bool:
+    """Whether a whole text conforms to a spec, in the style in which guides write JSON. Raises GuideError."""
+    matcher, tokens = LLMatcher(bytes_alone(), _grammar(spec).text, log_level=0), list(text.encode())
+    return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
 
 def _check(spec: GuideSpec, grammar: LarkGrammar, matcher: LLMatcher) -> None:

@@ -35,24 +35,31 @@ def gated(
     limit: int | None,
     tokenizer: Tokenizer,
     vocab: int,
-    banned: frozenset[int] = frozenset(),
+    marks: frozenset[int] = frozenset(),
+    openers: frozenset[int] = frozenset(),
+    free: bool = False,
 ) -> Guide | None:
     """A guide for a reply with thinking of at most `limit` tokens, and an answer that follows `answer`, if it is given.
 
-    `start` is None for plain text. `banned` are tokens that no thought has. Raises OptionError if the answer has begun
+    `start` is None for plain text. `marks` are tokens that are no text; those of them in `openers` begin the answer
+    within a thought, others no thought has. `free` as in `ThinkingGate`. Raises OptionError if the answer has begun
     already.
     """
     if start is None or (answer is None and limit is None):
         return answer
     stage = _stage_of(start, tokenizer)
-    if stage != Stage.INSIDE and start.begun and answer is not None:
-        raise OptionError("begun is the beginning of an answer, which cannot be held to a form: leave one of them out")
+    if stage != Stage.INSIDE and start.begun and answer is not None and not free:
+        raise begun_answer()
     if not (start.tags or start.harmony):
         return answer
-    marks = _of_tags(start.tags, tokenizer) if start.tags else _of_harmony(tokenizer)
-    marks = replace(marks, banned=marks.banned | banned)
-    free = answer is None
-    return ThinkingGate(FreeText() if answer is None else answer, marks, stage, limit, vocab, free)
+    known = _of_tags(start.tags, tokenizer) if start.tags else _of_harmony(tokenizer)
+    known = replace(known, banned=known.banned | (marks - openers), openers=openers)
+    return ThinkingGate(answer or FreeText(), known, stage, limit, vocab, free or answer is None)
+
+
+def begun_answer() -> OptionError:
+    """The error about the beginning of an answer that a form excludes."""
+    return OptionError("begun is the beginning of an answer, which cannot be held to a form: leave one of them out")
 
 
 def is_thought(start: ReplyStart, tokenizer: Tokenizer) -> bool:

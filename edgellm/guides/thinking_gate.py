@@ -28,7 +28,7 @@ class ThinkingMarks:
 
     `opening` are those before a thought, `answer` those before the answer. `end` are written to end a thought for the
     model, `behind` follow the end that it writes itself. `again`: it may then think once more. `banned` are tokens that
-    are no text of a thought.
+    are no text of a thought. `openers` are those of the answer that end a thought by themselves: models forget to.
     """
 
     opening: Ids
@@ -38,12 +38,13 @@ class ThinkingMarks:
     again: bool
     banned: frozenset[int]
     closing: Callable[[], Closing]
+    openers: frozenset[int] = frozenset()
 
 
 class ThinkingGate:
     """Lets a model think, as long as `limit` tokens, and then holds it to `answer`. See `edgellm.guides.guide.Guide`.
 
-    `free`: thinking is only limited; nothing else that the model writes is held to anything.
+    `free`: before the answer only the length of thinking is held to anything, and the answer begins as free text.
     """
 
     def __init__(
@@ -62,12 +63,12 @@ class ThinkingGate:
 
     def allowed(self) -> Mask | None:
         """The tokens that may come next."""
+        if self._stage == Stage.ANSWER:
+            return self._answer.allowed()
         if self._free:
             return None
         if self._stage == Stage.INSIDE:
             return self._closing.forbid(self._inside)
-        if self._stage == Stage.ANSWER:
-            return self._answer.allowed()
         openings = self._mask(option[len(self._chosen)] for option in self._options() if option)
         answer = None if self._chosen or self._marks.answer else self._answer.allowed()
         return openings if answer is None else openings | answer
@@ -103,7 +104,8 @@ class ThinkingGate:
         if self._stage == Stage.BEFORE and self._options() == [()]:
             self._stage = Stage.ANSWER
         answers = self._stage == Stage.ANSWER or not (self._chosen or self._marks.answer or self._stage == Stage.INSIDE)
-        self.complete = self._free or (answers and not self._queue and self._answer.complete)
+        free = self._free and self._stage != Stage.ANSWER
+        self.complete = free or (answers and not self._queue and self._answer.complete)
         self.ended = self._stage == Stage.ANSWER and not self._queue and self._answer.ended
 
     def _options(self) -> list[Ids]:
@@ -118,6 +120,10 @@ class ThinkingGate:
 
     def _think(self, token: int) -> None:
         self._thought += 1
+        if token in self._marks.openers:
+            self._stage = self._after = Stage.ANSWER
+            self._accept_answer(token)
+            return
         if not self._closing.push(token):
             return
         self._closing = self._marks.closing()
@@ -134,7 +140,11 @@ class ThinkingGate:
             return
         self._chosen += (token,)
         options = self._options()
-        if self._chosen in options or not options:
+        if not options:  # they were no opening, but the beginning of free text
+            self._stage, chosen, self._chosen = Stage.ANSWER, self._chosen, ()
+            for each in chosen:
+                self._accept_answer(each)
+        elif self._chosen in options:
             self._stage = Stage.INSIDE if self._chosen == self._lead + self._marks.opening else Stage.ANSWER
             self._chosen = ()
 

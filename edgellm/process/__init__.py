@@ -5,5 +5,6 @@ call_thread   the threads that write to it and read from it
 exchange      what these threads do
 spawn         how the process is started, how it ended, what it wrote to stderr
 serve         the loop of the child process
+group         process groups of their own, for programs of others
 wire          the messages between the two
 """

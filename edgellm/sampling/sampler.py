@@ -173,8 +173,12 @@ def probability(logits: Scores, tokens: NDArray[np.bool_] | int) -> float:
     """
     scores, peak = _finite(logits)
     shares = scores - peak
-    total = float(np.exp(shares, out=shares).sum())
-    return float(shares[tokens] if isinstance(tokens, int) else (shares * tokens).sum()) / total
+    np.exp(shares, out=shares)
+    total = float(shares.sum())
+    if isinstance(tokens, int):
+        return float(shares[tokens]) / total
+    shares *= tokens.astype(np.float32)  # by arithmetic: picking them out takes up to ten times as long
+    return float(shares.sum()) / total
 
 
 @np.errstate(over="ignore")

@@ -70,6 +70,15 @@ def write(text: str, raw: bool = False) -> None:
         out.flush()
 
 
+def plus_minus() -> str:
+    """The sign before a standard error: ± if stdout can encode it, else +-."""
+    try:
+        "±".encode((sys.stdout and sys.stdout.encoding) or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return "+-"
+    return "±"
+
+
 def write_control(text: str) -> None:
     """Write control sequences to stderr."""
     if err := sys.stderr:

@@ -12,6 +12,7 @@ vocabulary       token texts, types and special ids of a file, checked
 detokenizer      incremental detokenizing: token ids in, whole characters out
 template         chat templates: messages in, text out; rendering runs in a child process (`rendering`)
 reply_format     how replies tell thinking from answers: `harmony`, `thought_channel`, or <think> … </think> (`thought`)
+thought_reader   replies with other marks around thoughts, as text with <think> … </think>
 thinking_tags    the marks between which a reply thinks, by its chat template
 rendered_prompt  a rendered prompt, with the origin of each character
 prompts          chat template and tokenizer together: messages in, token ids out

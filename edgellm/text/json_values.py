@@ -1,5 +1,6 @@
 """Values that JSON can represent."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,14 @@ def json_value(value: Any, name: str) -> Any:
     except RecursionError:
         problem = "has values too deep inside each other"
     raise OptionError(f"{name} {problem}")
+
+
+def parsed_json(text: str, origin: str, advice: str) -> Any:
+    """The value of a JSON document. Raises OptionError that names `origin` for text that is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{origin} is not JSON: {printable(str(error), 200)}; {advice}") from None
 
 
 class _UnfitError(Exception):

@@ -92,10 +92,8 @@ class ChatPrompts:
 
     def reader(self, begun: str) -> ReplyReader | None:
         """A reader of a reply that begins with `begun`, if template and vocabulary have a format of replies."""
-        controls, form = self.tokenizer.control_texts, self.template.reply_format
-        if form is None or not all(mark in controls for mark in form.marks):
-            return None
-        return form.reader({controls[mark]: mark for mark in form.marks}, begun)
+        form = self.template.reply_format
+        return form.reader_in(self.tokenizer, begun) if form else None
 
     def spans(self, rendered: RenderedPrompt) -> list[Span]:
         """The text cut at its special tokens, with their ids. Two texts are never adjacent."""

@@ -23,6 +23,15 @@ class Thought(NamedTuple):
         return cls(found["thought"], found["answer"]) if found else cls(None, text)
 
 
+def marked_thought(begun: str, opening: str, closing: str) -> list[tuple[str, bool]]:
+    """The text of a reply so far, with marks of a model around its thought: texts, and whether each is a mark."""
+    thought, answer = Thought.of(begun)
+    if thought is None:
+        return [(begun, False)]
+    parts = [(opening, True), (thought, False)]
+    return parts if answer is None else [*parts, (closing, True), (answer, False)]
+
+
 def with_thinking(message: Mapping[str, Any], field: str) -> Mapping[str, Any]:
     """A message for a template that reads the thinking of a reply in a field of its own, beside `content`."""
     content = message.get("content")

@@ -67,14 +67,15 @@ class CallFormat:
         choice: str = AUTO,
         parallel: bool = True,
         tokens: Mapping[str, int] | None = None,
+        thoughts: bool = True,
     ) -> str:
         """The grammar of replies, in the Lark of llguidance.
 
         `choice` is "auto" (text, calls, or text and then calls), "none" (text alone), "required" (calls alone) or the
         name of the tool to call. Without `parallel` there is one call at most. `tokens` are the ids of those marks that
-        the vocabulary has as one token. Arguments follow the schema of their tool; one that forbids no further
-        arguments is taken to allow none. Raises OptionError for an unknown choice, and for a schema that the format
-        cannot be held to, with the tool and the place in the schema.
+        the vocabulary has as one token. Without `thoughts` a grammar that covers them allows none. Arguments follow the
+        schema of their tool; one that forbids no further arguments is taken to allow none. Raises OptionError for an
+        unknown choice, and for a schema that the format cannot be held to, with the tool and the place in the schema.
         """
         offered = dict(tools)
         if choice not in (AUTO, NONE, REQUIRED):
@@ -84,6 +85,7 @@ class CallFormat:
             offered = {choice: tools[choice]}
         if not offered and choice == REQUIRED:
             raise OptionError("tool_choice is 'required', but there are no tools; give tools, or take 'auto'")
-        grammar = Grammar(offered, tokens or {}, parallel, choice not in (AUTO, NONE), choice != NONE and bool(offered))
+        must_call, may_call = choice not in (AUTO, NONE), choice != NONE and bool(offered)
+        grammar = Grammar(offered, tokens or {}, parallel, must_call, may_call, thoughts)
         self.rules(grammar)
         return grammar.text()

@@ -20,13 +20,21 @@ class Grammar:
     """The rules of one grammar, by name.
 
     `tools` are the tools that may be called. `parallel`: several calls may follow each other. `must_call`: text without
-    a call is no reply; with `may_call` false, only text is one.
+    a call is no reply; with `may_call` false, only text is one. `may_think`: replies may have thoughts, where
+    grammars cover them.
     """
 
     def __init__(
-        self, tools: Mapping[str, Tool], tokens: Mapping[str, int], parallel: bool, must_call: bool, may_call: bool
+        self,
+        tools: Mapping[str, Tool],
+        tokens: Mapping[str, int],
+        parallel: bool,
+        must_call: bool,
+        may_call: bool,
+        may_think: bool = True,
     ) -> None:
         self.tools, self.parallel, self.must_call, self.may_call = tools, parallel, must_call, may_call
+        self.may_think = may_think
         self._tokens, self._rules = tokens, dict[str, str]()
 
     def text(self) -> str:

@@ -7,7 +7,7 @@ from edgellm.fmt import printable
 from edgellm.text.utf8 import replace_surrogates
 from edgellm.tools.calls import ToolCall, call_id
 from edgellm.tools.notation import JSON, Notation
-from edgellm.tools.source import MalformedError, ReplySource
+from edgellm.tools.source import CUT_OFF, INCOMPLETE, MalformedError, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -62,7 +62,7 @@ def _arguments(value: Mapping[str, Any]) -> object:
 
 
 def parsed(text: str, notation: Notation = JSON) -> Any:
-    """The value of a whole text. Raises MalformedError."""
+    """The value of a whole text. Raises MalformedError, with INCOMPLETE for text that ends inside of the value."""
     source = ReplySource()
     source.feed(replace_surrogates(text))
     source.ended = True
@@ -73,4 +73,6 @@ def parsed(text: str, notation: Notation = JSON) -> Any:
         if source.rest().strip():
             raise MalformedError("text follows the value") from None
         return done.value
+    except MalformedError as error:
+        raise MalformedError(INCOMPLETE if str(error) == CUT_OFF else str(error)) from None
     raise AssertionError("a source that has ended has no more text to wait for")

@@ -12,7 +12,7 @@ from typing import Any
 
 from edgellm.fmt import printable
 from edgellm.text.utf8 import replace_surrogates
-from edgellm.tools.source import MalformedError, Reading, ReplySource
+from edgellm.tools.source import CUT_OFF, MalformedError, Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 
 StringReader = Callable[[ReplySource, Symbols], Reading[str]]
@@ -23,6 +23,7 @@ _MAX_DEPTH = 64
 
 _WORD = re.compile(r"[-+.\w]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)")
+_NUMBER_BEGUN = re.compile(r"-?[0-9]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]*)?")
 NAME = re.compile(r"[\w.$-]+")
 """Names of tools and arguments, and keys without quotes."""
 
@@ -87,7 +88,7 @@ class Notation:
         if quote := (yield from self._quote(source, symbols)):
             key = yield from self.strings[quote](source, symbols)
         elif not self.bare_keys or not (key := (yield from source.word(NAME))):
-            raise MalformedError("a key is missing")
+            raise (yield from source.malformed("a key is missing"))
         yield from source.space()
         yield from source.expect(":", what=f"the colon behind the key {printable(key)}")
         return key
@@ -98,13 +99,13 @@ class Notation:
         yield from source.space()
         while not (yield from source.takes(")")):
             if not (name := (yield from source.word(NAME))):
-                raise MalformedError("the name of an argument is missing")
+                raise (yield from source.malformed("the name of an argument is missing"))
             yield from source.space()
             yield from source.expect("=", what=f"the = behind {printable(name)}")
             found[name] = yield from self.value(source, symbols)
             yield from source.space()
             if not (yield from source.takes(",")) and (yield from source.peek()) != ")":
-                raise MalformedError("a comma or the end of the arguments is missing")
+                raise (yield from source.malformed("a comma or the end of the arguments is missing"))
             yield from source.space()
         return found
 
@@ -119,8 +120,11 @@ class Notation:
             return self.constants[word]
         number = _NUMBER.fullmatch(word)
         if not number:
-            following = word or symbols.written((yield from source.peek()))
-            raise MalformedError(f"{printable(following)!r} is no value" if following else "a value is missing")
+            following = symbols.written((yield from source.peek()))
+            begins_value = _NUMBER_BEGUN.fullmatch(word) or any(each.startswith(word) for each in self.constants)
+            if not following and begins_value:
+                raise MalformedError(CUT_OFF)
+            raise MalformedError(f"{printable(word or following)!r} is no value")
         value = float(word) if number["fraction"] else int(word)
         if isinstance(value, float) and not math.isfinite(value):
             raise MalformedError(f"the number {printable(word, 40)} is too large")

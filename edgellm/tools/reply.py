@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from edgellm.text.reply_format import ReplyReader
-from edgellm.text.thought_channel import CLOSE
+from edgellm.text.thought_reader import ThinkingReader
 from edgellm.tools.calls import Event
 from edgellm.tools.reader import CallReader
 from edgellm.tools.symbols import Mark
@@ -13,10 +12,10 @@ class ReplyCalls:
     """Reads the tokens of a reply, as `edgellm.text.reply_format.ReplyReader` does, into events.
 
     `marks` are the texts of the tokens that go to `mark`, by their ids: those of the call format, and those of
-    `thoughts`, the reader of a format with a channel for thoughts. A reader of calls in harmony reads its channels.
+    `thoughts`, the reader of a format with marks around thoughts. A reader of calls in harmony reads its channels.
     """
 
-    def __init__(self, calls: CallReader, marks: Mapping[int, str], thoughts: ReplyReader | None = None) -> None:
+    def __init__(self, calls: CallReader, marks: Mapping[int, str], thoughts: ThinkingReader | None = None) -> None:
         self._calls, self._thoughts = calls, thoughts
         self._thought_marks = frozenset(thoughts.marks.values() if thoughts else ())
         self.marks = {**(thoughts.marks if thoughts else {}), **marks}
@@ -39,7 +38,7 @@ class ReplyCalls:
         """Read a mark; see `text`. A mark of a call ends a thought: models forget to."""
         if self._thoughts and mark in self._thought_marks and not self.in_call:
             return self._calls.push(self._thoughts.mark(mark))
-        closing = self._calls.push(self._thoughts.mark(CLOSE)) if self._thoughts and not self.in_call else []
+        closing = self._calls.push(self._thoughts.end_thought()) if self._thoughts and not self.in_call else []
         return [*closing, *self._calls.push(Mark(mark))]
 
     def flush(self) -> list[Event]:

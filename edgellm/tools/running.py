@@ -1,11 +1,11 @@
 """Runs the functions that a reply calls; the model is told what they return, and why there is no result."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from edgellm.fmt import printable
 from edgellm.tools.calls import ToolCall
+from edgellm.tools.messages import result_message, value_text
 from edgellm.tools.tool import Tool
 
 Approve = Callable[[ToolCall], bool]
@@ -23,12 +23,7 @@ def can_run(tools: Mapping[str, Tool], calls: Iterable[ToolCall]) -> bool:
 
 def run_calls(tools: Mapping[str, Tool], calls: Iterable[ToolCall], approve: Approve | None) -> list[dict[str, Any]]:
     """Run calls in their order; returns a message of the role `tool` for each. What `approve` raises goes through."""
-    return [result_message(call, _result(tools[call.name], call, approve)) for call in calls]
-
-
-def result_message(call: ToolCall, result: str) -> dict[str, Any]:
-    """The message that has the result of a call."""
-    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": result}
+    return [result_message(call.id, call.name, _result(tools[call.name], call, approve)) for call in calls]
 
 
 def _result(tool: Tool, call: ToolCall, approve: Approve | None) -> str:
@@ -36,17 +31,7 @@ def _result(tool: Tool, call: ToolCall, approve: Approve | None) -> str:
     if approve is not None and not approve(call):
         return REFUSED
     try:
-        return _text(tool.run(call.arguments))
+        return value_text(tool.run(call.arguments))
     except Exception as error:
         problem = printable(str(error), _MAX_ERROR)
         return f"error: {type(error).__name__}: {problem}" if problem else f"error: {type(error).__name__}"
-
-
-def _text(result: object) -> str:
-    """A result as text: text as it is, other values as JSON, and those that JSON has none of as Python prints them."""
-    if isinstance(result, str):
-        return str(result)
-    try:
-        return json.dumps(result, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return str(result)

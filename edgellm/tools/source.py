@@ -14,6 +14,9 @@ Reading = Generator[None, None, T]
 CUT_OFF = "the reply ends inside of the call"
 """The problem of a call that has no end."""
 
+INCOMPLETE = "the arguments are not complete"
+"""The problem of a call that has its end, but arguments without one."""
+
 _MAX_WORD = 400
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -52,6 +55,11 @@ class ReplySource:
         """Read `n` characters that have come."""
         start, self._at = self._at, self._at + n
         return self._text[start : self._at]
+
+    def malformed(self, problem: str) -> Reading[MalformedError]:
+        """The error of a call that goes on otherwise than it must: `problem`, or that the reply ends there."""
+        at_end = not (yield from self.peek())
+        return MalformedError(CUT_OFF if at_end else problem)
 
     def matched(self, pattern: re.Pattern[str]) -> str:
         """Read what `pattern` matches of the text so far, perhaps nothing."""
@@ -101,8 +109,8 @@ class ReplySource:
     def expect(self, *texts: str, what: str) -> Reading[str]:
         """Read one of `texts`. Raises MalformedError, which says `what` is missing."""
         if not (found := (yield from self.takes(*texts))):
-            at_end = not (yield from self.peek())
-            raise MalformedError(CUT_OFF if at_end else f"{what} is missing")
+            cut_off = any(text.startswith(self.rest()) for text in texts)
+            raise MalformedError(CUT_OFF if cut_off else f"{what} is missing")
         return found
 
     def until(self, *ends: str) -> Reading[tuple[str, str]]:

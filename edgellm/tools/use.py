@@ -9,6 +9,7 @@ from edgellm.fmt import printable
 from edgellm.options import GenerationOptions
 from edgellm.text.conversation import Message
 from edgellm.text.reply_format import ReplyReader
+from edgellm.text.thought_reader import ThinkingReader
 from edgellm.tools.call_format import AUTO, NONE, REQUIRED, CallFormat
 from edgellm.tools.collector import CallCollector
 from edgellm.tools.reply import ReplyCalls
@@ -42,20 +43,20 @@ class ToolUse:
         """Whether text without a call is no reply."""
         return self.choice not in (AUTO, NONE)
 
-    def grammar(self) -> str:
+    def grammar(self, thoughts: bool = True) -> str:
         """The grammar of replies. Raises OptionError; see `CallFormat.grammar`."""
-        return self.form.grammar(self.tools, self.choice, self.parallel, self.tokens)
+        return self.form.grammar(self.tools, self.choice, self.parallel, self.tokens, thoughts)
 
     def opened_grammar(self) -> str:
         """The grammar of calls without text in front."""
         return self.form.grammar(self.tools, REQUIRED, self.parallel, self.tokens)
 
     def reader(self, messages: Iterable[Message], begun: str, thoughts: ReplyReader | None) -> CallCollector:
-        """Reads the reply to `messages`, whose text begins with `begun`. `thoughts` reads a channel for thoughts."""
+        """Reads the reply to `messages`, whose text begins with `begun`. `thoughts` reads what it thinks."""
         first = sum(len(message.get("tool_calls") or ()) for message in messages)
         calls = self.form.reader(self.tools, self.tokens, begun, first)
         marks = {token: text for text, token in self.tokens.items()}
-        return CallCollector(ReplyCalls(calls, marks, None if self.form.grammar_has_thoughts else thoughts))
+        return CallCollector(ReplyCalls(calls, marks, thoughts if isinstance(thoughts, ThinkingReader) else None))
 
 
 def given_tools(tools: Iterable[object] | None, choice: ToolChoice | None) -> tuple[dict[str, Tool], str]:
@@ -69,6 +70,11 @@ def given_tools(tools: Iterable[object] | None, choice: ToolChoice | None) -> tu
         known = printable(", ".join((AUTO, NONE, REQUIRED, *found)), 200)
         raise OptionError(f"option tool_choice is {printable(name)!r}; take one of: {known}")
     return found, name
+
+
+def with_definitions(template_args: Mapping[str, Any] | None, use: ToolUse | None) -> Mapping[str, Any] | None:
+    """Arguments of a chat template, with the definitions of the tools among them."""
+    return {**(template_args or {}), "tools": use.definitions} if use else template_args
 
 
 def check_options(choice: str, options: GenerationOptions) -> None:

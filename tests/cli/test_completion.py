@@ -80,6 +80,7 @@ def test_bash_completes_the_values_of_options(complete: Complete) -> None:
     assert complete("edgellm", "generate", "--gpu-layers", "a") == ["all", "auto"]
     assert complete("edgellm", "tokenize", "--tokenizer-pre", "llama-b") == ["llama-bpe"]
     assert complete("edgellm", "perplexity", "--against", "tiny") == ["tiny-model"]
+    assert complete("edgellm", "eval", "m", "--suite", "") == ["tools", "needle", "copy"]
 
 
 def test_bash_completes_removable_names_for_rm(complete: Complete, tmp_path: Path) -> None:

@@ -49,6 +49,16 @@ def test_json_has_the_calls_as_openai_does(path: Path, tools: Path, tmp_path: Pa
     assert [call for line in lines for call in line.get("tool_calls", [])] == reply["tool_calls"]
 
 
+def test_commands_are_definitions_and_nothing_is_run(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "commands.json"
+    command = {"name": "paint", "parameters": PARAMETERS, "command": ["touch", f"{tmp_path}/painted{{size}}"]}
+    file.write_text(json.dumps({"tools": [LOOK, command]}), encoding="utf-8")
+    done = paint(path, "--tools", file, "-q")
+    calls = [json.loads(line) for line in done.stdout.splitlines()]
+    assert calls and all(call["name"] == "paint" and call["arguments"]["size"] in (1, 2) for call in calls)
+    assert not list(tmp_path.glob("painted*"))
+
+
 def test_a_call_that_is_cut_off_is_an_error(path: Path, tools: Path) -> None:
     done = paint(path, "--tools", tools, "-n", 12, "-q")
     assert done.returncode == 1 and not done.stdout
@@ -60,11 +70,12 @@ def test_a_call_that_is_cut_off_is_an_error(path: Path, tools: Path) -> None:
     ("text", "problem"),
     [
         ("[", "is not JSON"),
-        ('{"tool": []}', "has no list of definitions; give a list of OpenAI definitions"),
-        ("[1]", "has no list of definitions"),
+        ('{"tool": []}', "has no list of tools; give a list of OpenAI definitions or commands"),
+        ("[1]", "has no list of tools"),
         ('[{"type": "function", "function": {"name": "a b"}}]', "the tool name 'a b' is not valid"),
         ('[{"function": {"name": "a"}}, {"function": {"name": "a"}}]', "two tools have the name a"),
         ('[{"function": {"name": "a", "parameters": {"properties": {"x": 3}}}}]', "parameters.properties.x"),
+        ('[{"function": {"name": "b"}}, {"name": "a", "command": "ls"}]', "tools[1] (a): command is no list of texts"),
     ],
 )
 def test_a_file_with_a_mistake_is_named(tmp_path: Path, text: str, problem: str) -> None:
@@ -88,6 +99,15 @@ def test_mistakes_are_told_before_a_model_is_opened(tools: Path, args: list[str]
     assert done.returncode == 2 and problem in done.stderr.decode()
 
 
-def test_a_choice_without_tools_is_refused() -> None:
-    done = generate("missing.gguf", "-p", "x", "--tool-choice", "required")
-    assert done.returncode == 2 and b"--tool-choice belongs to --tools" in done.stderr
+@pytest.mark.parametrize("args", [["--tool-choice", "required"], ["--no-parallel-tool-calls"]])
+def test_options_of_tools_without_tools_are_refused(args: list[str]) -> None:
+    done = generate("missing.gguf", "-p", "x", *args)
+    assert done.returncode == 2 and f"{args[0]} belongs to --tools" in done.stderr.decode()
+
+
+def test_one_call_at_most_on_request(path: Path, tools: Path) -> None:
+    def calls(seed: int, *args: str) -> int:
+        return len(paint(path, "--tools", tools, "-q", "-n", 300, "--seed", seed, *args).stdout.splitlines())
+
+    several = next(seed for seed in range(20) if calls(seed) > 1)
+    assert calls(several, "--no-parallel-tool-calls") == 1

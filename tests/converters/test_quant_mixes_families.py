@@ -15,7 +15,7 @@ from edgellm.arch.attention_settings import grouped_query_attention
 from edgellm.arch.facts import ArchitectureFacts, no_router
 from edgellm.arch.tensor_names import ATTENTION
 from edgellm.gguf import GGUFFile
-from support.quantizer import Job, llama_cpp_quantize
+from support.quantizer import Job, llama_cpp_types
 
 pytestmark = pytest.mark.slow
 
@@ -188,28 +188,16 @@ def write(path: Path, model: Model) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def quantized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Path, Job, str]]]:
-    """For each architecture the source, the job that llama.cpp has done, and the mix."""
-    folder, jobs = tmp_path_factory.mktemp("families"), dict[str, list[tuple[Path, Job, str]]]()
-    for model in (model for architecture in ARCHITECTURES for model in models(architecture)):
-        source = write(folder / f"{model.architecture}-{model.tied}-{model.experts}.gguf", model)
-        for mix in (mix for mix in MIXES if model.experts or mix != "MXFP4"):
-            job = Job(str(source), str(source.with_suffix(f".{mix}")), QUANT_MIXES[mix].file_type)
-            jobs.setdefault(model.architecture, []).append((source, job, mix))
-    llama_cpp_quantize([job for each in jobs.values() for _, job, _ in each])
-    return jobs
-
-
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_types_are_those_that_llama_cpp_gives(
-    quantized: dict[str, list[tuple[Path, Job, str]]], architecture: str
-) -> None:
-    for source, job, mix in quantized[architecture]:
-        with GGUFFile.open(source) as file:
-            planned = assign_types(gguf_sources(file), mix, architecture)
-        with GGUFFile.open(Path(job.target)) as file:
-            theirs = {name: tensor.type.name for name, tensor in file.tensors.items()}
-        # llama.cpp makes all stacks MXFP4, those of latent attention, too.
-        theirs |= {name: "Q8_0" for name in theirs if mix == "MXFP4" and name.endswith(("_k_b.weight", "_v_b.weight"))}
-        assert {tensor.source.name: tensor.type.name for tensor in planned} == theirs, job.target
+def test_types_are_those_that_llama_cpp_gives(architecture: str, tmp_path: Path) -> None:
+    for model in models(architecture):
+        source = write(tmp_path / f"{model.tied}-{model.experts}.gguf", model)
+        mixes = [mix for mix in MIXES if model.experts or mix != "MXFP4"]
+        every = llama_cpp_types([Job(str(source), QUANT_MIXES[mix].file_type) for mix in mixes])
+        for mix, theirs in zip(mixes, every, strict=True):
+            with GGUFFile.open(source) as file:
+                planned = assign_types(gguf_sources(file), mix, architecture)
+            # llama.cpp makes all stacks MXFP4, those of latent attention, too.
+            latent = [name for name in theirs if name.endswith(("_k_b.weight", "_v_b.weight"))]
+            wanted = theirs | (dict.fromkeys(latent, "Q8_0") if mix == "MXFP4" else {})
+            assert {tensor.source.name: tensor.type.name for tensor in planned} == wanted, (model, mix)

@@ -14,7 +14,7 @@ from converters.quant_mixes import QUANT_MIXES, assign_types
 from converters.tensors import Source
 from edgellm.gguf import GGUFFile
 from kquants.ggml import NAMED_TYPES
-from support.quantizer import Job, llama_cpp_quantize
+from support.quantizer import Job, llama_cpp_types
 
 pytestmark = pytest.mark.slow
 
@@ -55,10 +55,8 @@ def write(path: Path, model: Model) -> Path:
     writer.add_head_count_kv(model.kv_heads)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(4)
-    rng = np.random.default_rng(0)
     for name, shape in tensors(model):
-        kind = np.float32 if len(shape) == 1 else np.float16
-        writer.add_tensor(name, rng.standard_normal(shape).astype(kind))
+        writer.add_tensor(name, np.zeros(shape, np.float32 if len(shape) == 1 else np.float16))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -94,30 +92,19 @@ def sources(model: Model) -> list[Source]:
     return [Source(name, shape, "F16", rows) for name, shape in tensors(model)]
 
 
-def types_of(path: Path) -> dict[str, str]:
-    """The types in a file, which goes."""
-    with GGUFFile.open(path) as file:
-        found = {name: tensor.type.name for name, tensor in file.tensors.items()}
-    path.unlink()
-    return found
-
-
 def compare(
     folder: Path, cases: Sequence[tuple[Model, str, Sequence[tuple[str, str]]]], has_imatrix: bool = False
 ) -> None:
     """Compare the types of all tensors, for cases (model, mix, overrides)."""
     files = {model: write(folder / f"{i}.gguf", model) for i, model in enumerate({case[0] for case in cases})}
     jobs = []
-    for i, (model, mix, overrides) in enumerate(cases):
+    for model, mix, overrides in cases:
         numbers = [(pattern, NAMED_TYPES[kind].number) for pattern, kind in overrides]
         columns = [(name, shape[-1]) for name, shape in tensors(model)] if has_imatrix or mix in NEED_IMATRIX else []
-        target = str(folder / f"out-{i}.gguf")
-        jobs.append(Job(str(files[model]), target, QUANT_MIXES[mix].file_type, numbers, columns=columns))
-    llama_cpp_quantize(jobs)
-    for job, (model, mix, overrides) in zip(jobs, cases, strict=True):
+        jobs.append(Job(str(files[model]), QUANT_MIXES[mix].file_type, numbers, columns))
+    for (model, mix, overrides), theirs in zip(cases, llama_cpp_types(jobs), strict=True):
         planned = assign_types(sources(model), mix, model.arch, overrides, has_imatrix)
-        ours = {p.source.name: p.type.name for p in planned}
-        assert ours == types_of(Path(job.target)), (model, mix, overrides)
+        assert {p.source.name: p.type.name for p in planned} == theirs, (model, mix, overrides)
 
 
 @pytest.mark.parametrize("layers", sorted({model.layers for model in grid()}))
@@ -169,12 +156,11 @@ def write_nemotron(path: Path, kinds: str) -> Path:
 def test_feed_forwards_are_counted_where_not_all_layers_have_one(tmp_path: Path) -> None:
     source = write_nemotron(tmp_path / "in.gguf", "MM-*M-M--M-M*-M-")
     mixes = [mix for mix in FOR_DENSE if mix not in ("F16", "BF16", *NEED_IMATRIX)]
-    jobs = [Job(str(source), str(tmp_path / f"{mix}.gguf"), QUANT_MIXES[mix].file_type) for mix in mixes]
-    llama_cpp_quantize(jobs)
-    for mix, job in zip(mixes, jobs, strict=True):
+    every = llama_cpp_types([Job(str(source), QUANT_MIXES[mix].file_type) for mix in mixes])
+    for mix, theirs in zip(mixes, every, strict=True):
         with GGUFFile.open(source) as file:
             ours = {p.source.name: p.type.name for p in assign_types(gguf_sources(file), mix, "nemotron_h")}
-        assert ours == types_of(Path(job.target)), mix
+        assert ours == theirs, mix
 
 
 @pytest.mark.parametrize(

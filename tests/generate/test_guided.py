@@ -3,9 +3,10 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +18,11 @@ from edgellm import EdgeLLMError, IncompleteOutputError, Model, OptionError
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.generate.results import Completion
 from edgellm.guides.compile import GuideCompiler
+from edgellm.guides.mask_ahead import MaskAhead
 from edgellm.guides.spec import GuideSpec
 from support.drafts import AllDrafts
 from support.generation import RECURRENT, TINY
+from support.guided_schemas import SCHEMAS
 from support.model_file import ModelFile
 
 NEVER = -float("inf")
@@ -70,6 +73,30 @@ def test_a_reply_conforms(model: Model) -> None:
         assert reply.parsed == json.loads(reply.text)
         jsonschema.validate(reply.parsed, SCHEMA)
         assert not set(reply.tokens) & model.tokenizer.eog_ids, "it ends without a token for it"
+
+
+@pytest.fixture(scope="module")
+def long_context(model_file: ModelFile) -> Iterator[Model]:
+    with Model.open(model_file(**TINY, context_length=1024), threads=1) as model:
+        yield model
+
+
+@pytest.mark.parametrize("replies", [2, pytest.param(200, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("about", SCHEMAS)
+def test_replies_of_random_weights_are_valid(long_context: Model, about: str, replies: int) -> None:
+    """At temperature 1, so that any allowed token comes at some time; with drafts of what is forced."""
+    schema = SCHEMAS[about]
+    validator = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)(
+        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+    valid = seed = 0
+    while valid < replies:
+        options: dict[str, Any] = {"json_schema": json.dumps(schema), "seed": seed, "temp": 1, "max_tokens": 300}
+        with suppress(IncompleteOutputError):  # keys, texts and numbers without a limit may go on for long
+            validator.validate(json.loads(long_context.generate("the time", **options).text))
+            valid += 1
+        seed += 1
+        assert seed <= replies * 10, "most replies end"
 
 
 @pytest.mark.parametrize("options", [{"temp": 0}, {"temp": 1, "seed": 3, "repeat_penalty": 1.2}])
@@ -202,6 +229,35 @@ def test_a_window_of_the_context_moves_on_in_a_guided_reply(path: Path) -> None:
         reply = model.chat(overflow="window").send("the", json_schema=schema, think_max=0)
     assert reply.dropped_tokens
     assert 150 <= len(reply.parsed) <= 160
+
+
+@pytest.mark.timeout(300)
+def test_many_guided_replies_outgrow_the_context(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same text with drafts and without, with one thread and with two. Each mask that is begun is taken, but the
+    last one of a reply; no thread is left."""
+    masks, taken = list[int](), MaskAhead.take
+    begun = MaskAhead.start
+    monkeypatch.setattr(MaskAhead, "start", lambda ahead: masks.append(1) or begun(ahead))
+    monkeypatch.setattr(MaskAhead, "take", lambda ahead: masks.append(-1) or taken(ahead))
+    properties = {"a": {"const": "forced " * 14}, "b": {"type": "string", "minLength": 50, "maxLength": 60}}
+    properties |= {"c": {"enum": ["certain " * 9, "x"]}}
+    schema = {"type": "object", "properties": properties, "required": ["a", "b", "c"], "additionalProperties": False}
+
+    def written(drafts: bool, threads: int) -> list[list[int]]:
+        texts = list[list[int]]()
+        monkeypatch.setattr(NativeEngine, "batch_invariant", drafts)
+        with Model.open(path, threads=threads, ctx=64) as model:
+            for seed in range(15):
+                masks.clear()
+                reply = model.chat(overflow="window").send("the", json_schema=schema, think_max=seed % 3, seed=seed)
+                jsonschema.validate(reply.parsed, schema)
+                assert reply.dropped_tokens
+                assert set(accumulate(masks)) == {0, 1} and sum(masks) <= 1
+                texts.append(reply.tokens)
+        return texts
+
+    assert written(True, 1) == written(False, 1) == written(True, 2)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("guide")]
 
 
 class Size(Enum):

@@ -110,6 +110,25 @@ def test_a_call_that_the_model_begins_is_held_to_the_schema(name: str, open_mode
         assert any(completion.tool_calls for completion in completions)
 
 
+@pytest.mark.parametrize("name", ["hermes", "lfm2", "functionary"])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_one_call_at_most_on_request(name: str, choice: str, open_model: Open) -> None:
+    """For one reply and for a chat; the model is pushed to what begins calls, and never to the end of a reply."""
+    model, asked, most = open_model(name), [{"role": "user", "content": "Look"}], 0
+    between = [*model.tokenizer.special_ids(BY_NAME[name].marks).values(), *model.tokenizer.encode(",>")]
+    options: dict[str, Any] = {"temp": 1, "max_tokens": 300, "logit_bias": dict.fromkeys(between, 4.5)}
+    options |= {"tools": [look], "tool_choice": choice}
+    for seed in range(5):
+        many = model.chat(**options).reply(asked, seed=seed).completion().tool_calls
+        one = model.chat(**options).reply(asked, seed=seed, parallel_tool_calls=False).completion()
+        again = model.chat(**options, parallel_tool_calls=False).reply(asked, seed=seed).completion()
+        assert (one.tokens, one.tool_calls) == (again.tokens, again.tool_calls)
+        assert [call.name for call in many[:1]] == [call.name for call in one.tool_calls]
+        assert len(one.tool_calls) == 1 or choice == "auto"
+        most = max(most, len(many))
+    assert most > 1 or choice == "auto"
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_no_calls_on_request(name: str, open_model: Open) -> None:
     model = open_model(name)
@@ -162,6 +181,7 @@ def test_drafts_change_no_text(choice: str, open_model: Open, monkeypatch: pytes
         ({"tool_choice": "required"}, "there are no tools"),
         ({"tools": "paint"}, "tools is a value of type str"),
         ({"tools": [paint], "regex": "a+"}, "option regex and option tools exclude each other"),
+        ({"tools": [paint], "parallel_tool_calls": 0}, "option parallel_tool_calls cannot be 0: give True or False"),
         ({"tools": [paint], "special": True}, "option special would show calls as text"),
     ],
 )

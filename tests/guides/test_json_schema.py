@@ -2,6 +2,7 @@
 
 import json
 import random
+from functools import reduce
 from typing import Any
 
 import jsonschema
@@ -17,7 +18,7 @@ def validator(schema: Any) -> Any:
     return kind(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 
 
-@pytest.mark.parametrize("replies", [4, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("replies", [4, pytest.param(200, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("about", SCHEMAS)
 def test_every_reply_is_valid(guides: Guides, about: str, replies: int) -> None:
     schema = SCHEMAS[about]
@@ -62,8 +63,12 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
     ({"minItems": 1, "maxItems": 2, "type": "array"}, [[1], [1, 2]], [[], [1, 2, 3]]),
     ({"uniqueItems": False, "type": "array"}, [[1, 1]], [{}]),
     ({"uniqueItems": True, "maxItems": 1}, [[1], []], [[1, 2]]),
-    ({"properties": {"a": {"type": "null"}}}, [{}, {"a": None}, {"b": 1}, {"a": None, "b": 1}, 3], [{"a": 1}]),
-    ({"properties": {"a": False}}, [{}, {"b": 1}], [{"a": 1}]),
+    (
+        {"properties": {"a": {"type": "null"}}, "additionalProperties": True},
+        [{}, {"a": None}, {"b": 1}, {"a": None, "b": 1}, 3],
+        [{"a": 1}],
+    ),
+    ({"properties": {"a": False}, "additionalProperties": {}}, [{}, {"b": 1}], [{"a": 1}]),
     ({"required": ["a", "b"]}, [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}, 3], [{}, {"a": 1}, {"b": 1}]),
     ({"additionalProperties": {"type": "null"}}, [{}, {"a": None, "b": None}], [{"a": 1}]),
     (
@@ -121,6 +126,48 @@ def test_values_by_hand(guides: Guides, schema: Any, valid: list[Any], invalid: 
         ] == []
 
 
+_A = {"properties": {"a": {"const": 1}}}
+_B = {"properties": {"b": {"const": 2}}}
+OBJECTS: list[tuple[Any, list[Any], list[Any]]] = [
+    # schema, values that a guide allows, valid ones that it does not
+    (_A, [{"a": 1}, {}, 3], [{"b": 2}, {"a": 1, "b": 2}]),
+    ({"properties": {}}, [{}], [{"a": 1}]),
+    ({"type": "object"}, [{}, {"a": 1}], []),
+    ({**_A, "additionalProperties": True}, [{"a": 1, "b": 2}], []),
+    ({**_A, "patternProperties": {"^x": True}}, [{"a": 1, "x": 2}, {"b": 3}], []),
+    ({**_A, "required": ["a", "b"]}, [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}], []),
+    ({**_A, "minProperties": 2, "required": ["a"]}, [{"a": 1, "b": 2}], []),
+    ({**_A, "enum": [{"a": 1, "b": 2}]}, [{"a": 1, "b": 2}], []),
+    ({"items": _A}, [[{"a": 1}]], [[{"b": 2}]]),
+    ({"allOf": [_A]}, [{"a": 1}], [{"b": 2}]),
+    ({"allOf": [_A, _B]}, [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}], []),
+    ({"allOf": [_A], **_B}, [{"a": 1, "b": 2}, {"b": 2, "c": 3}], []),
+    ({"allOf": [{"properties": {"x": _A}}, _B]}, [{"x": {"a": 1}, "b": 2, "c": 3}], [{"x": {"b": 2}}]),
+    ({"anyOf": [_A, _B]}, [{"a": 1}, {"b": 2}], [{"c": 3}]),
+    ({"anyOf": [_A, _B], "required": ["a"]}, [{"a": 1}, {"a": 1, "c": 3}, {"b": 2, "a": 5}], []),
+    ({"$ref": "#/$defs/a", "$defs": {"a": _A}}, [{"a": 1}], [{"b": 2}]),
+    ({"$ref": "#/$defs/a", "$defs": {"a": _A}, **_B}, [{"a": 1, "b": 2}, {"b": 2, "c": 3}], []),
+    (
+        {"properties": {"x": {"$ref": "#/$defs/a"}, "y": {"allOf": [{"$ref": "#/$defs/a"}, _B]}}, "$defs": {"a": _A}},
+        [{"x": {"a": 1}, "y": {"a": 1, "b": 2, "c": 3}}],
+        [{"x": {"c": 3}}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "allowed", "others"), OBJECTS)
+def test_an_object_has_the_properties_that_its_schema_names(
+    guides: Guides, schema: Any, allowed: list[Any], others: list[Any]
+) -> None:
+    """Others come where the schema says that they may, or where several subschemas say which there are."""
+    new = guides.new
+    assert all(validator(schema).is_valid(value) for value in (*allowed, *others))
+    assert [
+        each for each in allowed if not guides.accepts(new("json_schema", json.dumps(schema)), write_json(each))
+    ] == []
+    assert [each for each in others if guides.accepts(new("json_schema", json.dumps(schema)), write_json(each))] == []
+
+
 _NAMED = (
     "not if contains dependentRequired dependentSchemas propertyNames unevaluatedItems unevaluatedProperties "
     "$dynamicRef minContains dependencies $recursiveRef"
@@ -143,8 +190,11 @@ REFUSED: list[tuple[Any, str]] = [
     ({"$ref": "other.json#/a"}, "#/$ref is not a reference within the schema"),
     ({"$ref": "#anchor"}, "#/$ref is not a reference within the schema"),
     ({"$ref": "#/$defs/none"}, "#/$ref names #/$defs/none, which the schema does not have"),
-    ({"$ref": "#"}, "allows no value of finite size"),
-    ({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}, "allows no value of finite size"),
+    ({"$ref": "#"}, "#/$ref leads back to itself; let it name another part"),
+    ({"properties": {"a": {"$ref": "#/properties/a"}}}, "#/properties/a/$ref leads back to itself"),
+    ({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}, "#/$defs/a/allOf/0/$ref leads back to"),
+    ({"anyOf": [{"$ref": "#"}]}, "allows no value of finite size"),
+    (reduce(lambda inner, _: {"properties": {"a": inner}}, range(80), {}), "more than 127 levels of brackets"),
     ({"items": {"$id": "x"}}, "#/items/$id gives a part of the schema a name of its own"),
     (
         {"oneOf": [{"type": "integer"}, {"minimum": 2}]},

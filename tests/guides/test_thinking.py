@@ -6,7 +6,8 @@ import pytest
 from edgellm import Tokenizer
 from edgellm.errors import OptionError
 from edgellm.guides.closing import ClosingText
-from edgellm.guides.guide import Guide
+from edgellm.guides.guide import Guide, Mask
+from edgellm.guides.opened import OpenedGuide
 from edgellm.guides.thinking import ReplyStart, gated
 from edgellm.text import harmony
 from edgellm.text.thinking_tags import ThinkingTags, thinking_tags
@@ -196,6 +197,62 @@ def test_a_text_that_begins_as_a_tag_is_an_answer(spelled: Guides) -> None:
     guide.accept(tokenizer.encode("<")[0])
     assert guide.begun
     assert guide.forced() == tokenizer.encode("b>")[: len(guide.forced())]
+
+
+class Recorded:
+    """A guide of one token, which keeps what it accepts."""
+
+    begun, complete, ended = False, False, False
+
+    def __init__(self, token: int, vocab: int) -> None:
+        self.mask, self.accepted = np.arange(vocab) == token, list[int]()
+
+    def allowed(self) -> Mask:
+        return self.mask
+
+    def accept(self, token: int) -> None:
+        self.accepted.append(token)
+
+    def forced(self) -> list[int]:
+        return []
+
+
+@pytest.mark.parametrize("limit", [None, 9])
+@pytest.mark.parametrize("before", ["", "<", "<thi", "<think>", "<think>x", "so <b> "])
+def test_an_opener_begins_the_answer_wherever_it_comes(
+    spelled: Guides, guides: Guides, limit: int | None, before: str
+) -> None:
+    """Within a thought, within a tag that is spelled, and in text, of which nothing is held to anything."""
+    for each in (spelled, guides):
+        tokenizer = each.tokenizer
+        vocab = tokenizer.n_vocab
+        (opener,) = ids_of(tokenizer, "<|mark|>")
+        answer = Recorded(opener, vocab)
+        start = ReplyStart(ids_of(tokenizer, "<|mark|>"), "", TAGS, harmony=False)
+        free, openers = OpenedGuide(answer, frozenset([opener])), frozenset([opener])
+        guide = gated(free, start, limit, tokenizer, vocab, openers, openers, free=True) if limit else free
+        assert guide
+        for token in ids_of(tokenizer, before):
+            assert (guide.allowed(), guide.forced(), guide.complete) == (None, [], True)
+            guide.accept(token)
+        guide.accept(opener)
+        assert answer.accepted == [opener]
+        assert (guide.begun, guide.complete, guide.allowed()) == (True, False, answer.mask)
+
+
+def test_a_thought_has_no_mark_but_those_that_begin_the_answer(guides: Guides) -> None:
+    tokenizer, (mark, *_) = guides.tokenizer, ids_of(guides.tokenizer, "<|mark|>")
+    (other,) = ids_of(tokenizer, "<|im_end|>")
+    answer = Recorded(mark, tokenizer.n_vocab)
+    start = ReplyStart(ids_of(tokenizer, "<think>"), "", TAGS, harmony=False)
+    guide = gated(answer, start, None, tokenizer, tokenizer.n_vocab, frozenset([mark, other]), frozenset([mark]))
+    assert guide
+    guide.accept(ids_of(tokenizer, "x")[0])
+    mask = guide.allowed()
+    assert mask is not None
+    assert (mask[mark], mask[other]) == (True, False)
+    guide.accept(mark)
+    assert (answer.accepted, guide.begun) == ([mark], True)
 
 
 def test_the_end_of_a_thought_is_found_however_it_is_cut() -> None:

@@ -3,23 +3,34 @@
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from support import with_support
-from support.cpus import EACH_KIND
+from support.cpus import EACH_KIND, UNPACKED_OTHERWISE, USUAL, some_of_each_kind
 
 pytestmark = pytest.mark.cpus
 
 PLAIN, DOT, MATRIX = "+neon", "+neon,+dotprod", "+neon,+dotprod,+i8mm"
 """Features of a Raspberry Pi 4, an Apple M1, an Apple M2."""
 
-UNPACKED_OTHERWISE = ("Q5_1", "Q3_K", "Q5_K", "MXFP4", "NVFP4", "Q1_0", "TQ1_0", "IQ1_S", "IQ2_XS", "IQ3_S")
-"""Formats that are unpacked in other ways than those of EACH_KIND; the remaining ones are as one of these."""
+OTHERS = ("Q5_1", "Q3_K", "Q5_K", "MXFP4", "Q1_0", "IQ1_S")
+"""Formats that are unpacked in ways of their own besides; the remaining ones are as one of these."""
 
 # What a format has of its own is how it is unpacked, which is alike for all three; the others differ in the product.
-FORMATS = {DOT: (*EACH_KIND, *UNPACKED_OTHERWISE)} | dict.fromkeys((PLAIN, MATRIX), EACH_KIND)
-KERNELS = [(features, f"matmul_{name.lower()}") for features, names in FORMATS.items() for name in names]
+SOME = {DOT: (*USUAL, *UNPACKED_OTHERWISE), PLAIN: some_of_each_kind(0), MATRIX: some_of_each_kind(1)}
+ALL = {DOT: (*EACH_KIND, *UNPACKED_OTHERWISE, *OTHERS), PLAIN: EACH_KIND, MATRIX: EACH_KIND}
+
+
+def kernels(*cpus: str) -> list[Any]:
+    """Parameters (features, name): kernels of SOME for these features, and the rest of ALL with `exhaustive`."""
+    return [
+        pytest.param(features, f"matmul_{name.lower()}", marks=[] if name in SOME[features] else pytest.mark.exhaustive)
+        for features in cpus
+        for name in ALL[features]
+    ]
+
 
 ONE_BYTE = re.compile(r"^\s+(?:ldrs?b|ldurs?b|strb|sturb|umov|smov)\b|\bv\d+\.b(?:\[| \}\[)", re.MULTILINE)
 """An instruction that moves a single byte: what a loop over bytes cannot do without."""
@@ -28,14 +39,15 @@ SHORT_PRODUCT = r"(?:mul|mla|[su]mull2?|[su]mlal2?)\tv\d+\.8h,.*"
 
 
 @pytest.fixture(scope="module")
-def assembly(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
-    """By (features, name): the kernels, and `dot4`, a product of unsigned bytes."""
+def assembly(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
+    """By (features, name): the kernels of the chosen tests, and `dot4`, a product of unsigned bytes."""
+    chosen = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     made = {}
-    for features in (PLAIN, DOT, MATRIX):
+    for features in ALL:
         folder = tmp_path_factory.mktemp("arm")
-        names = [*(name for of, name in KERNELS if of == features), "quantize", "dot4"]
+        names = ["quantize", "dot4", *{params["name"]: 0 for params in chosen if params.get("features") == features}]
         child = subprocess.run(
-            [sys.executable, "-m", "support.arm_assembly", features, folder, *names],
+            [sys.executable, "-m", "support.arm_assembly", features, folder, *dict.fromkeys(names)],
             env=with_support(),
             capture_output=True,
             text=True,
@@ -53,7 +65,7 @@ def count(instruction: str, code: str) -> int:
     return len(re.findall(rf"^\s+{instruction}\s", code, re.MULTILINE))
 
 
-@pytest.mark.parametrize(("features", "name"), [kernel for kernel in KERNELS if kernel[0] != PLAIN])
+@pytest.mark.parametrize(("features", "name"), kernels(DOT, MATRIX))
 def test_products_are_dot_products(assembly: Assembly, features: str, name: str) -> None:
     code = assembly[features, name]
     # A tile is 16 rows of 32 weights: 32 vectors of 16 bytes in decode, and prefill has a loop besides.
@@ -66,14 +78,14 @@ def test_what_takes_single_bytes_is_found(line: str) -> None:
     assert ONE_BYTE.search(f"f:\n\t{line}\n")
 
 
-@pytest.mark.parametrize(("features", "name"), [*KERNELS, *((features, "quantize") for features in FORMATS)])
+@pytest.mark.parametrize(("features", "name"), [*kernels(*ALL), *((features, "quantize") for features in ALL)])
 def test_no_loop_takes_single_bytes(assembly: Assembly, features: str, name: str) -> None:
     assert ONE_BYTE.findall(assembly[features, name]) == []
 
 
-@pytest.mark.parametrize("name", EACH_KIND)
-def test_without_dot_products_bytes_are_multiplied_as_vectors(assembly: Assembly, name: str) -> None:
-    code = assembly[PLAIN, f"matmul_{name.lower()}"]
+@pytest.mark.parametrize(("features", "name"), kernels(PLAIN))
+def test_without_dot_products_bytes_are_multiplied_as_vectors(assembly: Assembly, features: str, name: str) -> None:
+    code = assembly[features, name]
     assert count("u?sdot", code) == 0
     assert count(SHORT_PRODUCT, code) > 32
 

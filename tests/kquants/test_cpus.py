@@ -5,13 +5,24 @@ emulated.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kquants import FLOAT_FORMATS, FORMATS
 from kquants.simd import HAS_BYTE_PERMUTATIONS
 from kquants.tuning import RECORDS, tuning
-from support.cpus import EACH_KIND, LESSER, LOWERINGS, python, python_on_lesser, python_with
+from support.cpus import (
+    EACH_KIND,
+    LESSER,
+    LOWERINGS,
+    UNPACKED_OTHERWISE,
+    USUAL,
+    python,
+    python_on_lesser,
+    python_with,
+    some_of_each_kind,
+)
 from support.model_file import ModelFile
 
 OF_ATTENTION = ("attention", "attention_options", "rope_store")
@@ -28,20 +39,36 @@ OF_ACTIVATIONS += ("streams",)
 OF_RECURRENT = ("recurrent_scans", "recurrent_conv", "recurrent_gates", "channel_delta", "selective_scan")
 KERNEL_PARTS = ("dequantize", "matmul", *OF_ATTENTION, *OF_ACTIVATIONS, *OF_RECURRENT)
 KERNEL_TESTS = [f"kquants/test_{part}.py" for part in KERNEL_PARTS]
-KERNEL_TESTS += ["kquants/test_formats.py", "-k", "not chunks and not refused_by_name"]
+OF_LESSER = (*FLOAT_FORMATS, *USUAL, "IQ4_XS", *UNPACKED_OTHERWISE)
+"""Formats that are tested on lesser CPUs; with `exhaustive`, all are."""
 
-EVERY_FORMAT = "plain vectors"
-"""The lowering where products of all formats are tested; this CPU's and those of LESSER are others."""
+LESSER_TESTS = f"""
+import sys, pytest
+from kquants import FORMATS
+from support import kernels
+tested = sys.argv[1:]
+others = [name for name in FORMATS if not any(name in format for format in tested)]  # as `-k` finds names
+left_out = {{f"{{op}}_{{name.lower()}}" for op in ("embed", "dequantize", "matmul") for name in others}}
+kernels.NAMES[:] = [name for name in kernels.NAMES if name not in left_out]
+chosen = " and not ".join(["not chunks", "refused_by_name", *others])
+sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *{KERNEL_TESTS}]))
+"""
 
 MORE_FORMATS = {
+    "plain vectors": ("IQ3_S", "IQ2_XXS", "TQ1_0", "NVFP4"),
     "AVX-VNNI": ("IQ2_XS", "IQ3_S"),
     "AVX-512": ("IQ3_S",),
     "AVX-512 VNNI, of a Zen 5": ("IQ3_XXS", "TQ1_0", "NVFP4"),
     "Arm dot product": ("IQ3_S", "TQ1_0", "NVFP4"),
 }
-"""Formats that are tested beside EACH_KIND: they are unpacked in another way on these, by look-ups in memory (row by
-row, and signs by GFNI; or under another offset), by permutations of bytes beside rows that come in parts, or without
-either."""
+"""Formats that are tested beside some of EACH_KIND: they are unpacked in another way on these, by look-ups in memory
+(row by row, and signs by GFNI; or under another offset), by permutations of bytes beside rows that come in parts, or
+without either."""
+
+SOME_PRODUCTS = {
+    lowering: (*FLOAT_FORMATS, *some_of_each_kind(number), *MORE_FORMATS.get(lowering, ()))
+    for number, lowering in enumerate(LOWERINGS)
+}
 
 OF_MODELS = [
     "submit_job",
@@ -92,10 +119,21 @@ for path, kv_type in itertools.product(map(pathlib.Path, sys.argv[1:]), ("f16", 
 pytestmark = [pytest.mark.cpus, pytest.mark.timeout(1800)]
 
 
-@pytest.mark.parametrize("lowering", LESSER)
-def test_kernels_are_right_on_a_lesser_cpu(lowering: str) -> None:
-    code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    python_on_lesser(lowering, code, "-q", "-x", "-n0", "-p", "no:cacheprovider", *KERNEL_TESTS)
+def some_and_all(some: dict[str, tuple[str, ...]]) -> list[Any]:
+    """Parameters (lowering, formats): some formats of each lowering, and all with `exhaustive`."""
+    every = [pytest.param(name, FORMATS, id=f"{name}, all", marks=pytest.mark.exhaustive) for name in some]
+    return [*(pytest.param(*each, id=each[0]) for each in some.items()), *every]
+
+
+@pytest.mark.parametrize(("lowering", "formats"), some_and_all(dict.fromkeys(LESSER, OF_LESSER)))
+def test_kernels_are_right_on_a_lesser_cpu(lowering: str, formats: tuple[str, ...]) -> None:
+    python_on_lesser(lowering, LESSER_TESTS, *formats)
+
+
+def test_each_kind_of_format_is_multiplied_in_some_lowering_of_each_machine() -> None:
+    for machine in (False, True):
+        found = {name for lowering, names in SOME_PRODUCTS.items() if ("Arm" in lowering) == machine for name in names}
+        assert found >= {*EACH_KIND, *FLOAT_FORMATS}
 
 
 SPLIT_K = """
@@ -113,10 +151,9 @@ def test_in_how_many_parts_rows_come(cpu: str, feature: str, split_k: str) -> No
     assert python("-c", SPLIT_K, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}").strip() == split_k
 
 
-@pytest.mark.parametrize("lowering", LOWERINGS)
-def test_products_are_right_in_each_lowering(lowering: str) -> None:
-    some = (*FLOAT_FORMATS, *EACH_KIND, *MORE_FORMATS.get(lowering, ()))
-    python_with(lowering, PRODUCT_TESTS, *(FORMATS if lowering == EVERY_FORMAT else some))
+@pytest.mark.parametrize(("lowering", "formats"), some_and_all(SOME_PRODUCTS))
+def test_products_are_right_in_each_lowering(lowering: str, formats: tuple[str, ...]) -> None:
+    python_with(lowering, PRODUCT_TESTS, *formats)
 
 
 @pytest.mark.skipif(HAS_BYTE_PERMUTATIONS, reason="this CPU has them: test_dequantize and test_formats run as they are")

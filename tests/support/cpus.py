@@ -43,13 +43,26 @@ NAMES = {
 LESSER = {"SSSE3": ("ssse3", "sse4.2", "popcnt"), "AVX2": AVX2}
 """The first has no instructions for half floats or fused products."""
 
-EACH_KIND = ("Q8_0", "Q5_0", "Q4_1", "IQ4_NL", "Q4_K", "Q6_K", "Q2_K", "IQ4_XS", "TQ2_0")
-"""Formats of each kind: blocks of signed weights, with an offset, with minima and with a table; super-blocks with
-minima, of spans of 16 with offsets and with minima, with a table, and of spans of 32 with an offset.
+USUAL = ("Q8_0", "Q4_K", "Q6_K")
+"""What most files hold: blocks of signed weights; super-blocks with minima, and of spans of 16 with offsets."""
+
+EACH_KIND = (*USUAL, "Q5_0", "Q4_1", "IQ4_NL", "Q2_K", "IQ4_XS", "TQ2_0")
+"""Formats of each kind: USUAL; blocks with an offset, with minima and with a table; super-blocks of spans of 16 with
+minima, with a table, and of spans of 32 with an offset.
 
 They are enough for a CPU that multiplies, shares registers or lays out tiles in another way than one on which all
 formats are tested: what a format has of its own is how it is unpacked.
 """
+
+UNPACKED_OTHERWISE = ("NVFP4", "TQ1_0", "IQ2_XS", "IQ3_S")
+"""Formats that are unpacked in other ways than those of EACH_KIND: scales of 8 bits, base 3, look-ups in a grid."""
+
+
+def some_of_each_kind(cpu: int) -> tuple[str, ...]:
+    """USUAL and two more of EACH_KIND, by the number of a CPU: three CPUs in a row have all."""
+    first = len(USUAL) + 2 * (cpu % 3)
+    return (*USUAL, *EACH_KIND[first : first + 2])
+
 
 NAMED = "from kquants.compiler.cpu import lowering; assert lowering() == {!r}, lowering()\n"
 

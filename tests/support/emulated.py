@@ -4,6 +4,7 @@ A process of its own must `begin` before it compiles anything: it pretends for g
 for by name are emulated: what LLVM makes of its own operations on 512 bits is two operations on 256 here.
 """
 
+import gc
 import hashlib
 import os
 import re
@@ -75,9 +76,18 @@ def _compile(
     names: Sequence[str], on_compiled: Callable[[str, bytes], None], on_progress: Callable[[int], None]
 ) -> None:
     """Compile kernels in copies of this process."""
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(names)), get_context("fork")) as pool:
+    from kquants.compiler import compile  # noqa: F401  copies need not import it
+
+    count = min(os.cpu_count() or 1, len(names))
+    with ProcessPoolExecutor(count, get_context("fork"), _collect_garbage_rarely) as pool:
         for name, code in zip(names, pool.map(_object_code, names), strict=True):
             on_compiled(name, code)
+
+
+def _collect_garbage_rarely() -> None:
+    """As in a compile worker (see `kquants.compiler.compile`)."""
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def _object_code(name: str) -> bytes:

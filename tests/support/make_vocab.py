@@ -3,7 +3,7 @@
 "llama" is SentencePiece-style (3 special tokens, 256 bytes, letters, then words), "gpt2" byte-level BPE with
 the pre-tokenizer gpt-2 (<|end|>, 256 bytes, merges, then tokens no text can reach). "harmony" is the same with the
 control tokens of gpt-oss, before those that no text can reach, "thought channel" with those of Gemma 4, and
-"calls NAME" with those of the call format NAME.
+"calls NAME" with those of the call format NAME, "calls NAME TAG TAG" also with tags around thoughts.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,8 @@ MERGES = ["Ġ t", "h e", "Ġt he", "i n", "r e", "o n", "Ġ a", "e r", "Ġa n", 
 def write_vocabulary(writer: gguf.GGUFWriter, kind: str, size: int) -> None:
     """Write the vocabulary `kind` with `size` tokens, at least 320."""
     if kind.startswith("calls "):
-        _gpt2(writer, size, ("<|stop|>", *BY_NAME[kind.removeprefix("calls ")].marks))
+        name = next(name for name in sorted(BY_NAME, key=len, reverse=True) if kind.startswith(f"calls {name}"))
+        _gpt2(writer, size, ("<|stop|>", *BY_NAME[name].marks, *kind.removeprefix(f"calls {name}").split()))
         return
     {"llama": _llama, "gpt2": _gpt2, "harmony": _harmony, "thought channel": _thought_channel}[kind](writer, size)
 

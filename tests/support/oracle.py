@@ -1,68 +1,51 @@
-"""llama.cpp as an independent oracle, through llama-cpp-python in a child process.
-
-In a child, because llama.cpp aborts the process on errors and writes to file descriptor 2. Run as a script,
-this file is that child: a job as JSON on stdin, the answer as a .npy file.
-"""
+"""llama.cpp as an independent oracle, through llama-cpp-python in a child process."""
 
 import ctypes
-import json
-import pickle
-import subprocess
-import sys
-import tempfile
-from importlib.util import find_spec
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
+
+from support.llama_cpp_child import ask_llama_cpp
 
 if TYPE_CHECKING:
     from llama_cpp import Llama
 
 
 def llama_cpp_logits(
-    path: Path, ids: list[int], *, n_threads: int = 2, flash_attention: bool = False, kv_type: str = "f16"
+    path: Path, ids: list[int], *, n_threads: int = 1, flash_attention: bool = False, kv_type: str = "f16"
 ) -> NDArray[np.float32]:
     """llama.cpp's logits of every position, (n, vocab) float32. `kv_type` is f16, f32 or q8_0."""
-    return _ask("logits", path, ids=ids, n_threads=n_threads, flash_attention=flash_attention, kv_type=kv_type)
+    return _ask(_logits, path, ids=ids, n_threads=n_threads, flash_attention=flash_attention, kv_type=kv_type)
 
 
 def llama_cpp_greedy(path: Path, prompt: str, n: int) -> str:
     """The greedy completion of `prompt` with at most `n` tokens, without the prompt."""
-    return str(_ask("greedy", path, prompt=prompt, n=n))
+    return str(_ask(_greedy, path, prompt=prompt, n=n))
 
 
 def llama_cpp_tokens(path: Path, text: str, *, add_bos: bool = False, special: bool = False) -> list[int]:
     """The token ids of a text; `special` reads the text of control tokens as those tokens."""
-    ids: list[int] = _ask("tokens", path, text=text, add_bos=add_bos, special=special).tolist()
+    ids: list[int] = _ask(_tokens, path, text=text, add_bos=add_bos, special=special)
     return ids
 
 
 def llama_cpp_ends(path: Path) -> set[int]:
     """The ids of all tokens that end a generation."""
-    ids: list[int] = _ask("ends", path).tolist()
-    return set(ids)
+    return set(_ask(_ends, path))
 
 
 def llama_cpp_squares(path: Path, ids: list[int]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """For each tensor of a model the sums of squares of what llama.cpp multiplies by it, and the rows: as `Squares`."""
-    found: dict[str, Any] = pickle.loads(_ask("squares", path, ids=ids, kv_type="f32").tobytes())
+    found: dict[str, Any] = _ask(_squares, path, ids=ids, kv_type="f32")
     return found
 
 
-def _ask(task: str, path: Path, **job: object) -> NDArray[Any]:
-    """The child's answer to one of TASKS; the test skips if there is no llama.cpp to ask."""
-    if find_spec("llama_cpp") is None:
-        pytest.skip("llama-cpp-python is not installed; it is the oracle of this test")
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "answer.npy"
-        asked = json.dumps(job | {"task": task, "path": str(path), "out": str(out)})
-        child = subprocess.run([sys.executable, __file__], input=asked, text=True, capture_output=True, check=False)
-        assert child.returncode == 0, f"llama.cpp failed on {path}: exit {child.returncode}, {child.stderr}"
-        answer: NDArray[Any] = np.load(out)
-    return answer
+def _ask(task: Callable[[dict[str, Any]], Any], path: Path, **job: object) -> Any:
+    return ask_llama_cpp(task, job | {"path": str(path)})
 
 
 def _open(job: dict[str, Any], **options: int) -> "Llama":
@@ -75,34 +58,36 @@ def _open(job: dict[str, Any], **options: int) -> "Llama":
     llama_cpp.llama_model_default_params = lambda: defaults
     kv = getattr(llama_cpp, f"GGML_TYPE_{job.get('kv_type', 'f16').upper()}")
     settings: dict[str, Any] = {"type_k": kv, "type_v": kv, **options}
-    settings |= dict.fromkeys(("n_threads", "n_threads_batch"), job.get("n_threads", 2))
+    settings |= dict.fromkeys(("n_threads", "n_threads_batch"), job.get("n_threads", 1))
     settings |= dict.fromkeys(("yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow"), -1.0)
     return Llama(job["path"], verbose=False, **settings)
 
 
 def _logits(job: dict[str, Any]) -> NDArray[Any]:
     n = len(job["ids"])
-    model = _open(job, n_ctx=n, n_batch=n, n_ubatch=n, logits_all=True, flash_attn=job["flash_attention"])
-    model.eval(job["ids"])
-    return np.asarray(model.scores[:n], np.float32)
+    options = {"n_ctx": n, "n_batch": n, "n_ubatch": n, "logits_all": True, "flash_attn": job["flash_attention"]}
+    with closing(_open(job, **options)) as model:
+        model.eval(job["ids"])
+        return np.array(model.scores[:n], np.float32)
 
 
-def _greedy(job: dict[str, Any]) -> NDArray[Any]:
-    reply: Any = _open(job, n_ctx=0)(job["prompt"], max_tokens=job["n"], temperature=0.0)
-    return np.asarray(reply["choices"][0]["text"])
+def _greedy(job: dict[str, Any]) -> str:
+    with closing(_open(job, n_ctx=0)) as model:
+        reply: Any = model(job["prompt"], max_tokens=job["n"], temperature=0.0)
+    return str(reply["choices"][0]["text"])
 
 
-def _tokens(job: dict[str, Any]) -> NDArray[Any]:
-    model = _open(job, vocab_only=True)
-    return np.asarray(model.tokenize(job["text"].encode(), job["add_bos"], job["special"]), np.int64)
+def _tokens(job: dict[str, Any]) -> list[int]:
+    with closing(_open(job, vocab_only=True)) as model:
+        return list(model.tokenize(job["text"].encode(), job["add_bos"], job["special"]))
 
 
-def _ends(job: dict[str, Any]) -> NDArray[Any]:
+def _ends(job: dict[str, Any]) -> list[int]:
     from llama_cpp import llama_cpp
 
-    model = _open(job, vocab_only=True)
-    vocab = model._model.vocab
-    return np.asarray([i for i in range(model.n_vocab()) if llama_cpp.llama_vocab_is_eog(vocab, i)], np.int64)
+    with closing(_open(job, vocab_only=True)) as model:
+        vocab = model._model.vocab
+        return [i for i in range(model.n_vocab()) if llama_cpp.llama_vocab_is_eog(vocab, i)]
 
 
 class GGMLTensor(ctypes.Structure):
@@ -181,27 +166,19 @@ def _floats(tensor: GGMLTensor, kind: Any) -> NDArray[Any]:
     return np.ndarray(ne, kind, memory, strides=nb).copy()
 
 
-def _squares(job: dict[str, Any]) -> NDArray[Any]:
+def _squares(job: dict[str, Any]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
     from llama_cpp import llama_cpp
 
     squares, n = Squares(), len(job["ids"])
-    defaults = llama_cpp.llama_context_default_params()
+    usual = llama_cpp.llama_context_default_params
+    defaults = usual()
     defaults.cb_eval = squares.callback
     llama_cpp.llama_context_default_params = lambda: defaults
-    model = _open(job, n_ctx=n, n_batch=n, n_ubatch=n, logits_all=True, flash_attn=False)
-    squares.found.clear()
-    model.eval(job["ids"])
-    return np.frombuffer(pickle.dumps(squares.found), np.uint8)
-
-
-TASKS = {"squares": _squares, "logits": _logits, "greedy": _greedy, "tokens": _tokens, "ends": _ends}
-
-
-def main() -> None:
-    """Do the job on stdin in this process."""
-    job = json.load(sys.stdin)
-    np.save(job["out"], TASKS[job["task"]](job))
-
-
-if __name__ == "__main__":
-    main()
+    try:
+        model = _open(job, n_ctx=n, n_batch=n, n_ubatch=n, logits_all=True, flash_attn=False)
+    finally:
+        llama_cpp.llama_context_default_params = usual
+    with closing(model):
+        squares.found.clear()
+        model.eval(job["ids"])
+    return squares.found

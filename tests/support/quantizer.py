@@ -1,43 +1,58 @@
-"""llama.cpp's quantizer as an oracle, through llama-cpp-python in a child process.
-
-In a child, because llama.cpp aborts the process on errors and writes to file descriptor 2. Run as a script,
-this file is that child: jobs as JSON on stdin, one after the other.
-"""
+"""llama.cpp's quantizer as an oracle, through llama-cpp-python in a child process."""
 
 import ctypes
-import json
-import subprocess
-import sys
+import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
+from support.llama_cpp_child import ask_llama_cpp
+
+_PLANNED = re.compile(r"\] (\S+) +- \[[^]]*\], type = +(\w+), size = [^(\n]*(?:\((\w+)\))?")
+"""A tensor in the log of a dry run: its name, its type, and its new type if that is another one."""
 
 
 class Job(NamedTuple):
-    """Quantize `source` to `target`; `file_type` is of llama_ftype, overrides are (pattern, number of a type).
+    """Quantize `source`, to `target` if one is given; `file_type` is of llama_ftype, overrides are (pattern, number of
+    a type).
 
     `columns` are those of tensors by name, for an importance matrix in which all columns matter the same; without any,
     there is none.
     """
 
     source: str
-    target: str
     file_type: int
     overrides: Sequence[tuple[str, int]] = ()
-    threads: int = 2
     columns: Sequence[tuple[str, int]] = ()
+    target: str = ""
 
 
-def llama_cpp_quantize(jobs: Sequence[Job]) -> None:
-    """Let llama.cpp do the jobs; the test skips if there is no llama.cpp to ask."""
-    if find_spec("llama_cpp") is None:
-        pytest.skip("llama-cpp-python is not installed; it is the oracle of this test")
-    asked = json.dumps(jobs)
-    child = subprocess.run([sys.executable, __file__], input=asked, text=True, capture_output=True, check=False)
-    assert child.returncode == 0, f"llama.cpp failed: exit {child.returncode}, {child.stderr[-2000:]}"
+def llama_cpp_quantize(source: Path, target: Path, file_type: int) -> None:
+    """Let llama.cpp quantize a file; the test skips if there is no llama.cpp to ask."""
+    ask_llama_cpp(_quantize, Job(str(source), file_type, target=str(target)))
+
+
+def llama_cpp_types(jobs: Sequence[Job]) -> list[dict[str, str]]:
+    """For each job the types that llama.cpp would give the tensors, by name; the test skips as above."""
+    found: list[dict[str, str]] = ask_llama_cpp(_plan, jobs)
+    return found
+
+
+def _plan(jobs: Sequence[Job]) -> list[dict[str, str]]:
+    from llama_cpp import llama_cpp
+    from llama_cpp._logger import llama_log_callback
+
+    lines: list[str] = []
+    note = llama_cpp.llama_log_callback(lambda level, text, data: lines.append(text.decode()))
+    plans = []
+    for job in jobs:
+        lines.clear()
+        llama_cpp.llama_log_set(note, None)
+        _quantize(job)
+        llama_cpp.llama_log_set(llama_log_callback, None)
+        found = _PLANNED.findall("".join(lines))
+        plans.append({name: (new or old).upper() for name, old, new in found})
+    return plans
 
 
 def _quantize(job: Job) -> None:
@@ -47,7 +62,7 @@ def _quantize(job: Job) -> None:
         _fields_ = (("pattern", ctypes.c_char_p), ("type", ctypes.c_int))
 
     params: Any = llama_cpp.llama_model_quantize_default_params()
-    params.nthread, params.ftype = job.threads, job.file_type
+    params.nthread, params.ftype, params.dry_run = 1, job.file_type, not job.target
     ended = [*(Override(pattern.encode(), number) for pattern, number in job.overrides), Override()]
     overrides = (Override * len(ended))(*ended)
     params.tt_overrides = ctypes.cast(overrides, type(params.tt_overrides))
@@ -66,13 +81,3 @@ def _ones(columns: Sequence[tuple[str, int]]) -> Any:
 
     entries = [Entry(name.encode(), (ctypes.c_float * n)(*[1.0] * n), n) for name, n in columns]
     return (Entry * (len(entries) + 1))(*entries)
-
-
-def main() -> None:
-    """Do the jobs on stdin in this process."""
-    for job in json.load(sys.stdin):
-        _quantize(Job(*job))
-
-
-if __name__ == "__main__":
-    main()

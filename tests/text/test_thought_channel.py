@@ -10,8 +10,8 @@ from edgellm.text.reply_format import HARMONY, THOUGHT_CHANNEL, reply_format
 from edgellm.text.thought import with_thinking
 from edgellm.text.thought_channel import (
     CHANNEL_MARKS,
-    ThoughtChannelReader,
     channel_continuation,
+    channel_reader,
 )
 
 _IDS = dict(enumerate(CHANNEL_MARKS))
@@ -20,7 +20,7 @@ _AT_MARKS = re.compile(f"({'|'.join(map(re.escape, CHANNEL_MARKS))})")
 
 def read(reply: str, begun: str = "", size: int = 1) -> str:
     """The text of a reply that comes in pieces of `size` characters."""
-    reader, found = ThoughtChannelReader(_IDS, begun), list[str]()
+    reader, found = channel_reader(_IDS, begun), list[str]()
     for part in _AT_MARKS.split(reply):
         if part in CHANNEL_MARKS:
             found.append(reader.mark(part))

@@ -3,6 +3,7 @@
 import pytest
 
 from edgellm.tools.calls import BrokenCall, ToolCall
+from edgellm.tools.source import CUT_OFF
 from support.call_styles import (
     BY_NAME,
     ODD,
@@ -22,7 +23,7 @@ NAMES = sorted(BY_NAME)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_reply_that_is_cut_off_anywhere_tells_what_came(name: str) -> None:
-    """Each prefix of a reply: its text, its complete calls, and the begun one as it was written."""
+    """Each prefix of a reply: its text, its complete calls, and the begun one as it was written, with what is wrong."""
     form, reply = BY_NAME[name], TWO_CALLS[name]
     pieces = characters(pieces_of(form, reply, form.marks))
     kinds = set[tuple[int, int]]()
@@ -32,9 +33,17 @@ def test_a_reply_that_is_cut_off_anywhere_tells_what_came(name: str) -> None:
         written = "".join(piece if isinstance(piece, str) else piece.text for piece in pieces[:n])
         assert all(each.text and written.rstrip().endswith(each.text.rstrip()) for each in broken)
         assert calls_in(events) == [("weather", ROME), ("clock", {})][: len(calls_in(events))]
-        assert len(broken) <= 1 and all(each.problem for each in broken)
+        assert len(broken) <= 1 and all(each.problem == CUT_OFF for each in broken), written
         kinds.add((len(calls_in(events)), len(broken)))
     assert {(0, 0), (0, 1), (1, 1)} <= kinds
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_call_of_any_values_that_is_cut_off_says_so(name: str) -> None:
+    form = BY_NAME[name]
+    pieces = characters(pieces_of(form, ODD_CALLS[name], form.marks))
+    for n in range(len(pieces)):
+        assert {broken.problem for broken in broken_in(read(form, pieces[:n], form.marks))} <= {CUT_OFF}, pieces[:n]
 
 
 MARKED = sorted(set(NAMES) - {"llama3", "functionary"})
@@ -91,6 +100,8 @@ def test_an_unknown_tool_is_told_and_the_next_call_is_read(name: str) -> None:
         ("functionary v3.1", '<function=weather>{"city": }</function>', "no value"),
         ("harmony", "<|channel|>commentary to=functions.weather<|message|>{'a'}<|call|>", "a key is missing"),
         ("harmony", "<|channel|>commentary to=functions.weather<|message|>{} {}<|call|>", "text follows the value"),
+        ("harmony", '<|channel|>commentary to=functions.weather<|message|>{"a": 1,<|call|>', "are not complete"),
+        ("hermes", '<tool_call>\n{"name": "weather", "arguments": "{\\"a\\": tr"}\n</tool_call>', "are not complete"),
     ],
 )  # fmt: skip
 def test_malformed_calls_are_told_with_their_text_and_problem(name: str, call: str, problem: str) -> None:

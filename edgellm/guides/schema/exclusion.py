@@ -47,12 +47,12 @@ def _facts(document: Document, pointer: Pointer, above: tuple[Pointer, ...] = ()
         if name in keywords.get("properties", {}):
             inner = _facts(document, (*pointer, "properties", name), with_tags=False)
             facts.tags |= {} if inner.values is None else {name: inner.values}
-    for place in _conjuncts(document, pointer, keywords):
+    for place in conjuncts(document, pointer, keywords):
         _add(facts, _facts(document, place, (*above, pointer), with_tags))
     return facts
 
 
-def _conjuncts(document: Document, pointer: Pointer, keywords: Mapping[str, Any]) -> list[Pointer]:
+def conjuncts(document: Document, pointer: Pointer, keywords: Mapping[str, Any]) -> list[Pointer]:
     """The subschemas that a value must be valid against, too."""
     places = [(*pointer, "allOf", str(i)) for i in range(len(keywords.get("allOf", [])))]
     return [*places, document.target(pointer, keywords["$ref"])] if "$ref" in keywords else places

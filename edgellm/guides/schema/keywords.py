@@ -29,6 +29,10 @@ VALUES: Mapping[str, tuple[Any, str]] = {
 """The keywords that a reply is held to: the type of the value of each, and words for it."""
 
 FOLLOWED = frozenset(VALUES)
+OF_OBJECTS = frozenset(
+    ("properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties")
+)
+"""Keywords of which each may say which properties an object has."""
 
 
 def _names(text: str) -> frozenset[str]:

@@ -6,7 +6,8 @@ and patterns in the dialect of Rust, and does not follow some bounds, dates and 
 
 Replies have one style of JSON, that of `json.dumps`: one space behind commas and colons and no other. So what must come
 next is known, and no model goes on with white space for ever. Characters have one spelling, so that no key comes in
-two; control characters without a letter of their own (`\\n`) have none, and replies do not contain them.
+two; control characters without a letter of their own (`\\n`) have none, and replies do not contain them. An object has
+only the properties that its schema names, unless that says something else: small models would add others for ever.
 """
 
 import json
@@ -37,27 +38,28 @@ class _Preparer:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._names: dict[Pointer, str] = {}
-        self._waiting: list[Pointer] = []
+        self._names: dict[tuple[Pointer, bool], str] = {}
+        self._waiting: list[tuple[Pointer, bool]] = []
 
     def whole(self) -> dict[str, Any]:
         """The schema. Raises GuideError."""
-        schema, definitions = self.at(()), dict[str, Schema]()
+        schema, definitions = self.at((), alone=True), dict[str, Schema]()
         if schema is False:
             fail((), "is valid for no value")
         while self._waiting:
             place = self._waiting.pop()
-            definitions[self._names[place]] = self.at(place)
+            definitions[self._names[place]] = self.at(*place)
         return {**({} if schema is True else schema), "$defs": definitions, "x-guidance": _STYLE}
 
-    def at(self, pointer: Pointer) -> Schema:
-        """The subschema at a place, for llguidance. Raises GuideError."""
+    def at(self, pointer: Pointer, alone: bool) -> Schema:
+        """The subschema at a place, for llguidance; see `Preparer`. Raises GuideError."""
         keywords = self.document.at(pointer)
-        return keywords if isinstance(keywords, bool) else Subschema(self, pointer, keywords).prepared()
+        return keywords if isinstance(keywords, bool) else Subschema(self, pointer, keywords, alone).prepared()
 
-    def reference(self, target: Pointer) -> str:
+    def reference(self, target: Pointer, alone: bool) -> str:
         """The reference to a place."""
-        if target not in self._names:
-            self._names[target] = str(len(self._names))
-            self._waiting.append(target)
-        return f"#/$defs/{self._names[target]}"
+        place = target, alone
+        if place not in self._names:
+            self._names[place] = str(len(self._names))
+            self._waiting.append(place)
+        return f"#/$defs/{self._names[place]}"

@@ -10,8 +10,8 @@ from edgellm.guides.patterns.ecma import PatternError, whole
 from edgellm.guides.patterns.text import rust
 from edgellm.guides.schema import formats
 from edgellm.guides.schema.document import Document, Pointer, fail, shown
-from edgellm.guides.schema.exclusion import exclude_each_other
-from edgellm.guides.schema.keywords import BOUNDS, TYPES, VALUES
+from edgellm.guides.schema.exclusion import conjuncts, exclude_each_other
+from edgellm.guides.schema.keywords import BOUNDS, OF_OBJECTS, TYPES, VALUES
 from edgellm.guides.schema.limits import bounds, check_number, check_step, plain
 
 _UNWRITTEN = CharSet.of((0, 31), (127, 127)) - CharSet.from_text("\n\r\t\b\f")
@@ -21,22 +21,26 @@ Schema = dict[str, Any] | bool
 
 
 class Preparer(Protocol):
-    """What prepares other subschemas; see `edgellm.guides.schema.prepare`."""
+    """What prepares other subschemas; see `edgellm.guides.schema.prepare`.
+
+    `alone`: no other subschema says which properties the value has.
+    """
 
     document: Document
 
-    def at(self, pointer: Pointer) -> Schema:
+    def at(self, pointer: Pointer, alone: bool) -> Schema:
         """The subschema at a place, for llguidance."""
 
-    def reference(self, target: Pointer) -> str:
+    def reference(self, target: Pointer, alone: bool) -> str:
         """The reference to a place."""
 
 
 class Subschema:
     """A subschema at a place of a document, with its keywords."""
 
-    def __init__(self, preparer: Preparer, pointer: Pointer, keywords: Mapping[str, Any]) -> None:
+    def __init__(self, preparer: Preparer, pointer: Pointer, keywords: Mapping[str, Any], alone: bool) -> None:
         self._preparer, self._pointer, self._keywords = preparer, pointer, keywords
+        self._alone = alone and _count_of_speakers(keywords) <= 1
         self._besides: list[Schema] = []  # schemas that must hold besides
 
     def prepared(self) -> dict[str, Any]:
@@ -47,6 +51,8 @@ class Subschema:
         for keyword, value in self._keywords.items():
             made |= _REWRITTEN[keyword](self, value) if keyword in _REWRITTEN else {keyword: value}
         made |= bounds(self._pointer, self._keywords, self._is_integer())
+        if self._alone and _names_all(self._keywords):
+            made["additionalProperties"] = False
         return {**made, "allOf": [*made.get("allOf", []), *self._besides]} if self._besides else made
 
     def _place(self, *keys: object) -> Pointer:
@@ -71,7 +77,20 @@ class Subschema:
         return {"type": value}
 
     def _reference(self, value: str) -> dict[str, Any]:
-        return {"$ref": self._preparer.reference(self._preparer.document.target(self._pointer, value))}
+        target = self._preparer.document.target(self._pointer, value)
+        self._check_end(target)
+        return {"$ref": self._preparer.reference(target, self._alone)}
+
+    def _check_end(self, target: Pointer) -> None:
+        """Raise GuideError if a reference leads back to its own subschema within one value: none could be written."""
+        seen, waiting = set[Pointer](), [target]
+        while waiting:
+            if (place := waiting.pop()) == self._pointer:
+                fail(self._place("$ref"), "leads back to itself; let it name another part of the schema")
+            keywords = self._preparer.document.at(place)
+            if place not in seen and not isinstance(keywords, bool):
+                seen.add(place)
+                waiting += conjuncts(self._preparer.document, place, keywords)
 
     def _const(self, value: Any) -> dict[str, Any]:
         self._check_literal(self._place("const"), value)
@@ -125,13 +144,18 @@ class Subschema:
             fail(self._place("format"), f"is a format that no guide can hold a reply to; there are {known}")
         return {}
 
-    def _list(self, keyword: str) -> list[Schema]:
-        return [self._preparer.at(self._place(keyword, i)) for i in range(len(self._keywords[keyword]))]
+    def _part(self, *keys: object) -> Schema:
+        """The subschema of a part of the value."""
+        return self._preparer.at(self._place(*keys), alone=True)
+
+    def _parts(self, keyword: str) -> list[Schema]:
+        return [self._part(keyword, i) for i in range(len(self._keywords[keyword]))]
 
     def _combination(self, keyword: str) -> dict[str, Any]:
         if not self._keywords[keyword]:
             fail(self._place(keyword), "is empty: give a list of schemas")
-        return {keyword: self._list(keyword)}
+        places = [self._place(keyword, i) for i in range(len(self._keywords[keyword]))]
+        return {keyword: [self._preparer.at(place, self._alone) for place in places]}
 
     def _one_of(self, value: list[Any]) -> dict[str, Any]:
         """As anyOf, if the schemas exclude each other; otherwise llguidance decides."""
@@ -147,10 +171,9 @@ class Subschema:
     def _items(self, value: Any) -> dict[str, Any]:
         """Also as earlier drafts have it: a list of schemas, and one of all other items in additionalItems."""
         if not isinstance(value, list):
-            return {"items": self._preparer.at(self._place("items"))}
-        rest = self._place("additionalItems")
-        has_rest = "additionalItems" in self._keywords
-        return {"prefixItems": self._list("items")} | ({"items": self._preparer.at(rest)} if has_rest else {})
+            return {"items": self._part("items")}
+        rest = {"items": self._part("additionalItems")} if "additionalItems" in self._keywords else {}
+        return {"prefixItems": self._parts("items"), **rest}
 
     def _additional_items(self, value: Any) -> dict[str, Any]:
         if not isinstance(self._keywords.get("items"), list):
@@ -165,18 +188,18 @@ class Subschema:
     def _properties(self, value: dict[str, Any]) -> dict[str, Any]:
         for name in value:
             self._check_text(self._place("properties", name), name)
-        return {"properties": {name: self._preparer.at(self._place("properties", name)) for name in value}}
+        return {"properties": {name: self._part("properties", name) for name in value}}
 
     def _pattern_properties(self, value: dict[str, Any]) -> dict[str, Any]:
         made = dict[str, Schema]()
         for each in value:
-            place = self._place("patternProperties", each)
-            pattern, schema = self._rust(place, each), self._preparer.at(place)
+            pattern = self._rust(self._place("patternProperties", each), each)
+            schema = self._part("patternProperties", each)
             made[pattern] = {"allOf": [made[pattern], schema]} if pattern in made else schema
         return {"patternProperties": made}
 
     def _additional_properties(self, value: Any) -> dict[str, Any]:
-        return {"additionalProperties": self._preparer.at(self._place("additionalProperties"))}
+        return {"additionalProperties": self._part("additionalProperties")}
 
     def _required(self, value: list[Any]) -> dict[str, Any]:
         if not all(isinstance(name, str) for name in value):
@@ -192,6 +215,23 @@ class Subschema:
         return {"minProperties": value}
 
 
+def _count_of_speakers(keywords: Mapping[str, Any]) -> int:
+    """How many parts of a subschema may say which properties the value has."""
+    parts = [not OF_OBJECTS.isdisjoint(keywords), "enum" in keywords or "const" in keywords]
+    return sum(parts) + sum(key in keywords for key in ("$ref", "anyOf", "oneOf")) + len(keywords.get("allOf", []))
+
+
+def _names_all(keywords: Mapping[str, Any]) -> bool:
+    """Whether a subschema names properties, leaves it open whether there may be others, and needs no others."""
+    named: Mapping[str, Any] = keywords.get("properties", {})
+    is_open = (
+        "properties" in keywords and "additionalProperties" not in keywords and "patternProperties" not in keywords
+    )
+    return (
+        is_open and named.keys() >= set(keywords.get("required", [])) and keywords.get("minProperties", 0) <= len(named)
+    )
+
+
 _REWRITTEN: Mapping[str, Callable[[Subschema, Any], dict[str, Any]]] = {
     **dict.fromkeys(BOUNDS, lambda schema, value: {}),  # see `bounds`
     "type": Subschema._type,
@@ -204,7 +244,7 @@ _REWRITTEN: Mapping[str, Callable[[Subschema, Any], dict[str, Any]]] = {
     "allOf": lambda schema, value: schema._combination("allOf"),
     "anyOf": lambda schema, value: schema._combination("anyOf"),
     "oneOf": Subschema._one_of,
-    "prefixItems": lambda schema, value: {"prefixItems": schema._list("prefixItems")},
+    "prefixItems": lambda schema, value: {"prefixItems": schema._parts("prefixItems")},
     "items": Subschema._items,
     "additionalItems": Subschema._additional_items,
     "uniqueItems": Subschema._unique_items,

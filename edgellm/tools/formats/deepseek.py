@@ -41,13 +41,15 @@ def _is_shown_newer(source: str) -> bool:
 
 def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
     def body(source: ReplySource, _: str, emit: Emit) -> Reading[None]:
+        found = 0
         while True:
             yield from source.space()
-            if not (yield from source.peek()):
+            if found and not (yield from source.peek()):
                 return
             if (yield from source.expect(symbols[CALL], symbols[END], what="the beginning of a call")) == symbols[END]:
                 return
             emit((yield from _call(source, symbols, maker)))
+            found += 1
 
     return FrameReader(Frame([symbols[BEGIN]], [symbols[BEGIN], symbols[END]], body), symbols, begun)
 

@@ -15,7 +15,7 @@ from edgellm.tools.formats.json_calls import to_json
 from edgellm.tools.grammar import Grammar, literal
 from edgellm.tools.maker import CallMaker, parsed
 from edgellm.tools.reader import joined
-from edgellm.tools.source import CUT_OFF, MalformedError, first_of, held_back
+from edgellm.tools.source import CUT_OFF, INCOMPLETE, MalformedError, first_of, held_back
 from edgellm.tools.symbols import Mark, Symbols
 from edgellm.tools.tool import Tool
 
@@ -63,8 +63,10 @@ class HarmonyCallReader:
         """See `CallReader`. A call that lacks only its end is one."""
         said = self._text(self._rest)
         self._rest = ""
-        calls = [self._call(cut_off=not "".join(self._body).strip())] if self.in_call else []
-        return joined([said, *calls, self._messages.flush()])
+        if not self.in_call:
+            return joined([said, self._messages.flush()])
+        call = self._call(at_end=True)
+        return joined([said, self._messages.mark(harmony.CALL), call])
 
     def _text(self, text: str) -> str:
         self._written.append(text)
@@ -82,17 +84,18 @@ class HarmonyCallReader:
             self._written.append(mark)
         return [self._messages.mark(mark), *call]
 
-    def _call(self, cut_off: bool = False) -> ToolCall | BrokenCall:
-        """The call of the message that ends."""
+    def _call(self, at_end: bool = False) -> ToolCall | BrokenCall:
+        """The call of the message that ends; `at_end`: because the reply does."""
         body, self._body = "".join(self._body).strip(), []
         try:
-            if cut_off:
-                raise MalformedError(CUT_OFF)
+            if at_end and not body:
+                raise MalformedError(INCOMPLETE)
             name = (self._messages.recipient or "").removeprefix(_NAMESPACE)
             self._maker.check_name(name)
             return self._maker.call(name, parsed(body) if body else {})
         except MalformedError as error:
-            return BrokenCall("".join(self._written), str(error))
+            problem = CUT_OFF if at_end and str(error) == INCOMPLETE else str(error)
+            return BrokenCall("".join(self._written), problem)
 
 
 def _rules(grammar: Grammar) -> None:
@@ -105,7 +108,8 @@ def _rules(grammar: Grammar) -> None:
         to = literal(f"commentary to={_NAMESPACE}{tool.name} ")
         return f'{channel} {to} {constrain} "json" {message} {grammar.arguments(tool)} {grammar.mark(harmony.CALL)}?'
 
-    grammar.add("before", f'{channel} ("analysis" | "commentary") {message} {end} {begin}')
+    before = '("analysis" | "commentary")' if grammar.may_think else '"commentary"'
+    grammar.add("before", f"{channel} {before} {message} {end} {begin}")
     final = f'{channel} "final" {message} {grammar.any_text()}'
     ways = ["" if grammar.must_call else final, grammar.of_each_tool(call) if grammar.may_call else ""]
     grammar.add("start", f"before* ({' | '.join(filter(None, ways))})")

@@ -17,7 +17,7 @@ from edgellm.tools.maker import CallMaker
 from edgellm.tools.notation import JSON, NAME, PYTHON
 from edgellm.tools.reader import Emit, Frame, FrameReader
 from edgellm.tools.schemas import Definitions
-from edgellm.tools.source import Reading, ReplySource
+from edgellm.tools.source import CUT_OFF, MalformedError, Reading, ReplySource
 from edgellm.tools.symbols import Symbols
 from edgellm.tools.tool import Tool
 
@@ -47,6 +47,8 @@ def _read(symbols: Symbols, maker: CallMaker, begun: str) -> FrameReader:
 
 def _python_call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Reading[ToolCall]:
     name = yield from source.word(NAME)
+    if not (yield from source.peek()):
+        raise MalformedError(CUT_OFF)
     maker.check_name(name)
     yield from source.expect("(", what="the arguments")
     return maker.call(name, (yield from PYTHON.keywords(source, symbols)))
