@@ -172,9 +172,8 @@ class Chat:
         """As `send`, for `asyncio`. When the task that waits is cancelled, so is the reply; it ends first."""
         from edgellm.generate.async_generation import in_thread  # imports asyncio
 
-        return await in_thread(
-            partial(self.send, text, max_steps=max_steps, approve=approve, **options), cancel=self.cancel
-        )
+        work = partial(self.send, text, max_steps=max_steps, approve=approve, **options)
+        return await in_thread(work, self.cancel)
 
     def astream(self, text: str, **options: Unpack[ReplyArguments]) -> "AsyncGeneration":
         """As `stream`, for `asyncio`: `async for token in chat.astream(…)`. Errors come with the first token."""

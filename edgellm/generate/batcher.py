@@ -93,7 +93,7 @@ class Batcher:
         together = self._engine.batch_invariant
         if together and not self._gather():
             return
-        waiting = self._admission.admitted()
+        admitted = waiting = self._admission.admitted()
         # Ctrl-C interrupts the main thread alone, perhaps amid a batch, which must then be no one else's.
         is_main = get_ident() == main_thread().ident
         if is_main and waiting != [own] and self._lock.callers > 1:
@@ -103,7 +103,7 @@ class Batcher:
         if waiting:
             shared = together and (len(waiting) > 1 or self.arrivals.decoding(own.cancel) > 0)
             self._compute(self._schedule.choose(waiting, self._engine.max_rows, shared))
-        elif self._lock.callers == 1:  # without memory, and no other has its turn
+        elif not admitted and not self._works:  # all wait for memory
             self.arrivals.changed.wait(_POLL_S)
             self.arrivals.changed.clear()
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
 from time import perf_counter, sleep
+from weakref import WeakKeyDictionary
 
 from edgellm.engine.protocol import Sequence, common_prefix
 from edgellm.generate.cancel_flag import CancelFlag
@@ -46,7 +47,8 @@ class PrefixCache:
     def __init__(self, session: Session, max_sequences: int = MAX_SEQUENCES) -> None:
         self._session, self._max_sequences = session, max_sequences
         self._free: list[Sequence] = []  # not in use, the least recently used first
-        self._in_use: dict[Sequence, list[int]] = {}  # with the prompts that they are used for
+        # With the prompts that they are used for. Weak, as Ctrl-C may come before their request can release them.
+        self._in_use = WeakKeyDictionary[Sequence, list[int]]()
         self._lock = Lock()
         self.used = perf_counter()
         session.add_cache(self)
@@ -59,7 +61,7 @@ class PrefixCache:
             yield sequence
         finally:
             with self._lock:
-                del self._in_use[sequence]
+                self._in_use.pop(sequence, None)
                 self._free.append(sequence)
                 del self._free[: -self._max_sequences]
                 self.used = perf_counter()
