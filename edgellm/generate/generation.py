@@ -227,7 +227,10 @@ class Generation:
         return parsed(self._json_schema, self.answer or "")
 
     def cancel(self) -> None:
-        """End the generation: a running computation ends within milliseconds. Any thread may call it."""
+        """End the generation: a running computation ends within milliseconds. Any thread may call it.
+
+        A batch that computes other requests as well goes on to its end, for about a tenth of a second.
+        """
         self._stop(wait=False)
 
     def close(self) -> None:

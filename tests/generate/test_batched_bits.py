@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from edgellm import Model
+from edgellm.engine.kv_pages import PagePool
 from support.drafts import AllDrafts
 from support.generation import NO_END, RECURRENT, TINY
 from support.model_file import ModelFile
@@ -85,3 +86,25 @@ def test_cancelled_requests_change_no_other(model: Model) -> None:
         for each in [pool.submit(cancelled, i) for i in range(8)]:
             each.result(60)
         assert [each.result(60).logprobs for each in given] == [each.logprobs for each in alone]
+
+
+def test_requests_that_end_in_any_way_leave_no_page_behind(model: Model) -> None:
+    def run(i: int) -> None:
+        running = model.stream(WORDS[i % 3] * 20, max_tokens=30, seed=i)
+        for _ in range(i % 7):
+            next(running)
+        if i % 3 == 0:
+            running.cancel()
+        elif i % 3 == 1:
+            running.completion()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(40)))
+    model._prefix_cache._free.clear()
+    engine: Any = model.engine
+    pools: list[PagePool] = list(engine._runner.pools)
+    if states := engine._runner.checkpoints.states:
+        pools.append(states._pool)
+    for each in pools:
+        each.release(each.acquire())  # which first takes back what was dropped
+        assert sum(each._references) == 0
