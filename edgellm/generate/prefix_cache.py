@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
 from time import perf_counter, sleep
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from edgellm.engine.protocol import Sequence, common_prefix
@@ -30,6 +31,14 @@ _POLL_S = 0.01
 
 _PATIENCE_S = 5.0
 """Seconds after which a prompt is not waited for that did not go on meanwhile."""
+
+
+class _Promise(NamedTuple):
+    """A sequence that is used for a prompt and will hold its first `tokens` tokens."""
+
+    sequence: Sequence
+    prompt: list[int]
+    tokens: int
 
 
 class PrefixCache:
@@ -77,26 +86,37 @@ class PrefixCache:
             return [*((each, each.tokens) for each in self._free), *self._in_use.items()]
 
     def _take(self, ids: list[int], cancel: CancelFlag) -> Sequence:
-        computed, since = -1, perf_counter()
         while True:
-            found, now = self._session.exclusively(lambda: self._find(ids), cancel), perf_counter()
+            found = self._session.exclusively(lambda: self._find(ids), cancel)
             if isinstance(found, Sequence):
                 return found
-            if found > computed:
-                computed, since = found, now
-            elif now - since > _PATIENCE_S:
+            if not self._wait_for(found, cancel):
                 return self._session.exclusively(lambda: self._choose(ids), cancel)
-            sleep(_POLL_S)
 
-    def _find(self, ids: list[int]) -> Sequence | int:
-        """A sequence for a prompt; or how much another request has computed of what it is worth to wait for."""
+    def _find(self, ids: list[int]) -> Sequence | _Promise:
+        """A sequence for a prompt; or what another request is about to compute of it that is worth to wait for."""
         others = self._all_held()
         reached = max((_reached(each, ids) for each, _ in others), default=0)
         for sequence, prompt in others:
-            computed, shared = sequence.shared_prefix(prompt), common_prefix(prompt, ids)
-            if computed < shared and shared - reached >= PAGE:
-                return computed
+            shared = common_prefix(prompt, ids)
+            # One that holds other tokens is no longer computing that prompt: the reply has outgrown the context.
+            if shared - reached >= PAGE and len(sequence) == sequence.shared_prefix(prompt) < shared:
+                return _Promise(sequence, prompt, shared)
         return self._choose(ids)
+
+    def _wait_for(self, promise: _Promise, cancel: CancelFlag) -> bool:
+        """Wait until a sequence may hold what it promises, or its request has ended; False if it does not go on."""
+        computed, since = -1, perf_counter()
+        while True:
+            sleep(_POLL_S)
+            self._session.check_active(cancel)
+            now, length = perf_counter(), len(promise.sequence)
+            if length >= promise.tokens or all(prompt is not promise.prompt for _, prompt in self._all_held()):
+                return True
+            if length != computed:
+                computed, since = length, now
+            elif now - since > _PATIENCE_S:
+                return False
 
     def _all_held(self) -> list[tuple[Sequence, list[int]]]:
         return [pair for cache in self._session.caches() for pair in cache.held()]
