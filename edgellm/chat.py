@@ -24,6 +24,7 @@ from edgellm.text.template import named_source
 from edgellm.text.thought import OPENING
 from edgellm.tools.call_format import NONE
 from edgellm.tools.chat_tools import ChatTools
+from edgellm.tools.formats import call_format
 from edgellm.tools.messages import Results, reply_message, result_messages
 from edgellm.tools.running import Approve
 from edgellm.tools.tool import tools_of
@@ -94,6 +95,11 @@ class Chat:
     def effort(self) -> bool:
         """Whether the template reads `reasoning_effort`; if so, pass "low", "medium" or "high" in `template_args`."""
         return "reasoning_effort" in self._prompts.template.names
+
+    @property
+    def calls(self) -> bool:
+        """Whether the template shows how the model calls tools; if not, `tools` are refused."""
+        return call_format(self._tools.source) is not None
 
     def send(
         self, text: str, *, max_steps: int = 1, approve: Approve | None = None, **options: Unpack[ReplyArguments]

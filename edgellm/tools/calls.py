@@ -7,6 +7,9 @@ from typing import Any
 ID_LENGTH = 9
 """Characters of the id of a call: templates of Mistral accept ids of nine letters and digits alone."""
 
+REFUSED = "error: the user refused this call"
+"""The result of a call that the user refused."""
+
 
 @dataclass(frozen=True)
 class ToolCall:

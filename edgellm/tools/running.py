@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from edgellm.fmt import printable
-from edgellm.tools.calls import ToolCall
+from edgellm.tools.calls import REFUSED, ToolCall
 from edgellm.tools.messages import result_message, value_text
 from edgellm.tools.tool import Tool
 
 Approve = Callable[[ToolCall], bool]
 """Whether a call may run."""
 
-REFUSED = "error: the user refused this call"
 _MAX_ERROR = 400
 """Characters of an error that the model is told."""
 

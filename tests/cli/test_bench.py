@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from edgellm import OptionError, cli
 from edgellm.arch import describe
 from edgellm.bench import baseline, machine_limits, rounds, setup
+from edgellm.bench.cold_start import time_cold_start
 from edgellm.cli.bench import command
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
@@ -52,10 +53,14 @@ def bench(
     saved: list[tuple[int, dict[str, float]]],
     undisturbed: list[bool],
 ) -> Bench:
-    """Run `edgellm bench` on a tiny model, on a machine that reads 3e9, 1e9, 4e9 bytes per second around its slices."""
+    """Run `edgellm bench` on a tiny model, on a machine that reads 3e9, 1e9, 4e9 bytes per second around its slices.
+
+    Cold starts take no time, as no process begins.
+    """
     measured = cycle([2e9] * 5 + [6e9] * 5 + [1e9] * 10 + [3e9] * 5 + [6e9] * 5)
     monkeypatch.setattr(setup, "memory_benchmark", lambda threads, progress: nullcontext(lambda: next(measured)))
     monkeypatch.setattr(machine_limits, "int8_peak", lambda threads: 7e9)
+    monkeypatch.setattr(rounds, "time_cold_start", lambda path, options, threads, prompt: 0.25)
     products = cycle([8e9, 1e9, 2e9])
     monkeypatch.setattr(
         setup,
@@ -67,7 +72,8 @@ def bench(
     return lambda *args: CliRunner().invoke(command, [path, *map(str, args)], catch_exceptions=False)
 
 
-def test_json(bench: Bench, saved: list[tuple[int, dict[str, float]]]) -> None:
+def test_json(bench: Bench, saved: list[tuple[int, dict[str, float]]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "time_cold_start", time_cold_start)
     done = bench(*SHORT, "--rounds", 3, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)

@@ -116,11 +116,16 @@ def kernel() -> Iterator[Callable[[str], str]]:
         del addresses()[name]
 
 
-OF_BLOCKS = ["Q8_0", "Q4_0", "Q4_1", "NVFP4", "Q1_0"]
+def some(*names: str, more: tuple[str, ...]) -> list[Any]:
+    """Formats, and more with `exhaustive`: each takes some seconds to compile."""
+    return [*names, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in more)]
+
+
+OF_BLOCKS = some("Q8_0", "Q4_1", "NVFP4", more=("Q4_0", "Q1_0"))
 """Signed weights, some with an offset, some with a minimum, or with a scale for each half; rows may end with one block,
 two or four."""
 
-OF_SUPER_BLOCKS = ["Q4_K", "Q6_K", "IQ4_XS", "Q2_K", "IQ2_XS", "IQ1_S"]
+OF_SUPER_BLOCKS = some("Q4_K", "Q6_K", more=("IQ4_XS", "Q2_K", "IQ2_XS", "IQ1_S"))
 """Spans of 32 and of 16, each with minima, with an offset and of signed weights."""
 
 

@@ -4,6 +4,8 @@ What a process has compiled for stays with it: each CPU is a process of its own.
 emulated.
 """
 
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,10 @@ OF_ACTIVATIONS = (
 OF_ACTIVATIONS += ("streams",)
 OF_RECURRENT = ("recurrent_scans", "recurrent_conv", "recurrent_gates", "channel_delta", "selective_scan")
 KERNEL_PARTS = ("dequantize", "matmul", *OF_ATTENTION, *OF_ACTIVATIONS, *OF_RECURRENT)
-KERNEL_TESTS = [f"kquants/test_{part}.py" for part in KERNEL_PARTS]
+KERNEL_TESTS = [f"kquants/test_{part}.py" for part in (*KERNEL_PARTS, "formats")]
+NOT_CALLED = ("attention_latent", "split_heads", "head_groups", "join_heads")
+NOT_CALLED += ("route", "plan", "read_ahead", "gather", "combine")
+"""What the names of kernels begin with that none of these tests calls."""
 OF_LESSER = (*FLOAT_FORMATS, *USUAL, "IQ4_XS", *UNPACKED_OTHERWISE)
 """Formats that are tested on lesser CPUs; with `exhaustive`, all are."""
 
@@ -49,25 +54,35 @@ from support import kernels
 tested = sys.argv[1:]
 others = [name for name in FORMATS if not any(name in format for format in tested)]  # as `-k` finds names
 left_out = {{f"{{op}}_{{name.lower()}}" for op in ("embed", "dequantize", "matmul") for name in others}}
-kernels.NAMES[:] = [name for name in kernels.NAMES if name not in left_out]
-chosen = " and not ".join(["not chunks", "refused_by_name", *others])
+kernels.NAMES[:] = [name for name in kernels.NAMES if name not in left_out and not name.startswith({NOT_CALLED})]
+chosen = " and not ".join(["not chunks", "refused_by_name", "any_bytes", *others])
 sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *{KERNEL_TESTS}]))
 """
 
+LEAST = "SSSE3"
+"""The lowering on which all kernels are tested once more: of a CPU without fused products and half floats."""
+
+ALIKE = ("SSSE3", "AVX-512 VNNI", "AVX-512 VNNI, with VBMI, GFNI and BF16")
+"""Lowerings that run only with `exhaustive`: one is LEAST, the others have nothing that neither a Zen 4 nor a Zen 5
+has."""
+
 MORE_FORMATS = {
-    "plain vectors": ("IQ3_S", "IQ2_XXS", "TQ1_0", "NVFP4"),
+    "plain vectors": ("F32", "IQ3_S", "TQ1_0", "NVFP4"),
     "AVX-VNNI": ("IQ2_XS", "IQ3_S"),
-    "AVX-512": ("IQ3_S",),
+    "AVX-512": ("F32", "IQ3_S"),
+    "AVX-512 VNNI, of a Zen 4": ("BF16",),
     "AVX-512 VNNI, of a Zen 5": ("IQ3_XXS", "TQ1_0", "NVFP4"),
+    "plain vectors, of Arm": ("F32", "BF16"),
     "Arm dot product": ("IQ3_S", "TQ1_0", "NVFP4"),
 }
 """Formats that are tested beside some of EACH_KIND: they are unpacked in another way on these, by look-ups in memory
 (row by row, and signs by GFNI; or under another offset), by permutations of bytes beside rows that come in parts, or
-without either."""
+without either. Floats are multiplied by vectors of another width, or in pairs of BF16."""
 
+CHOSEN = [lowering for lowering in LOWERINGS if lowering not in ALIKE]
 SOME_PRODUCTS = {
-    lowering: (*FLOAT_FORMATS, *some_of_each_kind(number), *MORE_FORMATS.get(lowering, ()))
-    for number, lowering in enumerate(LOWERINGS)
+    lowering: ("F16", *some_of_each_kind(number, 2 if "Arm" in lowering else 1), *MORE_FORMATS.get(lowering, ()))
+    for number, lowering in enumerate(CHOSEN)
 }
 
 OF_MODELS = [
@@ -80,7 +95,7 @@ OF_MODELS = [
     "swiglu",
     "attention_merge",
 ]
-OF_MODELS += [f"{op}_{kv}" for op in ("rope_store", "attention") for kv in ("f16", "q8_0")]
+OF_MODELS += ["rope_store_q8_0", "attention_q8_0"]
 OF_MODELS += ["embed_f16", "embed_q6_k", "embed_q8_0", "matmul_f16", "matmul_q4_k", "matmul_q6_k", "matmul_q8_0"]
 """What the models below need: all is compiled in one go, as each process that compiles takes seconds to begin."""
 
@@ -101,17 +116,18 @@ files = ["kquants/test_dequantize.py", "kquants/test_formats.py"]
 sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *files]))
 """
 LOGITS = f"""
-import sys, hashlib, itertools, pathlib
+import sys, hashlib, pathlib
 from support import kernels
 from support.logits_bits import logits_bits
 kernels.NAMES[:] = {OF_MODELS}
 kernels.addresses()
-for path, kv_type in itertools.product(map(pathlib.Path, sys.argv[1:]), ("f16", "q8_0")):
+kv_type, *paths = sys.argv[1:]
+for path in map(pathlib.Path, paths):
     whole = logits_bits(path, 2, None, kv_type)
     # Most in one thread: two wait for each other at every op, of which there are many.
     for threads, chunk in ((1, 1), (1, 3), (2, 7), (1, 9)):
         assert (logits_bits(path, threads, chunk, kv_type) == whole).all(), f"chunks of {{chunk}}"
-    print(kv_type, hashlib.sha256(whole).hexdigest())
+    print(hashlib.sha256(whole).hexdigest())
 """
 
 
@@ -119,13 +135,13 @@ for path, kv_type in itertools.product(map(pathlib.Path, sys.argv[1:]), ("f16", 
 pytestmark = [pytest.mark.cpus, pytest.mark.timeout(1800)]
 
 
-def some_and_all(some: dict[str, tuple[str, ...]]) -> list[Any]:
-    """Parameters (lowering, formats): some formats of each lowering, and all with `exhaustive`."""
-    every = [pytest.param(name, FORMATS, id=f"{name}, all", marks=pytest.mark.exhaustive) for name in some]
-    return [*(pytest.param(*each, id=each[0]) for each in some.items()), *every]
+def some_and_all(some: dict[str, tuple[str, ...]], every: Iterable[str]) -> list[Any]:
+    """Parameters (lowering, formats): of some lowerings some formats, and all of every lowering with `exhaustive`."""
+    rest = [pytest.param(name, FORMATS, id=f"{name}, all", marks=pytest.mark.exhaustive) for name in every]
+    return [*(pytest.param(*each, id=each[0]) for each in some.items()), *rest]
 
 
-@pytest.mark.parametrize(("lowering", "formats"), some_and_all(dict.fromkeys(LESSER, OF_LESSER)))
+@pytest.mark.parametrize(("lowering", "formats"), some_and_all({LEAST: OF_LESSER}, LESSER))
 def test_kernels_are_right_on_a_lesser_cpu(lowering: str, formats: tuple[str, ...]) -> None:
     python_on_lesser(lowering, LESSER_TESTS, *formats)
 
@@ -151,7 +167,7 @@ def test_in_how_many_parts_rows_come(cpu: str, feature: str, split_k: str) -> No
     assert python("-c", SPLIT_K, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES=f"+{feature}").strip() == split_k
 
 
-@pytest.mark.parametrize(("lowering", "formats"), some_and_all(SOME_PRODUCTS))
+@pytest.mark.parametrize(("lowering", "formats"), some_and_all(SOME_PRODUCTS, LOWERINGS))
 def test_products_are_right_in_each_lowering(lowering: str, formats: tuple[str, ...]) -> None:
     python_with(lowering, PRODUCT_TESTS, *formats)
 
@@ -167,31 +183,44 @@ def models(model_file: ModelFile) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def bits(models: list[Path]) -> list[str]:
-    """Those of this CPU, model by model."""
-    return python("-c", LOGITS, *models).splitlines()
+def bits(models: list[Path]) -> Callable[[str], list[str]]:
+    """Those of this CPU with pages of a type, model by model."""
+    return cache(lambda kv_type: python("-c", LOGITS, kv_type, *models).splitlines())
 
 
 @pytest.fixture(scope="module")
-def usual_bits(models: list[Path], bits: list[str]) -> list[str]:
+def usual_bits(models: list[Path], bits: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     """Those of a CPU whose quantized activations are up to 127, as all but those with Winograd's inner product have.
 
     On such a CPU with AVX-512 VNNI, of no maker that is known, if this one has other activations.
     """
-    return bits if tuning().activation_int8_max == 127 else python_with("AVX-512 VNNI", LOGITS, *models).splitlines()
+    if tuning().activation_int8_max == 127:
+        return bits
+    return cache(lambda kv_type: python_with("AVX-512 VNNI", LOGITS, kv_type, *models).splitlines())
 
 
-@pytest.mark.parametrize("lowering", LOWERINGS)
+OTHER_PAGES = [pytest.param(lowering, "f16", marks=pytest.mark.exhaustive) for lowering in LOWERINGS]
+OTHER_PAGES += [pytest.param(lowering, "q8_0", marks=pytest.mark.exhaustive) for lowering in ALIKE]
+
+
+@pytest.mark.parametrize(
+    ("lowering", "kv_type"), [*(pytest.param(name, "q8_0", id=name) for name in CHOSEN), *OTHER_PAGES]
+)
 def test_models_have_the_same_bits_in_each_lowering(
-    lowering: str, models: list[Path], bits: list[str], usual_bits: list[str]
+    lowering: str,
+    kv_type: str,
+    models: list[Path],
+    bits: Callable[[str], list[str]],
+    usual_bits: Callable[[str], list[str]],
 ) -> None:
-    found = python_with(lowering, LOGITS, *models).splitlines()
+    """Pages of Q8_0 are multiplied as bytes; those of F16 are alike in most lowerings."""
+    found = python_with(lowering, LOGITS, kv_type, *models).splitlines()
     if "Zen 4" not in lowering:
-        assert found == usual_bits
+        assert found == usual_bits(kv_type)
     elif tuning().activation_int8_max == 120:
-        assert found == bits
+        assert found == bits(kv_type)
     else:  # no other CPU has these activations, which Q4_K and Q6_K are multiplied by
-        assert found[:2] + found[4:] == bits[:2] + bits[4:]
+        assert found[::2] == bits(kv_type)[::2]
 
 
 def test_largest_activations_are_127_but_for_winograds_inner_product() -> None:

@@ -3,6 +3,7 @@
 KERNEL may also be `dot4`, a product of full unsigned bytes. A process of its own must run this: it pretends for good.
 """
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ def pretend(features: str) -> Any:
     return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=CPU, features=features, opt=3)
 
 
+def collect_garbage_rarely() -> None:
+    """As in a compile worker (see `kquants.compiler.compile`)."""
+    gc.freeze()
+    gc.set_threshold(20_000)
+
+
 def product(machine: Any) -> Any:
     """LLVM's code of one product of unsigned bytes."""
     from support.byte_dots import written
@@ -36,6 +43,7 @@ def main(features: str, folder: Path, names: list[str]) -> None:
     machine = pretend(features)
     from kquants.compiler import compile
 
+    collect_garbage_rarely()
     for name in names:
         module = product(machine) if name == "dot4" else compile.optimized(name, machine)
         (folder / f"{name}.s").write_text(machine.emit_assembly(module))

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.generate.stats import Live, Stats
+from edgellm.tools.calls import BrokenCall, ToolCall
 from tui.core.backend import Messages, NoTemplateError, Options, Report
 
 
@@ -41,12 +42,17 @@ def live(generated: int = 12) -> Live:
     )
 
 
-class FakeReply:
-    """Writes `pieces`; after `hold` pieces it waits for `go` or `cancel`."""
+Piece = str | ToolCall | BrokenCall
 
-    def __init__(self, pieces: list[str], model: "FakeModel", begun: str = "") -> None:
+
+class FakeReply:
+    """Writes `pieces`, which are text and calls of tools; after `hold` pieces it waits for `go` or `cancel`."""
+
+    def __init__(self, pieces: list[Piece], model: "FakeModel", begun: str = "") -> None:
         self.text, self.finish_reason = begun, None
         self.dropped_tokens, self.dropped_messages = model.dropped
+        self.tool_calls: list[ToolCall] = []
+        self.broken_calls: list[BrokenCall] = []
         self._pieces, self._model = pieces, model
         self._cancelled = False
 
@@ -61,7 +67,7 @@ class FakeReply:
         self._cancelled = True
         self._model.go.set()
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Piece]:
         for i, piece in enumerate(self._pieces):
             if i == self._model.hold:
                 self._model.held.set()
@@ -71,9 +77,14 @@ class FakeReply:
                 return
             if piece == "BREAK":
                 raise EdgeLLMError("the engine broke; open the model again")
-            self.text += piece
+            if isinstance(piece, ToolCall):
+                self.tool_calls.append(piece)
+            elif isinstance(piece, BrokenCall):
+                self.broken_calls.append(piece)
+            else:
+                self.text += piece
             yield piece
-        self.finish_reason = "eog"
+        self.finish_reason = "tool_calls" if self.tool_calls else "eog"
 
 
 @dataclass
@@ -85,13 +96,14 @@ class FakeModel:
     threads: int = 2
     thinking: bool = True
     effort: bool = False
+    calls: bool = True
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    replies: list[list[str]] = field(default_factory=list)
+    replies: list[list[Piece]] = field(default_factory=list)
     hold: int | None = None
     dropped: tuple[int, int] = (0, 0)
     held: Event = field(default_factory=Event)
     go: Event = field(default_factory=Event)
-    asked: list[list[Mapping[str, str]]] = field(default_factory=list)
+    asked: list[list[Mapping[str, Any]]] = field(default_factory=list)
     options: list[Mapping[str, Any]] = field(default_factory=list)
     closed: bool = False
     inspection: Any = None
@@ -117,7 +129,7 @@ class FakeModel:
         return self.inspection
 
     def count(self, messages: Messages, options: Mapping[str, Any]) -> int:
-        return sum(len(message["content"].split()) for message in messages)
+        return sum(len((message["content"] or "").split()) for message in messages)
 
     def count_text(self, text: str) -> int:
         return len(text.split())

@@ -58,10 +58,11 @@ UNPACKED_OTHERWISE = ("NVFP4", "TQ1_0", "IQ2_XS", "IQ3_S")
 """Formats that are unpacked in other ways than those of EACH_KIND: scales of 8 bits, base 3, look-ups in a grid."""
 
 
-def some_of_each_kind(cpu: int) -> tuple[str, ...]:
-    """USUAL and two more of EACH_KIND, by the number of a CPU: three CPUs in a row have all."""
-    first = len(USUAL) + 2 * (cpu % 3)
-    return (*USUAL, *EACH_KIND[first : first + 2])
+def some_of_each_kind(cpu: int, count: int) -> tuple[str, ...]:
+    """USUAL and `count` more of EACH_KIND, by the number of a CPU: those of the next CPU come after them."""
+    others = EACH_KIND[len(USUAL) :]
+    first = cpu * count % len(others)
+    return (*USUAL, *others[first : first + count])
 
 
 NAMED = "from kquants.compiler.cpu import lowering; assert lowering() == {!r}, lowering()\n"

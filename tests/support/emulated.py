@@ -4,7 +4,6 @@ A process of its own must `begin` before it compiles anything: it pretends for g
 for by name are emulated: what LLVM makes of its own operations on 512 bits is two operations on 256 here.
 """
 
-import gc
 import hashlib
 import os
 import re
@@ -79,15 +78,9 @@ def _compile(
     from kquants.compiler import compile  # noqa: F401  copies need not import it
 
     count = min(os.cpu_count() or 1, len(names))
-    with ProcessPoolExecutor(count, get_context("fork"), _collect_garbage_rarely) as pool:
+    with ProcessPoolExecutor(count, get_context("fork"), arm_assembly.collect_garbage_rarely) as pool:
         for name, code in zip(names, pool.map(_object_code, names), strict=True):
             on_compiled(name, code)
-
-
-def _collect_garbage_rarely() -> None:
-    """As in a compile worker (see `kquants.compiler.compile`)."""
-    gc.freeze()
-    gc.set_threshold(20_000)
 
 
 def _object_code(name: str) -> bytes:

@@ -1,54 +1,28 @@
 """`edgellm chat --plain`: replies on stdout, all else on stderr, and no control characters."""
 
-import io
 import json
 import os
 import subprocess
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from support import TESTS
-from support.chat_fakes import FakeBackend, FakeModel
+from support.chat_fakes import FakeModel
 from support.chat_model import write_chat_model
+from support.plain_talk import Talk, talk_in_lines
 from support.terminal import chat_in_terminal
 from tui.commands import COMMANDS
 from tui.core.store import Store
-from tui.plain.chat import PlainChat
-
-
-@dataclass
-class Said:
-    """The output of a run, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-
-Talk = Callable[..., Said]
 
 
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
-    """`talk(text or bytes on stdin, ...)`: a run with a fake model, and one store for all runs."""
-
-    def run(typed: str | bytes, model: FakeModel | None = None, name: str = "fake", chat: int | None = None) -> Said:
-        data = typed.encode() if isinstance(typed, str) else typed
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-        code = 0
-        try:
-            PlainChat(Store(tmp_path / "chats.db"), FakeBackend(model or FakeModel())).run(name, chat)
-        except SystemExit as stop:
-            code = int(str(stop.code))
-        return Said(code, *capsys.readouterr())
-
-    return run
+    return talk_in_lines(tmp_path, monkeypatch, capsys)
 
 
 def test_replies_alone_go_to_stdout(talk: Talk) -> None:

@@ -23,7 +23,7 @@ def newer(home: Path) -> str:
         db.execute(f"PRAGMA application_id = {APPLICATION}")
         db.execute("PRAGMA user_version = 99")
     db.close()
-    return f"edgellm: {home}/chats.db: has version 99, and this edgellm knows 2; update edgellm"
+    return f"edgellm: {home}/chats.db: has version 99, and this edgellm knows 3; update edgellm"
 
 
 def unwritable(home: Path) -> str:

@@ -156,7 +156,7 @@ def document(**changes: Any) -> dict[str, Any]:
             (json.dumps(document(**changes)), expected)
             for changes, expected in [
                 ({"format": "other"}, "format must be one of edgellm-chat"),
-                ({"version": 2}, "version 2"),
+                ({"version": 3}, "version 3"),
                 ({"version": True}, "version must be a whole number"),
                 ({"title": None}, "title must be text"),
                 ({"system": 3}, "system must be text"),

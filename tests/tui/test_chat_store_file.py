@@ -19,6 +19,7 @@ from edgellm import EdgeLLMError
 from support import with_support
 from tui.core.store import Store, database, schema
 from tui.core.store.export import to_json, to_markdown
+from tui.core.tree import Message
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def test_a_step_to_the_next_version_keeps_what_is_there(path: Path, monkeypatch:
     assert store.load(chat).title == "old"
     store.close()
     assert sqlite(path, "SELECT pinned FROM chats") == [(7,)]
-    assert sqlite(path, "PRAGMA user_version") == [(3,)]
+    assert sqlite(path, "PRAGMA user_version") == [(4,)]
 
 
 def test_chats_and_settings_of_version_1_are_kept(path: Path) -> None:
@@ -161,13 +162,13 @@ def test_chats_and_settings_of_version_1_are_kept(path: Path) -> None:
         db.execute("INSERT INTO preferences VALUES ('model', '\"qwen3\"')")
         db.execute("INSERT INTO preferences VALUES ('draft', '\"a thought\"')")
     db.close()
-    before = {table: sqlite(path, f"SELECT * FROM {table}") for table in ("messages", "settings", "preferences")}
+    before = {table: sqlite(path, f"SELECT * FROM {table}") for table in ("settings", "preferences")}
     store = Store(path)
     chats = [store.load(chat.id) for chat in reversed(store.chats())]
     assert [chat.model for chat in chats] == list(models)
     assert [chat.path for chat in chats] == [None, "/there/m.gguf", "C:\\there\\m.gguf", "builtin", None]
     assert {(chat.title, chat.draft, chat.files) for chat in chats} == {("a", "half", ())}
-    assert [message.text for message in chats[0].tree.path()] == ["hello"]
+    assert chats[0].tree.path() == [Message(7, None, "user", "hello", 5.0)]
     store.close()
     assert {table: sqlite(path, f"SELECT * FROM {table}") for table in before} == before
 
@@ -189,7 +190,7 @@ def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Monke
 def test_a_newer_version_is_refused(path: Path) -> None:
     Store(path).close()
     sqlite(path, "PRAGMA user_version = 99")
-    assert "has version 99, and this edgellm knows 2; update edgellm" in refused(path)
+    assert "has version 99, and this edgellm knows 3; update edgellm" in refused(path)
 
 
 def test_the_database_of_another_program_is_refused(path: Path) -> None:
@@ -255,6 +256,9 @@ COLUMNS = {
         "stats",
         "dropped_tokens",
         "dropped_messages",
+        "tool_calls",
+        "name",
+        "tool_call_id",
     ),
     "settings": ("model", "value"),
     "preferences": ("name", "value"),

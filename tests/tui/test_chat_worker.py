@@ -175,7 +175,7 @@ def test_blocks_on_the_gpu_are_those_of_now(harness: WorkerHarness, monkeypatch:
     on_gpu = [{"name": "CPU", "blocks": 3, "bytes": 30}, {"name": "GPU", "blocks": 30, "bytes": 300}]
     on_cpu = [{"name": "CPU", "blocks": 33, "bytes": 330}]
     engine = SimpleNamespace(threads=2, devices=on_gpu)
-    chat = SimpleNamespace(thinking=False, effort=False)
+    chat = SimpleNamespace(thinking=False, effort=False, calls=False)
     opened: Any = SimpleNamespace(
         ctx=512, engine=engine, chat=lambda template: chat, sampling_defaults={}, close=lambda: None
     )

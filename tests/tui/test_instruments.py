@@ -19,6 +19,7 @@ from support.instrument_readings import (
     WRITING_REPLY,
 )
 from tui.core.activity import Activity, Phase
+from tui.core.past_stats import past_live
 from tui.instruments.bars import bar, level, share, sparkline
 from tui.instruments.metric_row import BarValue, SparklineValue, TextValue
 from tui.instruments.metric_values import metric_values
@@ -110,6 +111,15 @@ def test_the_line_under_a_reply() -> None:
     assert reply_stats_line(STATS, "eog") == (
         "TTFT 0.21 s · decode 45.3 t/s · 128 generated · ITL p95 24 ms · MBU 0.84 · 1,912 of 2,048 cached"
     )
+
+
+def test_what_a_schema_excluded_is_with_the_figures_also_later() -> None:
+    guided = {"tokens": 9, "mean": 0.124, "worst": 0.8, "worst_at": 3}
+    assert reply_stats_line({"guided": guided}, "eog") == "guide excluded 12%, at most 80%"
+    assert reply_stats_line({"guided": {"mean": "0", "worst": 1}}, "eog") == ""
+    rows = metric_values(replace(DONE, live=past_live({**STATS, "guided": guided}, 0)), MEMORY)
+    assert rows["guided"] == TextValue("12% /  80%")
+    assert metric_values(replace(DONE, live=past_live(STATS, 0)), MEMORY)["guided"] == TextValue("–")
 
 
 @pytest.mark.parametrize(
@@ -256,6 +266,7 @@ def test_the_panel_by_hand() -> None:
         "mean": "44.9 t/s",
         "itl": "22 /  24 ms",
         "mbu": "0.84",
+        "guided": "–",
         "context": "2,176 of 4,096  53%",
         "overflow": "stop",
         "dropped": "–",

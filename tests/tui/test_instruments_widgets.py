@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Static
 
+from edgellm.generate.guided_stats import GuidedStats
 from support.instrument_readings import DECODE, DONE, FRESH, LOADING, MEMORY, PREFILL, WRITING_REPLY
 from tui.core.activity import Activity
 from tui.instruments.metric_row import MetricRow
@@ -162,6 +163,21 @@ def test_only_what_changed_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> No
         assert again == ["now", "line"]
 
     on_screen(check, 80)
+
+
+def test_what_a_schema_excluded_has_a_row_while_it_is_known() -> None:
+    async def check(app: Screenful, pilot: Pilot[None]) -> None:
+        stats = replace(WRITING_REPLY.stats, guided=GuidedStats(9, 0.25, 1.0, 3))
+        app.show(replace(DECODE, live=replace(WRITING_REPLY, stats=stats)))
+        await pilot.pause()
+        assert any(
+            "guide excluded" in line and line.rstrip().endswith("25% / 100%") for line in drawn(app.query_one(Panel))
+        )
+        app.show(DECODE)
+        await pilot.pause()
+        assert "guide excluded" not in "\n".join(drawn(app.query_one(Panel)))
+
+    on_screen(check, 80, 40)
 
 
 def test_a_new_chat_empties_the_figures() -> None:

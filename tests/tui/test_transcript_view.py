@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from tui.transcript import Transcript, TranscriptEntry, cache
 from tui.transcript.blocks import Block, PlainText, block_lines
 from tui.transcript.copying import answer_code
+from tui.transcript.entry_blocks import EntryBlocks
 from tui.transcript.lines import Line
 from tui.transcript.streamed_markdown import StreamedMarkdown
 from tui.transcript.styles import TranscriptStyles
@@ -316,3 +317,21 @@ def test_another_theme_changes_the_colours() -> None:
         assert not dark & colours()
 
     on_screen([TranscriptEntry(1, "assistant", REPLY)], test)
+
+
+def test_a_call_is_one_line_until_it_is_opened() -> None:
+    call = 'called weather(city="東京 \u202e") · 2 lines', 'weather {\n  "city": "東京"\n}'
+    reply = TranscriptEntry(1, "assistant", "Let me see.", calls=(("calls clock() · no result", "clock {}"), call))
+    entries = [EntryBlocks(reply), EntryBlocks(TranscriptEntry(2, "tool", "wet\x1b[2J\n" * 100, calls=(call,)))]
+    styles = TranscriptStyles.plain()
+
+    def shown(content: EntryBlocks) -> list[str]:
+        return [line.text for block in content.blocks for line in block_lines(block, styles, 20)]
+
+    assert shown(entries[0])[-2:] == ["▸ calls clock() · n…", "▸ called weather(ci…"]
+    assert shown(entries[1]) == ["", "▸ called weather(ci…"]
+    for content in entries:
+        assert content.has_folds
+        content.toggle_fold()
+        assert '  "city": "東京"' in shown(content) and not any("\x1b" in line for line in shown(content))
+    assert shown(entries[1]).count("wet␛[2J") == 100

@@ -7,6 +7,15 @@ from tui.binding import bind
 BINDINGS: list[BindingType] = [
     bind("chat.stop", "escape", "stop", "Stop", "Stop the reply; its text so far stays"),
     bind("chat.back", "escape", "back", "Back", "Back to the input box; typing a letter does the same"),
+    bind("chat.run_once", "f5", "answer('once')", "Run once", "Run the call that the model asks for, once"),
+    bind(
+        "chat.run_always",
+        "shift+f5",
+        "answer('always')",
+        "Always",
+        "Run it, and calls of this tool from now on without a question, until you leave",
+    ),
+    bind("chat.refuse", "escape", "answer('refuse')", "Refuse", "Do not run the call; the model is told"),
     bind("chat.new", "ctrl+n", "clear", "New chat", "Begin a new chat; this one stays in the list"),
     bind("chat.regenerate", "ctrl+r", "regenerate", "Again", "Another reply to your last message; the old one stays"),
     bind("chat.edit", "f2", "edit", "Edit", "Edit the marked message, or your last; the old one stays", show=False),

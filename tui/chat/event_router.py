@@ -1,6 +1,7 @@
 """Passes the events of the controller and of the worker to the parts of the screen."""
 
 from tui.chat.attachment_check import AttachmentCheck
+from tui.chat.call_question import CallQuestion
 from tui.chat.conversation_view import ConversationView
 from tui.chat.frontend import ScreenFrontend
 from tui.chat.notifier import Notifier
@@ -11,6 +12,7 @@ from tui.core.activity import Phase
 from tui.core.controller import ChatController
 from tui.core.events import (
     AttachmentCounted,
+    CallsChanged,
     ChatsChanged,
     Event,
     ModelFailed,
@@ -29,6 +31,7 @@ class EventRouter:
         self,
         controller: ChatController,
         composer: Composer,
+        question: CallQuestion,
         view: ConversationView,
         sidebar: SidebarActions,
         frontend: ScreenFrontend,
@@ -37,6 +40,7 @@ class EventRouter:
         notifier: Notifier,
     ) -> None:
         self._controller, self._composer, self._view, self._sidebar = controller, composer, view, sidebar
+        self._question = question
         self._frontend, self._queue, self._attachments, self._notifier = frontend, queue, attachments, notifier
 
     def show(self, event: Event) -> None:
@@ -53,8 +57,10 @@ class EventRouter:
         elif isinstance(event, PathChanged | SettingsChanged):
             if not self._controller.replies.busy:  # another path may be shown, where waiting messages do not belong
                 self._composer.queue.take_back()
-            self._view.show()
+            self._show_path()
             self._attachments.check()
+        elif isinstance(event, CallsChanged):
+            self._show_path()
         elif isinstance(event, ChatsChanged):
             self._sidebar.refresh()
         elif isinstance(event, ModelFailed) and not (
@@ -67,6 +73,11 @@ class EventRouter:
             self._attachments.count_all()
         elif isinstance(event, AttachmentCounted):
             self._attachments.on_counted(event)
+
+    def _show_path(self) -> None:
+        """Show the messages, and the question about a call, if there is one on this path."""
+        self._view.show()
+        self._question.show()
 
 
 def placeholder(controller: ChatController) -> str:

@@ -3,6 +3,7 @@
 from textual.screen import Screen
 
 from tui.chat.attachment_check import AttachmentCheck
+from tui.chat.call_question import CallQuestion
 from tui.chat.conversation_view import ConversationView
 from tui.chat.draft_keeper import DraftKeeper
 from tui.chat.event_router import EventRouter, placeholder
@@ -24,6 +25,7 @@ class ChatWidgets:
 
     def __init__(self, controller: ChatController) -> None:
         self.transcript, self.welcome = Transcript(), Welcome()
+        self.question = CallQuestion(controller.calls)
         self.composer = Composer(placeholder(controller))
         self.sidebar = Sidebar()
         self.status_line, self.panel = StatusLine(), Panel()
@@ -47,6 +49,7 @@ class ChatParts:
         self.events = EventRouter(
             controller,
             w.composer,
+            w.question,
             self.view,
             self.sidebar,
             self.frontend,

@@ -19,6 +19,7 @@ from tui.commands.completion import complete
 from tui.composer import Composer
 from tui.composer.message_sent import MessageSent
 from tui.core.controller import ChatController
+from tui.core.tool_question import Answer
 from tui.sidebar import Sidebar
 from tui.transcript import Transcript
 
@@ -50,6 +51,7 @@ class ChatScreen(Screen[None]):
                 with Container(id="talk"):
                     yield widgets.transcript
                     yield widgets.welcome
+                yield widgets.question
                 yield widgets.composer
                 yield widgets.status_line
             yield widgets.panel
@@ -138,21 +140,31 @@ class ChatScreen(Screen[None]):
     # Keys, as `bindings` declares them
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """Whether a key does something now. Escape stops the reply, or else leads back to the input box."""
-        running, is_browsing = self._controller.replies.running, self.parts.browser.is_active
+        """Whether a key does something now.
+
+        Escape refuses the call that asks, stops the reply or the call that runs, or else leads back to the input box.
+        """
+        calls, is_browsing = self._controller.calls, self.parts.browser.is_active
+        is_busy = self._controller.replies.running is not None or calls.is_active
         match action:
+            case "answer":
+                return calls.question is not None
             case "stop":
-                return running is not None
+                return is_busy and calls.question is None
             case "back":
-                return is_browsing and running is None
+                return is_browsing and not is_busy
             case "leave":
                 return not is_browsing  # in the input box, Ctrl+D leaves as in a shell
             case "regenerate":
                 return self._controller.conversation.leaf is not None
         return True
 
+    def action_answer(self, answer: str) -> None:
+        """Answer the question about a call: `once`, `always` or `refuse`."""
+        self._widgets.question.answer(Answer(answer))
+
     def action_stop(self) -> None:
-        """Stop the reply; the messages that wait for its end come back into the input box."""
+        """Stop the reply and the call that runs; the messages that wait for its end come back into the input box."""
         self._controller.replies.stop()
         self._widgets.composer.queue.take_back()
 
@@ -186,8 +198,9 @@ class ChatScreen(Screen[None]):
         self.parts.browser.mark(which)
 
     def action_browse(self, action: str) -> None:
-        """Run an action of the transcript."""
-        self.parts.browser.run(action)
+        """Run an action of the transcript. A question about a call that is longer than its place is scrolled first."""
+        if action not in ("page_up", "page_down") or not self._widgets.question.scroll_by_page(action):
+            self.parts.browser.run(action)
 
     def action_chats(self) -> None:
         """Show or hide the list of chats."""

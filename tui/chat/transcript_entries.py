@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tui.chat.call_entries import call_entries
 from tui.core.controller import ChatController
 from tui.core.display_names import display_name
 from tui.core.tree import Message
@@ -19,6 +20,7 @@ class _Source(NamedTuple):
     unseen: bool
     running: bool
     pending: bool
+    calls: tuple[tuple[str, str], ...]
 
 
 class TranscriptEntries:
@@ -47,11 +49,13 @@ class TranscriptEntries:
     def _path(self) -> Iterator[_Source]:
         conversation, replies = self._controller.conversation, self._controller.replies
         unseen, running = self._controller.status.unseen(), replies.running
+        calls = call_entries(conversation.path, self._controller.calls)
         for message in conversation.path:
             versions = conversation.chat.tree.versions(message.id)
             version = versions.index(message.id) + 1
             pending = replies.is_pending(message.id)
-            yield _Source(message, version, len(versions), message.id in unseen, message.id == running, pending)
+            shown = calls.get(message.id, ())
+            yield _Source(message, version, len(versions), message.id in unseen, message.id == running, pending, shown)
 
 
 def _entry(source: _Source, error: str) -> TranscriptEntry:
@@ -65,7 +69,8 @@ def _entry(source: _Source, error: str) -> TranscriptEntry:
         versions=source.versions,
         unseen=source.unseen,
         running=source.running,
-        title=display_name(message.model or ""),
+        title=display_name(message.model or message.name or ""),
+        calls=source.calls,
     )
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from tui.commands import chat_commands, message_commands, model_commands, view_commands
+from tui.commands import chat_commands, message_commands, model_commands, tool_commands, view_commands
 from tui.commands.command import OTHER_NAMES, Frontend, SlashCommand, run_command
 
 _ALL = (
     *model_commands.COMMANDS,
+    *tool_commands.COMMANDS,
     *message_commands.COMMANDS,
     *chat_commands.COMMANDS,
     *view_commands.COMMANDS,

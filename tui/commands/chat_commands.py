@@ -3,7 +3,7 @@
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import counted
 from tui.commands.command import Frontend, SlashCommand
-from tui.core.files import text_of, typed_path
+from tui.core.files import text_of, typed_name, typed_path
 
 _MAX_DIGITS = 18
 """Larger numbers do not fit into an id of SQLite."""
@@ -28,7 +28,7 @@ def _save(frontend: Frontend, title: str) -> None:
 def _export(frontend: Frontend, name: str) -> None:
     if not name:
         raise EdgeLLMError("give a file: /export chat.md, or /export chat.json with every version in it")
-    path = typed_path(name)
+    path = typed_path(typed_name(name))
     frontend.controller.chats.export(path)
     frontend.say(f"written to {path}")
 
@@ -36,7 +36,7 @@ def _export(frontend: Frontend, name: str) -> None:
 def _import(frontend: Frontend, name: str) -> None:
     if not name:
         raise EdgeLLMError("give a file that /export wrote, or ChatGPT's conversations.json: /import chat.json")
-    count = frontend.controller.chats.import_json(text_of(name, "split it into several files"))
+    count = frontend.controller.chats.import_json(text_of(typed_name(name), "split it into several files"))
     frontend.say(
         f"{counted(count, 'chat')} imported; the last one is open" if count > 1 else "the imported chat is open"
     )

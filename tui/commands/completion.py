@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tui.commands import COMMANDS
 from tui.commands.command import SlashCommand
+from tui.commands.tool_commands import OFF
 from tui.composer.completion import CompletionItem, word_start
 from tui.composer.paths import complete_path
 from tui.core.setting_values import templates
@@ -22,6 +23,8 @@ def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[Com
     match name.casefold():
         case "file" | "import" | "export":
             return complete_path(typed[word_start(line, cursor) :])
+        case "tools" | "mcp" | "schema":
+            return [*_beginning(word, {OFF: ""}), *complete_path(typed[word_start(line, cursor) :])]
         case "model":
             return _models(typed[word_start(line, cursor) :], models)
         case "set" if argument.startswith("template "):

@@ -7,11 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from tui.composer.completion import CompletionItem
+from tui.core.files import unescaped
 
 _MAX_COMPLETIONS = 50
 
 _SPECIAL = re.compile(r"""([\s'"\\])""")
-_ESCAPED = re.compile(r"""\\([\s'"\\])""")
 
 
 def complete_path(typed: str) -> list[CompletionItem]:
@@ -22,7 +22,7 @@ def complete_path(typed: str) -> list[CompletionItem]:
     """
     if typed == "~":
         return [CompletionItem("~/", "your folder")]
-    path = _ESCAPED.sub(r"\1", typed.lstrip("'\""))
+    path = unescaped(typed.lstrip("'\""))
     shown_folder, begun = os.path.split(path)
     head = path[: len(path) - len(begun)]
     folder = _at_home(shown_folder)

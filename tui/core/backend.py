@@ -10,9 +10,10 @@ from edgellm.errors import EdgeLLMError
 if TYPE_CHECKING:
     from edgellm.generate.stats import Live, Stats
     from edgellm.text.inspection import Inspection
+    from edgellm.tools.calls import BrokenCall, ToolCall
 
-Messages = Sequence[Mapping[str, str]]
-"""A conversation as `edgellm.chat.Chat` takes it: `role` and `content`, the system prompt first."""
+Messages = Sequence[Mapping[str, Any]]
+"""A conversation as `edgellm.chat.Chat` takes it: `role` and `content`, the system prompt first; calls and results."""
 
 Report = Callable[[str], None]
 """Takes a few words about the progress of loading. Raises an exception to end the loading."""
@@ -35,6 +36,14 @@ class ReplyStream(Protocol):
     @property
     def finish_reason(self) -> str | None:
         """Why the reply ended; None before its end."""
+
+    @property
+    def tool_calls(self) -> Sequence[ToolCall]:
+        """The calls of tools so far, which are no part of the text."""
+
+    @property
+    def broken_calls(self) -> Sequence[BrokenCall]:
+        """The calls so far that do not parse."""
 
     @property
     def dropped_tokens(self) -> int:
@@ -61,8 +70,8 @@ class OpenModel(Protocol):
     """A model that is ready to reply.
 
     `ctx` is its context in tokens. `thinking` is true if its template can switch thinking on and off, `effort` if it
-    takes an effort of thinking. `defaults` are the generation options for which its file brings values. `path` opens it
-    again from any folder.
+    takes an effort of thinking, `calls` if it shows how the model calls tools. `defaults` are the generation options
+    for which its file brings values. `path` opens it again from any folder.
     """
 
     name: str
@@ -71,6 +80,7 @@ class OpenModel(Protocol):
     threads: int
     thinking: bool
     effort: bool
+    calls: bool
     defaults: Mapping[str, Any]
 
     @property

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgellm.generate.stats import Live, Stats
+    from edgellm.tools.calls import BrokenCall, ToolCall
     from tui.core.backend import ReplyStream
 
 
@@ -25,6 +26,16 @@ class ContinuedReply:
     def finish_reason(self) -> str | None:
         """Why the rest ended."""
         return self._rest.finish_reason
+
+    @property
+    def tool_calls(self) -> Sequence[ToolCall]:
+        """The calls of the rest."""
+        return self._rest.tool_calls
+
+    @property
+    def broken_calls(self) -> Sequence[BrokenCall]:
+        """The calls of the rest that do not parse."""
+        return self._rest.broken_calls
 
     @property
     def stats(self) -> Stats:

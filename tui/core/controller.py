@@ -1,20 +1,34 @@
 """The chat without a screen: the object that the screen, `--plain` and the slash commands call."""
 
+from edgellm.errors import EdgeLLMError
 from tui.core.backend import Backend
 from tui.core.chats import Chats
 from tui.core.conversation import Conversation
 from tui.core.current_model import CurrentModel
-from tui.core.events import ConversationCounted, Emit, Event, ModelFailed, ModelOpened, ReplyEnded
+from tui.core.events import (
+    CallEnded,
+    ConversationCounted,
+    Emit,
+    Event,
+    ModelFailed,
+    ModelOpened,
+    Notice,
+    ReplyEnded,
+    ServersOpened,
+)
 from tui.core.model_names import ModelNames
 from tui.core.model_settings import ModelSettings
 from tui.core.navigation import Navigation
 from tui.core.replies import Replies
 from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.sender import Sender
+from tui.core.session_tools import SessionTools
 from tui.core.status import ChatStatus
 from tui.core.store import Store
 from tui.core.store_errors import store_or_notify
 from tui.core.token_count import TokenCount
+from tui.core.tool_lists import servers_text
+from tui.core.tool_runs import ToolRuns
 from tui.core.worker import Worker
 
 
@@ -37,12 +51,14 @@ class ChatController:
         self.store, self.run_options, self._emit, self._first_model = store, run_options, emit, first_model
         self.worker = Worker(backend, emit)
         self.settings = ModelSettings(store, run_options)
-        self.model = CurrentModel(self.worker, self.settings, store, emit)
+        self.tools = SessionTools(emit)
+        self.model = CurrentModel(self.worker, self.settings, self.tools, store, emit)
         self.model_names = ModelNames(backend.names)
         self.conversation = Conversation(store, emit, run_options.system)
-        self.replies = Replies(self.conversation, self.worker, store, emit)
+        self.calls = ToolRuns(self.conversation, self.tools, store, emit, lambda result: self.sender.go_on(result))
+        self.replies = Replies(self.conversation, self.worker, self.calls, store, emit)
         self.tokens = TokenCount(self.conversation, self.model, self.worker)
-        self.status = ChatStatus(self.conversation, self.tokens, self.settings, self.worker)
+        self.status = ChatStatus(self.conversation, self.tokens, self.model, self.worker)
         self.sender = Sender(self.conversation, self.replies, self.model, self.worker, store, emit)
         self.navigation = Navigation(self.conversation, self.replies, self.tokens)
         self.chats = Chats(store, self.conversation, self.replies, self.model, self.tokens, emit)
@@ -81,10 +97,31 @@ class ChatController:
             self.conversation.set_model(event.name, event.path)
         elif isinstance(event, ModelFailed):
             self.model.on_failed(event)
+        elif isinstance(event, CallEnded):
+            self.calls.on_ended(event)
+        elif isinstance(event, ServersOpened):
+            self._on_servers(event)
+
+    def _on_servers(self, event: ServersOpened) -> None:
+        """Take MCP servers, and say which tools they have, or why they are not open."""
+        try:
+            wanted, problem = self.tools.on_servers(event), event.problem
+        except EdgeLLMError as error:
+            wanted, problem = True, str(error)
+        if wanted:
+            self._emit(Notice(problem, "error") if problem else Notice(servers_text(self.tools)))
+        self.tokens.recount()
+
+    @property
+    def works_in_background(self) -> bool:
+        """Whether a call runs or MCP servers start: an event follows."""
+        return self.calls.is_running or self.tools.servers.is_opening
 
     def close(self) -> None:
         """End the model and close the store; the text so far of a running reply is saved."""
         self.replies.stop()
+        self.calls.close()
+        self.tools.servers.close()
         self.worker.close()
         self.conversation.close()
         self.store.close()

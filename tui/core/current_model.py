@@ -8,11 +8,14 @@ from edgellm.fmt import printable
 from tui.core.display_names import display_name
 from tui.core.events import Emit, ModelFailed, ModelOpened, Notice, SettingsChanged
 from tui.core.model_settings import EFFORTS, ModelSettings
+from tui.core.session_tools import SessionTools
 from tui.core.setting_values import value_text
 from tui.core.settings import setting
 from tui.core.store import Store
 from tui.core.store_errors import store_or_notify
 from tui.core.worker import Worker
+
+_CALLS = "choose another model, or a template that does with /set template"
 
 
 class CurrentModel:
@@ -22,8 +25,8 @@ class CurrentModel:
     `opened` is None while no model is open; `error` then says why the requested model could not be opened.
     """
 
-    def __init__(self, worker: Worker, settings: ModelSettings, store: Store, emit: Emit) -> None:
-        self._worker, self._store, self._emit = worker, store, emit
+    def __init__(self, worker: Worker, settings: ModelSettings, tools: SessionTools, store: Store, emit: Emit) -> None:
+        self._worker, self._tools, self._store, self._emit = worker, tools, store, emit
         self.settings = settings
         self.name: str | None = None
         self.path: str | None = None
@@ -50,6 +53,20 @@ class CurrentModel:
         found: dict[str, Any] = {}
         store_or_notify(self._emit, lambda: found.update(self.settings.loading(requested, name, path)))
         return found
+
+    def reply_options(self) -> dict[str, Any]:
+        """The options of `edgellm.chat.Chat.reply`. A model whose template shows no calls gets no tools."""
+        session = self._tools.options()
+        if self.opened and not self.opened.calls:
+            session.pop("tools", None)
+        return {**self.settings.for_replies(), **session}
+
+    def check_calls(self) -> None:
+        """Raises EdgeLLMError if the open model cannot call tools."""
+        if self.opened and not self.opened.calls:
+            raise EdgeLLMError(
+                f"the chat template of {display_name(self.opened.name)} shows no calls of tools: {_CALLS}"
+            )
 
     def value(self, name: str) -> str:
         """The value of a setting as text. Raises OptionError for an unknown name."""
@@ -112,6 +129,9 @@ class CurrentModel:
         store_or_notify(self._emit, lambda: self.settings.move_to_path(event.requested, event.name, event.path))
         self._opened_with = self.settings.snapshot()
         store_or_notify(self._emit, lambda: self._store.preferences.set("model", event.path))
+        if self._tools.tools and not event.calls:
+            name = display_name(event.name)
+            self._emit(Notice(f"the chat template of {name} shows no calls: its replies get no tools", "warning"))
         return True
 
     def on_failed(self, event: ModelFailed) -> None:

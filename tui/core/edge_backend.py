@@ -26,7 +26,7 @@ class EdgeModel:
         self.ctx = model.ctx
         self.threads = model.engine.threads
         self._chat: Chat = model.chat(template=template)
-        self.thinking, self.effort = self._chat.thinking, self._chat.effort
+        self.thinking, self.effort, self.calls = self._chat.thinking, self._chat.effort, self._chat.calls
         self.defaults = model.sampling_defaults
 
     @property
@@ -54,7 +54,9 @@ class EdgeModel:
 
     def count(self, messages: Messages, options: Mapping[str, Any]) -> int:
         """The number of tokens of a conversation. Raises EdgeLLMError."""
-        return self._chat.count(messages, **{name: options[name] for name in ("template_args",) if name in options})
+        return self._chat.count(
+            messages, **{name: options[name] for name in ("template_args", "tools") if name in options}
+        )
 
     def count_text(self, text: str) -> int:
         """The number of tokens of a text alone."""

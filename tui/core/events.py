@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from edgellm.tools.calls import ToolCall
+
 if TYPE_CHECKING:
+    from edgellm.mcp import Servers
     from edgellm.text.inspection import Inspection
 
 
@@ -18,9 +21,9 @@ class ModelOpened(Event):
     """A model is open.
 
     `name` is its name in lists, `ctx` its context in tokens. `thinking` is true if its chat template can switch
-    thinking on and off, `effort` if it takes an effort of thinking. `defaults` are the generation options
-    for which its file brings values. `requested` is the path or name by which it was opened; `path` opens the same
-    model from any folder.
+    thinking on and off, `effort` if it takes an effort of thinking, `calls` if it shows how the model calls tools.
+    `defaults` are the generation options for which its file brings values. `requested` is the path or name by which it
+    was opened; `path` opens the same model from any folder.
     """
 
     name: str
@@ -30,6 +33,7 @@ class ModelOpened(Event):
     requested: str = ""
     path: str = ""
     effort: bool = False
+    calls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,10 @@ class ModelFailed(Event):
 class ReplyEnded(Event):
     """The reply with the id `message` has its final text.
 
-    `finish_reason` is one of `eog stop length cancelled error`. `stats` is made by
+    `finish_reason` is one of `eog stop length cancelled error tool_calls`. `stats` is made by
     `tui.core.past_stats.stats_record`. The model did not see the first `dropped_tokens` tokens and `dropped_messages`
-    messages of the conversation. `problem` is one line about an early end, or None.
+    messages of the conversation. `problem` is one line about an early end or a call that
+    does not parse, or None. The text of such a call is the end of `text`.
     """
 
     message: int
@@ -61,6 +66,37 @@ class ReplyEnded(Event):
     dropped_tokens: int = 0
     dropped_messages: int = 0
     problem: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallsChanged(Event):
+    """A call asks, runs or is done: the state of `tui.core.tool_runs.ToolRuns` is another."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded(Event):
+    """The run of a call ended with a result. `run` is its number in `tui.core.tool_runs.ToolRuns`."""
+
+    run: int
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultAdded(Event):
+    """A call has a result, which is a message by now."""
+
+    call: ToolCall
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServersOpened(Event):
+    """The MCP servers of request `number` are open, or `problem` says in one line why not."""
+
+    number: int
+    servers: "Servers | None" = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

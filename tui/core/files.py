@@ -10,7 +10,20 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.system.text_input import decode_input, read_input
 
+_ESCAPED = re.compile(r"""\\([\s'"\\])""")
 _BACKTICKS = re.compile(r"`{3,}")
+
+
+def typed_name(argument: str) -> str:
+    """The file name that is the whole argument of a command: in quotes, or with escapes as completion writes them."""
+    if len(argument) > 1 and argument[0] == argument[-1] and argument[0] in "'\"":
+        return argument[1:-1]
+    return unescaped(argument)
+
+
+def unescaped(name: str) -> str:
+    """A file name without the escapes of completion; a backslash before other characters is literal, as in Windows."""
+    return _ESCAPED.sub(r"\1", name)
 
 
 def typed_path(name: str) -> Path:
@@ -54,11 +67,11 @@ def write_new(path: Path, text: str) -> None:
 
 def with_files(text: str, files: Iterable[tuple[str, str]]) -> str:
     """A message as the model gets it: each file with its name, in a code block, and below them the text."""
-    return "\n\n".join(part for part in [*(_fenced(*file) for file in files), text] if part)
+    return "\n\n".join(part for part in [*(f"{name}:\n{fenced(content)}" for name, content in files), text] if part)
 
 
-def _fenced(name: str, content: str) -> str:
+def fenced(content: str) -> str:
     """A code block whose fence is longer than any in the file, so that the file cannot end it."""
     longest = max(map(len, _BACKTICKS.findall(content)), default=2)
     fence = "`" * (longest + 1)
-    return f"{name}:\n{fence}\n{content.rstrip()}\n{fence}"
+    return f"{fence}\n{content.rstrip()}\n{fence}"

@@ -82,7 +82,9 @@ class ModelLoader:
         except Exception as error:
             return _failed(name, error)
         self.name = model.name
-        return ModelOpened(model.name, model.ctx, model.thinking, model.defaults, name, model.path, model.effort)
+        return ModelOpened(
+            model.name, model.ctx, model.thinking, model.defaults, name, model.path, model.effort, model.calls
+        )
 
     def _is_superseded(self, number: int) -> bool:
         return self.is_closing or number != self._requested

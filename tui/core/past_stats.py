@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from edgellm.generate.guided_stats import GuidedStats
 from edgellm.generate.stats import Live, Stats
 
 _COUNTS = ("prompt_tokens", "cached_tokens", "generated_tokens")
@@ -29,6 +30,7 @@ def past_live(stats: Mapping[str, Any], context_used: int) -> Live:
     """The figures as the instruments show them, with None for the figures of single moments, which are not stored."""
     counts: dict[str, Any] = {name: stats.get(name, 0) for name in _COUNTS}
     measured: dict[str, Any] = {name: stats.get(name) for name in _MEASURED}
-    known = Stats(**counts, **measured, devices=list(stats.get("devices", ())))
+    guided = GuidedStats(**found) if (found := stats.get("guided")) else None
+    known = Stats(**counts, **measured, devices=list(stats.get("devices", ())), guided=guided)
     read = max(0, known.prompt_tokens - known.cached_tokens)
     return Live(0.0, read, read, None, None, (), context_used, known, None, "")

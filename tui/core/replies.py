@@ -10,6 +10,7 @@ from tui.core.prompt_messages import prompt_messages
 from tui.core.reply_request import ReplyRequest
 from tui.core.store import Store
 from tui.core.store_errors import store_or_notify
+from tui.core.tool_runs import ToolRuns
 from tui.core.tree import Message
 from tui.core.worker import Worker
 
@@ -17,8 +18,9 @@ from tui.core.worker import Worker
 class Replies:
     """The pending replies of all chats. `errors` has one line for each reply that ended with an error, by its id."""
 
-    def __init__(self, conversation: Conversation, worker: Worker, store: Store, emit: Emit) -> None:
-        self._conversation, self._worker, self._store, self._emit = conversation, worker, store, emit
+    def __init__(self, conversation: Conversation, worker: Worker, calls: ToolRuns, store: Store, emit: Emit) -> None:
+        self._conversation, self._worker, self._calls = conversation, worker, calls
+        self._store, self._emit = store, emit
         self._pending: dict[int, Message] = {}
         self._stopped: set[int] = set()
         self._continued: dict[int, int] = {}  # from a pending reply to the reply whose text it continues
@@ -31,8 +33,8 @@ class Replies:
 
     @property
     def busy(self) -> bool:
-        """Whether a new message has to wait: a reply on the path is pending and not stopped."""
-        return any(reply not in self._stopped for reply in self._pending_on_path())
+        """Whether a new message has to wait: a reply on the path is pending and not stopped, or its calls are."""
+        return self._calls.is_active or any(reply not in self._stopped for reply in self._pending_on_path())
 
     @property
     def waits_for_model(self) -> bool:
@@ -68,10 +70,11 @@ class Replies:
         return reply not in self._continued or text.rstrip() != self._pending[reply].text.rstrip()
 
     def stop(self) -> None:
-        """End all pending replies; their text so far stays.
+        """End all pending replies and the calls of tools; the text so far and the results stay.
 
         A reply that waits is ended here: the worker may be busy loading the model.
         """
+        self._calls.stop()
         tree = self._conversation.chat.tree
         for reply in list(self._pending.values()):
             self._stopped.add(reply.id)
@@ -93,7 +96,8 @@ class Replies:
     def on_ended(self, event: ReplyEnded) -> None:
         """Take the end of a reply into the conversation."""
         tree = self._conversation.chat.tree
-        ended, adds_text = self._ended(event), self.adds_text(event.message, event.text)
+        ended, is_stopped = self._ended(event), event.message in self._stopped
+        adds_text = self.adds_text(event.message, event.text) or bool(event.tool_calls)
         original = self._continued.pop(ended.id, 0)
         del self._pending[ended.id]
         self._stopped.discard(ended.id)
@@ -105,6 +109,8 @@ class Replies:
             tree.put(ended)
         if event.problem:
             self._emit(Notice(event.problem, "error"))
+        if ended.finish_reason == "tool_calls" and not is_stopped:
+            self._calls.begin(ended)
         self._emit(PathChanged())
 
     def _withdraw(self, ended: Message, original: int) -> None:
@@ -123,6 +129,7 @@ class Replies:
             stats=event.stats,
             dropped_tokens=event.dropped_tokens,
             dropped_messages=event.dropped_messages,
+            tool_calls=event.tool_calls,
         )
 
     # These run in threads of the worker, so that text is saved while the screen is busy or gone.

@@ -98,12 +98,13 @@ class ReplyWriter:
                 self.phase = Phase.DECODE
         return ReplyEnded(
             request.message,
-            stream.text,
+            _whole_text(stream),
             stream.finish_reason or "cancelled",
             stats_record(stream.stats, stream.live(), model.ctx),
             stream.dropped_tokens,
             stream.dropped_messages,
-            _full_context(model, stream, request.options.get("overflow")),
+            _full_context(model, stream, request.options.get("overflow")) or _broken_call(stream),
+            tuple(stream.tool_calls),
         )
 
     def _failed(self, request: ReplyRequest, model: OpenModel | None, error: Exception) -> ReplyEnded:
@@ -114,7 +115,23 @@ class ReplyWriter:
         if not stream:
             return ReplyEnded(request.message, request.begun, "error", problem=error_line(error))
         stats = stats_record(stream.stats, stream.live(), model.ctx if model else 0)
-        return ReplyEnded(request.message, stream.text, "error", stats, problem=error_line(error))
+        calls = tuple(stream.tool_calls)
+        return ReplyEnded(
+            request.message, _whole_text(stream), "error", stats, problem=error_line(error), tool_calls=calls
+        )
+
+
+def _whole_text(stream: ReplyStream) -> str:
+    """The text with the calls that do not parse, so that nothing of the reply is lost."""
+    return stream.text + "".join(broken.text for broken in stream.broken_calls)
+
+
+def _broken_call(stream: ReplyStream) -> str | None:
+    """A line about the calls that do not parse; a reply that the user stopped may end inside of one."""
+    if stream.finish_reason in (None, "cancelled"):
+        return None
+    problems = (f"the call at the end of this reply does not parse: {broken.problem}" for broken in stream.broken_calls)
+    return next(problems, None)
 
 
 def _full_context(model: OpenModel, stream: ReplyStream, overflow: object) -> str | None:

@@ -3,7 +3,7 @@
 from edgellm.errors import EdgeLLMError
 from tui.core.conversation import Conversation
 from tui.core.current_model import CurrentModel
-from tui.core.events import ChatsChanged, Emit
+from tui.core.events import ChatsChanged, Emit, Notice
 from tui.core.replies import Replies
 from tui.core.store import Store
 from tui.core.store_errors import store_or_notify
@@ -89,7 +89,16 @@ class Sender:
         found = messages.get(message) if message else path[-1] if path else None
         if not found or found.role != "assistant" or found.parent is None:
             raise EdgeLLMError("there is no reply to go on with")
+        if found.tool_calls:
+            raise EdgeLLMError("this reply calls tools: /regen makes another one")
         return found
+
+    def go_on(self, result: int) -> None:
+        """Request the reply that follows the results of calls, the last of which is `result`."""
+        try:
+            self._request(result)
+        except EdgeLLMError as error:
+            self._emit(Notice(str(error), "error"))
 
     def _check_model(self) -> None:
         if self._worker.is_empty:
@@ -103,6 +112,6 @@ class Sender:
 
     def _request(self, parent: int, begun: str = "") -> int:
         self._conversation.set_model(self._model.name, self._model.path)
-        reply = self._replies.start(parent, self._model.name, self._model.settings.for_replies(), begun)
+        reply = self._replies.start(parent, self._model.name, self._model.reply_options(), begun)
         self._emit(ChatsChanged())
         return reply

@@ -5,10 +5,10 @@ from itertools import takewhile
 
 from tui.core.activity import Activity
 from tui.core.conversation import Conversation
+from tui.core.current_model import CurrentModel
 from tui.core.events import Inspected
-from tui.core.model_settings import ModelSettings
 from tui.core.past_stats import past_live
-from tui.core.prompt_messages import prompt_messages, replied_turns
+from tui.core.prompt_messages import prompt_messages, prompt_turns
 from tui.core.token_count import TokenCount
 from tui.core.tree import Message
 from tui.core.worker import Worker
@@ -17,12 +17,12 @@ from tui.core.worker import Worker
 class ChatStatus:
     """Reads the state of the worker and of the conversation; changes neither."""
 
-    def __init__(self, conversation: Conversation, tokens: TokenCount, settings: ModelSettings, worker: Worker) -> None:
-        self._conversation, self._tokens, self._settings, self._worker = conversation, tokens, settings, worker
+    def __init__(self, conversation: Conversation, tokens: TokenCount, model: CurrentModel, worker: Worker) -> None:
+        self._conversation, self._tokens, self._model, self._worker = conversation, tokens, model, worker
 
     def activity(self) -> Activity:
         """What the model does now. The figures are those of the last reply that is shown."""
-        activity = replace(self._worker.activity(), overflow=self._settings.overflow, counted=self._tokens.tokens)
+        activity = replace(self._worker.activity(), overflow=self._model.settings.overflow, counted=self._tokens.tokens)
         path = self._conversation.path
         if activity.live and any(self._worker.written(message.id) for message in reversed(path)):
             return activity
@@ -47,15 +47,15 @@ class ChatStatus:
             return frozenset()
         fits = self._fits_now(reply, self._worker.activity().context)
         dropped = 0 if fits else (self._worker.written(reply.id) or reply).dropped_messages
-        turns = replied_turns(self._conversation.chat, reply.parent)
-        seen = {message.id for message in [m for m in turns if m.role != "system"][dropped:]}
+        turns = prompt_turns(self._conversation.chat, reply.parent)
+        seen = {turn.source.id for turn in [t for t in turns if t.message["role"] != "system"][dropped:] if turn.source}
         earlier = takewhile(lambda message: message is not reply, self._conversation.path)
         return frozenset(message.id for message in earlier if message.role != "system" and message.id not in seen)
 
     def inspect(self) -> None:
         """Have the model render the prompt of its last reply, or of a reply to the last message. Inspected follows."""
         last_turn = [message.id for message in self._conversation.path if message.role != "assistant"][-1:]
-        messages, options = prompt_messages(self._conversation.chat, *last_turn), self._settings.for_replies()
+        messages, options = prompt_messages(self._conversation.chat, *last_turn), self._model.reply_options()
         self._worker.ask(lambda model: Inspected(model.inspect(messages, options)))
 
     def too_long(self, tokens: int) -> str:

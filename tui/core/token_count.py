@@ -34,7 +34,7 @@ class TokenCount:
     def recount(self) -> None:
         """Count the path; ConversationCounted follows. Without a model or messages the count is 0."""
         leaf, messages = self._conversation.leaf, prompt_messages(self._conversation.chat)
-        options = self._model.settings.for_replies()
+        options = self._model.reply_options()
 
         def count(model: OpenModel) -> Event:
             try:
@@ -50,7 +50,7 @@ class TokenCount:
     def report(self, text: str) -> None:
         """Count a text, or the conversation if `text` is empty. A Notice with the count follows."""
         messages = prompt_messages(self._conversation.chat)
-        options = self._model.settings.for_replies()
+        options = self._model.reply_options()
 
         def count(model: OpenModel) -> Notice:
             if text:

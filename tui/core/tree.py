@@ -4,16 +4,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgellm.tools.calls import ToolCall
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message; its `text` includes the model's thinking.
 
     `parent` is the id of the message before it, None for the first one. `created` is in seconds since the epoch.
-    `model` wrote the reply. `finish_reason` of a reply is one of `eog stop length cancelled error`, and None until its
-    end or if the program was killed before. `stats` are made by `tui.core.past_stats.stats_record`. The model did not
-    see the first `dropped_tokens` tokens and `dropped_messages` messages of the conversation, the system prompt not
-    counted.
+    `model` wrote the reply. `finish_reason` of a reply is one of `eog stop length cancelled error tool_calls`, and None
+    until its end or if the program was killed before. `stats` are made by `tui.core.past_stats.stats_record`. The model
+    did not see the first `dropped_tokens` tokens and `dropped_messages` messages of the conversation, the system prompt
+    not counted.
+
+    A message of the role `tool` is the result of the call `tool_call_id` of the tool `name`.
     """
 
     id: int
@@ -26,6 +30,9 @@ class Message:
     stats: Mapping[str, Any] | None = None
     dropped_tokens: int = 0
     dropped_messages: int = 0
+    tool_calls: tuple[ToolCall, ...] = ()
+    name: str | None = None
+    tool_call_id: str | None = None
 
 
 class Tree:

@@ -63,13 +63,15 @@ class MetricRow(Widget):
     def __init__(self, metric: Metric) -> None:
         super().__init__(name=metric.name)
         self.tooltip = metric.meaning
-        self._label = metric.label
+        self._label, self._is_optional = metric.label, metric.optional
+        self.display = not metric.optional
         self._value: MetricValue = TextValue()
 
     def show(self, value: MetricValue) -> None:
         """Redraw the row if the value differs."""
         if value != self._value:
             self._value = value
+            self.display = not self._is_optional or value != TextValue()
             self.refresh()
 
     def render(self) -> Content:

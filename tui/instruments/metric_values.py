@@ -110,6 +110,7 @@ def _of_reply(live: Live) -> dict[str, MetricValue]:
         "mean": TextValue(speed(stats.decode_tps)),
         "itl": TextValue(f"{milliseconds(itl['p50'])} / {milliseconds(itl['p95']):>3} ms" if itl else UNKNOWN),
         "mbu": TextValue(ratio(stats.mbu)),
+        "guided": TextValue(f"{guided.mean:.0%} / {guided.worst:>4.0%}" if (guided := stats.guided) else UNKNOWN),
     }
 
 

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric: its `name` in the code, its label on the screen (empty for a bar), and its explanation."""
+    """A metric: its `name` in the code, its label on the screen (empty for a bar), and its explanation.
+
+    An `optional` one has a row only while it is known.
+    """
 
     name: str
     label: str
     meaning: str
+    optional: bool = False
 
 
 SECTIONS: dict[str, tuple[Metric, ...]] = {
@@ -45,6 +49,13 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "MBU",
             "Memory bandwidth utilization: the whole model is read from memory for each token. At 1.00 it is read as "
             "fast as this memory allows, and only a smaller model would be faster.",
+        ),
+        Metric(
+            "guided",
+            "guide excluded",
+            "With /schema: the share of the model's own choice that the schema excluded, on average and at the worst "
+            "token. A high one says that the model meant to write something else.",
+            optional=True,
         ),
     ),
     "Context": (

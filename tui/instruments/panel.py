@@ -12,7 +12,7 @@ from tui.instruments.metric_row import MetricRow
 from tui.instruments.metric_values import metric_values
 from tui.instruments.metrics import SECTIONS
 
-_FULL_HEIGHT = sum(1 + 1 + len(metrics) for metrics in SECTIONS.values()) - 2
+_FULL_HEIGHT = sum(2 + sum(not metric.optional for metric in metrics) for metrics in SECTIONS.values()) - 2
 """Lines of the whole panel: each section but the first has a title, and a blank line above it."""
 
 

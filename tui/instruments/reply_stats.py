@@ -33,8 +33,18 @@ def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, droppe
         f"ITL p95 {milliseconds(p95)} ms" if p95 is not None else "",
         f"MBU {mbu:.2f}" if mbu is not None else "",
         f"{cached:,.0f} of {prompt:,.0f} cached" if cached and prompt else "",
+        _guided(stats.get("guided")),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _guided(guided: object) -> str:
+    """How far a schema pushed the model from what it would have written."""
+    figures = [_number(guided, key) for key in ("mean", "worst")] if isinstance(guided, Mapping) else [None]
+    if None in figures:
+        return ""
+    mean, worst = figures
+    return f"guide excluded {mean:.0%}, at most {worst:.0%}"
 
 
 def _number(stats: Mapping[str, Any], key: str) -> float | None:

@@ -9,8 +9,9 @@ from edgellm.system.folders import log_file
 from tui.commands import COMMANDS, run_command
 from tui.composer.slash import command_of, message_of, typed_for
 from tui.core.backend import Backend
+from tui.core.call_texts import result_summary
 from tui.core.controller import ChatController
-from tui.core.events import AttachmentCounted, Event, Inspected, ModelOpened, Notice, ReplyEnded
+from tui.core.events import AttachmentCounted, Event, Inspected, ModelOpened, Notice, ReplyEnded, ResultAdded
 from tui.core.files import with_files
 from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.store import Store
@@ -19,6 +20,7 @@ from tui.plain.event_loop import EventLoop
 from tui.plain.input import PlainInput
 from tui.plain.output import PlainOutput
 from tui.plain.progress import LoadingProgress
+from tui.plain.questions import CallQuestions
 from tui.plain.views import VIEWS, inspection_lines, message_lines, place_lines
 
 
@@ -32,8 +34,16 @@ class PlainChat:
         events: Queue[Event] = Queue()
         self.controller = ChatController(store, backend, events.put, run_options)
         worker, self._replies = self.controller.worker, self.controller.replies
-        self._loop = EventLoop(events, worker, self._replies, self._show_event, self._show_progress)
+        self._loop = EventLoop(
+            events,
+            worker,
+            self._replies,
+            lambda: self.controller.works_in_background,
+            self._show_event,
+            self._show_progress,
+        )
         self._input = PlainInput(store.preferences.history())
+        self._questions = CallQuestions(self.controller.calls, self._input.read, self.say)
         self.controller.settings.autosave = self._input.is_terminal
         self._output = PlainOutput()
         self._progress = LoadingProgress(self.say)
@@ -50,12 +60,15 @@ class PlainChat:
             if self._start(model, chat):
                 if message := self.controller.run_options.message:
                     self._take(typed_for(message))
-                while not self._leaving and (text := self._input.read()) is not None:
+                while not self._leaving and (text := self._read()) is not None:
                     self._take(text)
         finally:
             self.controller.close()
         if self._output.failed and not (self._input.is_terminal and self.controller.model.opened):
             raise SystemExit(1)
+
+    def _read(self) -> str | None:
+        return self._questions.unread.pop() if self._questions.unread else self._input.read()
 
     def _start(self, model: str, chat: int | None) -> bool:
         """Open the first chat and model. Returns whether the model is open."""
@@ -76,9 +89,19 @@ class PlainChat:
             elif text.strip():
                 self.controller.sender.send(with_files(message_of(text), self._attached))
                 self._attached.clear()
-            self._loop.run_interruptible()
+            self._finish()
         except EdgeLLMError as error:
             self.say(str(error), "error")
+
+    def _finish(self) -> None:
+        """Wait for all that follows, and ask before each call of a tool. The first Ctrl-C stops it."""
+        self._loop.run_interruptible()
+        while question := self.controller.calls.question:
+            try:
+                self._questions.ask(question)
+            except KeyboardInterrupt:
+                self._replies.stop()
+            self._loop.run_interruptible()
 
     def _run(self, line: str) -> None:
         conversation = self.controller.conversation
@@ -103,6 +126,8 @@ class PlainChat:
         self.controller.on_event(event)
         if isinstance(event, Notice):
             self.say(event.text, event.severity)
+        elif isinstance(event, ResultAdded):
+            self.say(result_summary(event.call, event.result))
         elif isinstance(event, Inspected):
             self._say_lines(inspection_lines(event.inspection))
         elif isinstance(event, AttachmentCounted):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from edgellm.fmt import printable, size, table
 from tui.commands import COMMANDS, OTHER_NAMES
+from tui.core.call_results import call_results
+from tui.core.call_texts import result_summary, summary
 from tui.core.controller import ChatController
 from tui.core.conversation import Conversation
 from tui.core.display_names import display_name
@@ -73,15 +75,21 @@ def place_lines(conversation: Conversation) -> Iterator[str]:
     """The title of a conversation, and its last two messages."""
     path = conversation.path
     yield f"{conversation.chat.title or 'an empty chat'}, {len(path)} messages" if path else "a new chat"
+    calls = call_results(path).calls
     for message in path[-2:]:
-        yield from message_lines(conversation, message)
+        if call := calls.get(message.id):
+            yield result_summary(call, message.text)
+        else:
+            yield from message_lines(conversation, message)
 
 
 def message_lines(conversation: Conversation, message: Message) -> Iterator[str]:
     """Who wrote a message, which of several versions it is, and its text."""
     versions = conversation.chat.tree.versions(message.id)
     number = f" ({versions.index(message.id) + 1} of {len(versions)})" if len(versions) > 1 else ""
-    yield f"{'you' if message.role == 'user' else display_name(message.model or message.role)}{number}: {message.text}"
+    name = "you" if message.role == "user" else display_name(message.model or message.name or message.role)
+    yield f"{name}{number}: {message.text}"
+    yield from (f"calls {summary(call)}" for call in message.tool_calls)
 
 
 def inspection_lines(inspection: "Inspection") -> Iterator[str]:

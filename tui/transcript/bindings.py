@@ -20,7 +20,7 @@ BINDINGS: list[BindingType] = [
         "t",
         "fold",
         "Unfold",
-        "Open or close what the model thought, or the rest of a long message",
+        "Open or close what the model thought, what a call gave, or the rest of a long message",
     ),
     *(
         bind(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
@@ -119,7 +119,8 @@ class FoldLine:
     def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """One line."""
         text = f"{'▾' if self.opened else '▸'} {self.source}"
-        return [decoration(Segment(text[:width], styles.muted + Style(meta={"fold": True})))]
+        text = text if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+        return [decoration(Segment(text, styles.muted + Style(meta={"fold": True})))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ class TranscriptEntry:
     `role` is `user`, `assistant`, `system` or `tool`; a reply is Markdown, other texts are shown as written.
     `stats` is a line of statistics below a reply. With several `versions`, the heading shows `version`, counted
     from 1. An `unseen` message was not in the context of the last reply, and is dimmed. A `running` reply streams now.
+    `calls` are calls of tools, as a summary of one line and the details that it stands for: those of a reply that have
+    no result, or the one that a message of the role `tool` is the result of.
     """
 
     key: int
@@ -21,3 +23,4 @@ class TranscriptEntry:
     unseen: bool = False
     running: bool = False
     title: str = ""
+    calls: tuple[tuple[str, str], ...] = ()

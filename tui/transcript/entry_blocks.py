@@ -16,7 +16,7 @@ _LONG, _HEAD, _TAIL = 40, 12, 8  # longer texts are folded; lines that stay visi
 class EntryBlocks:
     """An entry, whose blocks are made on first use.
 
-    The thinking of a reply, and the middle of a long user message, is folded unless `opened`.
+    The thinking of a reply, the middle of a long user message, and the result of a call is folded unless `opened`.
     """
 
     def __init__(self, entry: TranscriptEntry) -> None:
@@ -52,12 +52,19 @@ class EntryBlocks:
 
     def _make(self) -> Iterator[Block]:
         entry = self.entry
+        if entry.role == "tool" and entry.calls:
+            yield from self._calls(entry)
+            if self.opened:
+                yield PlainText("")
+                yield from _in_parts(entry.text.split("\n"))
+            return
         name = entry.title or _NAMES[entry.role]
         yield Heading(name, entry.role, entry.key, entry.version, entry.versions)
         if entry.role == "assistant":
             yield from self._reply(entry)
         else:
             yield from self._plain(entry.text.split("\n"))
+        yield from self._calls(entry)
         if entry.stats:
             yield StatsLine(entry.stats)
 
@@ -70,8 +77,14 @@ class EntryBlocks:
             return
         if len(lines) > _LONG:
             yield FoldLine(f"{len(lines):,} lines", opened=True)
-        for at in range(0, len(lines), _LINES):
-            yield PlainText("\n".join(lines[at : at + _LINES]))
+        yield from _in_parts(lines)
+
+    def _calls(self, entry: TranscriptEntry) -> Iterator[Block]:
+        """A line for each call, and below it all of the call if it is opened."""
+        for place, (summary, details) in enumerate(entry.calls):
+            yield FoldLine(summary, self.opened, gap=not place)
+            if self.opened:
+                yield PlainText(details)
 
     def _reply(self, entry: TranscriptEntry) -> Iterator[Block]:
         thought, answer, done = split(entry.text, entry.running)
@@ -87,3 +100,9 @@ class EntryBlocks:
             if self._answer.blocks:
                 yield PlainText("")
         yield from self._answer.blocks
+
+
+def _in_parts(lines: list[str]) -> Iterator[Block]:
+    """Text as written, in blocks of bounded length."""
+    for at in range(0, len(lines), _LINES):
+        yield PlainText("\n".join(lines[at : at + _LINES]))

@@ -3,20 +3,25 @@
 import json
 import re
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
 from edgellm.terminal.sanitize import escape_json, sanitize_for_file
+from tui.core.call_texts import details, summary
+from tui.core.files import fenced
 from tui.core.store import validation
 from tui.core.store.database import storable
 from tui.core.store.import_formats import parse_chats, parse_jsonl
-from tui.core.store.messages import FIELDS
+from tui.core.store.messages import as_json
 from tui.core.store.records import SavedChat
 from tui.core.store.store import Store
 from tui.core.tree import Message, Tree
 
 FORMAT = "edgellm-chat"
-VERSION = 1
+VERSION = 2
+"""Version 2 has calls of tools and their results; a chat without them is written as version 1."""
 
 OTHER_FORMATS = (".csv", ".docx", ".htm", ".html", ".jsonl", ".odt", ".pdf", ".rtf")
 """File name endings of formats that export does not write."""
@@ -53,11 +58,16 @@ def to_markdown(chat: SavedChat) -> str:
 
 
 def _body(message: Message) -> list[str]:
+    if message.role == "tool":
+        return [_folded(printable(message.name or "result"), fenced(message.text))]
     thinking = _THINKING.match(message.text) if message.role == "assistant" else None
-    if not thinking:
-        return [_closed(message.text)]
-    folded = f"<details><summary>Thinking</summary>\n\n{_closed(thinking[1])}\n\n</details>"
-    return [folded, _closed(message.text[thinking.end() :])]
+    text = message.text[thinking.end() :] if thinking else message.text
+    parts = [_folded("Thinking", _closed(thinking[1]))] if thinking else []
+    return [*parts, _closed(text), *(_folded(summary(call), fenced(details(call))) for call in message.tool_calls)]
+
+
+def _folded(heading: str, text: str) -> str:
+    return f"<details><summary>{escape(heading)}</summary>\n\n{text}\n\n</details>"
 
 
 def _closed(text: str) -> str:
@@ -85,10 +95,11 @@ def _line(message: Message) -> str:
 
 def to_json(chat: SavedChat) -> str:
     """All versions of all messages as JSON; `leaf` is the last message of the path."""
-    head = {"format": FORMAT, "version": VERSION, "title": chat.title, "system": chat.system, "model": chat.model}
-    messages = [{name: getattr(message, name) for name in FIELDS} for message in chat.tree.messages.values()]
-    whole = {**head, "leaf": chat.tree.leaf, "messages": messages}
-    return escape_json(storable(json.dumps(whole, indent=1, ensure_ascii=False, default=dict))) + "\n"
+    messages = chat.tree.messages.values()
+    version = VERSION if any(message.tool_calls or message.tool_call_id for message in messages) else 1
+    head = {"format": FORMAT, "version": version, "title": chat.title, "system": chat.system, "model": chat.model}
+    whole = {**head, "leaf": chat.tree.leaf, "messages": [as_json(message) for message in messages]}
+    return escape_json(storable(json.dumps(whole, indent=1, ensure_ascii=False))) + "\n"
 
 
 def from_json(store: Store, text: str) -> list[int]:

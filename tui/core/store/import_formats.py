@@ -1,16 +1,18 @@
 """Reads conversations of other programs: OpenAI's lists of messages, and ChatGPT's export.
 
 All values are checked before use, and all lists are bounded. An image or other part that is no text becomes its type in
-brackets; messages without text are left out.
+brackets; messages without text or calls of tools are left out.
 """
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from time import time
 from typing import Any
 
+from edgellm.tools.calls import ToolCall
 from tui.core.store.records import SavedChat
-from tui.core.store.validation import InvalidError
+from tui.core.store.validation import CALLS, InvalidError, tool_calls
 from tui.core.tree import Message, Tree
 
 _MAX_CHATS, _MAX_MESSAGES, _MAX_PARTS = 10_000, 100_000, 1000
@@ -64,11 +66,13 @@ def _from_messages(messages: list[Any], title: Any) -> SavedChat:
     system, found = None, list[Message]()
     for place, message in enumerate(_bounded(messages), 1):
         role, text = _role(message, place), _text(message.get("content"))
+        calls = tuple(_calls(message)) if role == "assistant" else ()
         if role == "system" and not found and system is None:
             system = text or None
-        elif text:
+        elif text or calls or role == "tool":
             parent = found[-1].id if found else None
-            found.append(Message(place, parent, role, text, time(), finish_reason=_reason(role)))
+            about: dict[str, Any] = {"tool_calls": calls, **_result_of(message, role)}
+            found.append(Message(place, parent, role, text, time(), finish_reason=_reason(role, calls), **about))
     return SavedChat(0, _title(title, found), system, tree=Tree(found, found[-1].id if found else None))
 
 
@@ -104,8 +108,22 @@ def _part(part: Any) -> str:
     return f"[{kind[:40]}]" if isinstance(kind, str) else ""
 
 
-def _reason(role: str) -> str | None:
-    return "eog" if role == "assistant" else None
+def _reason(role: str, calls: tuple[ToolCall, ...] = ()) -> str | None:
+    return ("tool_calls" if calls else "eog") if role == "assistant" else None
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
+    """The calls of tools in a message, without those of other kinds, such as OpenAI's custom ones."""
+    entries = message.get("tool_calls")
+    for entry in entries[:_MAX_PARTS] if isinstance(entries, list) else ():
+        with suppress(InvalidError):
+            yield from tool_calls(CALLS([entry]))
+
+
+def _result_of(message: Mapping[str, Any], role: str) -> dict[str, str | None]:
+    """Which call a message of the role `tool` is the result of."""
+    found = {name: message.get(name) if role == "tool" else None for name in ("name", "tool_call_id")}
+    return {name: value if isinstance(value, str) else None for name, value in found.items()}
 
 
 def _title(title: Any, messages: list[Message]) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 from tui.core.store.preferences import parse_json
 from tui.core.store.records import SavedChat
 from tui.core.store.search import Run
-from tui.core.store.validation import STATS, InvalidError
+from tui.core.store.validation import CALLS, STATS, Check, InvalidError
 from tui.core.tree import Message
 
 FIELDS = tuple(field.name for field in fields(Message))
 _COLUMNS = [name for name in FIELDS if name != "id"]
-_GROWING = ("text", "model", "finish_reason", "stats", "dropped_tokens", "dropped_messages")
+_GROWING = ("text", "model", "finish_reason", "stats", "dropped_tokens", "dropped_messages", "tool_calls")
+_JSON: dict[str, Check] = {"stats": STATS, "tool_calls": CALLS}
 
 
 def insert_chat(run: Run, chat: SavedChat) -> int:
@@ -52,17 +53,31 @@ def replace_row(run: Run, message: Message) -> bool:
 def select_rows(run: Run, chat: int) -> list[dict[str, Any]]:
     """The fields of a chat's messages, parents first, not validated."""
     rows = run(f"SELECT {', '.join(FIELDS)} FROM messages WHERE chat = ? ORDER BY id", chat)
-    return [_with_stats(dict(zip(FIELDS, row, strict=True))) for row in rows]
+    return [_parsed(dict(zip(FIELDS, row, strict=True))) for row in rows]
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """The fields of a message as JSON; calls of tools have the form of OpenAI's API."""
+    return {name: getattr(message, name) for name in FIELDS} | {
+        "stats": None if message.stats is None else dict(message.stats),
+        "tool_calls": [call.as_message() for call in message.tool_calls],
+    }
 
 
 def _value(message: Message, name: str) -> Any:
-    value = getattr(message, name)
-    return json.dumps(dict(value)) if name == "stats" and value is not None else value
+    if name in _JSON:
+        value = as_json(message)[name]
+        return json.dumps(value) if value not in (None, []) else None
+    return getattr(message, name)
 
 
-def _with_stats(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with parsed figures; damaged figures are left out, so that the chat still opens."""
+def _parsed(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with parsed figures and calls; damaged ones are left out, so that the chat still opens."""
+    return row | {name: _valid(row[name], check) for name, check in _JSON.items()}
+
+
+def _valid(text: str | None, check: Check) -> Any:
     try:
-        return {**row, "stats": None if row["stats"] is None else STATS(parse_json(row["stats"]))}
+        return None if text is None else check(parse_json(text))
     except InvalidError:
-        return {**row, "stats": None}
+        return None

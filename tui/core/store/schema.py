@@ -10,6 +10,9 @@ seconds since the epoch; `value`, `stats` and `files` are JSON.
 A chat that was imported, or whose model version 1 stored by its name alone, has no path. Settings of a model are stored
 under its path; those under a name are from version 1, or of a model that was not opened since. `files` are attached to
 the draft: pairs of a name and a text.
+
+`tool_calls` are JSON as in messages of OpenAI's API, NULL without any. `name` and `tool_call_id` say which call a
+message of the role `tool` is the result of.
 """
 
 import sqlite3
@@ -60,6 +63,11 @@ MIGRATIONS = (
     ALTER TABLE chats ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
     UPDATE chats SET path = model
         WHERE model = 'builtin' OR substr(model, 1, 1) = '/' OR substr(model, 2, 2) = ':\\'
+    """,
+    """
+    ALTER TABLE messages ADD COLUMN tool_calls TEXT;
+    ALTER TABLE messages ADD COLUMN name TEXT;
+    ALTER TABLE messages ADD COLUMN tool_call_id TEXT
     """,
 )
 """Step n migrates a database from version n - 1 to n. Statements end with `;`, which appears nowhere else."""

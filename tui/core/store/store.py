@@ -8,6 +8,7 @@ from time import time
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
+from edgellm.tools.calls import ToolCall
 from tui.core.store import validation
 from tui.core.store.database import Database
 from tui.core.store.messages import insert_chat, insert_row, replace_row, select_rows
@@ -81,7 +82,13 @@ class Store:
 
     def add(self, chat: int, parent: int | None, role: str, text: str, model: str | None = None) -> Message:
         """Add a message after `parent`. A reply begins empty and grows by `update`."""
-        message = Message(0, parent, role, text, time(), model)
+        return self._add(chat, Message(0, parent, role, text, time(), model))
+
+    def add_result(self, chat: int, parent: int, call: ToolCall, text: str) -> Message:
+        """Add the result of a call after `parent`, the message with the call or the result before."""
+        return self._add(chat, Message(0, parent, "tool", text, time(), name=call.name, tool_call_id=call.id))
+
+    def _add(self, chat: int, message: Message) -> Message:
         with self._database.change() as run:
             catch_up(run)
             run("UPDATE chats SET updated = ?, deleted = NULL WHERE id = ?", message.created, chat)

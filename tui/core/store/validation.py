@@ -3,10 +3,12 @@
 A check takes a value from JSON or SQLite. It returns the value, or raises InvalidError with the place of the error.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from edgellm.options.checks import integer, number
+from edgellm.text.conversation import arguments_of
+from edgellm.tools.calls import ToolCall
 from tui.core.tree import Message
 
 Check = Callable[[Any], Any]
@@ -90,7 +92,25 @@ STATS = object_with(_STATS, **_STATS)
 
 ROLES = ("system", "user", "assistant", "tool")
 REASONS = ("eog", "stop", "length", "tool_calls", "cancelled", "error")
+_CALL = object_with(
+    ("id",),
+    id=optional(TEXT),
+    function=object_with(("arguments",), name=TEXT, arguments=lambda value: value),
+)
+
+
+def _call(value: Any) -> dict[str, Any]:
+    """A check for a call in the form of OpenAI's API, whose arguments are an object, or text with one."""
+    call: dict[str, Any] = _CALL(value)
+    return _refuse("has arguments that are no JSON object") if arguments_of(call) is None else call
+
+
+CALLS = list_of(_call)
+"""The calls of a message."""
+
+_OF_CALLS = ("tool_calls", "name", "tool_call_id")
 _MESSAGE = object_with(
+    _OF_CALLS,
     id=COUNT,
     parent=optional(COUNT),
     role=one_of(ROLES),
@@ -101,6 +121,9 @@ _MESSAGE = object_with(
     stats=optional(STATS),
     dropped_tokens=COUNT,
     dropped_messages=COUNT,
+    tool_calls=optional(CALLS),
+    name=optional(TEXT),
+    tool_call_id=optional(TEXT),
 )
 
 
@@ -115,9 +138,15 @@ def files(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple((name, text) for name, text in pairs)
 
 
+def tool_calls(entries: Iterable[dict[str, Any]]) -> tuple[ToolCall, ...]:
+    """The calls that CALLS has checked."""
+    return tuple(ToolCall(each.get("id") or "", each["function"]["name"], arguments_of(each) or {}) for each in entries)
+
+
 def message(value: Any) -> Message:
     """Check the fields of a message."""
-    return Message(**_MESSAGE(value))
+    found = _MESSAGE(value)
+    return Message(**found | {"tool_calls": tool_calls(found.get("tool_calls") or ())})
 
 
 def messages(value: Any) -> list[Message]:

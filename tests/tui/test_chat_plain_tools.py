@@ -1,0 +1,114 @@
+"""Calls of tools in `edgellm chat --plain`: the question is a line, and so is the answer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgellm.tools.calls import REFUSED
+from support.chat_fakes import FakeModel
+from support.chat_tools import PRINT, call, write_commands
+from support.mcp_scripts import by_hand, servers_file
+from support.plain_talk import Talk, talk_in_lines
+
+ROME, OSLO = call("weather", city="Rome"), call("weather", 1, city="Oslo")
+RESULT = "Rome is sunny\nwind: 3\n"
+
+
+@pytest.fixture
+def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
+    return talk_in_lines(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> str:
+    """The line that offers a command."""
+    return f"/tools {write_commands(tmp_path / 'my tools.json', weather=PRINT)}\n".replace("my tools", "my\\ tools")
+
+
+def results(model: FakeModel) -> list[Any]:
+    return [message["content"] for message in model.asked[-1] if message["role"] == "tool"]
+
+
+def test_a_call_asks_and_its_result_is_one_line(talk: Talk, tools: str) -> None:
+    model = FakeModel(replies=[["Let me see.", ROME], ["Sunny."]])
+    said = talk(f"{tools}How is it?\ny\n", model)
+    assert said.out == "Let me see.\nSunny.\n"
+    assert "1 command\nweather(city) · The weather" in said.err
+    assert (
+        'calls weather(city="Rome"), which runs\n' in said.err and "'is sunny'); print('wind: 3')\" Rome\n" in said.err
+    )
+    assert 'called weather(city="Rome") · 2 lines\n' in said.err
+    assert "wind: 3\n\n" not in said.err and results(model) == [RESULT]
+    assert said.code == 0
+
+
+def test_a_line_that_is_no_answer_refuses_and_is_the_next_message(talk: Talk, tools: str) -> None:
+    model = FakeModel(replies=[[ROME, OSLO], ["Then not."], ["Hello."]])
+    said = talk(f"{tools}How is it?\nand something else\n", model)
+    assert model.asked[-1][-1]["content"] == "and something else"
+    assert results(model) == [REFUSED, REFUSED]
+    assert said.out == "Then not.\nHello.\n" and said.err.count("· refused") == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"), [("a\n", [RESULT, "Oslo is sunny\nwind: 3\n"]), ("n\nn\n", [REFUSED] * 2)]
+)
+def test_always_and_never(talk: Talk, tools: str, answers: str, expected: list[str]) -> None:
+    model = FakeModel(replies=[[ROME, OSLO], ["Done."]])
+    talk(f"{tools}How is it?\n{answers}", model)
+    assert results(model) == expected
+
+
+def test_the_end_of_the_input_runs_nothing(talk: Talk, tools: str) -> None:
+    model = FakeModel(replies=[[ROME], ["Never."]])
+    assert talk(f"{tools}How is it?\n", model).out == ""
+    assert len(model.asked) == 1
+    said = talk("And?\n", model, chat=1)
+    assert 'calls weather(city="Rome")' in said.err and said.out == "Never.\n"
+
+
+def test_results_are_short_where_a_chat_is_opened_and_whole_where_words_are_found(talk: Talk, tools: str) -> None:
+    talk(f"{tools}How is it?\ny\n", FakeModel(replies=[[ROME], ["Sunny."]]))
+    said = talk("/find wind\n", chat=1)
+    assert 'called weather(city="Rome") · 2 lines\nfake: Sunny.\n' in said.err
+    assert "weather: Rome is sunny\nwind: 3\n" in said.err
+
+
+def test_servers_are_started_and_asked(talk: Talk, tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+    file = servers_file(tmp_path, hand=by_hand(tmp_path, "hand", ""))
+    model = FakeModel(replies=[[call("hand__echo", text="a\u202eb")], ["Done."]])
+    said = talk(f"/mcp {file}\n/mcp\nhello\ny\n/mcp off\n", model)
+    assert said.err.count("MCP servers hand: 1 tool\nhand__echo() · Echo.\n") == 2
+    assert 'which runs\nhand__echo {\n  "text": "a\\u202eb"\n}\n' in said.err
+    assert results(model) == ['{"text": "a\\u202eb"}']
+    assert "no MCP servers" in said.err and said.code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/tools none.json", "none.json"),
+        ("/mcp none.json", "none.json"),
+        ("/schema none.json", "none.json"),
+        ("/schema {", "the schema is no JSON"),
+        ('/schema {"not": {}}', "not"),
+        ('/schema {"type": "integer"}\n/tools {tools}', "/schema off first"),
+        ('/tools {tools}\n/schema {"type": "integer"}', "/tools off first"),
+    ],
+)
+def test_errors_are_one_line_before_anything_is_sent(
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_commands(tmp_path / "tools.json", weather=PRINT)
+    said = talk(line.replace("{tools}", "tools.json"))
+    errors = [each for each in said.err.splitlines() if each.startswith("edgellm: ")]
+    assert len(errors) == 1 and expected in errors[0]
+    assert said.code == 1
+
+
+def test_a_model_without_calls_gives_one_line(talk: Talk, tools: str) -> None:
+    said = talk(f"{tools}/mcp servers.json\n", FakeModel(calls=False))
+    assert said.err.count("the chat template of fake shows no calls of tools: choose another model") == 2

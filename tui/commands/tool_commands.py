@@ -1,0 +1,50 @@
+"""Commands for the tools that the model may call, and for the schema that its replies follow."""
+
+from tui.commands.command import Frontend, SlashCommand
+from tui.core.files import text_of, typed_name, typed_path
+from tui.core.tool_lists import commands_text, servers_text
+
+OFF = "off"
+"""The argument that removes tools, servers or the schema."""
+
+
+def _tools(frontend: Frontend, argument: str) -> None:
+    controller = frontend.controller
+    if argument == OFF:
+        controller.tools.drop_commands()
+    elif argument:
+        controller.model.check_calls()
+        controller.tools.use_commands(typed_path(typed_name(argument)))
+    if argument:
+        controller.tokens.recount()
+    frontend.say(commands_text(controller.tools))
+
+
+def _mcp(frontend: Frontend, argument: str) -> None:
+    controller = frontend.controller
+    if argument == OFF:
+        controller.tools.drop_servers()
+        controller.tokens.recount()
+    elif argument:
+        controller.model.check_calls()
+        controller.tools.open_servers(typed_path(typed_name(argument)))
+    frontend.say(servers_text(controller.tools))
+
+
+def _schema(frontend: Frontend, argument: str) -> None:
+    tools, model = frontend.controller.tools, frontend.controller.model
+    if argument == OFF:
+        tools.drop_schema()
+    elif argument:
+        is_schema = argument.startswith("{") or argument in ("true", "false")
+        text = argument if is_schema else text_of(typed_name(argument), "give a shorter schema")
+        tools.use_schema(text, model.settings.for_replies())
+    shown = "none; /schema FILE holds replies to that of a file" if tools.schema is None else tools.schema.strip()
+    frontend.say(f"schema of replies: {shown}")
+
+
+COMMANDS = (
+    SlashCommand("tools", "[FILE|off]", "let the model call the commands of a file; each run asks first", _tools),
+    SlashCommand("mcp", "[FILE|off]", "start MCP servers, and let the model call their tools", _mcp),
+    SlashCommand("schema", "[FILE|JSON|off]", "hold replies to a JSON schema", _schema),
+)

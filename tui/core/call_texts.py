@@ -1,0 +1,62 @@
+"""Calls of tools as text for the user."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgellm.fmt import counted, printable
+from edgellm.tools.calls import REFUSED, ToolCall
+
+if TYPE_CHECKING:
+    from edgellm.tools.tool import Tool
+
+_SUMMARY = 60
+"""Characters of the arguments in a summary."""
+_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+
+
+def summary(call: ToolCall) -> str:
+    """A call on one line: `weather(city="Paris")`. Long arguments are cut."""
+    arguments = ", ".join(f"{name}={_json(value)}" for name, value in call.arguments.items())
+    return f"{printable(call.name)}({printable(arguments, _SUMMARY)})"
+
+
+def result_summary(call: ToolCall, result: str) -> str:
+    """A call and the size of its result on one line: `called weather(city="Paris") · 12 lines`."""
+    if result == REFUSED:
+        return f"{summary(call)} · refused"
+    size = counted(len(result.splitlines()), "line") if result.strip() else "no output"
+    return f"called {summary(call)} · {size}"
+
+
+def details(call: ToolCall) -> str:
+    """The tool and all arguments of a call, as JSON in lines. Nothing in it is cut or invisible."""
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False, indent=2)
+    return "\n".join(_escaped(line) for line in f"{call.name} {arguments}".split("\n"))
+
+
+def what_runs(tool: Tool, call: ToolCall) -> str:
+    """Exactly what a call runs: a command, or a tool of a server with its arguments.
+
+    Raises OptionError if the command does not take the arguments.
+    """
+    from edgellm.tools.commands import argv_of  # on demand
+
+    argv = argv_of(tool, call.arguments)
+    return details(call) if argv is None else command_line(argv)
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """The command that a call runs; an item that is not of plain characters is a JSON string. No shell reads it."""
+    return _escaped(" ".join(item if _PLAIN.fullmatch(item) else _json(item) for item in argv))
+
+
+def _escaped(text: str) -> str:
+    return printable(text, len(text))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,93 @@
+"""The MCP servers of this run of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from tui.core.error_text import error_line
+from tui.core.events import ServersOpened
+
+if TYPE_CHECKING:
+    from edgellm.mcp import Servers
+    from edgellm.tools.tool import Tool
+    from tui.core.events import Emit
+
+_JOIN_TIMEOUT_S = 10.0
+
+
+class McpServers:
+    """The servers of one file. They start and end in threads, as that takes seconds; ServersOpened follows the start.
+
+    `cancelled` ends the start and the calls of servers while it is set.
+    """
+
+    def __init__(self, emit: Emit, cancelled: Event) -> None:
+        self._emit, self._cancelled = emit, cancelled
+        self._open: Servers | None = None
+        self._number = 0  # of the last request
+        self._threads: list[Thread] = []
+        self.is_opening = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the servers that are open."""
+        return list(self._open.names) if self._open else []
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools of the servers that are open, by name."""
+        return dict(self._open.tools) if self._open else {}
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each tool that is left out."""
+        return list(self._open.problems) if self._open else []
+
+    def open(self, path: Path) -> None:
+        """Start the servers of a file, in place of those before."""
+        self.end()
+        self.is_opening, number = True, self._number
+        self._in_thread(lambda: self._start(path, number))
+
+    def _start(self, path: Path, number: int) -> None:
+        try:
+            from edgellm.mcp import open_servers  # on demand
+
+            servers = open_servers(path, self._cancelled)
+        except Exception as error:
+            self._emit(ServersOpened(number, problem=error_line(error)))
+            return
+        if self._number != number:
+            servers.close()  # the program may end before it takes the event
+        self._emit(ServersOpened(number, servers))
+
+    def on_opened(self, event: ServersOpened) -> bool:
+        """Take servers that were started. Returns False, and ends them, if others are wanted by now."""
+        wanted = event.number == self._number
+        if wanted:
+            self._open, self.is_opening = event.servers, False
+        elif event.servers:
+            self._in_thread(event.servers.close)
+        return wanted
+
+    def end(self) -> None:
+        """End the servers, and want none of those that are being started."""
+        self._number += 1
+        servers, self._open, self.is_opening = self._open, None, False
+        if servers:
+            self._in_thread(servers.close)
+
+    def close(self) -> None:
+        """End all servers with the program, also those that are being started."""
+        self.end()
+        self._cancelled.set()
+        for thread in self._threads:
+            thread.join(_JOIN_TIMEOUT_S)
+
+    def _in_thread(self, do: Callable[[], None]) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        self._threads.append(Thread(target=do, name="MCP servers", daemon=True))
+        self._threads[-1].start()

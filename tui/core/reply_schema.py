@@ -1,0 +1,26 @@
+"""The JSON schema that replies follow, checked before anything is sent."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
+
+
+def checked_schema(text: str, options: Mapping[str, Any]) -> str:
+    """The schema, if guides follow it and it goes with the other options of replies. Raises EdgeLLMError."""
+    from edgellm.guides.compile import check  # imports numpy and llguidance
+    from edgellm.guides.spec import spec_of
+    from edgellm.options import GenerationOptions
+
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EdgeLLMError(f"the schema is no JSON: {printable(str(error), 200)}") from None
+    known = {field.name for field in fields(GenerationOptions)}
+    others = {name: value for name, value in options.items() if name in known and name != "json_schema"}
+    if spec := spec_of(GenerationOptions.from_kwargs(**others, json_schema=text)):
+        check(spec)
+    return text

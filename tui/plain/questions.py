@@ -1,0 +1,41 @@
+"""Asks before each call of a tool, line by line."""
+
+from collections.abc import Callable
+
+from tui.core.call_texts import summary
+from tui.core.tool_question import Answer, Question
+from tui.core.tool_runs import ToolRuns
+
+_ANSWERS = {
+    "y": Answer.ONCE,
+    "yes": Answer.ONCE,
+    "a": Answer.ALWAYS,
+    "always": Answer.ALWAYS,
+    "n": Answer.REFUSE,
+    "no": Answer.REFUSE,
+    "": Answer.REFUSE,
+}
+_CHOICES = "run it? y: once, a: always in this session, n: no"
+
+
+class CallQuestions:
+    """Shows a question with `say`, and reads the answer with `read`.
+
+    A line that is no answer refuses the call and is in `unread`: piped messages are written without knowing of calls.
+    """
+
+    def __init__(self, calls: ToolRuns, read: Callable[[], str | None], say: Callable[[str], None]) -> None:
+        self._calls, self._read, self._say = calls, read, say
+        self.unread: list[str] = []
+
+    def ask(self, question: Question) -> None:
+        """Ask, and pass the answer on; the end of the input stops all calls. Raises KeyboardInterrupt for Ctrl-C."""
+        self._say(f"calls {summary(question.call)}, which runs\n{question.text}\n{_CHOICES}")
+        line = None if self.unread else self._read()
+        if line is None and not self.unread:
+            self._calls.stop()
+            return
+        answer = _ANSWERS.get((line or "").strip().casefold())
+        if answer is None and line:
+            self.unread.append(line)
+        self._calls.answer(question, answer or Answer.REFUSE)
