@@ -14,7 +14,7 @@ from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.generate.admission import Admission
 from edgellm.generate.arrivals import Arrivals
-from edgellm.generate.cancel_flag import CancelFlag, computing
+from edgellm.generate.cancel_flag import CancelFlag, join_batch
 from edgellm.generate.computation import Computation
 from edgellm.generate.fair_lock import FairLock, WaitCancelled
 from edgellm.generate.schedule import Chosen, Schedule
@@ -68,7 +68,7 @@ class Batcher:
         """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
         ticket = object()
         self._works[ticket] = None
-        self.arrivals.changed.set()
+        self.arrivals.tell()
         try:
             return self._lock.run(work, lambda: cancel.requested)
         except WaitCancelled:
@@ -93,6 +93,13 @@ class Batcher:
         together = self._engine.batch_invariant
         if together and not self._gather():
             return
+        if own.is_step and len(self._waiting) == 1 and self._admission.admits(own):
+            self._compute([(own, own.left)])  # what `_share_turn` would do, in the usual case
+        else:
+            self._share_turn(own, together)
+
+    def _share_turn(self, own: Computation, together: bool) -> None:
+        """Compute a batch for all that wait, or without `together` for `own` alone."""
         admitted = waiting = self._admission.admitted()
         # Ctrl-C interrupts the main thread alone, perhaps amid a batch, which must then be no one else's.
         is_main = get_ident() == main_thread().ident
@@ -116,15 +123,17 @@ class Batcher:
         return not self._works
 
     def _compute(self, chosen: Chosen) -> None:
+        flags = [computation.cancel for computation, _ in chosen]
         for computation, _ in chosen:
             computation.running = True
         try:
-            with computing([computation.cancel for computation, _ in chosen]):
-                # In this order: a cancel after `clear_stop` may stop the engine; an earlier one is seen here.
-                self._engine.clear_stop()
-                self._check_open()
-                self._forward([(each, rows) for each, rows in chosen if self._is_wanted(each)])
+            join_batch(flags, flags)
+            # In this order: a cancel after `clear_stop` may stop the engine; an earlier one is seen here.
+            self._engine.clear_stop()
+            self._check_open()
+            self._forward([(each, rows) for each, rows in chosen if self._is_wanted(each)])
         finally:
+            join_batch(flags, ())
             for computation, _ in chosen:
                 computation.running = False
             self._lock.wake()

@@ -1,8 +1,7 @@
 """Cancelling a request from another thread."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from edgellm.engine.protocol import Engine
 
@@ -27,18 +26,12 @@ class CancelFlag:
             if self._batch and all(flag.requested for flag in self._batch):
                 self._engine.stop()
 
-    def _join(self, batch: "Sequence[CancelFlag]") -> None:
-        with self._lock:
-            self._batch = batch
 
+def join_batch(flags: Sequence[CancelFlag], batch: Sequence[CancelFlag]) -> None:
+    """Tell requests that the engine computes for those of `batch` together, or at its end that it computes for none.
 
-@contextmanager
-def computing(flags: Sequence[CancelFlag]) -> Iterator[None]:
-    """Mark that the engine computes a batch for these requests; outside, a cancel would stop another batch."""
-    try:
-        for flag in flags:
-            flag._join(flags)
-        yield
-    finally:
-        for flag in flags:
-            flag._join(())
+    Outside, a cancel would stop another batch.
+    """
+    for flag in flags:
+        with flag._lock:
+            flag._batch = batch
