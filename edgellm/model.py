@@ -19,7 +19,6 @@ from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits
-from edgellm.generate.at_once import complete_all
 from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
@@ -203,6 +202,8 @@ class Model:
         count = validate("n", integer(1, 1000), 1 if n is None else n)
         if isinstance(prompt, str) and n is None:
             return self._stream(prompt, options).completion()
+        from edgellm.generate.at_once import complete_all  # imports what starts threads, which `stream` does not need
+
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
         return complete_all(
             [partial(self._stream, each, options, sequence=i) for each in prompts for i in range(count)]

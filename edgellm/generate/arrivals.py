@@ -25,11 +25,11 @@ _ACTIVE_S = 1.0
 class _Request:
     """When a request was given logits, None while it waits for some; and how long it stayed away the last time.
 
-    `number` counts the requests.
+    `number` counts the requests; one that has not `come` yet has `joined` at a time.
     """
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, number: int, joined: float) -> None:
+        self.number, self.joined, self.come = number, joined, False
         self.given: float | None = None
         self.away = 0.0
         self.decodes = False
@@ -49,7 +49,7 @@ class Arrivals:
     @contextmanager
     def join(self, request: CancelFlag) -> Iterator[None]:
         """Count a request as one that decodes, from its first token on."""
-        self._requests[request] = _Request(next(self._numbers))
+        self._requests[request] = _Request(next(self._numbers), self._clock())
         try:
             yield
         finally:
@@ -59,8 +59,10 @@ class Arrivals:
 
     def came(self, request: CancelFlag) -> None:
         """A request asks for logits."""
-        if (found := self._requests.get(request)) and found.given is not None:
-            found.away, found.given = self._clock() - found.given, None
+        if found := self._requests.get(request):
+            found.come = True
+            if found.given is not None:
+                found.away, found.given = self._clock() - found.given, None
         self.tell()
 
     def tell(self) -> None:
@@ -85,9 +87,12 @@ class Arrivals:
         return found.number if found else inf
 
     def away(self) -> int:
-        """How many requests were given logits and will come back."""
+        """How many requests were given logits and will come back, or have begun and will come. They hold memory."""
         since = self._clock() - _ACTIVE_S
-        return sum(given is not None and given > since for _, given in self._given())
+        return sum(
+            given > since if given is not None else not each.come and each.joined > since
+            for each, given in self._given()
+        )
 
     def decoding(self, beside: CancelFlag | None = None) -> int:
         """How many requests decode at present, `beside` one of them."""

@@ -157,6 +157,7 @@ class Batcher:
         """End a computation, unless it can go on when others have given their memory."""
         has_drafts = computation.is_step and computation.segment.drafts  # these are not worth it
         if has_drafts or not isinstance(error, NoMemoryError) or not self._admission.make_room_for(computation):
+            self._waiting.pop(computation, None)  # it has nothing to give to others any more
             computation.error = error
 
     def _advance(self, chosen: Chosen) -> Exception | None:

@@ -266,3 +266,21 @@ def test_the_main_thread_which_alone_is_interrupted_computes_for_no_other(pool: 
     engine.go.release()
     session.decode(Sequence(), [4], CancelFlag(engine))
     assert engine.callers[-1] is threading.main_thread()
+
+
+def test_a_step_whose_drafts_found_no_memory_keeps_its_sequence(pool: ThreadPoolExecutor) -> None:
+    """It is computed again without drafts: another request that finds no memory in the same batch must not preempt it."""
+    requests = Requests(pool)
+    requests.engine.full = {6}
+    requests.decode(1)
+    requests.prefill([6, 7])
+
+    def decode(sequence: Sequence, flag: CancelFlag) -> Logits:
+        sequence.tokens += [1, 2, 3]
+        return requests.session.decode(sequence, [6, 8], flag)[0]
+
+    requests._add(decode)
+    requests.run(2)
+    requests.engine.go.release(4)
+    assert [type(each) for each in requests.results()[1:]] == [NoMemoryError, NoMemoryError]
+    assert requests.sequences[2].tokens == [1, 2, 3]
