@@ -269,7 +269,7 @@ def test_the_main_thread_which_alone_is_interrupted_computes_for_no_other(pool: 
 
 
 def test_a_step_whose_drafts_found_no_memory_keeps_its_sequence(pool: ThreadPoolExecutor) -> None:
-    """It is computed again without drafts: another request that finds no memory in the same batch must not preempt it."""
+    """It is computed again without drafts. Another request that finds no memory in the same batch preempts it not."""
     requests = Requests(pool)
     requests.engine.full = {6}
     requests.decode(1)
