@@ -1,5 +1,6 @@
 """Calls of tools in the chat without a screen: questions, runs, stops, and the messages that remain."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,17 @@ def test_a_call_runs_once_the_user_agrees(tmp_path: Path) -> None:
     assert sent(frontend) == [{"role": "user", "content": "How is it in Rome?"}, CALL, {**TOOL, "content": RESULT}]
     assert [tool.name for tool in frontend.backend.model.options[-1]["tools"]] == ["weather", "wait"]
     assert not frontend.controller.replies.busy
+
+
+def test_arguments_that_a_command_reads_from_stdin_are_in_the_question(tmp_path: Path) -> None:
+    frontend = opened(tmp_path, [call("python", city="Rome", code="import os\n\u202eos.remove('x')")])
+    parameters = {"type": "object", "properties": {"city": {"type": "string"}, "code": {"type": "string"}}}
+    entry = {"name": "python", "parameters": parameters, "command": [*PRINT[:2], "exec(input())", "{city}"]}
+    (tmp_path / "tools.json").write_text(json.dumps([entry]))
+    frontend.controller.tools.use_commands(tmp_path / "tools.json")
+    frontend.say("?")
+    shown = """on stdin: {"code": "import os\\n\\u202eos.remove('x')"}"""
+    assert asked(frontend).text.split("\n")[1:] == [shown]
 
 
 def test_a_refusal_is_told_to_the_model(tmp_path: Path) -> None:

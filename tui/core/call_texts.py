@@ -41,12 +41,15 @@ def details(call: ToolCall) -> str:
 def what_runs(tool: Tool, call: ToolCall) -> str:
     """Exactly what a call runs: a command, or a tool of a server with its arguments.
 
-    Raises OptionError if the command does not take the arguments.
+    Arguments that a command gets on stdin alone are below it. Raises OptionError if it does not take the arguments.
     """
-    from edgellm.tools.commands import argv_of  # on demand
+    from edgellm.tools.commands import argv_of, on_stdin_alone  # on demand
 
     argv = argv_of(tool, call.arguments)
-    return details(call) if argv is None else command_line(argv)
+    if argv is None:
+        return details(call)
+    read = {name: call.arguments[name] for name in on_stdin_alone(tool, call.arguments)}
+    return command_line(argv) + (f"\non stdin: {_escaped(_json(read))}" if read else "")
 
 
 def command_line(argv: Sequence[str]) -> str:
