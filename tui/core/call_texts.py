@@ -6,8 +6,10 @@ import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 from edgellm.fmt import counted, printable
+from edgellm.terminal.sanitize import sanitize
 from edgellm.tools.calls import REFUSED, ToolCall
 
 if TYPE_CHECKING:
@@ -58,7 +60,11 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return printable(text, len(text))
+    """A line of text; marks are escapes, too, where so many are on one character that a terminal does not show them."""
+    shown = printable(text, len(text))
+    if sanitize(shown) == shown:
+        return shown
+    return "".join(ascii(c)[1:-1] if category(c).startswith("M") else c for c in shown)
 
 
 def _json(value: Any) -> str:
