@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,6 +15,12 @@ from tui.chat import call_question
 from tui.core.tree import Message
 
 ROME = call("weather", city="Rome")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys answer a question as soon as it is shown."""
+    monkeypatch.setattr(call_question, "_TWICE_S", 0.0)
 
 
 @asynccontextmanager
@@ -75,16 +82,21 @@ def test_what_is_typed_answers_no_question(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_key_pressed_twice_answers_one_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_held_down_answers_one_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with with_tools(tmp_path, [ROME, call("weather", 1, city="Oslo")], ["Done."]) as chat:
             await ask(chat)
+            clock = monotonic()
+            monkeypatch.setattr(call_question, "monotonic", lambda: clock)
+            monkeypatch.setattr(call_question, "_TWICE_S", 0.5)
+            clock += 1
             await chat.press("f5")
             await chat.until(lambda: "Oslo" in chat.shown().partition("Run weather?")[2])
-            monkeypatch.setattr(call_question, "_TWICE_S", 1000.0)
-            await chat.press("f5")
+            for _ in range(20):
+                clock += 0.1
+                await chat.press("f5")
             assert chat.app.controller.calls.question and len(messages(chat)) == 3
-            monkeypatch.setattr(call_question, "_TWICE_S", 0.0)
+            clock += 1
             await chat.press("f5")
             await until_answered(chat)
             assert chat.texts[-2:] == ["Oslo is sunny\nwind: 3\n", "Done."]
