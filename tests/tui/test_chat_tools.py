@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from edgellm.tools.calls import REFUSED, BrokenCall
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
 from support.headless_chat import HeadlessFrontend
-from tui.core.events import CallsChanged, ModelOpened, Notice, ReplyEnded, ResultAdded
+from tui.core.events import CallsChanged, ModelOpened, Notice, ReplyEnded, ResultAdded, ServersOpened
 from tui.core.prompt_messages import NO_RESULT, STOPPED
 from tui.core.tool_question import Answer, Question
 from tui.core.tool_runs import MAX_STEPS
@@ -294,6 +296,27 @@ def test_a_model_whose_template_shows_no_calls_gets_no_tools(tmp_path: Path) -> 
     frontend.until(ModelOpened)
     frontend.until(Notice)
     assert "its replies get no tools" in frontend.notices[-1]
+
+
+def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_their_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = Event()
+
+    def open_slowly(path: Path, cancelled: Event) -> SimpleNamespace:
+        started.wait(20)
+        return SimpleNamespace(tools={}, names=["slow"], problems=[], close=lambda: None)
+
+    monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
+    frontend = opened(tmp_path, ["Early."], ["Late."])
+    frontend.controller.tools.open_servers(tmp_path / "servers.json")
+    frontend.say("?")
+    assert frontend.notices[-1].startswith("the MCP servers are still being started: this reply gets none")
+    started.set()
+    frontend.until(ServersOpened)
+    before = len(frontend.notices)
+    frontend.say("And now?")
+    assert frontend.notices[before:] == ["MCP servers slow: 0 tools"]
 
 
 def test_a_chat_that_is_opened_again_goes_on(tmp_path: Path) -> None:
