@@ -15,7 +15,7 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.models import find_models, resolve
 from support.hub_pull import FILE, NAME
-from support.hub_server import STAYS_OPEN, COMMIT, Hub, breaks_off, drips, hub, sends
+from support.hub_server import COMMIT, STAYS_OPEN, Hub, breaks_off, drips, hub, sends
 from support.local_models import Machine, machine
 from support.make_checkpoint import write_checkpoint
 from support.model_file import ModelFile

@@ -43,7 +43,7 @@ class PlainChat:
             self._show_progress,
         )
         self._input = PlainInput(store.preferences.history())
-        self._questions = CallQuestions(self.controller.calls, self._input.read, self.say)
+        self._questions = CallQuestions(self.controller.calls, self._input, self.say)
         self.controller.settings.autosave = self._input.is_terminal
         self._output = PlainOutput()
         self._progress = LoadingProgress(self.say)
