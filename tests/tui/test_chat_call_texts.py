@@ -1,12 +1,15 @@
 """Calls as text for the user: nothing that a call has is invisible, whatever the model wrote."""
 
 import sys
+from typing import Any
 from unicodedata import category
 
 import pytest
 
+from edgellm.errors import OptionError
+from edgellm.tools.tool import tool_of
 from support.chat_tools import call
-from tui.core.call_texts import command_line, details
+from tui.core.call_texts import command_line, details, summary, what_runs
 
 SEEN = "a b-é中ก็"
 BLANK = (
@@ -34,3 +37,15 @@ def test_marks_beyond_what_a_terminal_shows_are_escapes() -> None:
 def test_no_character_of_any_category_without_a_form_is_left() -> None:
     hidden = [c for c in map(chr, range(sys.maxunicode + 1)) if category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
     assert not set(hidden) & set(details(call("x", text="".join(hidden)))) - {"\n"}
+
+
+def test_a_call_with_thousands_of_levels_is_shown_as_such_and_does_not_run() -> None:
+    value: Any = 1
+    for _ in range(100_000):
+        value = {"a": value}
+    deep = call("echo", a=value)
+    assert summary(deep) == "echo(a=too many levels of values inside each other)"
+    assert details(deep) == "echo too many levels of values inside each other"
+    tool = tool_of({"name": "echo", "parameters": {"type": "object"}})
+    with pytest.raises(OptionError, match="tool echo: the arguments have too many levels"):
+        what_runs(tool, deep)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
+from edgellm.errors import OptionError
 from edgellm.fmt import counted, printable
 from edgellm.terminal.sanitize import sanitize
 from edgellm.tools.calls import REFUSED, ToolCall
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _SUMMARY = 60
 """Characters of the arguments in a summary."""
+_TOO_DEEP = "too many levels of values inside each other"
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
@@ -36,7 +38,7 @@ def result_summary(call: ToolCall, result: str) -> str:
 
 def details(call: ToolCall) -> str:
     """The tool and all arguments of a call, as JSON in lines. Nothing in it is cut or invisible."""
-    arguments = json.dumps(dict(call.arguments), ensure_ascii=False, indent=2)
+    arguments = _json(dict(call.arguments), indent=2)
     return "\n".join(_escaped(line) for line in f"{call.name} {arguments}".split("\n"))
 
 
@@ -47,6 +49,8 @@ def what_runs(tool: Tool, call: ToolCall) -> str:
     """
     from edgellm.tools.commands import argv_of, on_stdin_alone  # on demand
 
+    if _json(dict(call.arguments), indent=2) == _TOO_DEEP:
+        raise OptionError(f"tool {call.name}: the arguments have {_TOO_DEEP}")
     argv = argv_of(tool, call.arguments)
     if argv is None:
         return details(call)
@@ -67,5 +71,8 @@ def _escaped(text: str) -> str:
     return "".join(ascii(c)[1:-1] if category(c).startswith("M") else c for c in shown)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _json(value: Any, indent: int | None = None) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent)
+    except RecursionError:  # some versions of Python read more levels than they write
+        return _TOO_DEEP
