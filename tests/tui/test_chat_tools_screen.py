@@ -1,5 +1,6 @@
 """Calls of tools on the screen: the question, its keys, and the folded results."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -165,6 +166,10 @@ def test_a_schema_is_an_option_of_replies(tmp_path: Path) -> None:
             await chat.type('/schema {"type": "integer"}')
             await chat.say("one")
             assert chat.model.options[-1]["json_schema"] == '{"type": "integer"}'
+            (tmp_path / "long.json").write_text(json.dumps({"enum": [f"color {n}" for n in range(500)]}, indent=2))
+            await chat.type(f"/schema {tmp_path / 'long.json'}")
+            assert chat.notices[-1].startswith('schema of replies: { "enum": [ "color 0", ')
+            assert len(chat.notices[-1]) < 500 and "\n" not in chat.notices[-1]
             await chat.type("/schema off")
             await chat.say("two")
             assert "json_schema" not in chat.model.options[-1]
