@@ -18,7 +18,9 @@ BLANK = (
 )
 
 
-@pytest.mark.parametrize("character", [*BLANK, "\x1b", "\x7f", "\x9b", "\ud800", "\U000e0041", "\U000e01ef"])
+@pytest.mark.parametrize(
+    "character", [*BLANK, "\x1b", "\x7f", "\x9b", "\ud800", "\U000e0041", "\U000e01ef", "\U0001f3fd"]
+)
 def test_characters_that_show_nothing_are_escapes(character: str) -> None:
     for shown in (command_line(["rm", f"x{character}y"]), details(call("rm", path=f"x{character}y"))):
         assert character not in shown

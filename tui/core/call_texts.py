@@ -64,11 +64,11 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A line of text; marks are escapes, too, where so many are on one character that a terminal does not show them."""
+    """A line of text; what a terminal may not show is an escape: skin tones, and marks where one character has many."""
     shown = printable(text, len(text))
     if sanitize(shown) == shown:
         return shown
-    return "".join(ascii(c)[1:-1] if category(c).startswith("M") else c for c in shown)
+    return "".join(ascii(c)[1:-1] if sanitize(c) != c or category(c).startswith("M") else c for c in shown)
 
 
 def _json(value: Any, indent: int | None = None) -> str:
