@@ -105,6 +105,20 @@ def test_a_key_that_is_held_down_answers_one_question(tmp_path: Path, monkeypatc
     run(test())
 
 
+def test_nothing_runs_where_the_screen_has_no_line_for_the_question(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with with_tools(tmp_path, [ROME], ["Then not."]) as chat:
+            await ask(chat)
+            await chat.pilot.resize_terminal(20, 6)
+            await chat.press("f5", "shift+f5")
+            assert chat.app.controller.calls.question and not chat.app.controller.tools.allowed
+            await chat.press("escape")
+            await until_answered(chat)
+            assert chat.texts[-1] == "Then not."
+
+    run(test())
+
+
 def test_a_long_call_can_be_read_to_its_end(tmp_path: Path) -> None:
     async def test() -> None:
         async with with_tools(tmp_path, [call("weather", city="x " * 2000 + "the end")]) as chat:

@@ -71,7 +71,11 @@ class CallQuestion(VerticalScroll, can_focus=False):
         return " · ".join(f"{key} {what}" for id, what in keys if (key := key_of(self.screen, id)))
 
     def answer(self, answer: Answer) -> None:
-        """Answer the question that is shown. A key that is pressed twice or held down runs nothing else."""
+        """Answer the question that is shown. A key that is pressed twice or held down runs nothing else.
+
+        Nothing runs on a screen that is too small for a line of the question.
+        """
         before, self._last = self._last, monotonic()
-        if self._shown and (answer is Answer.REFUSE or self._last - before > _TWICE_S):
+        can_run = self.size.height > 0 and self._last - before > _TWICE_S
+        if self._shown and (answer is Answer.REFUSE or can_run):
             self._calls.answer(self._shown, answer)
