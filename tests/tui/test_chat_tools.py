@@ -319,6 +319,27 @@ def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_the
     assert frontend.notices[before:] == ["MCP servers slow: 0 tools"]
 
 
+def test_the_start_of_servers_is_stopped_with_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, closed = Event(), Event()
+
+    def open_slowly(path: Path, cancelled: Event) -> SimpleNamespace:
+        started.wait(20)
+        return SimpleNamespace(tools={}, names=["slow"], problems=[], close=closed.set)
+
+    monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
+    frontend = opened(tmp_path)
+    frontend.controller.tools.open_servers(tmp_path / "servers.json")
+    assert frontend.controller.works_in_background
+    frontend.controller.stop()
+    assert not frontend.controller.works_in_background
+    frontend.until(Notice)
+    assert frontend.notices == ["the start of the MCP servers was stopped"]
+    started.set()
+    assert closed.wait(20)  # servers that come later end at once
+    frontend.until(ServersOpened)
+    assert not frontend.controller.tools.servers.names
+
+
 def test_a_chat_that_is_opened_again_goes_on(tmp_path: Path) -> None:
     frontend = opened(tmp_path, [ROME], ["Sunny."])
     frontend.say("Rome?")

@@ -37,7 +37,7 @@ class PlainChat:
         self._loop = EventLoop(
             events,
             worker,
-            self._replies,
+            self.controller.stop,
             lambda: self.controller.works_in_background,
             self._show_event,
             self._show_progress,
@@ -100,7 +100,7 @@ class PlainChat:
             try:
                 self._questions.ask(question)
             except KeyboardInterrupt:
-                self._replies.stop()
+                self.controller.stop()
             self._loop.run_interruptible()
 
     def _run(self, line: str) -> None:
