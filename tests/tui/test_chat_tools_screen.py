@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from edgellm.errors import EdgeLLMError
 from support.chat_app import Driven, chatting, run
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
@@ -101,6 +102,26 @@ def test_a_key_that_is_held_down_answers_one_question(tmp_path: Path, monkeypatc
             await chat.press("f5")
             await until_answered(chat)
             assert chat.texts[-2:] == ["Oslo is sunny\nwind: 3\n", "Done."]
+
+    run(test())
+
+
+@pytest.mark.parametrize("failing", ["add", "add_result"])
+def test_a_waiting_message_comes_back_where_no_reply_can_follow_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    async def test() -> None:
+        async with with_tools(tmp_path, [ROME]) as chat:
+            await ask(chat)
+            await chat.type("later")
+            assert chat.composer.text == ""
+            monkeypatch.setattr(chat.app.controller.store, failing, full)
+            await chat.press("f5")
+            await until_answered(chat)
+            assert chat.composer.text == "later" and "the disk is full" in chat.notices
+
+    def full(*_: object) -> None:
+        raise EdgeLLMError("the disk is full")
 
     run(test())
 
