@@ -25,9 +25,15 @@ _CACHED = 16
 _IN_OTHER_WORDS = {
     "patternProperty regexes": "two patterns of patternProperties match the same name; make them exclude each other",
     "recursion limit exceeded": "the schema has more than 127 levels of brackets; make it flatter",
+    "Unable to determine if regex is empty": "a pattern, with the lengths and patterns beside it, is too complex",
     "min/maxProperties only": "minProperties and maxProperties above 1 need properties of which all are required",
 }
 """For errors of llguidance that name what it made of a schema."""
+
+_EMPTY = {
+    "json_schema": "it allows no value of finite size; give it an end where it names itself",
+    "regex": "it matches no text",
+}
 
 _PLACE = re.compile(r"(?:at )?(?P<line>\d+)\((?P<column>\d+)\): (?P<problem>.*)", re.DOTALL)
 
@@ -75,16 +81,17 @@ def accepts(spec: GuideSpec, text: str) -> bool:
 
 
 def _check(spec: GuideSpec, grammar: LarkGrammar, matcher: LLMatcher) -> None:
-    """Raise GuideError for a grammar that is wrong, or a schema without a value of finite size."""
-    if matcher.is_error():
-        raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, matcher.get_error())}")
-    if spec.kind == "json_schema":
+    """Raise GuideError for a grammar that is wrong, a schema without a value of finite size, a regex without a text."""
+    matchers = [matcher]
+    if spec.kind == "regex":  # in brackets, as it is compiled, it might close these; alone, it might escape its end
+        matchers.append(LLMatcher(bytes_alone(), LLMatcher.grammar_from_regex(spec.source), log_level=0))
+    if error := next((each.get_error() for each in matchers if each.is_error()), ""):
+        raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, error)}")
+    if spec.kind in _EMPTY:
         start = matcher.deep_copy()
         start.compute_bitmask()
-        if start.is_error() or start.is_stopped():
-            raise GuideError(
-                "option json_schema: it allows no value of finite size; give it an end where it names itself"
-            )
+        if start.is_error() or (start.is_stopped() and not start.is_accepting()):
+            raise GuideError(f"option {spec.kind}: {_EMPTY[spec.kind]}")
 
 
 @lru_cache(_CACHED)
@@ -96,8 +103,8 @@ def _grammar(spec: GuideSpec) -> LarkGrammar:
         return LarkGrammar(gbnf_to_lark(spec.source))
     if spec.kind == "grammar":
         return with_schemas(spec.source + NO_FORCING)
-    if spec.kind == "calls":
-        return with_schemas(spec.source)
+    if spec.kind == "calls":  # where these exclude a text, they say of which texts: valid UTF-8 alone
+        return with_schemas(spec.source)._replace(may_break_utf8=False)
     regex = spec.source if spec.kind == "regex" else "|".join(map(_exactly, json.loads(spec.source)))
     return LarkGrammar(LLMatcher.grammar_from_regex(f"(?:{regex})"))
 

@@ -35,7 +35,7 @@ def schema_of(kind: type) -> dict[str, Any]:
 
 def from_json(kind: Any, value: Any) -> Any:
     """A value of a type from its JSON value, which is valid against the schema of the type."""
-    origin, args = get_origin(kind), get_args(kind)
+    origin, args = _generic(kind)
     if origin is Annotated:
         return from_json(args[0], value)
     if origin in (Union, UnionType):
@@ -57,7 +57,7 @@ def from_json(kind: Any, value: Any) -> Any:
 
 def _schema(kind: Any, defined: dict[str, Any]) -> dict[str, Any]:
     """The schema of a type; `defined` gets those of dataclasses, by name."""
-    origin, args = get_origin(kind), get_args(kind)
+    origin, args = _generic(kind)
     if origin is Annotated:
         return _schema(args[0], defined)
     if origin in (Union, UnionType):
@@ -74,9 +74,24 @@ def _schema(kind: Any, defined: dict[str, Any]) -> dict[str, Any]:
         return {"enum": [member.value for member in kind]}
     if isinstance(kind, type) and is_dataclass(kind):
         return _reference(kind, defined)
-    if kind not in _PLAIN:
+    plain = kind if get_origin(kind) is None else get_origin(kind)
+    if plain not in _PLAIN or args:
         _refuse(kind, "is a type that JSON has no values of")
-    return dict(_PLAIN[kind])
+    return dict(_PLAIN[plain])
+
+
+def _generic(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The origin of a generic type and its arguments; none for one that is given none, such as typing.List."""
+    args = get_args(kind)
+    return (get_origin(kind) if args else None), args
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of the fields of a dataclass. Raises GuideError."""
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except Exception as error:  # annotations are code of the caller
+        _refuse(kind, f"has annotations that cannot be read ({printable(str(error))})")
 
 
 def _tuple(args: Sequence[Any], defined: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +106,7 @@ def _reference(kind: type, defined: dict[str, Any]) -> dict[str, Any]:
     name = f"{kind.__module__}.{kind.__qualname__}"
     if name not in defined:
         defined[name] = {}
-        hints = get_type_hints(kind, include_extras=True)
+        hints = _hints(kind)
         needed, own = _needed(kind), [each for each in fields(kind) if each.init]
         defined[name] = {
             "type": "object",
@@ -104,7 +119,7 @@ def _reference(kind: type, defined: dict[str, Any]) -> dict[str, Any]:
 
 def _fits(kind: Any, value: Any) -> bool:
     """Whether a JSON value can be of a type, of those in one union."""
-    origin, args = get_origin(kind), get_args(kind)
+    origin, args = _generic(kind)
     if origin is Annotated:
         return _fits(args[0], value)
     if origin in (Union, UnionType):
@@ -130,7 +145,7 @@ def _fits_class(kind: Any, value: Any) -> bool:
         return is_object and all(_fits(hints[name], each) for name, each in value.items())
     if isinstance(kind, type) and issubclass(kind, Enum):
         return any(value == each.value and type(value) is type(each.value) for each in kind)
-    wanted = (int, float) if kind is float else kind
+    wanted = (int, float) if kind is float else get_origin(kind) or kind
     return isinstance(value, wanted) and (kind is bool or not isinstance(value, bool))
 
 

@@ -1,4 +1,4 @@
-"""Values that JSON can represent."""
+"""Values that JSON can represent, and keywords of JSON Schema that describe them."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,20 @@ from typing import Any
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.text.utf8 import replace_surrogates
+
+ANNOTATIONS = frozenset(
+    (
+        *("$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "$vocabulary", "title", "description"),
+        *("default", "example", "examples", "deprecated", "readOnly", "writeOnly", "discriminator"),
+        *("contentEncoding", "contentMediaType", "contentSchema"),
+    )
+)
+"""Keywords of JSON Schema that say nothing about which values are valid."""
+
+
+def is_annotation(keyword: str) -> bool:
+    """Whether a keyword of JSON Schema says nothing about which values are valid, as those that begin with x-."""
+    return keyword in ANNOTATIONS or keyword.startswith("x-")
 
 
 def json_value(value: Any, name: str) -> Any:

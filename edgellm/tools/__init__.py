@@ -11,4 +11,5 @@ chat_tools      the tools of a chat; `running` runs functions, `messages` are th
 commands        commands of the user as tools; `results` cuts what they and MCP servers answer
 maker           makes calls of what was read
 grammar         grammars of replies with calls, as text; `argument_rules` and `schemas` are those of arguments
+schema_parts    the schemas inside of a schema, and values of keywords that no schema has
 """

@@ -1,13 +1,16 @@
 """Rules of arguments that a format writes one by one, each in the notation of the format."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from edgellm.tools.grammar import Grammar, alternatives, literal
-from edgellm.tools.schemas import DESCRIPTIVE, Definitions, Schema, guided_parameters, type_name
+from edgellm.tools.grammar import Grammar, alternatives, literal, pattern
+from edgellm.tools.schemas import Definitions, Schema, guided_parameters, restricting, type_name
 from edgellm.tools.tool import Tool
 
-_OF_OBJECTS = frozenset(("type", "properties", "required", "additionalProperties"))
+_OF_OBJECTS = ("type", "properties", "required", "additionalProperties")
+_IN_TAGS = re.compile(r"[^\s<>]+(?: [^\s<>]+)*")
+_OF_TEXTS = ("type", "enum", "const", "minLength", "maxLength", "format", "pattern")
 
 
 class Item(NamedTuple):
@@ -35,7 +38,7 @@ def arguments_of(tool: Tool) -> tuple[Definitions, Schema]:
 
 def check_object(defined: Definitions, schema: Schema, place: str) -> None:
     """Raise OptionError unless an object's schema has properties and required names alone."""
-    if unknown := sorted(schema.keys() - _OF_OBJECTS - DESCRIPTIVE):
+    if unknown := restricting(schema, *_OF_OBJECTS):
         defined.refuse(f"{place}.{unknown[0]}", "is a keyword")
     properties = schema.get("properties", {})
     if unknown := [name for name in schema.get("required", []) if name not in properties]:
@@ -62,14 +65,33 @@ def sequence(grammar: Grammar, prefix: str, found: Sequence[Item], separator: st
     return first
 
 
-def string_body(grammar: Grammar, defined: Definitions, schema: Schema, place: str) -> str | None:
-    """The rule body of a text without quotes that follows a schema; None if any text does."""
-    known = {"type", "enum", "const", "minLength", "maxLength"} | DESCRIPTIVE
-    if unknown := sorted(schema.keys() - known):
+def is_any_text(schema: Schema) -> bool:
+    """Whether a schema of texts holds them to nothing."""
+    return not {"enum", "const", "minLength", "maxLength"} & schema.keys()
+
+
+def text_up_to(grammar: Grammar, defined: Definitions, schema: Schema, place: str, end: str, without: str = "") -> str:
+    """The rule body of a text without quotes that follows a schema, and of the mark `end` behind it.
+
+    `without` is a regular expression of what the text has nowhere. Of the schema, `format` and `pattern` only describe
+    the text. If the mark is no token, a text with a limit of length has no character like the first one of the mark.
+    Raises OptionError for other keywords.
+    """
+    if unknown := restricting(schema, *_OF_TEXTS):
         defined.refuse(f"{place}.{unknown[0]}", "is a keyword for text")
     if "const" in schema or "enum" in schema:
-        values = schema.get("enum", [schema.get("const")])
-        return alternatives(*(literal(value) for value in values if type_name(value) == "string"))
-    if {"minLength", "maxLength"} & schema.keys():
-        return f"/(?s:.{{{schema.get('minLength', 0)},{schema.get('maxLength', '')}}})/"
-    return None
+        values = [value for value in schema.get("enum", [schema.get("const")]) if type_name(value) == "string"]
+        return alternatives(*(grammar.text_and_mark(value, end) for value in values))
+    if is_any_text(schema):
+        return grammar.up_to("text_value", end, without=without)
+    length = f"{{{schema.get('minLength', 0)},{schema.get('maxLength', '')}}}"
+    if grammar.is_token(end):
+        return f"/(?s:.){length}/ {grammar.mark(end)}"
+    # A word goes on as long as it can, over the mark, too. So the mark belongs to it, and must be the first one there.
+    return f"/[^{pattern(end.strip()[0])}]{length}{pattern(end)}/"
+
+
+def check_names(defined: Definitions, schema: Schema, names: re.Pattern[str] = _IN_TAGS) -> None:
+    """Raise OptionError for an argument with a name that cannot be read back where calls have it without quotes."""
+    if unreadable := [name for name in schema.get("properties", {}) if not names.fullmatch(name)]:
+        defined.refuse(f"parameters.properties.{unreadable[0]}", "is a name")

@@ -87,5 +87,8 @@ class CallFormat:
             raise OptionError("tool_choice is 'required', but there are no tools; give tools, or take 'auto'")
         must_call, may_call = choice not in (AUTO, NONE), choice != NONE and bool(offered)
         grammar = Grammar(offered, tokens or {}, parallel, must_call, may_call, thoughts)
-        self.rules(grammar)
+        try:
+            self.rules(grammar)
+        except RecursionError:
+            raise OptionError("the schemas of the tools refer to each other over too many levels") from None
         return grammar.text()

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.text.json_values import json_value
+from edgellm.tools.schema_parts import faults
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Names of tools. OpenAI's have no dot and up to 64 characters; those of MCP servers have both."""
@@ -44,14 +45,8 @@ def _check_function(function: Mapping[str, Any]) -> None:
         _fail(name, "parameters", "is no JSON schema")
     if (kind := parameters.get("type", "object")) != "object":
         _fail(name, "parameters", f"has the type {_shown(kind)}")
-    if not isinstance(properties := parameters.get("properties", {}), dict):
-        _fail(name, "parameters.properties", "is no object")
-    for key, schema in properties.items():
-        if not isinstance(schema, dict | bool):
-            _fail(name, f"parameters.properties.{key}", "is no JSON schema")
-    required = parameters.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
-        _fail(name, "parameters.required", "is no list of names")
+    for place, problem in faults(parameters, "parameters"):
+        _fail(name, place, problem)
 
 
 def _fail(name: str, field: str, problem: str) -> NoReturn:

@@ -54,16 +54,25 @@ class Grammar:
         """A mark, as its token or as text."""
         return f"<[{self._tokens[text]}]>" if text in self._tokens else literal(text)
 
+    def text_and_mark(self, text: str, mark: str) -> str:
+        """A text and the mark behind it. A mark that is text becomes one word with it: words end where no longer one
+        goes on."""
+        return f"{literal(text)} {self.mark(mark)}" if self.is_token(mark) else literal(text + mark)
+
     def any_text(self) -> str:
         """The terminal of any text."""
         return self.add("TEXT", f"/{ANY}/")
 
-    def up_to(self, name: str, *ends: str) -> str:
-        """A rule of text up to and with the first of `ends`, which are marks."""
+    def up_to(self, name: str, *ends: str, without: str = "") -> str:
+        """A rule of text up to and with the first of `ends`, which are marks.
+
+        `without` is a regular expression of what a text whose end is no token has nowhere.
+        """
         if len(ends) == 1 and self.is_token(ends[0]):
             return f"({self.any_text()} {self.mark(ends[0])})"
         endings = "|".join(map(pattern, ends))
-        return self.add(f"{name}[lazy]", f"/{ANY}(?:{endings})/")
+        excluded = f" & ~/{ANY}{without}{ANY}/" if without else ""
+        return self.add(f"{name}[lazy]", f"/{ANY}(?:{endings})/{excluded}")
 
     def arguments(self, tool: Tool) -> str:
         """The JSON object of a tool's arguments."""

@@ -9,20 +9,14 @@ from typing import Any, NoReturn
 
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
+from edgellm.text.json_values import is_annotation
+from edgellm.tools.schema_parts import with_parts
 from edgellm.tools.tool import Tool
 
 Schema = Mapping[str, Any]
-_IN_ONE = ("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then")
-_IN_LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
-_IN_MAP = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 _DEFINED = ("$defs", "definitions")
-DESCRIPTIVE = frozenset(
-    ("$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description", "examples", "title")
-)
-"""Keywords that allow and forbid nothing."""
-
 _UNIONS = ("anyOf", "oneOf")
-_MAX_UNIONS = 8
+_BESIDE_VALUES = ("type", "enum", "const", "format", "pattern")
 _TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 
 
@@ -39,19 +33,18 @@ def guided(schema: Any) -> Any:
     """A schema without `nullable` and without settings of the guide, at any depth."""
     if not isinstance(schema, Mapping):
         return schema
-    made = {key: _inside(key, value) for key, value in schema.items() if key not in ("nullable", "x-guidance")}
+    made = {
+        key: with_parts(key, value, guided) for key, value in schema.items() if key not in ("nullable", "x-guidance")
+    }
     if schema.get("nullable") is not True:
         return made
     defined = {key: made.pop(key) for key in _DEFINED if key in made}
     return {"anyOf": [made, {"type": "null"}], **defined}
 
 
-def _inside(key: str, value: Any) -> Any:
-    if key in _IN_LIST or (key == "items" and isinstance(value, list)):
-        return [guided(each) for each in value] if isinstance(value, list) else value
-    if key in _IN_MAP and isinstance(value, Mapping):
-        return {name: guided(each) for name, each in value.items()}
-    return guided(value) if key in _IN_ONE else value
+def restricting(schema: Schema, *others: str) -> list[str]:
+    """The keywords of a schema that allow or forbid values, but for some others, in the order of the alphabet."""
+    return sorted(key for key in schema.keys() - set(others) if not is_annotation(key))
 
 
 class Definitions:
@@ -86,51 +79,83 @@ class Definitions:
             f"tool {self.tool}: {printable(place)} {problem}, which calls of this model cannot be held to; {advice}"
         )
 
-    def branches(self, schema: Any, place: str, depth: int = 0) -> Iterator[tuple[Any, str]]:
+    def branches(self, schema: Any, place: str, follow: bool = True) -> list[tuple[Any, str]]:
         """The schemas of which a value follows one, each of one type or of any, with their places.
 
-        Raises OptionError for a union with keywords beside it or of types that are not disjoint where one must fit.
+        A reference is followed once, or with `follow` False it is a branch. Raises OptionError for a union with
+        keywords beside it or of types that are not disjoint where one must fit, and if there is no branch.
         """
-        schema = self.resolved(schema, place)
-        if not isinstance(schema, Mapping) or depth > _MAX_UNIONS:
-            yield schema, place
-        elif union := next((key for key in _UNIONS if key in schema), ""):
-            if beside := sorted(schema.keys() - {union} - DESCRIPTIVE):
-                self.refuse(f"{place}.{beside[0]}", f"stands beside {union}")
-            if union == "oneOf" and not self._disjoint(schema[union]):
-                self.refuse(f"{place}.oneOf", "has types in common")
-            for number, each in enumerate(schema[union]):
-                yield from self.branches(each, f"{place}.{union}[{number}]", depth + 1)
-        elif "enum" in schema or "const" in schema:
-            if beside := sorted(schema.keys() - {"type", "enum", "const"} - DESCRIPTIVE):
-                self.refuse(f"{place}.{beside[0]}", "stands beside enum or const")
-            values = schema.get("enum", [schema.get("const")])
-            for kind in sorted({type_name(value) for value in values} & self.types(schema)):
-                yield {"type": kind, "enum": [value for value in values if type_name(value) == kind]}, place
-        else:
-            kinds = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
-            yield from (({**schema, "type": kind} if kind else schema, place) for kind in kinds)
+        found = list(self._branches(schema, place, follow))
+        return found or self.refuse(place, "allows no value")
 
-    def types(self, schema: Any, depth: int = 0) -> frozenset[str]:
+    def _branches(self, schema: Any, place: str, follow: bool) -> Iterator[tuple[Any, str]]:
+        seen, waiting = set[str](), [(schema, place)]
+        while waiting:
+            schema, place = waiting.pop()
+            if isinstance(schema, Mapping) and "$ref" in schema and follow:
+                if (target := str(schema["$ref"])) in seen:
+                    continue
+                seen.add(target)
+                schema = self.resolved(schema, place)
+            if not isinstance(schema, Mapping) or "$ref" in schema:
+                yield from [] if schema is False else [(schema, place)]
+            elif union := next((key for key in _UNIONS if key in schema), ""):
+                self._check_union(schema, union, place)
+                waiting += [(each, f"{place}.{union}[{i}]") for i, each in enumerate(schema[union])][::-1]
+            else:
+                yield from ((each, place) for each in self._of_one_type(schema, place))
+
+    def _check_union(self, schema: Schema, union: str, place: str) -> None:
+        if beside := restricting(schema, union):
+            self.refuse(f"{place}.{beside[0]}", f"stands beside {union}")
+        if union == "oneOf" and not self._disjoint(schema[union]):
+            self.refuse(f"{place}.oneOf", "has types in common")
+
+    def _of_one_type(self, schema: Schema, place: str) -> list[Schema]:
+        if "enum" not in schema and "const" not in schema:
+            kinds = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
+            return [{**schema, "type": kind} if kind else schema for kind in kinds]
+        if beside := restricting(schema, *_BESIDE_VALUES):
+            self.refuse(f"{place}.{beside[0]}", "stands beside enum or const")
+        values = schema.get("enum", [schema.get("const")])
+        kinds = sorted({type_name(value) for value in values} & self.types(schema))
+        return [{"type": kind, "enum": [value for value in values if type_name(value) == kind]} for kind in kinds]
+
+    def types(self, schema: Any) -> frozenset[str]:
         """The types that a value may have, with "integer" for "number", too; all of them where nothing says."""
-        target = str(schema.get("$ref", "")) if isinstance(schema, Mapping) else ""
-        schema = self._defined.get(target) if target else schema
-        if not isinstance(schema, Mapping) or depth > _MAX_UNIONS:
-            return frozenset(_TYPES)
-        if "$ref" in schema:
-            return self.types(schema, depth + 1)
-        if "type" in schema:
-            kinds = {schema["type"]} if isinstance(schema["type"], str) else set(map(str, schema["type"]))
-            return frozenset(kinds | ({"integer"} if "number" in kinds else set()))
-        if "const" in schema or "enum" in schema:
-            return frozenset(type_name(value) for value in schema.get("enum", [schema.get("const")]))
-        if union := next((schema[key] for key in _UNIONS if isinstance(schema.get(key), list)), None):
-            return frozenset[str]().union(*(self.types(each, depth + 1) for each in union))
-        return frozenset(_TYPES)
+        found, seen, waiting = set[str](), set[str](), [schema]
+        while waiting:
+            schema = waiting.pop()
+            if isinstance(schema, Mapping) and "$ref" in schema:
+                target = str(schema["$ref"])
+                waiting += [] if target in seen else [self._defined.get(target)]
+                seen.add(target)
+            elif isinstance(schema, Mapping) and (members := _members(schema)) is not None:
+                waiting += members
+            else:
+                found |= _own_types(schema)
+        return frozenset(found)
 
     def _disjoint(self, schemas: Sequence[Any]) -> bool:
         kinds = [self.types(each) for each in schemas]
         return sum(map(len, kinds)) == len(frozenset[str]().union(*kinds))
+
+
+def _members(schema: Schema) -> Sequence[Any] | None:
+    """The schemas of a union that says nothing of types itself; None for another schema."""
+    if {"type", "const", "enum"} & schema.keys():
+        return None
+    return next((schema[key] for key in _UNIONS if key in schema), None)
+
+
+def _own_types(schema: Any) -> frozenset[str]:
+    """The types that a schema without references and unions names."""
+    if isinstance(schema, Mapping) and "type" in schema:
+        kinds = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
+        return frozenset(kinds | ({"integer"} if "number" in kinds else set()))
+    if isinstance(schema, Mapping) and {"const", "enum"} & schema.keys():
+        return frozenset(type_name(value) for value in schema.get("enum", [schema.get("const")]))
+    return frozenset(_TYPES)
 
 
 def type_name(value: Any) -> str:

@@ -40,6 +40,12 @@ def document(request: pytest.FixtureRequest) -> tuple[Path, str]:
     return path, path.read_text(encoding="utf-8")
 
 
+def test_no_file_has_both_sides_of_a_merge() -> None:
+    """Python reads conflict marks in a docstring, and renderers those in a document."""
+    files = DOCUMENTS + [path for folder in (*TOP_LEVEL, "tests") for path in (ROOT / folder).rglob("*.py")]
+    assert [path for path in files if re.search("^(<{7}|>{7}) ", path.read_text(encoding="utf-8"), re.MULTILINE)] == []
+
+
 def test_every_file_exists(document: tuple[Path, str]) -> None:
     named = {found.removesuffix("/...") for found in PATH.findall(document[1])}
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

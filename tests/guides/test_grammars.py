@@ -69,6 +69,9 @@ def test_a_regex_matches_the_whole_reply(guides: Guides, regex: str, right: list
     ("regex", "problem"),
     [
         ("a(", "unclosed group"),
+        ("a)|(b", "unopened group"),
+        ("x[a&&b]", "it matches no text"),
+        ("a\\", "unclosed group"),
         ("a(?=b)", "look-around, including look-ahead and look-behind, is not supported"),
         ("(?-u:\\xff)", "pattern can match invalid UTF-8"),
         ("a\\1", "backreferences are not supported"),
@@ -175,6 +178,7 @@ def test_grammars_of_llama_cpp(guides: Guides, grammar: str, right: list[str], w
         ('root ::= "a"{3,2}', "repeats from more to less"),
         ('root ::= "a" root', "no text of the rule root comes to an end"),
         ('root ::= "a"\n*', "line 2 has no name of a rule where one must be"),
+        (f'root ::= {"(" * 5000}"a"{")" * 5000}', "has too many levels of brackets"),
     ],
 )
 def test_a_wrong_grammar_of_llama_cpp_is_an_error(guides: Guides, grammar: str, problem: str) -> None:

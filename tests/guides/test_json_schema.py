@@ -185,6 +185,24 @@ REFUSED: list[tuple[Any, str]] = [
         "#/anyOf/0/format is a format that no guide can hold a reply to; there are date-time",
     ),
     ({"type": "string", "pattern": "a(?=b)"}, "#/pattern looks ahead"),
+    ({"allOf": 5}, "#/allOf has a wrong value: give a list of schemas"),
+    ({"minProperties": 1, "required": [[]]}, "#/required has a wrong value: give a list of texts"),
+    ({"maxLength": 10**12}, "#/maxLength has a wrong value: give a whole number, from 0 to 2,147,483,647"),
+    *(
+        ({keyword: reference, "$defs": {"a": {name: 5}}}, f"#/$defs/a/{name} has a wrong value")
+        for name in ("allOf", "type", "required", "properties")
+        for keyword, reference in (("$ref", "#/$defs/a"), ("oneOf", [{"$ref": "#/$defs/a"}, {"type": "object"}]))
+    ),
+    ({"patternProperties": {f"^a{i}$": {} for i in range(101)}}, "#/patternProperties has more than 100 patterns"),
+    (
+        {"items": {"allOf": [{"pattern": f"a{i}.*b{i}"} for i in range(30)]}},
+        "#/items has more than 10 patterns for one text; join them",
+    ),
+    (
+        {"pattern": "^(([a-z])+.)+[A-Z]([a-z])+$", "minLength": 100, "maxLength": 1000},
+        "a pattern, with the lengths and patterns beside it, is too complex",
+    ),
+    ({"oneOf": [{"const": i} for i in range(1001)]}, "#/oneOf has more than 1,000 schemas; use anyOf"),
     ({"patternProperties": {"(": {}}}, "#/patternProperties/( has a ( without a ) at character 1"),
     ({"patternProperties": {"a": {}, "b": {}}}, "two patterns of patternProperties match the same name"),
     ({"$ref": "other.json#/a"}, "#/$ref is not a reference within the schema"),
@@ -222,8 +240,8 @@ REFUSED: list[tuple[Any, str]] = [
     ({"items": 3}, "#/items is no schema: give an object, true or false"),
     ({"minimum": "3"}, "#/minimum has a wrong value: give a number"),
     ({"exclusiveMinimum": True}, "#/exclusiveMinimum has a wrong value: give a number"),
-    ({"maxLength": -1}, "#/maxLength has a wrong value: give a whole number, at least 0"),
-    ({"maxItems": 1.5}, "#/maxItems has a wrong value: give a whole number, at least 0"),
+    ({"maxLength": -1}, "#/maxLength has a wrong value: give a whole number, from 0 to"),
+    ({"maxItems": 1.5}, "#/maxItems has a wrong value: give a whole number, from 0 to"),
     ({"multipleOf": 0}, "#/multipleOf is no number above 0 of few digits"),
     ({"required": "a"}, "#/required has a wrong value: give a list of texts"),
     ({"required": [1]}, "#/required has a wrong value: give a list of texts"),
@@ -240,6 +258,15 @@ def test_what_is_not_followed_is_refused_with_its_place(guides: Guides, schema: 
     assert message.startswith("option json_schema: ")
     assert problem in message
     assert "\n" not in message
+
+
+def test_schemas_that_share_their_parts_are_read_once(guides: Guides) -> None:
+    """Each of 60 definitions names the next one twice: there are 2**60 ways through them."""
+    defined: dict[str, Any] = {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(60)}
+    defined["a60"] = {"type": "boolean"}
+    schema = {"oneOf": [{"$ref": "#/$defs/a0"}, {"type": "null"}], "$defs": defined}
+    guide = guides.new("json_schema", json.dumps(schema))
+    assert guides.accepts(guide, "true")
 
 
 def test_limits_of_size_are_errors(guides: Guides) -> None:

@@ -52,6 +52,7 @@ def test_texts_that_a_pattern_matches(pattern: str, right: list[str], wrong: lis
         ("\\bword", "has \\b"),
         ("a^b", "has ^ or $ inside"),
         ("(a$)*", "has ^ or $ inside"),
+        (f"({'|'.join(['^'] * 20)})x({'|'.join(['$'] * 20)})", "more than 100 alternatives between ^ and $"),
         ("(a", "has a ( without a ) at character 1"),
         ("a)", "has a ) without a ( at character 2"),
         ("[a", "has a [ without a ] at character 1"),

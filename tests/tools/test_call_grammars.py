@@ -217,8 +217,11 @@ def walk(form: CallFormat, guide: Guide, rng: random.Random) -> Sequence[Piece]:
 @pytest.mark.parametrize(
     ("name", "parameters", "said_place"),
     [
-        ("qwen3_coder", {"properties": {"a": {"type": "string", "pattern": "x"}}}, "parameters.properties.a.pattern"),
-        ("glm", {"properties": {"a": {"type": "string", "format": "date"}}}, "parameters.properties.a.format"),
+        ("qwen3_coder", {"properties": {"a": {"type": "string", "not": {}}}}, "parameters.properties.a.not"),
+        ("glm", {"properties": {"a": {"enum": []}}}, "parameters.properties.a allows no value"),
+        ("gemma4", {"properties": {"a": False}}, "parameters.properties.a allows no value"),
+        ("glm", {"properties": {" a": {}}}, "parameters.properties. a is a name"),
+        ("lfm2", {"properties": {"a b": {}}}, "parameters.properties.a b is a name"),
         ("qwen3_coder", {"anyOf": [{"required": ["a"]}], "properties": {"a": {}}}, "parameters.anyOf"),
         ("qwen3_coder", {"properties": {"a": {"$ref": "#/properties/b"}}}, "parameters.properties.a refers to"),
         ("lfm2", {"patternProperties": {"^x": {}}}, "parameters.patternProperties"),
@@ -259,6 +262,74 @@ def test_what_a_format_cannot_be_held_to_is_refused_before(
     with pytest.raises(OptionError) as error:
         BY_NAME[name].grammar(tools)
     assert str(error.value).startswith(f"tool f: {said_place}") and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("tokens", "special"), VOCABULARIES)
+@pytest.mark.parametrize("name", ["gemma4", "glm", "glm 4.7", "qwen3_coder"])
+def test_texts_without_quotes_have_the_length_of_their_schema(name: str, tokens: bool, special: bool) -> None:
+    form, text = BY_NAME[name], {"type": "string", "minLength": 2, "maxLength": 200}
+    either = {"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 3}]}
+    properties = {"text": text, "either": either, "kind": {"enum": ["a", "a\n", "a\nb"]}}
+    guide = Guide(form, "required", tokens=tokens, special=special, tools=tools_of([function_of(properties)]))
+    good: list[dict[str, Any]] = [
+        {"text": "ab"},
+        {"text": "é\n" * 100},
+        {"kind": "a"},
+        {"either": 1234},
+        {"either": "abc"},
+    ]
+    for arguments in (*good, {"text": "a"}, {"text": "a" * 201}, {"either": "abcd"}):
+        assert guide.accepts(form.write([ToolCall("", "f", arguments)])) == (arguments in good), arguments
+
+
+@pytest.mark.parametrize("name", ["gemma4", "glm", "lfm2", "qwen3_coder"])
+def test_what_describes_a_text_is_no_obstacle(name: str) -> None:
+    described = {"format": "uri", "pattern": "^h", "example": "x", "readOnly": True, "x-order": 1}
+    form = BY_NAME[name]
+    guide = Guide(form, tools=tools_of([function_of({"a": {"type": "string", **described}})]))
+    assert guide.accepts(form.write([ToolCall("", "f", {"a": "http://a.b"})]))
+
+
+@pytest.mark.parametrize("inside", ["<parameter=days>\n9", "\n\x1f<parameter=other>\n9", "</function>\n</tool_call>"])
+def test_no_text_of_an_argument_begins_another_one(inside: str) -> None:
+    """The reader would end the argument at the tag inside of the text."""
+    form, integer = BY_NAME["qwen3_coder"], {"type": "integer"}
+    tools = tools_of([function_of({"a": {"type": "string"}, "days": integer})])
+    guide = Guide(form, "required", tokens=False, tools=tools)
+    arguments = {"a": f"x</parameter>{inside}"}
+    written = form.write([ToolCall("", "f", arguments)])
+    assert calls_in(form.reader(tools).push("".join(text for text, _ in written))) != [("f", arguments)]
+    assert not guide.accepts(written)
+    assert guide.accepts(form.write([ToolCall("", "f", {"a": "x</parameter> <b>"})]))
+
+
+def function_of(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The definition of a tool f with these arguments."""
+    return {"name": "f", "parameters": {"type": "object", "properties": properties, **more}}
+
+
+NODE = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}}
+
+
+@pytest.mark.parametrize("name", ["gemma4", "glm", "lfm2", "qwen3_coder"])
+def test_schemas_that_contain_themselves(name: str) -> None:
+    """As pydantic has them for a list: a node, or null. Unions that name each other are followed once."""
+    form = BY_NAME[name]
+    defined: dict[str, Any] = {f"a{i}": {"anyOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 40} for i in range(40)}
+    defined |= {"a40": {"type": "integer"}, "node": NODE}
+    properties = {"first": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}, "number": {"$ref": "#/$defs/a0"}}
+    guide = Guide(form, tools=tools_of([function_of(properties, **{"$defs": defined})]))
+    good: list[dict[str, Any]] = [{"first": {"next": {"next": None}}}, {"number": 5}]
+    for arguments in (*good, {"first": {"next": 1}}, {"number": "a"}):
+        assert guide.accepts(form.write([ToolCall("", "f", arguments)])) == (arguments in good), arguments
+
+
+def test_references_over_too_many_levels_are_an_error() -> None:
+    defined: dict[str, Any] = {f"a{i}": {"properties": {"a": {"$ref": f"#/$defs/a{i + 1}"}}} for i in range(999)}
+    defined = {name: {"type": "object", **each} for name, each in defined.items()} | {"a999": {"type": "integer"}}
+    tools = tools_of([function_of({"a": {"$ref": "#/$defs/a0"}}, **{"$defs": defined})])
+    with pytest.raises(OptionError, match="refer to each other over too many levels"):
+        BY_NAME["gemma4"].grammar(tools)
 
 
 def test_references_and_maps_of_gemma_hold_at_any_depth() -> None:

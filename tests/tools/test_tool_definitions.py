@@ -1,6 +1,7 @@
 """Tools from OpenAI definitions: taken as they are, faults named in one line."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -58,6 +59,15 @@ def function(**fields: Any) -> dict[str, Any]:
         (function(parameters={"properties": {"a": "string"}}), "tool f: parameters.properties.a is no JSON schema"),
         (function(parameters={"required": "a"}), "tool f: parameters.required is no list of names"),
         (function(parameters={"default": {1, 2}}), "tools has a value of type set"),
+        (function(parameters={"$defs": 5}), r"tool f: parameters\.\$defs is no object"),
+        *(
+            (function(parameters={"items": [{"properties": {"a": {key: 5}}}]}), f"properties.a.{re.escape(key)} is no ")
+            for key in ("type", "enum", "anyOf", "properties", "required", "$ref", "items", "patternProperties")
+        ),
+        (function(parameters={"properties": {"a": {"maxLength": "9}|x{1"}}}), "a.maxLength is no whole number"),
+        (function(parameters={"properties": {"a": {"minItems": True}}}), "a.minItems is no whole number"),
+        (function(parameters={"properties": {"a": {"type": ["string", {}]}}}), "a.type is no type"),
+        (function(parameters=json.loads('{"not": ' * 99 + "true" + "}" * 99)), "is more than 64 levels deep"),
     ],
 )
 def test_faults_are_named_in_one_line(definition: dict[str, Any], said: str) -> None:

@@ -11,6 +11,7 @@ from functools import cache, reduce
 from itertools import product
 from operator import or_
 
+from edgellm.errors import GuideError
 from edgellm.guides.gbnf.automaton import START, Automaton
 from edgellm.guides.gbnf.finite import finite_rules
 from edgellm.guides.gbnf.flow import Flow
@@ -22,7 +23,10 @@ from edgellm.guides.patterns.text import rust
 
 def gbnf_to_lark(text: str) -> str:
     """The grammar in Lark's syntax. Raises GuideError for one that is not valid, with the line."""
-    return _Words(finite_rules(parse(text))).lark()
+    try:
+        return _Words(finite_rules(parse(text))).lark()
+    except RecursionError:
+        raise GuideError("option grammar: it has too many levels of brackets or rules; make it flatter") from None
 
 
 class _Words:

@@ -1,8 +1,10 @@
 """Sets of characters, as sorted ranges of code points; surrogates are no characters."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import groupby
 from unicodedata import category
 
 Range = tuple[int, int]
@@ -76,4 +78,14 @@ SPACE = CharSet.from_text("\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000
 @lru_cache
 def of_categories(prefixes: tuple[str, ...]) -> CharSet:
     """The characters whose Unicode general category begins with one of `prefixes`, such as "L" or "Lu"."""
-    return CharSet.of(*((code, code) for code in range(_LAST + 1) if category(chr(code)).startswith(prefixes)))
+    return CharSet.of(*(each for name, ranges in _categories().items() if name.startswith(prefixes) for each in ranges))
+
+
+@cache
+def _categories() -> Mapping[str, list[Range]]:
+    """The characters of each general category. It takes some 0.3 s, so it is done once for all."""
+    found = defaultdict[str, list[Range]](list)
+    for name, group in groupby(range(_LAST + 1), lambda code: category(chr(code))):
+        codes = list(group)
+        found[name].append((codes[0], codes[-1]))
+    return found

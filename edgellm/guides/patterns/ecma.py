@@ -5,13 +5,14 @@ ECMA-262 and other dialects read differently is read so that a match is one in b
 and `\\D` everything that no dialect calls a digit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from edgellm.guides.patterns.charset import ANY_CHAR, DIGITS, LINE_ENDS, NO_CHARS, SPACE, WORD, CharSet, of_categories
 from edgellm.guides.patterns.nodes import ANY_TEXT, EMPTY, Alternation, Anchor, Chars, Concatenation, Node, Repeat
 
 MAX_REPEATS = 100_000
+_MAX_WAYS = 100
 
 
 class PatternError(Exception):
@@ -233,20 +234,21 @@ _CATEGORIES = {
 
 def whole(pattern: str) -> Node:
     """A tree without anchors that matches exactly the texts in which `pattern` is found. Raises PatternError."""
-    return _whole(parse(pattern))
+    return _whole(parse(pattern), iter(range(_MAX_WAYS)))
 
 
-def _whole(node: Node) -> Node:
+def _whole(node: Node, ways: Iterator[int]) -> Node:
+    """`ways` gives a number for each alternative between ^ and $ that may be made."""
     if isinstance(node, Alternation):
-        return Alternation(tuple(map(_whole, node.items)))
+        return Alternation(tuple(_whole(item, ways) for item in node.items))
+    if next(ways, None) is None:
+        raise PatternError(f"has more than {_MAX_WAYS} alternatives between ^ and $")
     items = _flat(node)
     for i in (0, -1):
-        if items and isinstance(items[i], Alternation) and _has_anchor(items[i]):
-            edge = items[i]
-            assert isinstance(edge, Alternation)
+        if items and isinstance(edge := items[i], Alternation) and _has_anchor(edge):
             rest = items[1:] if i == 0 else items[:-1]
             orders = [(each, *rest) if i == 0 else (*rest, each) for each in edge.items]
-            return Alternation(tuple(_whole(Concatenation(order)) for order in orders))
+            return Alternation(tuple(_whole(Concatenation(order), ways) for order in orders))
     before: Node = ANY_TEXT
     after: Node = ANY_TEXT
     while items and items[0] == Anchor(at_start=True):

@@ -8,8 +8,9 @@ from urllib.parse import unquote
 
 from edgellm.errors import GuideError
 from edgellm.fmt import printable
-from edgellm.guides.schema.keywords import ANNOTATIONS, FOLLOWED, NOT_FOLLOWED
+from edgellm.guides.schema.keywords import FOLLOWED, NOT_FOLLOWED, wrong_value
 from edgellm.options.aliases import closest_match
+from edgellm.text.json_values import ANNOTATIONS, is_annotation
 
 Pointer = tuple[str, ...]
 """The keys that lead from the whole document to a part of it."""
@@ -35,23 +36,38 @@ class Document:
         self._root = json.loads(text, parse_float=Decimal)
 
     def at(self, pointer: Pointer) -> dict[str, Any] | bool:
-        """The subschema at a place, without annotations. Its keywords are followed, their values are not checked.
+        """The subschema at a place, without annotations. Its keywords are followed, and of values of the right type.
 
-        Raises GuideError for what is no schema, and for keywords that no guide follows.
+        Raises GuideError for what is no schema, for keywords that no guide follows, and for values of another type.
         """
         found = self._find(pointer)
         if isinstance(found, bool):
             return found
         if not isinstance(found, dict):
             fail(pointer, "is no schema: give an object, true or false")
-        for keyword in found:
+        for keyword, value in found.items():
             self._check_keyword(pointer, keyword)
+            if keyword in FOLLOWED and (wanted := wrong_value(keyword, value)):
+                fail((*pointer, keyword), f"has a wrong value: give {wanted}")
         return {keyword: value for keyword, value in found.items() if keyword in FOLLOWED}
 
-    def target(self, pointer: Pointer, reference: object) -> Pointer:
+    def conjuncts(self, pointer: Pointer) -> Iterator[tuple[Pointer, dict[str, Any]]]:
+        """The subschemas that a value at a place must be valid against, each once, with their places: the one there,
+        and those of its `allOf` and `$ref`, in turn. Those without keywords are left out. Raises GuideError."""
+        seen, waiting = set[Pointer](), [pointer]
+        while waiting:
+            keywords = self.at(place := waiting.pop())
+            if place in seen or isinstance(keywords, bool):
+                continue
+            seen.add(place)
+            yield place, keywords
+            waiting += [(*place, "allOf", str(i)) for i in range(len(keywords.get("allOf", [])))]
+            waiting += [self.target(place, keywords["$ref"])] if "$ref" in keywords else []
+
+    def target(self, pointer: Pointer, reference: str) -> Pointer:
         """The place that the `$ref` of a subschema names. Raises GuideError if it is not in the document."""
         where = (*pointer, "$ref")
-        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        if not (reference == "#" or reference.startswith("#/")):
             fail(where, "is not a reference within the schema, such as #/$defs/name; others are not followed")
         found = tuple(_unescaped(reference[1:]))
         if not self._has(found):
@@ -64,7 +80,7 @@ class Document:
             fail(where, "is a keyword that no guide can hold a reply to; leave it out")
         if keyword in ("$id", "id") and pointer:
             fail(where, "gives a part of the schema a name of its own, which is not supported; leave it out")
-        if keyword not in FOLLOWED and keyword not in ANNOTATIONS and not keyword.startswith("x-"):
+        if keyword not in FOLLOWED and not is_annotation(keyword):
             meant = closest_match(keyword, sorted(FOLLOWED | ANNOTATIONS))
             fail(where, f"is no keyword of JSON Schema{f': did you mean {meant}?' if meant else '; leave it out'}")
 

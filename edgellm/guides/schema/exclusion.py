@@ -11,7 +11,7 @@ Values = frozenset[tuple[str, str]]
 
 
 @dataclass
-class _Facts:
+class Facts:
     """What is certain of the values that are valid: types, the values themselves, and those of required properties."""
 
     types: frozenset[str] = frozenset(TYPES)
@@ -19,46 +19,42 @@ class _Facts:
     tags: dict[str, Values] = field(default_factory=dict)
 
 
-def exclude_each_other(document: Document, one: Pointer, other: Pointer) -> bool:
-    """Whether it is certain that no value is valid against both schemas.
+def exclude_each_other(one: Facts, other: Facts) -> bool:
+    """Whether it is certain that no value is valid against both of two schemas.
 
     They have other types or other values, or a property that both require has other values.
     """
-    a, b = _facts(document, one), _facts(document, other)
-    if not a.types & b.types or (a.values is not None and b.values is not None and not a.values & b.values):
+    types = one.types & other.types
+    if not types or (one.values is not None and other.values is not None and not one.values & other.values):
         return True
-    if a.types & b.types != {"object"}:
+    if types != {"object"}:
         return False
-    return any(not a.tags[name] & b.tags[name] for name in a.tags.keys() & b.tags.keys())
+    return any(not one.tags[name] & other.tags[name] for name in one.tags.keys() & other.tags.keys())
 
 
-def _facts(document: Document, pointer: Pointer, above: tuple[Pointer, ...] = (), with_tags: bool = True) -> _Facts:
-    facts, keywords = _Facts(), document.at(pointer)
-    if isinstance(keywords, bool) or pointer in above:
-        return facts
+def facts_of(document: Document, pointer: Pointer, with_tags: bool = True) -> Facts:
+    """The facts of a schema, without those of its properties unless `with_tags`. Raises GuideError."""
+    facts = Facts()
+    for place, keywords in document.conjuncts(pointer):
+        _add(facts, _own_facts(document, place, keywords, with_tags))
+    return facts
+
+
+def _own_facts(document: Document, pointer: Pointer, keywords: Mapping[str, Any], with_tags: bool) -> Facts:
     named = keywords.get("type", list(TYPES))
-    facts.types = frozenset([named] if isinstance(named, str) else named)
+    facts = Facts(frozenset([named] if isinstance(named, str) else named), _values(keywords))
     if "number" in facts.types:
         facts.types |= {"integer"}
-    facts.values = _values(keywords)
     if facts.values is not None:
         facts.types &= frozenset(kind for kind, _ in facts.values)
     for name in keywords.get("required", []) if with_tags else ():
         if name in keywords.get("properties", {}):
-            inner = _facts(document, (*pointer, "properties", name), with_tags=False)
+            inner = facts_of(document, (*pointer, "properties", name), with_tags=False)
             facts.tags |= {} if inner.values is None else {name: inner.values}
-    for place in conjuncts(document, pointer, keywords):
-        _add(facts, _facts(document, place, (*above, pointer), with_tags))
     return facts
 
 
-def conjuncts(document: Document, pointer: Pointer, keywords: Mapping[str, Any]) -> list[Pointer]:
-    """The subschemas that a value must be valid against, too."""
-    places = [(*pointer, "allOf", str(i)) for i in range(len(keywords.get("allOf", [])))]
-    return [*places, document.target(pointer, keywords["$ref"])] if "$ref" in keywords else places
-
-
-def _add(facts: _Facts, more: _Facts) -> None:
+def _add(facts: Facts, more: Facts) -> None:
     facts.types &= more.types
     if more.values is not None:
         facts.values = more.values if facts.values is None else facts.values & more.values

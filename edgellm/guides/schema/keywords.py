@@ -12,9 +12,12 @@ BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _ANYTHING: tuple[Any, str] = (object, "")
 
+MAX_COUNT = 2**31 - 1
+"""The largest number of characters, items or properties that llguidance counts to."""
+
 VALUES: Mapping[str, tuple[Any, str]] = {
     **dict.fromkeys((*BOUNDS, "multipleOf"), (int | Decimal, "a number")),
-    **dict.fromkeys(_COUNTS, (int, "a whole number, at least 0")),
+    **dict.fromkeys(_COUNTS, (int, f"a whole number, from 0 to {MAX_COUNT:,}")),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), (list, "a list of schemas")),
     **dict.fromkeys(("properties", "patternProperties"), (dict, "an object of schemas")),
     **dict.fromkeys(("const", "items", "additionalItems", "additionalProperties"), _ANYTHING),
@@ -39,12 +42,6 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\S+", text))
 
 
-ANNOTATIONS = _names("""
-    $schema $id id $anchor $comment $defs definitions $vocabulary title description default example examples
-    deprecated readOnly writeOnly contentEncoding contentMediaType contentSchema discriminator
-""")
-"""Keywords that say nothing about which values are valid; so do those that begin with x-."""
-
 NOT_FOLLOWED = _names("""
     not if then else dependentRequired dependentSchemas dependencies propertyNames contains minContains maxContains
     unevaluatedItems unevaluatedProperties $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor
@@ -52,3 +49,13 @@ NOT_FOLLOWED = _names("""
 """Keywords that say which values are valid, and that no guide follows."""
 
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+
+
+def wrong_value(keyword: str, value: Any) -> str:
+    """Words for a value that a keyword, one of FOLLOWED, may have, if `value` is not one; "" if it is."""
+    kind, wanted = VALUES[keyword]
+    is_bool = isinstance(value, bool) and kind not in (bool, object)
+    if is_bool or not isinstance(value, kind) or (kind is int and not 0 <= value <= MAX_COUNT):
+        return wanted
+    of_texts = keyword in ("required", "type") and isinstance(value, list)
+    return wanted if of_texts and not all(isinstance(each, str) for each in value) else ""

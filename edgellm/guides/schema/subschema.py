@@ -10,12 +10,17 @@ from edgellm.guides.patterns.ecma import PatternError, whole
 from edgellm.guides.patterns.text import rust
 from edgellm.guides.schema import formats
 from edgellm.guides.schema.document import Document, Pointer, fail, shown
-from edgellm.guides.schema.exclusion import conjuncts, exclude_each_other
-from edgellm.guides.schema.keywords import BOUNDS, OF_OBJECTS, TYPES, VALUES
+from edgellm.guides.schema.exclusion import exclude_each_other, facts_of
+from edgellm.guides.schema.keywords import BOUNDS, OF_OBJECTS, TYPES
 from edgellm.guides.schema.limits import bounds, check_number, check_step, plain
 
 _UNWRITTEN = CharSet.of((0, 31), (127, 127)) - CharSet.from_text("\n\r\t\b\f")
 """Characters that replies do not contain: JSON has no short escape for them."""
+
+_MAX_ONE_OF = 1000  # each is compared with each
+# llguidance takes minutes for more.
+_MAX_NAME_PATTERNS = 100
+_MAX_TEXT_PATTERNS = 10
 
 Schema = dict[str, Any] | bool
 
@@ -45,8 +50,6 @@ class Subschema:
 
     def prepared(self) -> dict[str, Any]:
         """The subschema for llguidance, with the keywords in their order. Raises GuideError."""
-        for keyword, value in self._keywords.items():
-            self._check(keyword, value)
         made = dict[str, Any]()
         for keyword, value in self._keywords.items():
             made |= _REWRITTEN[keyword](self, value) if keyword in _REWRITTEN else {keyword: value}
@@ -57,12 +60,6 @@ class Subschema:
 
     def _place(self, *keys: object) -> Pointer:
         return (*self._pointer, *map(str, keys))
-
-    def _check(self, keyword: str, value: Any) -> None:
-        kind, wanted = VALUES[keyword]
-        is_bool = isinstance(value, bool) and kind not in (bool, object)
-        if is_bool or not isinstance(value, kind) or (kind is int and value < 0):
-            fail(self._place(keyword), f"has a wrong value: give {wanted}")
 
     def _types(self) -> list[Any]:
         named = self._keywords.get("type", [])
@@ -83,14 +80,8 @@ class Subschema:
 
     def _check_end(self, target: Pointer) -> None:
         """Raise GuideError if a reference leads back to its own subschema within one value: none could be written."""
-        seen, waiting = set[Pointer](), [target]
-        while waiting:
-            if (place := waiting.pop()) == self._pointer:
-                fail(self._place("$ref"), "leads back to itself; let it name another part of the schema")
-            keywords = self._preparer.document.at(place)
-            if place not in seen and not isinstance(keywords, bool):
-                seen.add(place)
-                waiting += conjuncts(self._preparer.document, place, keywords)
+        if any(place == self._pointer for place, _ in self._preparer.document.conjuncts(target)):
+            fail(self._place("$ref"), "leads back to itself; let it name another part of the schema")
 
     def _const(self, value: Any) -> dict[str, Any]:
         self._check_literal(self._place("const"), value)
@@ -120,6 +111,12 @@ class Subschema:
 
     def _pattern(self, value: str) -> dict[str, Any]:
         return {"pattern": self._rust(self._place("pattern"), value)}
+
+    def _check_count_of_patterns(self) -> None:
+        """Raise GuideError if too many patterns must match one text."""
+        found = self._preparer.document.conjuncts(self._pointer)
+        if sum(not {"pattern", "format"}.isdisjoint(keywords) for _, keywords in found) > _MAX_TEXT_PATTERNS:
+            fail(self._pointer, f"has more than {_MAX_TEXT_PATTERNS} patterns for one text; join them")
 
     def _rust(self, place: Pointer, pattern: str) -> str:
         """A pattern in the dialect that llguidance reads.
@@ -157,13 +154,21 @@ class Subschema:
         places = [self._place(keyword, i) for i in range(len(self._keywords[keyword]))]
         return {keyword: [self._preparer.at(place, self._alone) for place in places]}
 
+    def _all_of(self, value: list[Any]) -> dict[str, Any]:
+        self._check_count_of_patterns()
+        return self._combination("allOf")
+
     def _one_of(self, value: list[Any]) -> dict[str, Any]:
         """As anyOf, if the schemas exclude each other; otherwise llguidance decides."""
+        if len(value) > _MAX_ONE_OF:
+            fail(self._place("oneOf"), f"has more than {_MAX_ONE_OF:,} schemas; use anyOf")
         schemas = self._combination("oneOf")["oneOf"]
         places = [self._place("oneOf", i) for i in range(len(value))]
-        for one, other in combinations(places, 2):
-            if not exclude_each_other(self._preparer.document, one, other):
-                problem = f"may allow a value that is valid twice, by {shown(one)} and {shown(other)}; use anyOf"
+        facts = [facts_of(self._preparer.document, place) for place in places]
+        for i, j in combinations(range(len(value)), 2):
+            if not exclude_each_other(facts[i], facts[j]):
+                both = f"{shown(places[i])} and {shown(places[j])}"
+                problem = f"may allow a value that is valid twice, by {both}; use anyOf"
                 fail(self._place("oneOf"), problem)
         self._besides.append({"anyOf": schemas})
         return {}
@@ -191,6 +196,8 @@ class Subschema:
         return {"properties": {name: self._part("properties", name) for name in value}}
 
     def _pattern_properties(self, value: dict[str, Any]) -> dict[str, Any]:
+        if len(value) > _MAX_NAME_PATTERNS:
+            fail(self._place("patternProperties"), f"has more than {_MAX_NAME_PATTERNS} patterns; join some of them")
         made = dict[str, Schema]()
         for each in value:
             pattern = self._rust(self._place("patternProperties", each), each)
@@ -202,8 +209,6 @@ class Subschema:
         return {"additionalProperties": self._part("additionalProperties")}
 
     def _required(self, value: list[Any]) -> dict[str, Any]:
-        if not all(isinstance(name, str) for name in value):
-            fail(self._place("required"), "has a wrong value: give a list of texts")
         for name in value:
             self._check_text(self._place("required"), name)
         return {"required": value}
@@ -241,7 +246,7 @@ _REWRITTEN: Mapping[str, Callable[[Subschema, Any], dict[str, Any]]] = {
     "multipleOf": Subschema._multiple,
     "pattern": Subschema._pattern,
     "format": Subschema._format,
-    "allOf": lambda schema, value: schema._combination("allOf"),
+    "allOf": Subschema._all_of,
     "anyOf": lambda schema, value: schema._combination("anyOf"),
     "oneOf": Subschema._one_of,
     "prefixItems": lambda schema, value: {"prefixItems": schema._parts("prefixItems")},

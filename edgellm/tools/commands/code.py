@@ -10,8 +10,8 @@ _SHELL = r"(?:ba|da|z|k|a|c|tc|fi)?sh"
 _INTERPRETER = re.compile(rf"{_SHELL}|python[\d.]*|perl|ruby|node|php|lua|rscript|osascript|cmd|powershell|pwsh")
 _JOINING = re.compile(r"cmd|powershell|pwsh")
 """Interpreters whose code is all items behind the option."""
-_CODE_OPTION = re.compile(r"-[a-z]{0,2}[cer]|/[ck]|-command|--eval|--print", re.IGNORECASE)
-_WITH_VALUE = ("-W", "-X", "-o", "-O", "-I")
+_CODE_OPTION = re.compile(r"(?!-file)-[a-z]{0,5}[cer]|-p|/[ck]|-command|--eval|--print", re.IGNORECASE)
+_WITH_VALUE = re.compile(r"[-+][a-z]{0,5}o|-[IWX]|--rcfile|--init-file", re.IGNORECASE)
 _BATCH = (".bat", ".cmd")
 
 
@@ -25,7 +25,8 @@ def code_problem(items: Sequence[str]) -> str:
     if items[0].lower().endswith(_BATCH) and names_in(*items):
         return "gives arguments to a batch file, which Windows reads as code; run a program, and read stdin there"
     code = _code(items)
-    if len(code) == 1 and PLACEHOLDER.fullmatch(code[0]):
+    script = [item for item in code if not item.startswith("-")]
+    if len(script) == 1 and PLACEHOLDER.fullmatch(script[0]) and names_in(*code) == names_in(*script):
         return ""
     if found := names_in(*code):
         advice = f'write "$1" in the code and give "{{{found[0]}}}" as an item of its own behind it, or read stdin'
@@ -38,7 +39,9 @@ def _code(items: Sequence[str]) -> Sequence[str]:
     for i, item in enumerate(items):
         name = PureWindowsPath(item).name.lower().removesuffix(".exe")  # paths of POSIX, too
         if _INTERPRETER.fullmatch(name) and (start := _code_start(items, i + 1)):
-            return items[start:] if _JOINING.fullmatch(name) else items[start : start + 1]
+            # Further options may stand before the code.
+            end = next((k for k in range(start, len(items)) if not items[k].startswith("-")), len(items))
+            return items[start:] if _JOINING.fullmatch(name) else items[start : end + 1]
     return ()
 
 
@@ -47,6 +50,6 @@ def _code_start(items: Sequence[str], first: int) -> int:
     for i in range(first, len(items)):
         if _CODE_OPTION.fullmatch(items[i]):
             return i + 1
-        if not items[i].startswith("-") and items[i - 1] not in _WITH_VALUE:
+        if not items[i].startswith(("-", "+")) and not _WITH_VALUE.fullmatch(items[i - 1]):
             break
     return 0

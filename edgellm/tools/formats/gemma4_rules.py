@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from edgellm.tools.argument_rules import arguments_of, check_object, items, sequence, string_body
+from edgellm.tools.argument_rules import arguments_of, check_object, items, sequence, text_up_to
 from edgellm.tools.grammar import Grammar, alternatives, literal
 from edgellm.tools.notation import NAME
-from edgellm.tools.schemas import DESCRIPTIVE, Definitions, Schema
+from edgellm.tools.schemas import Definitions, Schema, restricting
 from edgellm.tools.tool import Tool
 
 QUOTE = '<|"|>'
@@ -28,9 +28,8 @@ class _Writer:
         self._objects = 0
 
     def value(self, schema: Any, place: str) -> str:
-        if isinstance(schema, Mapping) and "$ref" in schema:
-            return self._reference(schema, place)
-        return alternatives(*(self._branch(*branch) for branch in self._defined.branches(schema, place)))
+        branches = self._defined.branches(schema, place, follow=False)
+        return alternatives(*(self._branch(*branch) for branch in branches))
 
     def object(self, schema: Schema, place: str) -> str:
         check_object(self._defined, schema, place)
@@ -42,15 +41,16 @@ class _Writer:
         return f'"{{" {sequence(self._grammar, prefix, found, ",")} "}}"'
 
     def _branch(self, schema: Any, place: str) -> str:
-        """The rule body of a schema of one type, or of any."""
-        if not isinstance(schema, Mapping) or not schema.keys() - DESCRIPTIVE:
+        """The rule body of a schema of one type, or of any, or of a reference."""
+        if not isinstance(schema, Mapping) or not restricting(schema):
             return self._any()
+        if "$ref" in schema:
+            return self._reference(schema, place)
         kind = schema.get("type")
         if kind in _JSON_TYPES:
             return self._grammar.json(self._defined.whole(schema))
         if kind == "string":
-            text = string_body(self._grammar, self._defined, schema, place)
-            return self._quoted(text) if text else self._any_text()
+            return self._text(schema, place)
         if "enum" in schema or kind not in ("object", "array"):
             self._defined.refuse(place, f"is a constant of the type {kind}" if kind else "has no type")
         return self.object(schema, place) if kind == "object" else self._list(schema, place)
@@ -73,17 +73,15 @@ class _Writer:
         return self._rules[target]
 
     def _refuse_others(self, schema: Schema, place: str, *known: str) -> None:
-        if unknown := sorted(schema.keys() - {*known, *DESCRIPTIVE}):
+        if unknown := restricting(schema, *known):
             self._defined.refuse(f"{place}.{unknown[0]}", "is a keyword")
 
     def _key(self, name: str) -> str:
-        return literal(f"{name}:") if NAME.fullmatch(name) else f'{self._quoted(literal(name))} ":"'
+        quote = self._grammar.mark(QUOTE)
+        return literal(f"{name}:") if NAME.fullmatch(name) else f'{quote} {literal(name)} {quote} ":"'
 
-    def _quoted(self, body: str) -> str:
-        return f"{self._grammar.mark(QUOTE)} {body} {self._grammar.mark(QUOTE)}"
-
-    def _any_text(self) -> str:
-        return f"{self._grammar.mark(QUOTE)} {self._grammar.up_to('quoted', QUOTE)}"
+    def _text(self, schema: Schema, place: str) -> str:
+        return f"{self._grammar.mark(QUOTE)} {text_up_to(self._grammar, self._defined, schema, place, QUOTE)}"
 
     def _map(self, schema: Any, place: str) -> str:
         """The rule body of an object with any keys, whose values follow a schema."""
@@ -95,7 +93,7 @@ class _Writer:
         return f'"{{" ({entry} ("," {entry})*)? "}}"'
 
     def _any(self) -> str:
-        text, value = self._any_text(), "any_value"
+        text, value = self._text({}, ""), "any_value"
         scalar = self._grammar.json({"type": list(_JSON_TYPES)})
         listed, entries = f'"[" ({value} ("," {value})*)? "]"', '"{" (any_entry ("," any_entry)*)? "}"'
         self._grammar.add("any_entry", f'/[\\w.$-]+/ ":" {value}')

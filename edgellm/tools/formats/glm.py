@@ -11,7 +11,7 @@ GLM-4.7 leaves out the line ends. All marks are tokens.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from edgellm.tools.argument_rules import arguments_of, items, sequence
+from edgellm.tools.argument_rules import arguments_of, check_names, items, sequence
 from edgellm.tools.call_format import CallFormat, Parts
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats.json_calls import to_json
@@ -59,6 +59,7 @@ def _rules_with(line_end: str) -> Callable[[Grammar], None]:
     def rules(grammar: Grammar) -> None:
         def call(tool: Tool) -> str:
             defined, schema = arguments_of(tool)
+            check_names(defined, schema)
             found = items(schema, "parameters", lambda *each: _argument(grammar, defined, line_end, *each))
             return f"{literal(tool.name + line_end)} {sequence(grammar, '', found, '')} {grammar.mark(CLOSE)}"
 

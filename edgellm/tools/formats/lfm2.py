@@ -8,7 +8,7 @@ Asked for JSON, the model writes a list of JSON objects there.
 from collections.abc import Sequence
 from typing import Any
 
-from edgellm.tools.argument_rules import arguments_of, items, sequence
+from edgellm.tools.argument_rules import arguments_of, check_names, items, sequence
 from edgellm.tools.call_format import CallFormat, Parts
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats.json_calls import listed, to_json
@@ -57,6 +57,7 @@ def _python_call(source: ReplySource, symbols: Symbols, maker: CallMaker) -> Rea
 def _rules(grammar: Grammar) -> None:
     def call(tool: Tool) -> str:
         defined, schema = arguments_of(tool)
+        check_names(defined, schema, NAME)
         found = items(schema, "parameters", lambda name, value, place: _keyword(grammar, defined, name, value))
         number = list(grammar.tools).index(tool.name)
         return f'{literal(f"{tool.name}(")} {sequence(grammar, f"arguments_{number}", found, ", ")} ")"'

@@ -15,13 +15,13 @@ The marks around a call are tokens, which no text of a value is.
 from collections.abc import Sequence
 from typing import Any
 
-from edgellm.tools.argument_rules import arguments_of, items, sequence
+from edgellm.tools.argument_rules import arguments_of, check_names, items, sequence
 from edgellm.tools.call_format import CallFormat, Parts
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.formats.json_calls import to_json
 from edgellm.tools.formats.single_calls import single_frames
 from edgellm.tools.formats.tagged_values import value_of, value_rule
-from edgellm.tools.grammar import Grammar, literal
+from edgellm.tools.grammar import Grammar, literal, pattern
 from edgellm.tools.maker import CallMaker
 from edgellm.tools.schemas import Definitions
 from edgellm.tools.source import Reading, ReplySource
@@ -31,6 +31,7 @@ from edgellm.tools.tool import Tool
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _FUNCTION, _FUNCTION_END = "<function=", "</function>"
 _PARAMETER, _PARAMETER_END = "<parameter=", "</parameter>"
+_SPACE = "[\\s\\x1c-\\x1f]*"  # what str.lstrip removes
 
 
 def _is_shown(source: str) -> bool:
@@ -88,7 +89,8 @@ def _is_closed(rest: str, end: str, ended: bool) -> bool | None:
 def _rules(grammar: Grammar) -> None:
     def call(tool: Tool) -> str:
         defined, schema = arguments_of(tool)
-        found = items(schema, "parameters", lambda name, value, place: _argument(grammar, defined, name, value, place))
+        check_names(defined, schema)
+        found = items(schema, "parameters", lambda *each: _argument(grammar, defined, *each))
         arguments = sequence(grammar, "", found, "")
         return f"{literal(f'{tool.name}>{chr(10)}')} {arguments}"
 
@@ -97,8 +99,14 @@ def _rules(grammar: Grammar) -> None:
 
 
 def _argument(grammar: Grammar, defined: Definitions, name: str, schema: Any, place: str) -> str:
-    value = value_rule(grammar, defined, schema, place, f"\n{_PARAMETER_END}\n")
+    value = value_rule(grammar, defined, schema, place, f"\n{_PARAMETER_END}\n", _closed(grammar))
     return f"{literal(f'{_PARAMETER}{name}>{chr(10)}')} {value}"
+
+
+def _closed(grammar: Grammar) -> str:
+    """A regular expression of what ends a value for `_is_closed`: inside of a text it would begin another argument."""
+    function = "" if grammar.is_token(CLOSE) else f"|{pattern(_FUNCTION_END)}{_SPACE}{pattern(CLOSE)}"
+    return f"{pattern(_PARAMETER_END)}{_SPACE}(?:{pattern(_PARAMETER)}{function})"
 
 
 def _write(calls: Sequence[ToolCall]) -> Parts:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from edgellm.fmt import printable
-from edgellm.tools.argument_rules import string_body
+from edgellm.tools.argument_rules import is_any_text, text_up_to
 from edgellm.tools.grammar import Grammar, alternatives
 from edgellm.tools.maker import parsed
 from edgellm.tools.notation import JSON, PYTHON
@@ -40,14 +40,15 @@ def _as_text(types: frozenset[str], name: str, text: str) -> str:
     return text
 
 
-def value_rule(grammar: Grammar, defined: Definitions, schema: Any, place: str, end: str) -> str:
-    """The rule body of a value and the mark or text `end` behind it."""
+def value_rule(grammar: Grammar, defined: Definitions, schema: Any, place: str, end: str, without: str = "") -> str:
+    """The rule body of a value and the mark or text `end` behind it; see `text_up_to`."""
     bodies = list[str]()
     for branch, at in defined.branches(schema, place):
         if "string" not in defined.types(branch):
-            bodies.append(grammar.json(defined.whole(branch)))
-        elif text := string_body(grammar, defined, branch, at):
-            bodies.append(text)
-        else:
-            return grammar.up_to("text_value", end)
-    return f"{alternatives(*bodies)} {grammar.mark(end)}"
+            bodies.append(f"{grammar.json(defined.whole(branch))} {grammar.mark(end)}")
+            continue
+        text = text_up_to(grammar, defined, branch if isinstance(branch, dict) else {}, at, end, without)
+        if not isinstance(branch, dict) or is_any_text(branch):
+            return text  # any other value is such a text
+        bodies.append(text)
+    return alternatives(*bodies)
