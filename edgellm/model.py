@@ -14,9 +14,9 @@ from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
 from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.engine.outputs import LOGITS, OutputSettings
-from edgellm.errors import EdgeLLMWarning
+from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
-from edgellm.generate.all_logits import all_logits
+from edgellm.generate.all_logits import all_logits, checked_ids
 from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
@@ -131,9 +131,15 @@ class Model:
         return self._generator.session.engine
 
     def stream(
-        self, prompt: str, *, progress: PrefillProgress | None = None, **options: Unpack[GenerationArguments]
+        self,
+        prompt: str | Sequence[int],
+        *,
+        progress: PrefillProgress | None = None,
+        **options: Unpack[GenerationArguments],
     ) -> Generation:
         """Continue `prompt`, token by token: returns an iterator of `Token` that any thread can cancel.
+
+        The prompt is text, or token ids, which are taken as they are: no BOS is added.
 
         Options are those of `edgellm.options.GenerationOptions`: `max_tokens`, `temp`, `top_k`, `top_p`,
         `min_p`, `repeat_penalty`, `presence_penalty`, `frequency_penalty`, `penalty_last_n` (number of last tokens that
@@ -144,11 +150,22 @@ class Model:
         """
         generator = self._generator
         timer, chosen = generator.start_timer(), generator.options(**options)
-        check_text("prompt", prompt)
-        ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
+        ids = self._ids(prompt, chosen.special)
         return generator.start(TokensPrompt(ids), chosen, timer, self._prefix_cache, progress)
 
-    def generate(self, prompt: str, **options: Unpack[GenerationArguments]) -> Completion:
+    def _ids(self, prompt: str | Sequence[int], special: bool) -> list[int]:
+        """The token ids of a prompt. Raises OptionError for other values, and for an id that the model lacks."""
+        if isinstance(prompt, str):
+            return self.tokenizer.encode(prompt, add_special=True, parse_special=special)
+        if not isinstance(prompt, Sequence | np.ndarray) or isinstance(prompt, bytes):
+            check_text("prompt", prompt)
+        ids, vocab = checked_ids(prompt), self.engine.vocab
+        for token in ids:
+            if not 0 <= token < vocab:
+                raise OptionError(f"prompt has the token {token}: give ids from 0 to {vocab - 1}")
+        return ids
+
+    def generate(self, prompt: str | Sequence[int], **options: Unpack[GenerationArguments]) -> Completion:
         """The whole continuation of `prompt`; options and errors are those of `stream`."""
         options.setdefault("logprobs", False)
         return self.stream(prompt, **options).completion()

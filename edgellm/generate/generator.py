@@ -12,7 +12,7 @@ from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress, RequestTimer
 from edgellm.guides.guide import Guide
 from edgellm.guides.spec import spec_of
-from edgellm.guides.thinking import ReplyStart, gated
+from edgellm.guides.thinking import ReplyStart, gated, is_thought
 from edgellm.options import GenerationOptions
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.reply_format import ReplyReader
@@ -65,7 +65,10 @@ class Generator:
         """
         session, tokenizer = self.session, self.tokenizer
         guide = self._guide(options, reply_start, use)
-        return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader, guide)
+        inside = reply_start is not None and not reply_start.begun and is_thought(reply_start, tokenizer)
+        return Generation(
+            session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader, guide, inside
+        )
 
     def _guide(self, options: GenerationOptions, start: ReplyStart | None, use: ToolUse | None) -> Guide | None:
         """The guide of a reply, None for free text. Raises OptionError."""
