@@ -76,9 +76,13 @@ class PrefixCache:
                 self.used = perf_counter()
 
     def evict(self) -> bool:
-        """Free the least recently used sequence; False if all are in use."""
+        """Free the least recently used sequence; False if all are in use. Nothing may be computed meanwhile."""
         with self._lock:
-            return bool(self._free and self._free.pop(0))
+            if not self._free:
+                return False
+            # The traceback of a request that failed may refer to its sequence, and would keep the memory.
+            self._free.pop(0).trim(0)
+            return True
 
     def held(self) -> list[tuple[Sequence, list[int]]]:
         """All sequences, each with the tokens that it has or is about to have."""
