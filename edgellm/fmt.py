@@ -3,15 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 _MAX_CELL_WIDTH = 400
+_SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | set(map(chr, _SELECTORS))
+"""Printable characters by Python that show nothing: a joiner, fillers, an empty braille cell, variation selectors."""
 
 
 def printable(text: str, limit: int = 80) -> str:
     """Untrusted text on one line of at most `limit` characters, safe for a terminal.
 
-    Control characters, formatting characters (also bidirectional ones) and lone surrogates become Python escapes.
+    Control characters, formatting characters (also bidirectional ones), other characters that show nothing, and lone
+    surrogates become Python escapes.
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
+    return "".join(c if c.isprintable() and c not in _BLANK else ascii(c)[1:-1] for c in cut)
 
 
 def size(nbytes: float) -> str:

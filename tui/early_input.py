@@ -28,13 +28,13 @@ def early_input() -> Iterator[str]:
     keys[3] &= ~(termios.ICANON | termios.ECHO)
     termios.tcsetattr(terminal, termios.TCSANOW, keys)
     try:
-        yield _waiting(terminal).replace("\n", "\r")
+        yield waiting_input(terminal).replace("\n", "\r")
     finally:
         with suppress(termios.error):  # the window was closed meanwhile
             termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
-def _waiting(terminal: int) -> str:
+def waiting_input(terminal: int) -> str:
     """The input that can be read without waiting."""
     read = b""
     while select.select([terminal], [], [], 0)[0] and (more := os.read(terminal, _MAX_BYTES)):

@@ -28,7 +28,8 @@ def read_suite(text: str, name: str) -> list[Case]:
 
 def _document(text: str) -> Mapping[str, Any]:
     """The suite; lines with a case each become one."""
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    # JSON strings may contain the other separators of `splitlines`.
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and _is_json(lines[0][1]):
         return {"cases": [_entry(number, line) for number, line in lines]}
     try:

@@ -15,7 +15,7 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.models import find_models, resolve
 from support.hub_pull import FILE, NAME
-from support.hub_server import COMMIT, Hub, breaks_off, drips, hub, sends
+from support.hub_server import COMMIT, STAYS_OPEN, Hub, breaks_off, drips, hub, sends
 from support.local_models import Machine, machine
 from support.make_checkpoint import write_checkpoint
 from support.model_file import ModelFile
@@ -68,7 +68,7 @@ def test_a_model_is_downloaded_and_the_next_command_runs(machine: Machine, hub: 
 
 def test_a_killed_pull_is_resumed(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
-    hub.faults = [drips(20_000, 0.1)]
+    hub.faults = [STAYS_OPEN]
     process = start("pull", NAME)
     part = wait_for_a_part(machine, 40_000)
     process.kill()
@@ -84,7 +84,7 @@ def test_a_killed_pull_is_resumed(machine: Machine, hub: Hub) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
 def test_ctrl_c_keeps_the_downloaded_bytes(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
-    hub.faults = [drips(20_000, 0.1)]
+    hub.faults = [STAYS_OPEN]
     process = start("pull", NAME)
     part = wait_for_a_part(machine, 40_000)
     process.send_signal(signal.SIGINT)

@@ -107,6 +107,9 @@ def test_lines_of_cases_are_a_suite() -> None:
     text = f"{json.dumps(CASE)}\n\n{json.dumps(other)}\n"
     assert [case.id for case in read_suite(text, "s.jsonl")] == ["1", "x"]
     assert read_suite(json.dumps([CASE, other]), "s.json") == read_suite(text, "s.jsonl")
+    separated = {**CASE, "prompt": "Two\u2028lines\x85and\x1cmore"}
+    text = "\r\n".join(json.dumps(each, ensure_ascii=False) for each in (separated, other))
+    assert read_suite(text, "s.jsonl")[0].messages[0]["content"] == separated["prompt"]
     assert [case.id for case in read_suite(json.dumps(CASE), "s.jsonl")] == ["1"]
     assert [case.id for case in read_suite(json.dumps(CASE, indent=1), "s.json")] == ["1"]
 

@@ -168,18 +168,23 @@ def breaks_off(after: int) -> Fault:
     return answer
 
 
-def drips(chunk: int, seconds: float) -> Fault:
-    """A fault: bytes arrive in pieces, with a pause after each."""
+def drips(chunk: int, seconds: float, begun: int = 0) -> Fault:
+    """A fault: the first `begun` bytes arrive at once, the others in pieces, with a pause after each."""
 
     def answer(handler: Handler, content: bytes) -> None:
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
-        for at in range(0, len(content), chunk):
+        handler.wfile.write(content[:begun])
+        for at in range(begun, len(content), chunk):
             handler.wfile.write(content[at : at + chunk])
             sleep(seconds)
 
     return answer
+
+
+STAYS_OPEN = drips(100, 0.05, begun=50_000)
+"""A fault: a part arrives, and the rest takes longer than a test that stops it, however slow the machine is."""
 
 
 def sends(body: bytes, status: int = 200, **headers: str) -> Fault:

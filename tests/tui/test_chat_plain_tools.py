@@ -1,6 +1,9 @@
 """Calls of tools in `edgellm chat --plain`: the question is a line, and so is the answer."""
 
+import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +13,9 @@ from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, call, write_commands
 from support.mcp_scripts import by_hand, servers_file
 from support.plain_talk import Talk, talk_in_lines
+from tui.core.tool_question import Answer
+from tui.plain.input import PlainInput
+from tui.plain.questions import CallQuestions
 
 ROME, OSLO = call("weather", city="Rome"), call("weather", 1, city="Oslo")
 RESULT = "Rome is sunny\nwind: 3\n"
@@ -58,6 +64,28 @@ def test_always_and_never(talk: Talk, tools: str, answers: str, expected: list[s
     model = FakeModel(replies=[[ROME, OSLO], ["Done."]])
     talk(f"{tools}How is it?\n{answers}", model)
     assert results(model) == expected
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
+def test_a_line_typed_before_the_question_is_no_answer_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyboard, terminal = os.openpty()
+    given: list[Answer] = []
+    calls: Any = SimpleNamespace(answer=lambda question, answer: given.append(answer))
+    asked: Any = SimpleNamespace(call=ROME, text="weather Rome")
+
+    def answer(question: str) -> None:
+        os.write(keyboard, b"y\n")
+
+    with os.fdopen(terminal, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        source = PlainInput([])
+        os.write(keyboard, b"y\na\n")
+        CallQuestions(calls, source, print).ask(asked)
+        assert given == [Answer.REFUSE]
+        assert [source.read(), source.read()] == ["y", "a"]
+        CallQuestions(calls, source, answer).ask(asked)
+        assert given == [Answer.REFUSE, Answer.ONCE]
+    os.close(keyboard)
 
 
 def test_the_end_of_the_input_runs_nothing(talk: Talk, tools: str) -> None:

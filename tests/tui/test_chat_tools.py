@@ -1,6 +1,9 @@
 """Calls of tools in the chat without a screen: questions, runs, stops, and the messages that remain."""
 
+import json
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from edgellm.tools.calls import REFUSED, BrokenCall
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
 from support.headless_chat import HeadlessFrontend
-from tui.core.events import CallsChanged, ModelOpened, Notice, ReplyEnded, ResultAdded
+from tui.core.events import CallsChanged, ModelOpened, Notice, ReplyEnded, ResultAdded, ServersOpened
 from tui.core.prompt_messages import NO_RESULT, STOPPED
 from tui.core.tool_question import Answer, Question
 from tui.core.tool_runs import MAX_STEPS
@@ -73,6 +76,17 @@ def test_a_call_runs_once_the_user_agrees(tmp_path: Path) -> None:
     assert sent(frontend) == [{"role": "user", "content": "How is it in Rome?"}, CALL, {**TOOL, "content": RESULT}]
     assert [tool.name for tool in frontend.backend.model.options[-1]["tools"]] == ["weather", "wait"]
     assert not frontend.controller.replies.busy
+
+
+def test_arguments_that_a_command_reads_from_stdin_are_in_the_question(tmp_path: Path) -> None:
+    frontend = opened(tmp_path, [call("python", city="Rome", code="import os\n\u202eos.remove('x')")])
+    parameters = {"type": "object", "properties": {"city": {"type": "string"}, "code": {"type": "string"}}}
+    entry = {"name": "python", "parameters": parameters, "command": [*PRINT[:2], "exec(input())", "{city}"]}
+    (tmp_path / "tools.json").write_text(json.dumps([entry]))
+    frontend.controller.tools.use_commands(tmp_path / "tools.json")
+    frontend.say("?")
+    shown = """on stdin: {"code": "import os\\n\\u202eos.remove('x')"}"""
+    assert asked(frontend).text.split("\n")[1:] == [shown]
 
 
 def test_a_refusal_is_told_to_the_model(tmp_path: Path) -> None:
@@ -282,6 +296,48 @@ def test_a_model_whose_template_shows_no_calls_gets_no_tools(tmp_path: Path) -> 
     frontend.until(ModelOpened)
     frontend.until(Notice)
     assert "its replies get no tools" in frontend.notices[-1]
+
+
+def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_their_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = Event()
+
+    def open_slowly(path: Path, cancelled: Event) -> SimpleNamespace:
+        started.wait(20)
+        return SimpleNamespace(tools={}, names=["slow"], problems=[], close=lambda: None)
+
+    monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
+    frontend = opened(tmp_path, ["Early."], ["Late."])
+    frontend.controller.tools.open_servers(tmp_path / "servers.json")
+    frontend.say("?")
+    assert frontend.notices[-1].startswith("the MCP servers are still being started: this reply gets none")
+    started.set()
+    frontend.until(ServersOpened)
+    before = len(frontend.notices)
+    frontend.say("And now?")
+    assert frontend.notices[before:] == ["MCP servers slow: 0 tools"]
+
+
+def test_the_start_of_servers_is_stopped_with_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, closed = Event(), Event()
+
+    def open_slowly(path: Path, cancelled: Event) -> SimpleNamespace:
+        started.wait(20)
+        return SimpleNamespace(tools={}, names=["slow"], problems=[], close=closed.set)
+
+    monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
+    frontend = opened(tmp_path)
+    frontend.controller.tools.open_servers(tmp_path / "servers.json")
+    assert frontend.controller.works_in_background
+    frontend.controller.stop()
+    assert not frontend.controller.works_in_background
+    frontend.until(Notice)
+    assert frontend.notices == ["the start of the MCP servers was stopped"]
+    started.set()
+    assert closed.wait(20)  # servers that come later end at once
+    frontend.until(ServersOpened)
+    assert not frontend.controller.tools.servers.names
 
 
 def test_a_chat_that_is_opened_again_goes_on(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """Calls of tools on the screen: the question, its keys, and the folded results."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
+from edgellm.errors import EdgeLLMError
 from support.chat_app import Driven, chatting, run
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
@@ -14,6 +17,12 @@ from tui.chat import call_question
 from tui.core.tree import Message
 
 ROME = call("weather", city="Rome")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys answer a question as soon as it is shown."""
+    monkeypatch.setattr(call_question, "_TWICE_S", 0.0)
 
 
 @asynccontextmanager
@@ -75,19 +84,58 @@ def test_what_is_typed_answers_no_question(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_key_pressed_twice_answers_one_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_held_down_answers_one_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with with_tools(tmp_path, [ROME, call("weather", 1, city="Oslo")], ["Done."]) as chat:
             await ask(chat)
+            clock = monotonic()
+            monkeypatch.setattr(call_question, "monotonic", lambda: clock)
+            monkeypatch.setattr(call_question, "_TWICE_S", 0.5)
+            clock += 1
             await chat.press("f5")
             await chat.until(lambda: "Oslo" in chat.shown().partition("Run weather?")[2])
-            monkeypatch.setattr(call_question, "_TWICE_S", 1000.0)
-            await chat.press("f5")
+            for _ in range(20):
+                clock += 0.1
+                await chat.press("f5")
             assert chat.app.controller.calls.question and len(messages(chat)) == 3
-            monkeypatch.setattr(call_question, "_TWICE_S", 0.0)
+            clock += 1
             await chat.press("f5")
             await until_answered(chat)
             assert chat.texts[-2:] == ["Oslo is sunny\nwind: 3\n", "Done."]
+
+    run(test())
+
+
+@pytest.mark.parametrize("failing", ["add", "add_result"])
+def test_a_waiting_message_comes_back_where_no_reply_can_follow_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    async def test() -> None:
+        async with with_tools(tmp_path, [ROME]) as chat:
+            await ask(chat)
+            await chat.type("later")
+            assert chat.composer.text == ""
+            monkeypatch.setattr(chat.app.controller.store, failing, full)
+            await chat.press("f5")
+            await until_answered(chat)
+            assert chat.composer.text == "later" and "the disk is full" in chat.notices
+
+    def full(*_: object) -> None:
+        raise EdgeLLMError("the disk is full")
+
+    run(test())
+
+
+def test_nothing_runs_where_the_screen_has_no_line_for_the_question(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with with_tools(tmp_path, [ROME], ["Then not."]) as chat:
+            await ask(chat)
+            await chat.pilot.resize_terminal(20, 6)
+            await chat.press("f5", "shift+f5")
+            assert chat.app.controller.calls.question and not chat.app.controller.tools.allowed
+            await chat.press("escape")
+            await until_answered(chat)
+            assert chat.texts[-1] == "Then not."
 
     run(test())
 
@@ -153,6 +201,10 @@ def test_a_schema_is_an_option_of_replies(tmp_path: Path) -> None:
             await chat.type('/schema {"type": "integer"}')
             await chat.say("one")
             assert chat.model.options[-1]["json_schema"] == '{"type": "integer"}'
+            (tmp_path / "long.json").write_text(json.dumps({"enum": [f"color {n}" for n in range(500)]}, indent=2))
+            await chat.type(f"/schema {tmp_path / 'long.json'}")
+            assert chat.notices[-1].startswith('schema of replies: { "enum": [ "color 0", ')
+            assert len(chat.notices[-1]) < 500 and "\n" not in chat.notices[-1]
             await chat.type("/schema off")
             await chat.say("two")
             assert "json_schema" not in chat.model.options[-1]

@@ -233,6 +233,18 @@ def test_code_and_messages_are_copied_as_written() -> None:
     )
 
 
+def test_of_a_reply_that_is_calls_alone_these_are_copied() -> None:
+    async def test(app: Host, view: Transcript, pilot: Pilot[None]) -> None:
+        await pilot.press("y")
+        assert app.clipboard == "clock {}\nweather {}"
+        await pilot.press("alt+up", "alt+up", "y")
+        assert app.clipboard == "clock {}\nweather {}"
+        assert "This message has no text to copy." in [notice.message for notice in app._notifications]
+
+    calls = ("calls clock() · no result", "clock {}"), ("calls weather() · no result", "weather {}")
+    on_screen([TranscriptEntry(1, "assistant", ""), TranscriptEntry(2, "assistant", "", calls=calls)], test)
+
+
 def test_a_long_message_is_folded_in_its_middle_until_it_is_opened() -> None:
     text = "\n".join(f"line {number}" for number in range(1, 101))
 

@@ -9,7 +9,7 @@ from textual.widgets import Button, ProgressBar
 
 from edgellm.hub import PullProgress, StoppedError, fetch_model
 from support.hub_pull import FILE, NAME
-from support.hub_server import Hub, breaks_off, drips, hub, sends
+from support.hub_server import STAYS_OPEN, Hub, breaks_off, hub, sends
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
 from support.tui_models_app import PickerApp, complete, enter, play, some_of_it, until
@@ -124,7 +124,7 @@ def test_pull_and_open(machine: Machine, hub: Hub, tmp_path: Path) -> None:
 @pytest.mark.parametrize("by", ["escape", "button"])
 def test_stop_and_go_on(machine: Machine, hub: Hub, by: str) -> None:
     hub.add(NAME, m_Q8_0__gguf=FILE)
-    hub.faults = [drips(10_000, 0.3)]
+    hub.faults = [STAYS_OPEN]
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)
@@ -150,7 +150,7 @@ def test_stop_and_go_on(machine: Machine, hub: Hub, by: str) -> None:
 
 def test_closing_stops_the_pull(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
-    hub.faults = [drips(10_000, 0.3)]
+    hub.faults = [STAYS_OPEN]
     pulls = []
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
@@ -219,7 +219,7 @@ def test_one_at_a_time_and_the_note_of_an_architecture(machine: Machine, hub: Hu
     """A model that cannot be opened here is told while it comes."""
     hub.add(NAME, m__gguf=FILE)
     hub.architecture = "jamba\x1b"
-    hub.faults = [drips(10_000, 0.3)]
+    hub.faults = [STAYS_OPEN]
 
     async def script(app: PickerApp, pilot: Pilot[None]) -> None:
         await enter(app, pilot, NAME)

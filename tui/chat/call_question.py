@@ -14,7 +14,7 @@ from tui.core.tool_question import Answer, Question
 from tui.core.tool_runs import ToolRuns
 
 _TWICE_S = 0.5
-"""A second answer within this time was meant for the question before."""
+"""A key that comes sooner after a question, or after a key before, was meant for another question, or is held down."""
 
 
 class CallQuestion(VerticalScroll, can_focus=False):
@@ -26,7 +26,7 @@ class CallQuestion(VerticalScroll, can_focus=False):
         super().__init__()
         self._calls = calls
         self._shown: Question | None = None
-        self._answered = 0.0
+        self._last = 0.0  # when the question appeared, or a key came
         self._text = Static(markup=False)
 
     def compose(self) -> ComposeResult:
@@ -39,7 +39,9 @@ class CallQuestion(VerticalScroll, can_focus=False):
 
     def show(self) -> None:
         """Show what is asked now, or which call runs; without either the widget disappears."""
-        self._shown, call = self._calls.question, self._calls.current
+        before, self._shown, call = self._shown, self._calls.question, self._calls.current
+        if self._shown is not before:
+            self._last = monotonic()
         self.display = call is not None
         if self._shown:
             self.border_title = f"Run {sanitize(self._shown.call.name)}?"
@@ -69,8 +71,11 @@ class CallQuestion(VerticalScroll, can_focus=False):
         return " · ".join(f"{key} {what}" for id, what in keys if (key := key_of(self.screen, id)))
 
     def answer(self, answer: Answer) -> None:
-        """Answer the question that is shown. A key pressed twice does not answer the next one."""
-        now = monotonic()
-        if self._shown and (answer is Answer.REFUSE or now - self._answered > _TWICE_S):
-            self._answered = now
+        """Answer the question that is shown. A key that is pressed twice or held down runs nothing else.
+
+        Nothing runs on a screen that is too small for a line of the question.
+        """
+        before, self._last = self._last, monotonic()
+        can_run = self.size.height > 0 and self._last - before > _TWICE_S
+        if self._shown and (answer is Answer.REFUSE or can_run):
             self._calls.answer(self._shown, answer)

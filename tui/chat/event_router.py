@@ -54,13 +54,12 @@ class EventRouter:
     def _route(self, event: Event) -> None:
         if isinstance(event, Notice):
             self._notifier.say(event.text, event.severity)
-        elif isinstance(event, PathChanged | SettingsChanged):
-            if not self._controller.replies.busy:  # another path may be shown, where waiting messages do not belong
+        elif isinstance(event, PathChanged | SettingsChanged | CallsChanged):
+            # Waiting messages do not belong to another path, and no reply follows calls whose results are not stored.
+            if not self._controller.replies.busy:
                 self._composer.queue.take_back()
             self._show_path()
             self._attachments.check()
-        elif isinstance(event, CallsChanged):
-            self._show_path()
         elif isinstance(event, ChatsChanged):
             self._sidebar.refresh()
         elif isinstance(event, ModelFailed) and not (

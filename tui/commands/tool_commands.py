@@ -2,7 +2,7 @@
 
 from tui.commands.command import Frontend, SlashCommand
 from tui.core.files import text_of, typed_name, typed_path
-from tui.core.tool_lists import commands_text, servers_text
+from tui.core.tool_lists import commands_text, schema_text, servers_text
 
 OFF = "off"
 """The argument that removes tools, servers or the schema."""
@@ -39,8 +39,7 @@ def _schema(frontend: Frontend, argument: str) -> None:
         is_schema = argument.startswith("{") or argument in ("true", "false")
         text = argument if is_schema else text_of(typed_name(argument), "give a shorter schema")
         tools.use_schema(text, model.settings.for_replies())
-    shown = "none; /schema FILE holds replies to that of a file" if tools.schema is None else tools.schema.strip()
-    frontend.say(f"schema of replies: {shown}")
+    frontend.say(f"schema of replies: {schema_text(tools)}")
 
 
 COMMANDS = (

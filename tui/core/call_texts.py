@@ -6,8 +6,11 @@ import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
+from edgellm.errors import OptionError
 from edgellm.fmt import counted, printable
+from edgellm.terminal.sanitize import sanitize
 from edgellm.tools.calls import REFUSED, ToolCall
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
 _SUMMARY = 60
 """Characters of the arguments in a summary."""
+_TOO_DEEP = "too many levels of values inside each other"
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
@@ -34,19 +38,24 @@ def result_summary(call: ToolCall, result: str) -> str:
 
 def details(call: ToolCall) -> str:
     """The tool and all arguments of a call, as JSON in lines. Nothing in it is cut or invisible."""
-    arguments = json.dumps(dict(call.arguments), ensure_ascii=False, indent=2)
+    arguments = _json(dict(call.arguments), indent=2)
     return "\n".join(_escaped(line) for line in f"{call.name} {arguments}".split("\n"))
 
 
 def what_runs(tool: Tool, call: ToolCall) -> str:
     """Exactly what a call runs: a command, or a tool of a server with its arguments.
 
-    Raises OptionError if the command does not take the arguments.
+    Arguments that a command gets on stdin alone are below it. Raises OptionError if it does not take the arguments.
     """
-    from edgellm.tools.commands import argv_of  # on demand
+    from edgellm.tools.commands import argv_of, on_stdin_alone  # on demand
 
+    if _json(dict(call.arguments), indent=2) == _TOO_DEEP:
+        raise OptionError(f"tool {call.name}: the arguments have {_TOO_DEEP}")
     argv = argv_of(tool, call.arguments)
-    return details(call) if argv is None else command_line(argv)
+    if argv is None:
+        return details(call)
+    read = {name: call.arguments[name] for name in on_stdin_alone(tool, call.arguments)}
+    return command_line(argv) + (f"\non stdin: {_escaped(_json(read))}" if read else "")
 
 
 def command_line(argv: Sequence[str]) -> str:
@@ -55,8 +64,15 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return printable(text, len(text))
+    """A line of text; what a terminal may not show is an escape: skin tones, and marks where one character has many."""
+    shown = printable(text, len(text))
+    if sanitize(shown) == shown:
+        return shown
+    return "".join(ascii(c)[1:-1] if sanitize(c) != c or category(c).startswith("M") else c for c in shown)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _json(value: Any, indent: int | None = None) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent)
+    except RecursionError:  # some versions of Python read more levels than they write
+        return _TOO_DEEP

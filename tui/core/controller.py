@@ -117,6 +117,13 @@ class ChatController:
         """Whether a call runs or MCP servers start: an event follows."""
         return self.calls.is_running or self.tools.servers.is_opening
 
+    def stop(self) -> None:
+        """End all replies, calls of tools, and the start of MCP servers."""
+        self.replies.stop()
+        if self.tools.servers.is_opening:
+            self.tools.drop_servers()
+            self._emit(Notice("the start of the MCP servers was stopped"))
+
     def close(self) -> None:
         """End the model and close the store; the text so far of a running reply is saved."""
         self.replies.stop()

@@ -16,6 +16,7 @@ from tui.core.store_errors import store_or_notify
 from tui.core.worker import Worker
 
 _CALLS = "choose another model, or a template that does with /set template"
+_LATE_SERVERS = "the MCP servers are still being started: this reply gets none of their tools; /regen makes another one"
 
 
 class CurrentModel:
@@ -60,6 +61,11 @@ class CurrentModel:
         if self.opened and not self.opened.calls:
             session.pop("tools", None)
         return {**self.settings.for_replies(), **session}
+
+    def warn_of_late_servers(self) -> None:
+        """Say that a reply gets no tools of MCP servers, if these are still being started."""
+        if self._tools.servers.is_opening:
+            self._emit(Notice(_LATE_SERVERS, "warning"))
 
     def check_calls(self) -> None:
         """Raises EdgeLLMError if the open model cannot call tools."""

@@ -112,6 +112,7 @@ class Sender:
 
     def _request(self, parent: int, begun: str = "") -> int:
         self._conversation.set_model(self._model.name, self._model.path)
+        self._model.warn_of_late_servers()
         reply = self._replies.start(parent, self._model.name, self._model.reply_options(), begun)
         self._emit(ChatsChanged())
         return reply

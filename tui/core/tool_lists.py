@@ -11,7 +11,8 @@ from tui.core.session_tools import SessionTools
 if TYPE_CHECKING:
     from edgellm.tools.tool import Tool
 
-_DESCRIPTION = 60
+_DESCRIPTION, _SCHEMA = 60, 400
+"""Characters that are shown of the description of a tool, and of a schema."""
 
 
 def commands_text(tools: SessionTools) -> str:
@@ -32,6 +33,13 @@ def servers_text(tools: SessionTools) -> str:
     names = ", ".join(map(printable, servers.names))
     head = f"MCP servers {names}: {count}"
     return "\n".join([head, *_lines(servers.tools.values(), tools), *servers.problems])
+
+
+def schema_text(tools: SessionTools) -> str:
+    """The schema of replies on one line; a long one is cut."""
+    if tools.schema is None:
+        return "none; /schema FILE holds replies to that of a file"
+    return printable(" ".join(tools.schema.split()), _SCHEMA)
 
 
 def _lines(listed: Iterable[Tool], tools: SessionTools) -> Iterator[str]:

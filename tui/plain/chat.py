@@ -37,13 +37,13 @@ class PlainChat:
         self._loop = EventLoop(
             events,
             worker,
-            self._replies,
+            self.controller.stop,
             lambda: self.controller.works_in_background,
             self._show_event,
             self._show_progress,
         )
         self._input = PlainInput(store.preferences.history())
-        self._questions = CallQuestions(self.controller.calls, self._input.read, self.say)
+        self._questions = CallQuestions(self.controller.calls, self._input, self.say)
         self.controller.settings.autosave = self._input.is_terminal
         self._output = PlainOutput()
         self._progress = LoadingProgress(self.say)
@@ -100,7 +100,7 @@ class PlainChat:
             try:
                 self._questions.ask(question)
             except KeyboardInterrupt:
-                self._replies.stop()
+                self.controller.stop()
             self._loop.run_interruptible()
 
     def _run(self, line: str) -> None:

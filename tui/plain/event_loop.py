@@ -7,7 +7,6 @@ from threading import Event as ThreadEvent
 from time import sleep
 
 from tui.core.events import Event
-from tui.core.replies import Replies
 from tui.core.worker import Worker
 
 _INTERVAL_S = 0.03
@@ -23,12 +22,12 @@ class EventLoop:
         self,
         events: Queue[Event],
         worker: Worker,
-        replies: Replies,
+        stop: Callable[[], None],
         in_background: Callable[[], bool],
         on_event: Callable[[Event], None],
         on_wait: Callable[[], None],
     ) -> None:
-        self._events, self._worker, self._replies = events, worker, replies
+        self._events, self._worker, self._stop = events, worker, stop
         self._in_background = in_background
         self._on_event, self._on_wait = on_event, on_wait
 
@@ -51,11 +50,11 @@ class EventLoop:
         return is_busy
 
     def run_interruptible(self) -> None:
-        """As `run`, but the first Ctrl-C stops the replies; a second one raises KeyboardInterrupt."""
+        """As `run`, but the first Ctrl-C calls `stop`; a second one raises KeyboardInterrupt."""
         try:
             self.run()
         except KeyboardInterrupt:
-            self._replies.stop()
+            self._stop()
             self.run()
 
     def _pass_on(self) -> bool:

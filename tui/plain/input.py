@@ -1,5 +1,6 @@
 """The input of `--plain`: messages and commands, typed or piped."""
 
+import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -7,6 +8,7 @@ from contextlib import suppress
 import click
 
 from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input
+from tui.early_input import waiting_input
 
 _QUOTES = '"""'
 
@@ -21,6 +23,7 @@ class PlainInput:
         self.is_terminal = bool(sys.stdin and sys.stdin.isatty())
         self._edited = self.is_terminal and bool(sys.stdout and sys.stdout.isatty())
         self._begun = False
+        self._early: list[str] = []  # lines that were typed before `read` asked for them
         if self.is_terminal:
             sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
         if self._edited:
@@ -46,7 +49,16 @@ class PlainInput:
             return ""
         return "\n".join(block)
 
+    def is_early(self) -> bool:
+        """Whether the next line was typed already, by somebody who did not see what it would answer. It stays."""
+        if self.is_terminal and sys.stdin and os.name == "posix":
+            with suppress(OSError):  # the terminal is gone, which `read` finds
+                self._early += waiting_input(sys.stdin.fileno()).splitlines(keepends=True)
+        return bool(self._early)
+
     def _line(self, prompt: str) -> str | None:
+        if self._early:
+            return self._early.pop(0).rstrip("\r\n")
         line = self._typed(prompt) if self.is_terminal else self._piped()
         return line.rstrip("\r\n") if line else None
 

@@ -118,7 +118,7 @@ class FoldLine:
 
     def lines(self, styles: TranscriptStyles, width: int) -> list[Line]:
         """One line."""
-        text = f"{'▾' if self.opened else '▸'} {self.source}"
+        text = f"{'▾' if self.opened else '▸'} {sanitize(self.source)}"
         text = text if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
         return [decoration(Segment(text, styles.muted + Style(meta={"fold": True})))]
 

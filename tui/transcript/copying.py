@@ -7,11 +7,12 @@ from tui.transcript.thinking import split
 
 
 def message_text(entry: TranscriptEntry) -> str:
-    """The text of a message; of a reply without its thinking, unless that is all it has."""
+    """The text of a message; of a reply what there is of its answer, its thinking and its calls, in this order."""
     if entry.role != "assistant":
         return entry.text
     reply = split(entry.text, running=False)
-    return reply.answer.strip() or (reply.thought or "").strip()
+    written = reply.answer.strip() or (reply.thought or "").strip()
+    return written or "\n".join(details for _, details in entry.calls)
 
 
 def answer_code(entry: TranscriptEntry) -> list[str]:

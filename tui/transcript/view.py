@@ -157,7 +157,10 @@ class Transcript(ScrollView, can_focus=True):
     def action_copy_message(self) -> None:
         """Copy the marked message, or else the last one."""
         if (key := self._marked_or_last) is not None and (row := self._list.row(key)):
-            copy(self.app, message_text(row.content.entry), "the message")
+            if text := message_text(row.content.entry):
+                copy(self.app, text, "the message")
+            else:  # as of a reply whose calls have results
+                self.notify("This message has no text to copy.", severity="warning", timeout=3)
 
     def action_fold(self) -> None:
         """Open or close the thinking, or the middle of a long text, in the marked message or else in the last one."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgellm.errors import OptionError
 from edgellm.tools.commands.process import run_command
-from edgellm.tools.commands.template import ArgvTemplate
+from edgellm.tools.commands.template import ArgvTemplate, names_in
 from edgellm.tools.tool import Tool
 
 
@@ -52,3 +52,11 @@ def argv_of(tool: Tool, arguments: Mapping[str, Any]) -> list[str] | None:
     Raises OptionError for arguments that the command does not take: `tool.run` raises the same.
     """
     return tool.function.command.argv(arguments) if isinstance(tool.function, CommandFunction) else None
+
+
+def on_stdin_alone(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    """The names of the arguments of a call for which the argv has no placeholder: the command reads them from stdin."""
+    if not isinstance(tool.function, CommandFunction):
+        return []
+    placed = names_in(*tool.function.command.template.items)
+    return [name for name in arguments if name not in placed]
