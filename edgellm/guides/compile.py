@@ -26,6 +26,7 @@ _IN_OTHER_WORDS = {
     "patternProperty regexes": "two patterns of patternProperties match the same name; make them exclude each other",
     "recursion limit exceeded": "the schema has more than 127 levels of brackets; make it flatter",
     "Unable to determine if regex is empty": "a pattern, with the lengths and patterns beside it, is too complex",
+    "lookarounds not supported": "\\b, \\B and anchors inside of a regex are not supported; leave them out",
     "min/maxProperties only": "minProperties and maxProperties above 1 need properties of which all are required",
 }
 """For errors of llguidance that name what it made of a schema."""
@@ -36,6 +37,9 @@ _EMPTY = {
 }
 
 _PLACE = re.compile(r"(?:at )?(?P<line>\d+)\((?P<column>\d+)\): (?P<problem>.*)", re.DOTALL)
+
+_CARET = re.compile(r"regex parse error:\n    (?P<regex>[^\n]*)\n    (?P<before> *)\^")
+"""How the crate regex shows the place of an error in a regex of one line."""
 
 
 class GuideCompiler:
@@ -84,7 +88,7 @@ def _check(spec: GuideSpec, grammar: LarkGrammar, matcher: LLMatcher) -> None:
     """Raise GuideError for a grammar that is wrong, a schema without a value of finite size, a regex without a text."""
     matchers = [matcher]
     if spec.kind == "regex":  # in brackets, as it is compiled, it might close these; alone, it might escape its end
-        matchers.append(LLMatcher(bytes_alone(), LLMatcher.grammar_from_regex(spec.source), log_level=0))
+        matchers.insert(0, LLMatcher(bytes_alone(), LLMatcher.grammar_from_regex(spec.source), log_level=0))
     if error := next((each.get_error() for each in matchers if each.is_error()), ""):
         raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, error)}")
     if spec.kind in _EMPTY:
@@ -122,6 +126,8 @@ def _problem(spec: GuideSpec, grammar: LarkGrammar, error: str) -> str:
     reasons = re.findall(r"^error: (.*)", problem, re.MULTILINE)
     known = next((words for text, words in _IN_OTHER_WORDS.items() if text in problem), None)
     what = known or printable(reasons[-1] if reasons else problem.splitlines()[0], 200)
+    if (caret := _CARET.search(problem)) and spec.kind == "regex" and caret["regex"] == spec.source:
+        return f"{what}, at character {len(caret['before']) + 1}"
     if spec.kind not in ("grammar", "calls") or not found:
         return what
     return f"line {grammar.line(int(found['line']))}, column {found['column']}: {what}"

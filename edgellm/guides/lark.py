@@ -53,6 +53,15 @@ def with_schemas(grammar: str) -> LarkGrammar:
     return LarkGrammar("".join(reader.parts()), reader.negates, tuple(reader.schemas))
 
 
+def _prepared(schema: str, line: int) -> str:
+    """A schema that begins at a line of the grammar, ready. Raises GuideError, with the line."""
+    try:
+        return prepare_schema(schema)
+    except GuideError as error:
+        problem = str(error).removeprefix("option json_schema").lstrip(": ")
+        raise GuideError(f"option grammar: line {line}: %json: {problem}") from None
+
+
 class _SchemaReader:
     def __init__(self, grammar: str) -> None:
         self._grammar = grammar
@@ -69,7 +78,7 @@ class _SchemaReader:
             if found["json"]:
                 schema, at = self._schema(found.end())
                 self.schemas.append((line, self._grammar.count("\n", found.end(), at)))
-                yield prepare_schema(schema)
+                yield _prepared(schema, line)
         yield self._grammar[at:]
 
     def _check(self, found: re.Match[str]) -> None:

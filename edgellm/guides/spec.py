@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+from edgellm.errors import OptionError
 from edgellm.options import GenerationOptions
 from edgellm.text.json_values import json_value
 
@@ -36,4 +37,7 @@ def _canonical(schema: object) -> str:
 
         schema = schema_of(schema)
     found = json.loads(schema) if isinstance(schema, str) else schema
-    return json.dumps(json_value(found, "option json_schema"))
+    try:
+        return json.dumps(json_value(found, "option json_schema"), allow_nan=False)
+    except ValueError:
+        raise OptionError("option json_schema has NaN or Infinity, which no JSON has; give a finite number") from None

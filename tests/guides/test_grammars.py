@@ -68,13 +68,13 @@ def test_a_regex_matches_the_whole_reply(guides: Guides, regex: str, right: list
 @pytest.mark.parametrize(
     ("regex", "problem"),
     [
-        ("a(", "unclosed group"),
-        ("a)|(b", "unopened group"),
+        ("a(", "unclosed group, at character 2"),
+        ("a)|(b", "unopened group, at character 2"),
         ("x[a&&b]", "it matches no text"),
         ("a\\", "unclosed group"),
-        ("a(?=b)", "look-around, including look-ahead and look-behind, is not supported"),
-        ("(?-u:\\xff)", "pattern can match invalid UTF-8"),
-        ("a\\1", "backreferences are not supported"),
+        ("a(?=b)", "look-around, including look-ahead and look-behind, is not supported, at character 2"),
+        ("(?-u:\\xff)", "pattern can match invalid UTF-8, at character 6"),
+        ("a\\1", "backreferences are not supported, at character 2"),
     ],
 )
 def test_a_wrong_regex_is_an_error(guides: Guides, regex: str, problem: str) -> None:
@@ -114,7 +114,7 @@ def test_a_grammar_in_larks_syntax_may_contain_schemas(guides: Guides) -> None:
         ('start: "a', "line 1, column 10: lexer error"),
         ('start: <|nothing|> "a"', "unknown special token"),
         ("start: %json {x}", "line 1 has a %json whose schema is not valid"),
-        ('start: "a"\nx: %json {"not": {}}', "json_schema: #/not is a keyword"),
+        ('start: "a"\nx: %json {"not": {}}', "option grammar: line 2: %json: #/not is a keyword"),
         ('start: a\na[stop="x"]: /.*/', "line 2 has stop, which no guide follows"),
         ("start: a\na[temperature=0.5]: /.*/", "line 2 has temperature"),
         ("what is this", "line 1"),
