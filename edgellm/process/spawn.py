@@ -46,10 +46,20 @@ def stderr_text(log: IO[bytes]) -> str:
     return log.read().decode(errors="replace")
 
 
+_TAIL = 300
+"""Characters of the end of a log."""
+
+
 def stderr_tail(log: IO[bytes]) -> str:
-    """The last lines of that text as one printable line; "" if there are none."""
-    lines = stderr_text(log).split("\n")
-    return printable("; ".join(line.strip() for line in lines if line.strip())[-300:], 300)
+    """The last lines of that text as one printable line, up to 300 characters; "" if there are none.
+
+    Where more is left out, the line begins with … and a whole word.
+    """
+    lines = "; ".join(line.strip() for line in stderr_text(log).split("\n") if line.strip())
+    if len(lines) > _TAIL:
+        end = lines[1 - _TAIL :]
+        lines = f"…{end.partition(' ')[2] or end}"
+    return printable(lines, _TAIL)
 
 
 def exit_reason(code: int) -> str:
