@@ -3,11 +3,10 @@
     EdgeLLMError                  an error that a user can act on; its message is one line
     ├── ModelFileError            a model file is missing, unreadable, damaged or contradicts itself
     ├── UnsupportedModelError     the file is valid, but needs a feature that this version does not have
-    ├── AdvisedError              its advice names settings, in the words of Python or of a command
-    │   ├── PromptError           a prompt that cannot be computed, such as one without tokens
-    │   │   └── ContextOverflowError  a prompt that does not fit the context
-    │   └── IncompleteOutputError a reply that must conform to a schema or grammar was cut off before it did
+    ├── PromptError               a prompt that cannot be computed, such as one without tokens
+    │   └── ContextOverflowError  a prompt that does not fit the context
     ├── NoMemoryError             no memory is left for the KV cache or for logits
+    ├── IncompleteOutputError     a reply that must conform to a schema or grammar was cut off before it did
     ├── AnswerError               an answer that its class refuses, or that Python does not read
     └── OptionError               an option is unknown or has an impossible value
         └── GuideError            a schema, regex or grammar that no reply can be held to
@@ -42,8 +41,8 @@ class UnsupportedModelError(EdgeLLMError):
     """The file is valid, but needs a feature that this version does not have."""
 
 
-class AdvisedError(EdgeLLMError):
-    """An error whose advice names settings.
+class AdvisedError(Exception):
+    """What errors have in common whose advice names settings.
 
     `advice` has the placeholders `{ctx}`, `{max_tokens}`, `{overflow}`, `{partial}` and `{prompt}`, which Python, the
     command line and the chat replace by their own words for these settings.
@@ -61,7 +60,7 @@ class AdvisedError(EdgeLLMError):
         return f"{self.problem}: {self.advice.format_map(words)}"
 
 
-class PromptError(AdvisedError):
+class PromptError(AdvisedError, EdgeLLMError):
     """A prompt cannot be computed."""
 
 
@@ -73,7 +72,7 @@ class NoMemoryError(EdgeLLMError):
     """No memory is left, or allowed, for more tokens in the KV cache, or for logits."""
 
 
-class IncompleteOutputError(AdvisedError):
+class IncompleteOutputError(AdvisedError, EdgeLLMError):
     """A reply that must conform to a JSON schema, a regex, choices or a grammar was cut off before it did.
 
     `completion` is the reply as far as it came, an `edgellm.generate.results.Completion`.
