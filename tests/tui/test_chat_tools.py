@@ -14,6 +14,7 @@ from edgellm.tools.calls import REFUSED, BrokenCall
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
 from support.headless_chat import HeadlessFrontend
+from support.mcp_scripts import servers_file
 from tui.core.events import CallsChanged, ModelOpened, Notice, ReplyEnded, ResultAdded, ServersOpened
 from tui.core.prompt_messages import NO_RESULT, STOPPED
 from tui.core.tool_question import Answer, Question
@@ -309,7 +310,7 @@ def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_the
 
     monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
     frontend = opened(tmp_path, ["Early."], ["Late."])
-    frontend.controller.tools.open_servers(tmp_path / "servers.json")
+    frontend.controller.tools.open_servers(servers_file(tmp_path))
     frontend.say("?")
     assert frontend.notices[-1].startswith("the MCP servers are still being started: this reply gets none")
     started.set()
@@ -328,7 +329,7 @@ def test_the_start_of_servers_is_stopped_with_all_else(tmp_path: Path, monkeypat
 
     monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
     frontend = opened(tmp_path)
-    frontend.controller.tools.open_servers(tmp_path / "servers.json")
+    frontend.controller.tools.open_servers(servers_file(tmp_path))
     assert frontend.controller.works_in_background
     frontend.controller.stop()
     assert not frontend.controller.works_in_background

@@ -1,7 +1,7 @@
 """Commands for the tools that the model may call, and for the schema that its replies follow."""
 
 from tui.commands.command import Frontend, SlashCommand
-from tui.core.files import text_of, typed_name, typed_path
+from tui.core.files import text_of, typed_file, typed_name
 from tui.core.tool_lists import commands_text, schema_text, servers_text
 
 OFF = "off"
@@ -14,7 +14,7 @@ def _tools(frontend: Frontend, argument: str) -> None:
         controller.tools.drop_commands()
     elif argument:
         controller.model.check_calls()
-        controller.tools.use_commands(typed_path(typed_name(argument)))
+        controller.tools.use_commands(typed_file(typed_name(argument)))
     if argument:
         controller.tokens.recount()
     frontend.say(commands_text(controller.tools))
@@ -27,7 +27,7 @@ def _mcp(frontend: Frontend, argument: str) -> None:
         controller.tokens.recount()
     elif argument:
         controller.model.check_calls()
-        controller.tools.open_servers(typed_path(typed_name(argument)))
+        controller.tools.open_servers(typed_file(typed_name(argument)))
     frontend.say(servers_text(controller.tools))
 
 
