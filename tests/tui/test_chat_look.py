@@ -234,3 +234,36 @@ def test_the_picture_for_the_readme_can_be_made(tmp_path: Path) -> None:
     assert svg.startswith("<svg")
     assert "fastest" in svg
     assert "MBU" in svg
+
+
+def test_a_notice_that_is_repeated_begins_anew(tmp_path: Path) -> None:
+    async def test() -> None:
+        app = ChatApp(Store(tmp_path / "chats.db"), FakeBackend(), "fake")
+        async with app.run_test(size=(80, 24), notifications=True) as pilot:
+            chat = Driven(app, pilot, FakeModel())
+            await chat.until(lambda: app.controller.model.opened)
+            await chat.type("/tools")
+            await chat.until(lambda: "no commands; /tools FILE" in chat.shown())
+            first = next(iter(app._notifications))
+            await chat.type("/tools")
+            await chat.until(lambda: app._notifications and first not in app._notifications)
+            second = next(iter(app._notifications))
+            assert chat.notices == [first.message] and second.raised_at > first.raised_at
+            await chat.until(lambda: chat.shown().count("no commands; /tools FILE") == 1)
+            app._unnotify(first)  # as the first one does at its end
+            await pilot.pause()
+            assert chat.shown().count("no commands; /tools FILE") == 1
+        app.controller.close()
+
+    run(test())
+
+
+def test_a_notice_that_comes_twice_at_once_is_shown_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            chat.app.notify("twice")
+            chat.app.notify("twice")
+            await chat.until(lambda: chat.notices)
+            assert chat.notices == ["twice"]
+
+    run(test())
