@@ -296,7 +296,19 @@ def test_a_model_whose_template_shows_no_calls_gets_no_tools(tmp_path: Path) -> 
     frontend.controller.model.reopen()
     frontend.until(ModelOpened)
     frontend.until(Notice)
-    assert "its replies get no tools" in frontend.notices[-1]
+    assert "the chat template of fake shows no calls: replies get no tools" in frontend.notices[-1]
+
+
+def test_a_template_that_is_set_is_the_one_that_shows_no_calls(tmp_path: Path) -> None:
+    frontend = opened(tmp_path, calls=False)
+    frontend.controller.model.set("template", "llama3")
+    frontend.until(ModelOpened)
+    frontend.until(Notice)
+    expected = "the chat template llama3, which is set, shows no calls"
+    assert frontend.notices[-1].startswith(f"{expected}: ")
+    with pytest.raises(EdgeLLMError) as refused:
+        frontend.controller.model.check_calls()
+    assert str(refused.value).startswith(f"{expected} of tools: choose a model whose template does")
 
 
 def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_their_tools(
