@@ -78,11 +78,11 @@ class SessionTools:
         self.allowed -= self.servers.tools.keys()
         self.servers.end()
 
-    def use_schema(self, text: str, options: Mapping[str, Any]) -> None:
-        """Hold replies to a schema; `options` are the others of the replies."""
+    def use_schema(self, text: str, origin: str, options: Mapping[str, Any]) -> None:
+        """Hold replies to a schema from `origin`, a file or a command; `options` are the others of the replies."""
         if self.tools or self.servers.is_opening:
             raise EdgeLLMError(_EXCLUDE.format("/tools" if self.commands else "/mcp"))
-        self.schema = checked_schema(text, options)
+        self.schema = checked_schema(text, origin, options)
 
     def drop_schema(self) -> None:
         """Leave replies free."""
