@@ -74,6 +74,6 @@ def keys_of(screen: Screen[Any], ids: Collection[str]) -> dict[str, str]:
     """The names of the keys of those bindings that are active, by id. It reads all bindings, which takes long, once."""
     names: dict[str, str] = {}
     for active in screen.active_bindings.values():
-        if (id := active.binding.id) in ids and id not in names:
+        if (id := active.binding.id) and id in ids and id not in names:
             names[id] = screen.app.get_key_display(active.binding)
     return names
