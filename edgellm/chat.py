@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
 from edgellm.errors import EdgeLLMError
@@ -29,6 +29,9 @@ from edgellm.tools.messages import Results, reply_message, result_messages
 from edgellm.tools.running import Approve
 from edgellm.tools.tool import tools_of
 from edgellm.tools.use import ToolChoice, check_options, with_definitions
+
+if TYPE_CHECKING:
+    from edgellm.generate.async_generation import AsyncGeneration
 
 
 class Chat:
@@ -168,6 +171,21 @@ class Chat:
         check_messages(self.messages)
         options.setdefault("tool_choice", self._tools.choice_behind_results(None))
         return self._send(result_messages(self.messages, results), progress, options)
+
+    async def asend(
+        self, text: str, *, max_steps: int = 1, approve: Approve | None = None, **options: Unpack[ReplyArguments]
+    ) -> Completion:
+        """As `send`, for `asyncio`. When the task that waits is cancelled, so is the reply; it ends first."""
+        from edgellm.generate.async_generation import in_thread  # imports asyncio
+
+        work = partial(self.send, text, max_steps=max_steps, approve=approve, **options)
+        return await in_thread(work, self.cancel)
+
+    def astream(self, text: str, **options: Unpack[ReplyArguments]) -> "AsyncGeneration":
+        """As `stream`, for `asyncio`: `async for token in chat.astream(…)`. Errors come with the first token."""
+        from edgellm.generate.async_generation import AsyncGeneration  # imports asyncio
+
+        return AsyncGeneration(lambda: self.stream(text, **options))
 
     def reply(
         self,

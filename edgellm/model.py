@@ -3,8 +3,10 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Literal, Self, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,33 +16,41 @@ from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
 from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.engine.outputs import LOGITS, OutputSettings
-from edgellm.errors import EdgeLLMWarning
+from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
-from edgellm.generate.all_logits import all_logits
+from edgellm.generate.all_logits import all_logits, checked_ids
 from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
 from edgellm.generate.prefix_cache import PrefixCache
+from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.generate.results import Completion
 from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.page_cache import resident_bytes
 from edgellm.models import resolve
-from edgellm.options import LoadOptions, check_text, file_defaults
+from edgellm.options import LoadOptions, check_text, file_defaults, validate
+from edgellm.options.checks import integer, one_of
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.tokenizer import Tokenizer
 from kquants.jit import Progress
 
 if TYPE_CHECKING:
     from edgellm.chat import Chat
+    from edgellm.generate.async_generation import AsyncGeneration
+
+
+Prompt = str | Sequence[int]
+"""Text to continue, or its token ids."""
+Prompts = list[str] | list[list[int]] | tuple[str, ...]
 
 
 class Model:
     """An open model; use it as a context manager or call `close`.
 
-    Several threads may share it: their computations queue.
+    Several threads may share it: their requests are computed together, batch by batch.
     """
 
     def __init__(
@@ -50,6 +60,7 @@ class Model:
         progress: Progress | None = None,
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
+        schedule: str = "srpt",
     ) -> None:
         self.file = file
         # First, so that an unsupported architecture is reported before a problem of its tokenizer.
@@ -63,8 +74,8 @@ class Model:
         engine = open_engine(file, options, progress, uploading, outputs)
         on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
         estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
-        self._generator = Generator(Session(engine, name), self.tokenizer, defaults, estimator)
-        self._prefix_cache = PrefixCache(self._generator.session, max_sequences=1)
+        self._generator = Generator(Session(engine, name, schedule), self.tokenizer, defaults, estimator)
+        self._prefix_cache = PrefixCache(self._generator.session)
 
     @classmethod
     def open(
@@ -74,6 +85,7 @@ class Model:
         progress: Progress | None = None,
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
+        schedule: Literal["srpt", "fcfs"] = "srpt",
         **options: Unpack[LoadArguments],
     ) -> Self:
         """Open a GGUF file for generation: a path or, as text, also a name that the commands take as MODEL.
@@ -83,7 +95,8 @@ class Model:
         "q8_0"), `kv_memory` (most GB of keys and values; default: the free memory), `gpu_layers`, `gpu`, `gpu_memory`,
         `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`. `progress(done, total)` is called
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
-        GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs.
+        GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs. `schedule` is the
+        order of prompts that wait: "srpt", the shortest first unless another has waited, or "fcfs", as they came.
 
         Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, or if the GPU
         cannot do what the options ask for.
@@ -93,12 +106,13 @@ class Model:
         chosen = LoadOptions.from_kwargs(**options)
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
         check_engine(chosen, outputs)
+        validate("schedule", one_of("srpt", "fcfs"), schedule)
         sigbus.install()
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
             for warning in speed_warnings(file, chosen):
                 warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
-            model = cls(file, chosen, progress, uploading, outputs)
+            model = cls(file, chosen, progress, uploading, outputs, schedule)
             file.check()
             return model
         except BaseException:
@@ -126,14 +140,25 @@ class Model:
         return self._generator.defaults
 
     @property
+    def prefix_stats(self) -> PrefixStats:
+        """How much of all prompts so far was cached."""
+        return replace(self._generator.session.prefix_stats)
+
+    @property
     def engine(self) -> protocol.Engine:
         """The engine that computes. Only one thread may use it at a time, and only while nothing is generated."""
         return self._generator.session.engine
 
     def stream(
-        self, prompt: str, *, progress: PrefillProgress | None = None, **options: Unpack[GenerationArguments]
+        self,
+        prompt: Prompt,
+        *,
+        progress: PrefillProgress | None = None,
+        **options: Unpack[GenerationArguments],
     ) -> Generation:
         """Continue `prompt`, token by token: returns an iterator of `Token` that any thread can cancel.
+
+        The prompt is text, or token ids, which are taken as they are: no BOS is added.
 
         Options are those of `edgellm.options.GenerationOptions`: `max_tokens`, `temp`, `top_k`, `top_p`,
         `min_p`, `repeat_penalty`, `presence_penalty`, `frequency_penalty`, `penalty_last_n` (number of last tokens that
@@ -142,16 +167,65 @@ class Model:
 
         Raises OptionError, ContextOverflowError for a prompt that does not fit, EdgeLLMError for an empty one.
         """
+        return self._stream(prompt, options, progress)
+
+    def _stream(
+        self,
+        prompt: Prompt,
+        options: GenerationArguments,
+        progress: PrefillProgress | None = None,
+        sequence: int = 0,
+    ) -> Generation:
         generator = self._generator
         timer, chosen = generator.start_timer(), generator.options(**options)
-        check_text("prompt", prompt)
-        ids = self.tokenizer.encode(prompt, add_special=True, parse_special=chosen.special)
-        return generator.start(TokensPrompt(ids), chosen, timer, self._prefix_cache, progress)
+        ids = self._ids(prompt, chosen.special)
+        return generator.start(TokensPrompt(ids), chosen, timer, self._prefix_cache, progress, sequence=sequence)
 
-    def generate(self, prompt: str, **options: Unpack[GenerationArguments]) -> Completion:
-        """The whole continuation of `prompt`; options and errors are those of `stream`."""
+    def _ids(self, prompt: Prompt, special: bool) -> list[int]:
+        """The token ids of a prompt. Raises OptionError for other values, and for an id that the model lacks."""
+        if isinstance(prompt, str):
+            return self.tokenizer.encode(prompt, add_special=True, parse_special=special)
+        if not isinstance(prompt, Sequence | np.ndarray) or isinstance(prompt, bytes):
+            check_text("prompt", prompt)
+        ids, vocab = checked_ids(prompt), self.engine.vocab
+        for token in ids:
+            if not 0 <= token < vocab:
+                raise OptionError(f"prompt has the token {token}: give ids from 0 to {vocab - 1}")
+        return ids
+
+    def astream(self, prompt: Prompt, **options: Unpack[GenerationArguments]) -> "AsyncGeneration":
+        """As `stream`, for `asyncio`: `async for token in model.astream(…)`. Errors come with the first token."""
+        from edgellm.generate.async_generation import AsyncGeneration  # imports asyncio
+
+        return AsyncGeneration(lambda: self._stream(prompt, options))
+
+    @overload
+    def generate(self, prompt: Prompt, **options: Unpack[GenerationArguments]) -> Completion: ...
+
+    @overload
+    def generate(self, prompt: Prompt, *, n: int, **options: Unpack[GenerationArguments]) -> list[Completion]: ...
+
+    @overload
+    def generate(self, prompt: Prompts, *, n: int = 1, **options: Unpack[GenerationArguments]) -> list[Completion]: ...
+
+    def generate(
+        self, prompt: Prompt | Prompts, *, n: int | None = None, **options: Unpack[GenerationArguments]
+    ) -> Completion | list[Completion]:
+        """The whole continuation of `prompt`; options and errors are those of `stream`.
+
+        Of a list of prompts, all continuations in their order, which are generated at once. `n` gives a list of so many
+        continuations of each prompt, those of the first one first; with a seed they differ, and the first is that of
+        `n=1`. After an error the others are cancelled.
+        """
         options.setdefault("logprobs", False)
-        return self.stream(prompt, **options).completion()
+        count = validate("n", integer(1, 1000), 1 if n is None else n)
+        prompts = _prompts(prompt)
+        if prompts is None and n is None:
+            return self._stream(cast("Prompt", prompt), options).completion()
+        from edgellm.generate.at_once import complete_all  # imports what starts threads, which `stream` does not need
+
+        each_of = [cast("Prompt", prompt)] if prompts is None else prompts
+        return complete_all([partial(self._stream, one, options, sequence=i) for one in each_of for i in range(count)])
 
     def chat(self, system: str | None = None, **options: Unpack[ChatArguments]) -> "Chat":
         """A conversation in the model's own chat template. `options` are those of `stream`, for every reply, and:
@@ -185,3 +259,10 @@ class Model:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _prompts(prompt: Prompt | Prompts) -> list[Prompt] | None:
+    """The prompts in a list of them; None for a single prompt."""
+    if not isinstance(prompt, list | tuple) or (prompt and isinstance(prompt[0], int | np.integer)):
+        return None
+    return cast("list[Prompt]", list(prompt))

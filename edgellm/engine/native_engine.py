@@ -176,7 +176,7 @@ class NativeEngine:
     def _restore(self, sequence: PagedSequence) -> None:
         """Compute the state of a sequence and its checkpoints again, after they were lost with a GPU."""
         fresh, tokens = self.new_sequence(), sequence.tokens
-        marks = [point.length - 1 for point in sequence.checkpoints.lasting]
+        marks = [length - 1 for length in sequence.marked]
         for start in range(0, len(tokens), self.max_rows):
             part = tokens[start : start + self.max_rows]
             embeddings = {at - start: each for at, each in sequence.embeddings.items() if 0 <= at - start < len(part)}

@@ -87,6 +87,11 @@ class PagedSequence(protocol.Sequence):
         """
         self._add_checkpoint(len(self), retry=False)
 
+    @property
+    def marked(self) -> list[int]:
+        """See `protocol.Sequence`: the lengths of checkpoints."""
+        return [point.length for point in self.checkpoints.lasting]
+
     def hold(self, n: int) -> None:
         """See `protocol.Sequence`. With recurrent layers it is a checkpoint, which replaces that of the last call."""
         if self.needs_marks and n in self.states.pages and not self.checkpoints.has(n):

@@ -64,6 +64,11 @@ class Sequence(ABC):
     def mark(self) -> None:  # noqa: B027 (most states go back to any length)
         """Keep what is needed to go back to the present length later, as far as memory is given to that."""
 
+    @property
+    def marked(self) -> Ids[int]:
+        """The lengths that are marked for longer than to compute the last prompt's end again."""
+        return ()
+
     def hold(self, n: int) -> None:  # noqa: B027 (most states go back to any length)
         """Keep what is needed to go back to `n` tokens, until `hold` is called again or a prompt follows.
 
@@ -94,6 +99,21 @@ class Segment(Generic[S_co]):
     marks: Ids[int] = ()
     retry_mark: int | None = None
     drafts: int = 0
+
+    def part(self, start: int, stop: int) -> "Segment[S_co]":
+        """The segment of the tokens of indices `start` … `stop` - 1. One with drafts has no parts but the whole."""
+        if (start, stop) == (0, len(self.tokens)):
+            return self
+        assert not self.drafts, "drafts are computed with the token before them"
+        part = range(start, stop)
+        return Segment(
+            self.sequence,
+            self.tokens[start:stop],
+            [i - start for i in self.wanted if i in part],
+            {i - start: each for i, each in self.embeddings.items() if i in part},
+            [i - start for i in self.marks if i in part],
+            self.retry_mark - start if self.retry_mark is not None and self.retry_mark in part else None,
+        )
 
 
 class Engine(Protocol):

@@ -1,7 +1,12 @@
 """Text generation with an open model, from token ids to text with stats.
 
-session         one engine shared by many requests: prefill, decode and fork, one computation at a time
-prompt_segments the batches of a prompt, with marks where a sequence can go back to
+session         one engine shared by many requests: prefill, decode and fork
+batcher         continuous batching: who has the turn computes a batch for all requests that wait
+schedule        which tokens the next batch computes: steps of replies, then parts of prompts
+arrivals        which requests are about to ask for their next token
+admission       which requests wait when memory is short for all
+computation     tokens that a request waits for, computed batch by batch
+prompt_segment  the segment of a prompt, with marks where a sequence can go back to
 cancel_flag     how a request is cancelled from another thread
 fair_lock       the queue of requests that wait for the engine
 decoding        the token loop: prefill a prompt, then sample and decode token after token
@@ -10,9 +15,12 @@ speculation     speculative decoding: draft tokens are computed, accepted or rej
 draft_policy    how many draft tokens a step computes
 prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
 prefix_cache    sequences left by earlier requests, for prompts that begin with the same tokens
+prefix_stats    how much of all prompts was cached
 chat_templates  the templates of a chat; `prompt_builder` makes prompts in one
 overflow        prompts of conversations that are longer than the context
 generation      the running generation that a caller iterates over and cancels
+at_once         several generations at once
+async_generation a generation for asyncio
 text_assembler  tokens to text: detokenizer, stop strings, finish reason, log-probabilities
 results         what a caller gets: a token, a completion
 logprobs        log-probabilities of a sampled token and of the most likely ones

@@ -20,7 +20,7 @@ def all_logits(session: Session, token_ids: Sequence[int], chunk: int | None = N
     """The logits of every position, float32 [n_tokens, n_vocab], in a sequence of their own; see `Model.logits`."""
     if chunk is not None and chunk < 1:
         raise OptionError(f"option chunk cannot be {chunk}: give a whole number from 1 on")
-    ids = _checked_ids(token_ids)
+    ids = checked_ids(token_ids)
     session.check_open()
     session.check_fits(ids)
     engine = session.engine
@@ -35,7 +35,7 @@ def all_logits(session: Session, token_ids: Sequence[int], chunk: int | None = N
     return out
 
 
-def _checked_ids(token_ids: Sequence[int]) -> list[int]:
+def checked_ids(token_ids: Sequence[int]) -> list[int]:
     """Token ids as plain integers. Raises OptionError for other values and for an empty sequence."""
     try:
         ids = list(map(index, token_ids))

@@ -65,12 +65,14 @@ def generate_ids(
     timer.prompt_tokens = len(prompt.ids)
     with (
         chooser,
+        session.decoding(cancel),
         acquire(prompt.ids, cancel) as sequence,
         SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
     ):
         shared, cached = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
         timer.diverged_at = shared if shared < min(cached, len(prompt.ids)) else None
         timer.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
+        session.prefix_stats.add(len(prompt.ids), timer.cached_tokens)
         logits = prefill(prompt.ids)
         while True:
             token = chooser.choose(logits, len(prompt.ids) + len(generated))

@@ -21,10 +21,15 @@ class FairLock:
         # In the order of asking; the first ticket holds the lock.
         self._tickets: dict[object, threading.Event | None] = {}
 
+    @property
+    def callers(self) -> int:
+        """The number of callers that hold the lock or wait for it."""
+        return len(self._tickets)
+
     def run(self, work: Callable[[], T], cancelled: Callable[[], bool] = lambda: False) -> T:
         """Wait for the lock, then return the result of `work`. The lock is not reentrant.
 
-        Raises WaitCancelled if `cancelled` becomes true while another caller holds the lock.
+        Raises WaitCancelled if `cancelled` becomes true while another caller holds the lock; see `wake`.
         """
         # Storing and deleting a ticket are one bytecode instruction each, with no call around them in which Ctrl-C
         # could leave the ticket of a caller that has gone. A context manager could not promise that.
@@ -39,6 +44,12 @@ class FairLock:
                 if first:
                     first.set()
 
+    def wake(self) -> None:
+        """Have all that wait check at once whether they were cancelled."""
+        for waiting in list(self._tickets.values()):
+            if waiting:
+                waiting.set()
+
     def _wait(self, ticket: object, cancelled: Callable[[], bool]) -> None:
         if self._is_first(ticket):
             return  # the usual case: making an event costs as much as all the rest here
@@ -47,6 +58,7 @@ class FairLock:
             if cancelled():
                 raise WaitCancelled
             granted.wait(_POLL_S)
+            granted.clear()
 
     def _is_first(self, ticket: object) -> bool:
         # `list` copies in one step; an iterator would fail if another thread removed its ticket meanwhile.

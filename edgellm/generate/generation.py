@@ -32,7 +32,8 @@ class Generation:
 
     `finish_reason` is None until the generation has ended. `acquire` gives it a sequence for as long as it runs.
     `on_end` is called with the text when it has ended, unless it was cancelled before its first token. `reader` reads
-    the tokens of a reply in that format.
+    the tokens of a reply in that format. `begins_in_thought`: the prompt opened a thought, so that the
+    text begins inside of it. `sequence` is that of `TokenChooser`.
     """
 
     def __init__(
@@ -47,10 +48,13 @@ class Generation:
         on_end: Callable[[str], None] = lambda text: None,
         reader: ReplyReader | None = None,
         guide: Guide | None = None,
+        begins_in_thought: bool = False,
+        sequence: int = 0,
     ) -> None:
         """Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed."""
         session.check_fits(prompt.ids)
         self.finish_reason: str | None = None
+        self.begins_in_thought = begins_in_thought
         room = math.inf if prompt.context_shift else session.engine.ctx - len(prompt.ids) + 1
         max_tokens = room if options.max_tokens is None else min(room, options.max_tokens)
         self._output = output = TextAssembler(tokenizer, options, max_tokens, reader, guide)
@@ -73,7 +77,7 @@ class Generation:
             session,
             acquire,
             prompt,
-            TokenChooser(sampler, seed, guide, timer.guided),
+            TokenChooser(sampler, seed, guide, timer.guided, sequence),
             timer,
             self._cancel_flag,
             progress,
@@ -226,7 +230,10 @@ class Generation:
         return parsed(self._json_schema, self.answer or "")
 
     def cancel(self) -> None:
-        """End the generation: a running computation ends within milliseconds. Any thread may call it."""
+        """End the generation: a running computation ends within milliseconds. Any thread may call it.
+
+        A batch that computes other requests as well goes on to its end, for about a tenth of a second.
+        """
         self._stop(wait=False)
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress, RequestTimer
 from edgellm.guides.guide import Guide
 from edgellm.guides.spec import spec_of
-from edgellm.guides.thinking import ReplyStart, gated
+from edgellm.guides.thinking import ReplyStart, gated, is_thought
 from edgellm.options import GenerationOptions
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.reply_format import ReplyReader
@@ -56,16 +56,24 @@ class Generator:
         reader: ReplyReader | None = None,
         reply_start: ReplyStart | None = None,
         use: ToolUse | None = None,
+        sequence: int = 0,
     ) -> Generation:
-        """Continue a prompt, reusing the longest prefix that `cache` holds; `on_end`, `reader` as in `Generation`.
+        """Continue a prompt, reusing the longest prefix that `cache` holds.
 
-        `reply_start` is where the reply of a chat begins, `use` are the tools that it may call.
+        `on_end`, `reader` and `sequence` are those of `Generation`. `reply_start` is where the reply of a chat begins,
+        `use` are the tools that it may call.
 
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
         session, tokenizer = self.session, self.tokenizer
         guide = self._guide(options, reply_start, use)
-        return Generation(session, tokenizer, cache.acquire, prompt, options, timer, progress, on_end, reader, guide)
+        acquire, inside = (
+            cache.acquire,
+            bool(reply_start and not reply_start.begun and is_thought(reply_start, tokenizer)),
+        )
+        return Generation(
+            session, tokenizer, acquire, prompt, options, timer, progress, on_end, reader, guide, inside, sequence
+        )
 
     def _guide(self, options: GenerationOptions, start: ReplyStart | None, use: ToolUse | None) -> Guide | None:
         """The guide of a reply, None for free text. Raises OptionError."""

@@ -1,42 +1,61 @@
-"""A session: one engine that many requests share, one computation at a time."""
+"""A session: one engine that many requests share, batch by batch."""
 
 from collections.abc import Callable, Collection
 from collections.abc import Sequence as Ids
-from contextlib import suppress
-from time import perf_counter
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
-from weakref import WeakSet
+from weakref import ref
 
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
-from edgellm.errors import ContextOverflowError, EdgeLLMError, NoMemoryError, PromptError
+from edgellm.errors import ContextOverflowError, EdgeLLMError, PromptError
+from edgellm.generate.batcher import Batcher
 from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.fair_lock import FairLock, WaitCancelled
-from edgellm.generate.prompt_segments import prompt_segments
+from edgellm.generate.computation import Computation
+from edgellm.generate.prefix_stats import PrefixStats
+from edgellm.generate.prompt_segment import prompt_segment
+from edgellm.generate.schedule import Schedule
 from edgellm.generate.timing import PrefillProgress
 from edgellm.system.fork import ForkGuard
 
 T = TypeVar("T")
 
 
-class Evictable(Protocol):
-    """A cache of sequences."""
+class SequenceCache(Protocol):
+    """A part of the prefix cache; `used` is the time of its last use, as `perf_counter` gives it."""
+
+    used: float
 
     def evict(self) -> bool:
         """Free one sequence that is not in use; False if there is none."""
 
+    def held(self) -> list[tuple[Sequence, list[int]]]:
+        """All sequences, each with the tokens that it has or is about to have."""
+
 
 class Session:
-    """Prefill and decode for any number of requests. They share the engine batch by batch, first come, first served.
+    """Prefill and decode for any number of requests, each in a thread of its own. They share the batches of the engine.
 
-    `name` is the model's, for messages. From the beginning of `close` on every request raises; `closed` is True at its
-    end. Each of `caches` is asked to evict a sequence when no memory is left for another KV page.
+    `schedule` is the order of their prompts. `name` is the model's, for messages. From the beginning of `close` on
+    every request raises; `closed` is True at its end. Caches are asked to evict sequences when no memory is left for
+    another KV page.
     """
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, name: str, schedule: str = "srpt") -> None:
         self.engine, self.name, self.origin = engine, name, ForkGuard()
         self.closed = self._closing = False
-        self.caches: WeakSet[Evictable] = WeakSet()
-        self._lock = FairLock()
+        self.prefix_stats = PrefixStats()
+        self._caches: dict[ref[SequenceCache], None] = {}
+        self._batcher = Batcher(engine, Schedule(schedule), self.check_open, self._evict)
+
+    def add_cache(self, cache: SequenceCache) -> None:
+        """Count a cache as a part of the prefix cache for as long as it lives."""
+        self._caches[ref(cache, lambda dead: self._caches.pop(dead, None))] = None
+
+    def caches(self) -> list[SequenceCache]:
+        """The parts of the prefix cache."""
+        # A copy in one step: a WeakSet could not be read while another thread adds to it.
+        return [cache for each in list(self._caches) if (cache := each())]
 
     def check_process(self) -> None:
         """Raises EdgeLLMError in a process that was forked from the one that opened the model."""
@@ -75,7 +94,7 @@ class Session:
             sequence.mark()
             return left
 
-        return self._exclusively(trim, cancel)
+        return self.exclusively(trim, cancel)
 
     def prefill(
         self,
@@ -87,74 +106,60 @@ class Session:
     ) -> Logits:
         """Extend a sequence, after `rewind`, to exactly `ids`; returns the logits [vocab] of the last token.
 
-        The sequence can go back later to where `prompt_segments` has marks; `ends` are the tokens that end messages.
+        The sequence can go back later to where `prompt_segment` has marks; `ends` are the tokens that end messages.
         Raises Stopped after `cancel`; the sequence then holds the batches that were complete.
         """
-        start = len(sequence)
-        progress = progress or (lambda done, total: None)
-        progress(0, len(ids) - start)
-        for segment in prompt_segments(sequence, ids, self.engine.max_rows, ends):
-            logits = self.forward(segment, cancel)
-            progress(len(sequence) - start, len(ids) - start)
-        last: Logits = logits[0]
+        total, progress = len(ids) - len(sequence), progress or (lambda done, total: None)
+        progress(0, total)
+        computation = Computation(prompt_segment(sequence, ids, ends), cancel)
+        last: Logits = self._compute(computation, lambda done: progress(done, total))[0]
         return last
 
     def hold(self, sequence: Sequence, length: int, cancel: CancelFlag) -> None:
         """`Sequence.hold`, where the sequence needs it. Raises Stopped after `cancel`."""
         if sequence.needs_marks:
-            self._exclusively(lambda: sequence.hold(length), cancel)
+            self.exclusively(lambda: sequence.hold(length), cancel)
 
-    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float]:
-        """The logits [tokens, vocab] after each of the given tokens, and the seconds of the computation alone.
+    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float | None]:
+        """The logits [tokens, vocab] after each of the given tokens, and the seconds of the batch.
 
-        All but the first are drafts, which the sequence can drop. Raises Stopped after `cancel`, and NoMemoryError.
+        They are None if other requests were computed with it. All tokens but the first are drafts, which the sequence
+        can drop. Raises Stopped after `cancel`, and NoMemoryError.
         """
-
-        def timed() -> tuple[Logits, float]:
-            began = perf_counter()
-            logits = self._compute(Segment(sequence, tokens, range(len(tokens)), drafts=len(tokens) - 1), cancel)
-            return logits, perf_counter() - began
-
-        return self._exclusively(timed, cancel)
+        segment = Segment(sequence, tokens, range(len(tokens)), drafts=len(tokens) - 1)
+        computation = Computation(segment, cancel, is_step=True)
+        return self._compute(computation), computation.seconds
 
     def forward(self, segment: Segment[Sequence], cancel: CancelFlag) -> Logits:
-        """Wait for the engine and compute one segment; returns float32 [requested tokens, vocab].
+        """Compute one segment, which wants logits; returns float32 [wanted tokens, vocab].
 
         Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.
         """
-        return self._exclusively(lambda: self._compute(segment, cancel), cancel)
+        return self._compute(Computation(segment, cancel))
 
-    def _compute(self, segment: Segment[Sequence], cancel: CancelFlag) -> Logits:
-        with cancel.computing():
-            # In this order: a cancel after `clear_stop` stops the engine, `check_active` sees an earlier one.
-            self.engine.clear_stop()
-            self.check_active(cancel)
-            while True:
-                try:
-                    return self.engine.forward([segment])
-                except Stopped:
-                    self.check_open()
-                    raise
-                except NoMemoryError:  # for drafts, no sequence of another request is evicted
-                    if segment.drafts or not any(cache.evict() for cache in list(self.caches)):
-                        raise
+    def _compute(self, computation: Computation, progress: Callable[[int], None] = lambda done: None) -> Logits:
+        self.check_process()  # in a fork, a request of the parent would have its turn for ever
+        return self._batcher.compute(computation, progress)
 
-    def _exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
-        """Run `work` while no other request uses the engine. Raises Stopped if `cancel` comes before."""
-        self.check_process()  # in a fork, a request of the parent would hold the lock for ever
-        try:
-            return self._lock.run(work, lambda: cancel.requested)
-        except WaitCancelled:
-            raise Stopped from None
+    def exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
+        """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
+        self.check_process()
+        return self._batcher.exclusively(work, cancel)
+
+    def _evict(self) -> bool:
+        return any(cache.evict() for cache in sorted(self.caches(), key=lambda cache: cache.used))
+
+    def decoding(self, request: CancelFlag) -> AbstractContextManager[None]:
+        """Count a request as one that decodes: it will ask for its next token soon after it was given one."""
+        return self._batcher.arrivals.join(request)
+
+    def most_drafts(self, request: CancelFlag) -> int:
+        """How many drafts of a request pay: all that decode at present share the rows of a batch that is still fast."""
+        return (MAX_DRAFT + 1) // (1 + self._batcher.arrivals.decoding(request)) - 1
 
     def run_if_idle(self, work: Callable[[], None]) -> None:
         """Run `work` unless a request uses the engine or the model is closed."""
-        with suppress(WaitCancelled):
-            self._lock.run(lambda: None if self._closing else work(), lambda: True)
-
-    def fork(self, sequence: Sequence, cancel: CancelFlag) -> Sequence:
-        """Another sequence with the same tokens, sharing their KV pages. Raises Stopped after `cancel`."""
-        return self._exclusively(sequence.fork, cancel)
+        self._batcher.run_if_idle(lambda: None if self._closing else work())
 
     def close(self) -> None:
         """Stop all computations and end the engine. If interrupted it can be called again.
@@ -164,7 +169,7 @@ class Session:
         self._closing = True
         if self.origin.in_owner_process():
             self.engine.stop()
-            self._lock.run(self._end)
+            self._batcher.run_at_end(self._end)
         else:
             self._end()
 

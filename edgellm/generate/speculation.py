@@ -73,20 +73,29 @@ class SpeculativeDecoder:
             accepted, self._lost = self._sequence.tokens + self._lost, []
             self._session.prefill(self._sequence, accepted, self._cancel)
         drafts = self._draft(certain)
-        try:
-            logits, seconds = self._session.decode(self._sequence, [token, *drafts], self._cancel)
-        except NoMemoryError:
-            if not drafts:
-                raise
+        computed = self._decode([token, *drafts])
+        if computed is None:
             self._has_room = False
             self._drafts.clear()
             self._certain = 0
             return self._step(token, ())
-        self._policy.record_step(len(drafts), seconds)
+        logits, seconds = computed
+        if seconds is not None:  # a step with other requests takes longer, for them
+            self._policy.record_step(len(drafts), seconds)
         self._draft_logits.extend(logits[1:])
         self._drafted = bool(drafts)
         first: Logits = logits[0]
         return first
+
+    def _decode(self, tokens: list[int]) -> tuple[Logits, float | None] | None:
+        """What `Session.decode` gives; None if there is no memory for drafts."""
+        length = len(self._sequence)
+        try:
+            return self._session.decode(self._sequence, tokens, self._cancel)
+        except NoMemoryError:
+            if len(tokens) == 1 or len(self._sequence) != length:  # it was preempted, and there is no memory for it
+                raise
+            return None
 
     def _draft(self, certain: Ids[int]) -> list[int]:
         """The draft tokens of the next step; none once memory was short for the states behind drafts.
@@ -102,7 +111,8 @@ class SpeculativeDecoder:
             self._certain = len(self._drafts)
             return list(self._drafts)
         tokens, self._matched = self._lookup.draft(room)
-        count = self._policy.draft_length(len(tokens), self._matched)
+        most = self._session.most_drafts(self._cancel)
+        count = min(most, self._policy.draft_length(len(tokens), self._matched))
         self._drafts.extend(tokens[: max(1, count)])  # a draft that is not computed is judged, too
         return tokens[:count]
 

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 class TokenChooser:
     """Chooses the tokens of one reply. `guide` is None for free text; `tally` counts what it excludes.
 
+    `sequence` is the number of the reply among those to one prompt, which draw differently with one seed.
+
     Use it as a context manager: a guided reply has a thread that computes masks.
     """
 
-    def __init__(self, sampler: Sampler, seed: int, guide: Guide | None, tally: GuidedTally) -> None:
+    def __init__(self, sampler: Sampler, seed: int, guide: Guide | None, tally: GuidedTally, sequence: int = 0) -> None:
+        self._sequence = sequence
         self._sampler, self._seed, self._guide, self._tally = sampler, seed, guide, tally
         self._chosen = 0
         self._forced = deque[int]()
@@ -45,7 +48,7 @@ class TokenChooser:
             allowed = token = self._forced.popleft()
         else:
             allowed = self._masks.take() if self._masks else None
-            token = draw(self._sampler.apply(logits, allowed), self._seed, 0, position)
+            token = draw(self._sampler.apply(logits, allowed), self._seed, self._sequence, position)
         self._sampler.accept(token)
         if self._guide:
             self._guide.accept(token)

@@ -42,7 +42,7 @@ def find_models() -> list[LocalModel]:
 def each_model() -> Iterator[LocalModel]:
     """As `find_models`, but yields each model as soon as its header has been read."""
     models = stored_models()
-    yield from map(_read_header, unique_names(models), models)
+    yield from map(read_header, unique_names(models), models)
     yield from _without_gguf()
 
 
@@ -64,7 +64,8 @@ def _with_problem(kept: PulledRepository, problem: str) -> LocalModel:
     return LocalModel(kept.repository, "edgellm", str(kept.folder.absolute()), kept.present_bytes, problem=problem)
 
 
-def _read_header(name: str, model: StoredModel) -> LocalModel:
+def read_header(name: str, model: StoredModel) -> LocalModel:
+    """The model, under a name, with what the header of its file says."""
     path = model.path.absolute()
     try:
         with GGUFFile.open(path) as file:

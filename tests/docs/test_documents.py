@@ -140,5 +140,5 @@ def test_the_readme_has_one_command_that_sets_up_the_tests() -> None:
 def test_the_options_that_python_takes_exist() -> None:
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     kinds = (LoadOptions, GenerationOptions, ChatOptions, TemplateOptions)
-    known = {name for kind in kinds for name in kind.names()} | {"system", *ReplyArguments.__annotations__}
+    known = {name for kind in kinds for name in kind.names()} | {"system", "n", *ReplyArguments.__annotations__}
     assert {*re.findall(r"\.(?:chat|stream|generate|open)\([^)\n]*?(\w+)=", text)} <= known

@@ -247,12 +247,26 @@ def test_logits(slow: Model) -> None:
 
 
 def test_arguments_that_must_be_text(slow: Model) -> None:
-    for prompt in (None, 5, b"x", [1, 5]):
+    for prompt in (None, 5, b"x", {1, 5}):
         with pytest.raises(OptionError, match=r"prompt cannot be .*: give text"):
             slow.stream(prompt)  # type: ignore[arg-type]
     for path in (None, b"x", 3):
         with pytest.raises(OptionError, match="path cannot be"):
             Model.open(path)  # type: ignore[arg-type]
+
+
+def test_token_ids_are_a_prompt(slow: Model) -> None:
+    ids = slow.tokenizer.encode("w1 w2", add_special=True)
+    text = slow.generate("w1 w2", max_tokens=4, temp=0).text
+    assert slow.generate(ids, max_tokens=4, temp=0).text == text
+    assert slow.generate(np.array(ids), max_tokens=4, temp=0).text == text
+    with pytest.raises(OptionError, match="at least one id"):
+        slow.stream([])
+    for wrong in (-1, slow.engine.vocab):
+        with pytest.raises(OptionError, match=f"the token {wrong}: give ids from 0 to"):
+            slow.stream([1, wrong])
+    with pytest.raises(OptionError, match="whole numbers"):
+        slow.stream([1, "w"])  # type: ignore[list-item]
 
 
 WRONG: list[tuple[dict[str, Any], type[EdgeLLMError], str]] = [

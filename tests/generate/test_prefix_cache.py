@@ -286,3 +286,11 @@ def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypat
         with pytest.raises(EdgeLLMError, match="no memory for another"):
             chat.reply([user("Z" * 300)]).completion()
         assert chat.reply(prompts[1]).completion().tokens == alone[1]
+
+
+def test_a_prompt_that_is_computed_no_longer_is_not_waited_for() -> None:
+    """A reply that outgrew the context has another beginning than its prompt."""
+    reader, prompt, cancel = Reader(), text(1, 300), CancelFlag(None)  # type: ignore[arg-type]
+    with reader.cache.acquire(prompt, cancel) as sequence:
+        sequence.tokens += text(2, 400)
+        assert reader.read(prompt + text(3, 10)) == 0

@@ -53,7 +53,7 @@ def test_the_types_of_arguments_are_those_of_the_options(arguments: Any, options
     """The types may be narrower; each may be None, which means not given."""
     given, own = get_type_hints(arguments), {field.name: field for field in fields(options)}
     added = (
-        {"template_args", "tools", "tool_choice", *GenerationArguments.__annotations__}
+        {"template_args", "tools", "tool_choice", "parallel_tool_calls", *GenerationArguments.__annotations__}
         if arguments is ReplyArguments
         else set()
     )

@@ -9,7 +9,7 @@ import pytest
 from edgellm import Chat, Model
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.recurrent_states import CHECKPOINT_BYTES, MAX_STATE_CHECKPOINTS, most_state_pages
-from edgellm.generate.prompt_segments import MARK_EVERY
+from edgellm.generate.prompt_segment import MARK_EVERY
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 from edgellm.perf.plan import make_plan

@@ -73,7 +73,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 def waiting(session: Session) -> int:
     """The number of requests that hold the lock or wait for it."""
-    return len(session._lock._tickets)
+    return session._batcher._lock.callers
 
 
 def test_parts_take_turns(pool: ThreadPoolExecutor) -> None:
@@ -163,7 +163,7 @@ def test_a_request_that_leaves_while_waiting_blocks_no_other(
         raise error
 
     first = pool.submit(lock.run, lambda: held.wait(30))
-    eventually(lambda: len(lock._tickets) == 1)
+    eventually(lambda: lock.callers == 1)
     with pytest.raises(error):
         lock.run(lambda: pytest.fail("it was not its turn"), go_away)
     assert not first.done()

@@ -1,7 +1,6 @@
 """The steps of speculative decoding, with engines that compute nothing: their rows, and what the policy is told."""
 
 from itertools import accumulate
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from edgellm.engine.protocol import Stopped
 from edgellm.errors import NoMemoryError
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.draft_policy import DraftPolicy
+from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
@@ -85,16 +85,21 @@ class Full(Counting):
         return super().forward(segments)
 
 
-def test_without_memory_for_drafts_a_reply_goes_on_and_evicts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memory_for_drafts_a_reply_goes_on_and_evicts_nothing() -> None:
     engine, evicted = Full(True), list[bool]()
     session, lookup = Session(engine, "m"), PromptLookup([])
-    cache = SimpleNamespace(evict=lambda: evicted.append(True))
-    monkeypatch.setattr(session, "caches", [cache])
+
+    class Cache(PrefixCache):
+        def evict(self) -> bool:
+            evicted.append(True)
+            return False
+
+    cache = Cache(session)
     steps = SpeculativeDecoder(session, Sequence(), lookup, CancelFlag(engine))
     for _ in range(6):
         lookup.accept(3)
         steps.decode(3)
-    assert (engine.rows, evicted, steps.length) == ([1] * 6, [], 6)
+    assert (engine.rows, evicted, steps.length, session.caches()) == ([1] * 6, [], 6, [cache])
 
 
 def test_drafts_need_no_page_of_their_own() -> None:

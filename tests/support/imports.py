@@ -14,6 +14,8 @@ HEAVY = {
     "tokenizers",
     "jinja2",
     "psutil",
+    "starlette",
+    "uvicorn",
     "requests",
     "textual",
     "wgpu",

@@ -1,0 +1,209 @@
+"""Continuous batching: whoever has the engine's turn computes one batch for all requests that wait.
+
+There is no thread beside those of the requests. A request that waits for logits asks for its turn; once it has it, it
+computes a batch with its own tokens and those of the others, which then go on without a turn of their own.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import get_ident, main_thread
+from time import perf_counter
+from typing import TypeVar
+
+from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
+from edgellm.errors import EdgeLLMError, NoMemoryError
+from edgellm.generate.admission import Admission
+from edgellm.generate.arrivals import Arrivals
+from edgellm.generate.cancel_flag import CancelFlag, join_batch
+from edgellm.generate.computation import Computation
+from edgellm.generate.fair_lock import FairLock, WaitCancelled
+from edgellm.generate.schedule import Chosen, Schedule
+
+T = TypeVar("T")
+
+_POLL_S = 0.02
+"""Seconds between two looks whether a request that has no memory may go on."""
+
+
+class Batcher:
+    """Computes what requests wait for. `check_open` raises once the model is closed; `evict` frees memory, or says no.
+
+    An engine whose bits depend on the batch (`Engine.batch_invariant`) computes for one request at a time.
+    """
+
+    def __init__(
+        self, engine: Engine, schedule: Schedule, check_open: Callable[[], None], evict: Callable[[], bool]
+    ) -> None:
+        self._engine, self._schedule, self._check_open, self._evict = engine, schedule, check_open, evict
+        self.arrivals, self._lock = Arrivals(), FairLock()
+        self._waiting: dict[Computation, None] = {}  # in the order in which they came
+        self._admission = Admission(self._waiting, self.arrivals)
+        self._works: dict[object, None] = {}  # other work that waits for the engine
+
+    def compute(self, computation: Computation, progress: Callable[[int], None] = lambda done: None) -> Logits:
+        """Wait until a computation is complete; returns its logits. `progress` gets the tokens done, after each batch.
+
+        Raises Stopped after a cancel, and what the engine raised for this computation.
+        """
+        self._waiting[computation] = None
+        self.arrivals.came(computation.cancel)
+        try:
+            while computation.left:
+                with suppress(WaitCancelled):
+                    self._lock.run(lambda: self._take_turn(computation), lambda: _is_released(computation))
+                _raise_error(computation)
+                if computation.advanced:
+                    computation.advanced = False
+                    progress(computation.done)
+                elif computation.cancel.requested and not computation.running:
+                    raise Stopped
+            return computation.logits
+        finally:
+            self._waiting.pop(computation, None)
+            while computation.running:  # nothing may touch the sequence before the batch has ended
+                with suppress(WaitCancelled):
+                    self._lock.run(lambda: None, lambda: not computation.running)
+
+    def exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
+        """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
+        ticket = object()
+        self._works[ticket] = None
+        self.arrivals.tell()
+        try:
+            return self._lock.run(work, lambda: cancel.requested)
+        except WaitCancelled:
+            raise Stopped from None
+        finally:
+            del self._works[ticket]
+
+    def run_if_idle(self, work: Callable[[], None]) -> None:
+        """Run `work` unless a request waits or decodes."""
+        with suppress(WaitCancelled):
+            if not self._waiting and not self.arrivals.decoding():
+                self._lock.run(work, lambda: True)
+
+    def run_at_end(self, work: Callable[[], None]) -> None:
+        """Run `work` after all that wait now."""
+        self._lock.run(work)
+
+    def _take_turn(self, own: Computation) -> None:
+        """Compute a batch, unless `own` needs none any more, or must first let others have their turn."""
+        if _is_released(own):
+            return
+        together = self._engine.batch_invariant
+        if together and not self._gather():
+            return
+        if own.is_step and len(self._waiting) == 1 and self._admission.admits(own):
+            self._compute([(own, own.left)])  # what `_share_turn` would do, in the usual case
+        else:
+            self._share_turn(own, together)
+
+    def _share_turn(self, own: Computation, together: bool) -> None:
+        """Compute a batch for all that wait, or without `together` for `own` alone."""
+        admitted = waiting = self._admission.admitted()
+        # Ctrl-C interrupts the main thread alone, perhaps amid a batch, which must then be no one else's.
+        is_main = get_ident() == main_thread().ident
+        if is_main and waiting != [own] and self._lock.callers > 1:
+            return
+        if is_main or not together:
+            waiting = [each for each in waiting if each is own]
+        if waiting:
+            shared = together and (len(waiting) > 1 or self.arrivals.decoding(own.cancel) > 0)
+            self._compute(self._schedule.choose(waiting, self._engine.max_rows, shared))
+        elif not admitted and not self._works:  # all wait for memory
+            self.arrivals.changed.wait(_POLL_S)
+            self.arrivals.changed.clear()
+
+    def _gather(self) -> bool:
+        """Wait for requests that are about to ask for a token; False if other work came in between."""
+        while not self._works and self.arrivals.wait_s():
+            self.arrivals.changed.clear()
+            if not self._works and (seconds := self.arrivals.wait_s()):  # what came before `clear` is seen here
+                self.arrivals.changed.wait(seconds)
+        return not self._works
+
+    def _compute(self, chosen: Chosen) -> None:
+        flags = [computation.cancel for computation, _ in chosen]
+        for computation, _ in chosen:
+            computation.running = True
+        try:
+            join_batch(flags, flags)
+            # In this order: a cancel after `clear_stop` may stop the engine; an earlier one is seen here.
+            self._engine.clear_stop()
+            self._check_open()
+            self._forward([(each, rows) for each, rows in chosen if self._is_wanted(each)])
+        finally:
+            join_batch(flags, ())
+            for computation, _ in chosen:
+                computation.running = False
+            self._lock.wake()
+
+    def _is_wanted(self, computation: Computation) -> bool:
+        return computation in self._waiting and not computation.cancel.requested
+
+    def _forward(self, chosen: Chosen) -> None:
+        """Compute a batch. If that fails, compute each part alone: an error is that of one request."""
+        if not chosen or (error := self._advance(chosen)) is None:
+            return
+        self._check_open()
+        if len(chosen) == 1:
+            self._fail(chosen[0][0], error)
+        elif not isinstance(error, Stopped):
+            for part in chosen:
+                if self._is_wanted(part[0]) and self._admission.admits(part[0]):
+                    self._forward([part])
+
+    def _fail(self, computation: Computation, error: Exception) -> None:
+        """End a computation, unless it can go on when others have given their memory."""
+        has_drafts = computation.is_step and computation.segment.drafts  # these are not worth it
+        if has_drafts or not isinstance(error, NoMemoryError) or not self._admission.make_room_for(computation):
+            self._waiting.pop(computation, None)  # it has nothing to give to others any more
+            computation.error = error
+
+    def _advance(self, chosen: Chosen) -> Exception | None:
+        """Compute a batch and give each part its logits; returns what the engine raised."""
+        parts = [computation.next_part(rows) for computation, rows in chosen]
+        began = perf_counter()
+        try:
+            logits = self._logits(parts)
+        except Exception as error:
+            if isinstance(error, EdgeLLMError | Stopped):
+                # A traceback would keep the sequences of the batch, and so their memory, in a cycle of references.
+                error.__traceback__ = error.__context__ = None
+            return error
+        seconds = perf_counter() - began
+        self._schedule.record(sum(rows for _, rows in chosen), seconds)
+        at = 0
+        for (computation, _), part in zip(chosen, parts, strict=True):
+            end = at + len(part.wanted)
+            computation.advance(part, logits[at:end], seconds if len(chosen) == 1 else None)
+            at = end
+            if not computation.left:
+                self._waiting.pop(computation, None)
+                self.arrivals.give(computation.cancel, seconds)
+        return None
+
+    def _logits(self, parts: list[Segment[Sequence]]) -> Logits:
+        while True:
+            try:
+                return self._engine.forward(parts)
+            except NoMemoryError:  # for drafts, no sequence of another request is evicted
+                if any(part.drafts for part in parts) or not self._evict():
+                    raise
+
+
+def _raise_error(computation: Computation) -> None:
+    """Raise what ended a computation. No cycle of references may keep the sequences that its traceback refers to."""
+    error, computation.error = computation.error, None
+    try:
+        if error:
+            raise error
+    finally:
+        del error
+
+
+def _is_released(computation: Computation) -> bool:
+    """Whether a request need not wait any longer: for its turn, that is; its computation may go on."""
+    if computation.advanced or computation.error:
+        return True
+    return computation.cancel.requested and not computation.running

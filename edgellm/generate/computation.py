@@ -1,0 +1,90 @@
+"""A computation that a request waits for: tokens that continue its sequence, computed batch by batch."""
+
+from time import perf_counter
+
+import numpy as np
+
+from edgellm.engine.protocol import Logits, Segment, Sequence
+from edgellm.generate.cancel_flag import CancelFlag
+
+
+class Computation:
+    """The tokens of a segment that wants logits. Several batches may share them, unless they are a step of a reply.
+
+    `done` counts the tokens that were computed. `running` is true while a batch computes some of them, `advanced` after
+    one did, until the request has seen it. `error` is what ended the computation early. `seconds` is the time of the
+    last batch, None if it computed tokens of other requests as well.
+    """
+
+    def __init__(self, segment: Segment[Sequence], cancel: CancelFlag, is_step: bool = False) -> None:
+        self.cancel, self._is_step, self.since = cancel, is_step, perf_counter()
+        self._segment: Segment[Sequence] | None = segment
+        self.done, self._tokens = 0, len(segment.tokens)
+        self.running = self.advanced = False
+        self.error: Exception | None = None
+        self.seconds: float | None = None
+        self._logits: list[Logits] = []
+        self._lost: Segment[Sequence] | None = None  # the tokens before, which must be computed again
+
+    @property
+    def segment(self) -> Segment[Sequence]:
+        """The whole segment, until it is computed."""
+        assert self._segment is not None
+        return self._segment
+
+    @property
+    def sequence(self) -> Sequence:
+        """The sequence that the tokens continue, until they are computed."""
+        return self.segment.sequence
+
+    @property
+    def is_step(self) -> bool:
+        """Whether one batch must compute it: a step of a reply whose sequence has all tokens before."""
+        return self._is_step and self._lost is None
+
+    @property
+    def left(self) -> int:
+        """Tokens that are not computed yet."""
+        return self._tokens - self.done + self._lost_left
+
+    @property
+    def ready(self) -> int:
+        """Tokens of `left` that one batch may compute."""
+        return self._lost_left or self.left
+
+    @property
+    def _lost_left(self) -> int:
+        return len(self._lost.tokens) - len(self.sequence) if self._lost else 0
+
+    @property
+    def logits(self) -> Logits:
+        """The logits of the wanted tokens, float32 [tokens, vocab], once all are computed."""
+        return self._logits[0] if len(self._logits) == 1 else np.concatenate(self._logits)
+
+    def next_part(self, rows: int) -> Segment[Sequence]:
+        """The segment of the next `rows` tokens."""
+        if self._lost:
+            return self._lost.part(len(self.sequence), len(self.sequence) + rows)
+        return self.segment.part(self.done, self.done + rows)
+
+    def advance(self, part: Segment[Sequence], logits: Logits, seconds: float | None) -> None:
+        """The next part was computed in a batch of `seconds`; `logits` are those that it wants, [tokens, vocab]."""
+        if self._lost:
+            if not self._lost_left:
+                self._lost = None
+            return
+        if len(logits):
+            self._logits.append(logits)
+        self.done += len(part.tokens)
+        if self.done == self._tokens:
+            self._segment = None  # so that the memory of the sequence is free once its request has ended
+        self.seconds, self.advanced = seconds, True
+
+    def preempt(self) -> None:
+        """Free the memory of the sequence; its tokens are computed again before those that are left."""
+        if self._lost is None:
+            marks = [length - 1 for length in self.sequence.marked]
+            self._lost = Segment(self.sequence, list(self.sequence.tokens), marks=marks)
+        self.sequence.trim(0)
+        if not self._lost.tokens:
+            self._lost = None

@@ -1,0 +1,79 @@
+"""The models that a server may open, by the names that clients use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgellm.errors import ModelFileError
+from edgellm.fmt import printable
+from edgellm.models import display_name, resolve
+from edgellm.models.names import unique_names
+from edgellm.models.stores import stored_models
+from edgellm.server.failures import RequestError
+
+_SHOWN = 8
+_OLLAMA_TAG = ":latest"
+"""Clients of ollama add it to names without a tag."""
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model that is served: its name, and the path of its file."""
+
+    name: str
+    path: Path
+
+
+class Catalog:
+    """The models that the user named, or all of this machine. No client can name another file, by a path or otherwise.
+
+    Names may be written in upper or lower case, and with ":latest" behind them.
+    """
+
+    def __init__(self, given: Sequence[str]) -> None:
+        """Raises ModelFileError for a name of no file."""
+        self._given: dict[str, ServedModel] = {}
+        for name in given:
+            path = resolve(name)
+            if not path.is_file():
+                problem = "is a folder" if path.is_dir() else "does not exist"
+                raise ModelFileError(f"{printable(str(path), 400)} {problem}; `edgellm list` shows the models")
+            model = ServedModel(_name(name, path), path)
+            self._given |= dict.fromkeys((name.casefold(), model.name.casefold()), model)
+
+    def models(self) -> list[ServedModel]:
+        """All models, each once."""
+        if self._given:
+            return list(dict.fromkeys(self._given.values()))
+        found = stored_models()
+        return [ServedModel(name, model.path) for name, model in zip(unique_names(found), found, strict=True)]
+
+    def find(self, name: str | None) -> ServedModel:
+        """The model of a name; without one, the first that the user named. Raises RequestError."""
+        if not name:
+            if not self._given:
+                raise RequestError(400, "model is missing", "model", "missing_required_parameter")
+            return next(iter(self._given.values()))
+        known = self._given or self._stored()
+        for each in (name.casefold(), name.casefold().removesuffix(_OLLAMA_TAG)):
+            if each in known:
+                return known[each]
+        names = ", ".join(printable(model.name) for model in self.models()[:_SHOWN])
+        message = f"there is no model {printable(name)!r} here; there are: {names}"
+        raise RequestError(404, message, "model", "model_not_found")
+
+    def _stored(self) -> dict[str, ServedModel]:
+        """The models of this machine, by all names that mean one of them only."""
+        found = stored_models()
+        served = [ServedModel(name, each.path) for name, each in zip(unique_names(found), found, strict=True)]
+        names = [{name.casefold() for name in each.names} for each in found]
+        by_name = {model.name.casefold(): model for model in served}
+        for model, own in zip(served, names, strict=True):
+            by_name |= {name: model for name in own if sum(name in other for other in names) == 1}
+        return by_name
+
+
+def _name(given: str, path: Path) -> str:
+    """The name to show: that of the machine's list, or of the file."""
+    shown = display_name(path)
+    return path.stem if shown == str(path) else shown

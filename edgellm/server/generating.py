@@ -1,0 +1,123 @@
+"""The thread of a request: generates its replies, one after the other, and tells what comes of them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from time import perf_counter
+from typing import Any
+
+from edgellm.chat import Chat
+from edgellm.generate.generation import Generation
+from edgellm.generate.results import Token
+from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart, ScoredToken
+from edgellm.server.loaded_models import LoadedModel
+from edgellm.server.thoughts import ThoughtSplitter
+from edgellm.server.work import Prompt, Work
+
+Emit = Callable[[Event], None]
+_REASONS = {"eog": "stop", "stop": "stop", "length": "length", "tool_calls": "tool_calls"}
+
+
+class Generating:
+    """Runs `work` with an open model. Any thread may `cancel` it."""
+
+    def __init__(self, work: Work, model: LoadedModel, emit: Emit) -> None:
+        self._work, self._model, self._emit = work, model, emit
+        self._lock, self._cancelled = Lock(), False
+        self._running: Chat | Generation | None = None
+
+    def __call__(self) -> None:
+        """Generate all replies. Raises OptionError and EdgeLLMError."""
+        for choice, prompt, options in self._work.choices():
+            if self._cancelled:
+                return
+            with self._started(prompt, options) as generation:
+                self._emit(ReplyBegun(choice))
+                _ReplyTeller(choice, self._work.chat, self._model, generation, self._emit).tell()
+
+    def cancel(self) -> None:
+        """End the work, within milliseconds once a reply has begun."""
+        with self._lock:
+            self._cancelled = True
+            if self._running:
+                self._running.cancel()
+
+    @contextmanager
+    def _started(self, prompt: Prompt, options: Mapping[str, Any]) -> Iterator[Generation]:
+        if not self._work.chat:
+            with self._closing(self._model.model.stream(prompt, **options)) as generation:  # type: ignore[arg-type]
+                yield generation
+            return
+        with self._model.chats.take(prompt) as chat:
+            self._run(chat)
+            reply = chat.reply(prompt, begun=self._work.begun, **_with_thinking(chat, self._work.think, options))  # type: ignore[arg-type]
+            with self._closing(reply) as generation:
+                yield generation
+
+    @contextmanager
+    def _closing(self, generation: Generation) -> Iterator[Generation]:
+        try:
+            self._run(generation)
+            yield generation
+        finally:
+            self._run(None)
+            generation.close()
+
+    def _run(self, running: Chat | Generation | None) -> None:
+        """Remember what `cancel` cancels."""
+        with self._lock:
+            self._running = running
+            if running and self._cancelled:
+                running.cancel()
+
+
+class _ReplyTeller:
+    """One reply: its parts, and its end."""
+
+    def __init__(self, choice: int, chat: bool, model: LoadedModel, generation: Generation, emit: Emit) -> None:
+        self._choice, self._generation, self._emit = choice, generation, emit
+        self._tokenizer = model.model.tokenizer
+        self._splitter = ThoughtSplitter(generation.begins_in_thought) if chat else None
+        self._thought_tokens = 0
+
+    def tell(self) -> None:
+        """Emit the parts of the reply, and its end unless it was cancelled."""
+        last: float | None = None
+        for token in self._generation:
+            now = perf_counter()
+            self._part(token, None if last is None else now - last)
+            last = now
+        if (reason := self._generation.finish_reason) and reason != "cancelled":
+            self._end(reason)
+
+    def _part(self, token: Token, gap: float | None) -> None:
+        thought, answer = self._splitter.push(token.text) if self._splitter else ("", token.text)
+        thinking = bool(self._splitter and (self._splitter.thinking or thought))
+        self._thought_tokens += thinking
+        scored = () if thinking else tuple(self._scored(token))
+        self._emit(ReplyPart(self._choice, thought, answer, token.tool_calls, scored, gap))
+
+    def _scored(self, token: Token) -> Iterator[ScoredToken]:
+        """The token, if log-probabilities were asked for; not one without a text, such as that of the end."""
+        if token.logprob is not None and (text := self._tokenizer.token_bytes(token.id)):
+            top = tuple((self._tokenizer.token_bytes(o.id, special=True), o.logprob) for o in token.top_logprobs)
+            yield ScoredToken(text, token.logprob, top)
+
+    def _end(self, reason: str) -> None:
+        thought, answer = self._splitter.flush() if self._splitter else ("", "")
+        # A call that does not parse is text of the reply, so that nothing of it is lost.
+        answer += "".join(broken.text for broken in self._generation.broken_calls)
+        if thought or answer:
+            self._emit(ReplyPart(self._choice, thought, answer))
+        stats = self._generation.stats
+        self._emit(ReplyEnd(self._choice, _REASONS[reason], reason == "stop", stats, self._thought_tokens))
+
+
+def _with_thinking(chat: Chat, think: bool | str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with the variables by which the model's template lets it think, as far as there are any."""
+    given = dict(options.get("template_args") or {})
+    if think is not None and chat.effort and isinstance(think, str):
+        given.setdefault("reasoning_effort", think)
+    elif think is not None and chat.thinking:
+        given.setdefault("enable_thinking", think not in (False, "none"))
+    return {**options, "template_args": given or None}

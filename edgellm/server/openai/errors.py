@@ -1,0 +1,22 @@
+"""Errors as OpenAI's API has them."""
+
+from typing import Any
+
+from edgellm.server.endpoint import Dialect
+from edgellm.server.failures import RequestError
+
+FIELDS = {"prompt": "messages", "temp": "temperature", "json_schema": "response_format"}
+"""The fields of the prompt, and of the options of edgellm that have another name."""
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def error_body(error: RequestError) -> dict[str, Any]:
+    """The object `error`."""
+    kind = _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
+    return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
+
+
+OPENAI = Dialect(error_body, FIELDS)
+COMPLETIONS = Dialect(error_body, {**FIELDS, "prompt": "prompt"})
+RESPONSES = Dialect(error_body, {**FIELDS, "prompt": "input", "json_schema": "text.format"}, "error")

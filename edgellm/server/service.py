@@ -1,0 +1,120 @@
+"""The work of all requests: at most so many at once, each in a thread of its own, with models opened as needed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from edgellm.errors import UnsupportedModelError
+from edgellm.gguf import GGUFFile
+from edgellm.model import Model
+from edgellm.options import LoadOptions
+from edgellm.perf.plan import make_plan
+from edgellm.server.catalog import Catalog, ServedModel
+from edgellm.server.events import Event
+from edgellm.server.generating import Generating
+from edgellm.server.loaded_models import LoadedModel, LoadedModels
+from edgellm.server.metrics import Metrics
+from edgellm.server.settings import ServeSettings
+from edgellm.server.slots import RequestSlots
+from edgellm.server.work import Work
+from edgellm.system.machine import available_memory
+
+_PLANNED_TOKENS = 8192
+"""Tokens in the KV cache of a model that memory is counted for; `--kv-memory` limits what it takes."""
+
+
+@dataclass(frozen=True)
+class RunningWork:
+    """Work that runs: its model, and what comes of it."""
+
+    name: str
+    model: LoadedModel
+    events: AsyncIterator[Event]
+
+
+class Service:
+    """What the routes of a server share. Made and used in one event loop."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        """Raises ModelFileError for a model that is not there."""
+        self.settings, self.catalog, self.metrics = settings, Catalog(settings.models), Metrics()
+        self.slots = RequestSlots(settings.parallel, settings.max_queue)
+        parallel, memory = settings.parallel, available_memory()
+        self.models = LoadedModels(self._open, self._needed, memory, settings.keep_alive, parallel)
+        self._threads = ThreadPoolExecutor(parallel, "edgellm request")
+
+    @asynccontextmanager
+    async def run(self, work: Work) -> AsyncIterator[RunningWork]:
+        """Run work. At the end of the context it is cancelled. The events raise OptionError and EdgeLLMError.
+
+        Raises RequestError for an unknown model, or if too many requests wait.
+        """
+        served = await self.find(work.model)
+        async with self.slots.take() as waited_s, self.models.use(served, work.keep_alive) as model:
+            self.metrics.waited(served.name, waited_s)
+            loop, events = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
+            generating = Generating(work, model, lambda event: _put(loop, events, event))
+            done = loop.run_in_executor(self._threads, generating)
+            done.add_done_callback(lambda _: events.put_nowait(None))
+            try:
+                yield RunningWork(served.name, model, self._recorded(served.name, events, done))
+            finally:
+                generating.cancel()
+                await _ended(done)
+
+    async def _recorded(
+        self, name: str, events: "asyncio.Queue[Event | None]", done: "asyncio.Future[None]"
+    ) -> AsyncIterator[Event]:
+        while (event := await events.get()) is not None:
+            self.metrics.record(name, event)
+            yield event
+        await done
+
+    async def find(self, name: str | None) -> ServedModel:
+        """The model of a name; without one, the first that the user named. Raises RequestError."""
+        return await asyncio.to_thread(self.catalog.find, name)
+
+    def metrics_text(self) -> str:
+        """The figures of the server."""
+        gauges: dict[str, tuple[str, float]] = {
+            "requests_running": ("Requests that generate.", self.slots.running),
+            "requests_waiting": ("Requests that wait for others.", self.slots.waiting),
+            "models_open": ("Models in memory.", len(self.models.running())),
+        }
+        return self.metrics.text(gauges)
+
+    def _open(self, served: ServedModel) -> Model:
+        return Model.open(served.path, **self.settings.load)
+
+    def _needed(self, served: ServedModel) -> int:
+        with GGUFFile.open(served.path) as file:
+            try:
+                return make_plan(file, LoadOptions.from_kwargs(**self.settings.load)).needed(_PLANNED_TOKENS)
+            except UnsupportedModelError:  # llama.cpp may open it
+                return file.nbytes
+
+    async def close(self) -> None:
+        """Close all models, which ends all work."""
+        await self.models.close()
+        self._threads.shutdown(wait=False)
+
+
+def _put(loop: asyncio.AbstractEventLoop, events: "asyncio.Queue[Event | None]", event: Event) -> None:
+    """Called from the thread of a request."""
+    loop.call_soon_threadsafe(events.put_nowait, event)
+
+
+async def _ended(done: "asyncio.Future[None]") -> None:
+    """Wait until a thread has ended, whatever it raised, and however often this task is cancelled."""
+    cancelled = False
+    while not done.done():
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError:
+            cancelled = True
+    with suppress(Exception):
+        done.exception()
+    if cancelled:
+        raise asyncio.CancelledError

@@ -1,0 +1,128 @@
+"""When memory is short for all, the youngest request waits and is computed again; no reply changes, none fails."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgellm import EdgeLLMError, Model
+from edgellm.engine.host_kv_pages import HostKVPages
+from edgellm.generate.computation import Computation
+from kquants.kv_layout import PAGE
+from support.drafts import AllDrafts
+from support.generation import GREEDY, RECURRENT, TINY
+from support.model_file import ModelFile
+
+KINDS: dict[str, dict[str, Any]] = {
+    "attention": {**TINY, "context_length": 1024},
+    "recurrent": {**RECURRENT, "context_length": 1024},
+    "windowed": {**TINY, "context_length": 1024, "metadata": (("attention.sliding_window", 40),)},
+}
+PAGES = 7
+"""KV pages that there are for all: those of two of the replies below, and no more."""
+
+OPTIONS: dict[str, Any] = GREEDY | {"max_tokens": 90}
+PROMPTS = [letter * 70 for letter in "ABCDEF"]
+
+
+@pytest.fixture(params=KINDS)
+def path(request: pytest.FixtureRequest, model_file: ModelFile) -> Path:
+    return model_file(**KINDS[request.param])
+
+
+@pytest.fixture
+def alone(path: Path) -> list[list[int]]:
+    with Model.open(path, threads=1) as model:
+        return [model.generate(prompt, **OPTIONS).tokens for prompt in PROMPTS]
+
+
+@pytest.fixture
+def preempted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The tokens that requests had when they were preempted."""
+    found, preempt = list[int](), Computation.preempt
+
+    def record(computation: Computation) -> None:
+        found.append(len(computation.sequence))
+        preempt(computation)
+
+    monkeypatch.setattr(Computation, "preempt", record)
+    return found
+
+
+@pytest.fixture
+def small(path: Path, alone: list[list[int]], monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
+    """A model with little memory; it is the KV pages that are limited, not those of recurrent states."""
+    ensure, huge = HostKVPages.ensure_pages, "edgellm.engine.host_kv_pages.huge"
+    monkeypatch.setattr("edgellm.engine.host_kv_pages.CHUNK", 0)
+    monkeypatch.setattr("edgellm.engine.host_kv_pages.HUGE", 0)
+
+    def fail(n: int) -> None:
+        raise MemoryError
+
+    def limited(store: HostKVPages, group: int, pages: int) -> None:
+        with monkeypatch.context() as patch:
+            if group == 0 and pages > PAGES:
+                patch.setattr(huge, fail)
+            ensure(store, group, pages)
+
+    monkeypatch.setattr(HostKVPages, "ensure_pages", limited)
+    with Model.open(path, threads=1) as model:
+        yield model
+
+
+def test_requests_that_do_not_fit_together_wait_and_are_computed_again(
+    small: Model, alone: list[list[int]], preempted: list[int]
+) -> None:
+    barrier = threading.Barrier(len(PROMPTS))
+
+    def run(prompt: str) -> list[int]:
+        barrier.wait(30)
+        return small.generate(prompt, **OPTIONS).tokens
+
+    with ThreadPoolExecutor(len(PROMPTS)) as pool:
+        assert list(pool.map(run, PROMPTS)) == alone
+    assert max(preempted) > 70, "a reply had begun"
+
+
+def test_so_do_requests_with_drafts(
+    small: Model, alone: list[list[int]], preempted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    with ThreadPoolExecutor(len(PROMPTS)) as pool:
+        assert list(pool.map(lambda prompt: small.generate(prompt, **OPTIONS).tokens, PROMPTS)) == alone
+    assert preempted
+
+
+def test_what_does_not_fit_alone_is_an_error_and_harms_no_other(small: Model, alone: list[list[int]]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        long = pool.submit(small.generate, "XYZ" * 200, **OPTIONS)
+        fits = pool.submit(small.generate, PROMPTS[0], **OPTIONS)
+        assert fits.result(60).tokens == alone[0]
+        if not small.file.get_int("llama.attention.sliding_window", None):  # of which only the window is kept
+            with pytest.raises(EdgeLLMError, match="no memory for another"):
+                long.result(60)
+
+
+def test_a_request_does_not_wait_for_one_that_nobody_reads(small: Model) -> None:
+    held = small.stream("A" * (PAGES * PAGE - 70), **OPTIONS)
+    next(held)
+    with pytest.raises(EdgeLLMError, match="no memory for another"):
+        small.generate(PROMPTS[1], **OPTIONS)
+    held.close()
+    assert small.generate(PROMPTS[1], **OPTIONS).tokens
+
+
+def test_a_cancelled_request_that_was_preempted_ends(small: Model, alone: list[list[int]]) -> None:
+    with ThreadPoolExecutor(len(PROMPTS)) as pool:
+        streams = [small.stream(prompt, **OPTIONS) for prompt in PROMPTS]
+        done = [pool.submit(stream.completion) for stream in streams]
+        while not streams[0].tokens and not streams[1].tokens:
+            pass
+        for stream in streams[2:]:
+            stream.cancel()
+        tokens = [each.result(60).tokens for each in done]
+    assert tokens[:2] == alone[:2]
+    assert all(got == whole[: len(got)] for got, whole in zip(tokens, alone, strict=True))
