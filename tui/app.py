@@ -123,7 +123,7 @@ class ChatApp(ResilientApp):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notice, unless it is shown already. Markup and control characters in it have no effect."""
+        """Show a notice; one that is shown already begins anew. Markup and control characters in it have no effect."""
         text, notify = sanitize(message), super().notify
         self._notices.show(text, lambda: notify(text, title=title, severity=severity, timeout=timeout, markup=False))
 

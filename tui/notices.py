@@ -9,7 +9,7 @@ from textual.screen import Screen
 
 
 class Notices:
-    """Shows no notice twice at once, and repaints what a notice covered."""
+    """Shows no notice twice at once, a repeated one anew, and repaints what a notice covered."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
@@ -21,11 +21,14 @@ class Notices:
         self._app.screen_change_signal.subscribe(self._app, self._watch, immediate=True)
 
     def show(self, text: str, notify: Callable[[], None]) -> None:
-        """Call `notify`, which shows `text`, unless that text is shown already."""
-        if text not in self._coming and all(notice.message != text for notice in self._app._notifications):
-            self._coming.add(text)
-            notify()
-            self._app.call_later(lambda: self._coming.discard(text))  # by then the app knows the notice
+        """Call `notify`, which shows `text`, in place of a notice with that text; it stays for its whole time."""
+        if text in self._coming:
+            return
+        for shown in [notice for notice in self._app._notifications if notice.message == text]:
+            self._app._unnotify(shown, refresh=False)
+        self._coming.add(text)
+        notify()
+        self._app.call_later(lambda: self._coming.discard(text))  # by then the app knows the notice
 
     def _watch(self, screen: Screen[Any]) -> None:
         if screen not in self._shown:

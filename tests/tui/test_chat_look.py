@@ -13,6 +13,7 @@ from support.make_screenshot import screenshot
 from tui.app import ChatApp
 from tui.chat.key_bar import KeyBar
 from tui.chat.welcome import Welcome
+from tui.core.activity import Activity, Phase
 from tui.core.store import Store
 from tui.sidebar import Sidebar
 
@@ -82,9 +83,23 @@ def test_a_key_that_was_changed_is_named_so_in_the_welcome(tmp_path: Path) -> No
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             chat.app.set_keymap({"chat.models": "f9"})
-            chat.screen.query_one(Welcome).show(chat.app.controller.status.activity())
-            await chat.pilot.pause()
-            assert re.search(r"f9 +other models", chat.shown())
+            await chat.until(lambda: re.search(r"f9 +other models", chat.shown()))
+
+    run(test())
+
+
+def test_the_welcome_reads_the_bindings_where_these_change_and_not_where_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            welcome, read = chat.screen.query_one(Welcome), list[object]()
+            monkeypatch.setattr("tui.chat.welcome.keys_of", lambda screen, ids: read.append(ids) or {})
+            for progress in "123":
+                welcome.show(Activity(Phase.LOADING, "another", progress))
+            assert not read
+            await chat.press("ctrl+l")
+            await chat.until(lambda: read)
 
     run(test())
 
@@ -234,3 +249,36 @@ def test_the_picture_for_the_readme_can_be_made(tmp_path: Path) -> None:
     assert svg.startswith("<svg")
     assert "fastest" in svg
     assert "MBU" in svg
+
+
+def test_a_notice_that_is_repeated_begins_anew(tmp_path: Path) -> None:
+    async def test() -> None:
+        app = ChatApp(Store(tmp_path / "chats.db"), FakeBackend(), "fake")
+        async with app.run_test(size=(80, 24), notifications=True) as pilot:
+            chat = Driven(app, pilot, FakeModel())
+            await chat.until(lambda: app.controller.model.opened)
+            await chat.type("/tools")
+            await chat.until(lambda: "no commands; /tools FILE" in chat.shown())
+            first = next(iter(app._notifications))
+            await chat.type("/tools")
+            await chat.until(lambda: app._notifications and first not in app._notifications)
+            second = next(iter(app._notifications))
+            assert chat.notices == [first.message] and second.raised_at > first.raised_at
+            await chat.until(lambda: chat.shown().count("no commands; /tools FILE") == 1)
+            app._unnotify(first)  # as the first one does at its end
+            await pilot.pause()
+            assert chat.shown().count("no commands; /tools FILE") == 1
+        app.controller.close()
+
+    run(test())
+
+
+def test_a_notice_that_comes_twice_at_once_is_shown_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chatting(tmp_path) as chat:
+            chat.app.notify("twice")
+            chat.app.notify("twice")
+            await chat.until(lambda: chat.notices)
+            assert chat.notices == ["twice"]
+
+    run(test())

@@ -90,7 +90,8 @@ def test_a_line_typed_before_the_question_is_no_answer_to_it(monkeypatch: pytest
 
 def test_the_end_of_the_input_runs_nothing(talk: Talk, tools: str) -> None:
     model = FakeModel(replies=[[ROME], ["Never."]])
-    assert talk(f"{tools}How is it?\n", model).out == ""
+    said = talk(f"{tools}How is it?\n", model)
+    assert said.out == "" and said.err.endswith("the input ended at the question: the call did not run\n")
     assert len(model.asked) == 1
     said = talk("And?\n", model, chat=1)
     assert 'calls weather(city="Rome")' in said.err and said.out == "Never.\n"
@@ -120,8 +121,14 @@ def test_servers_are_started_and_asked(talk: Talk, tmp_path: Path) -> None:
         ("/tools none.json", "none.json"),
         ("/mcp none.json", "none.json"),
         ("/schema none.json", "none.json"),
-        ("/schema {", "the schema is no JSON"),
-        ('/schema {"not": {}}', "not"),
+        ("/schema {", "edgellm: /schema: the schema is no JSON: Expecting"),
+        ("/schema bad.json", "edgellm: bad.json: the schema is no JSON: Expecting"),
+        ("/schema list.json", "edgellm: list.json: the JSON is no schema; give an object"),
+        ('/schema {"not": {}}', "edgellm: /schema: #/not "),
+        ("/schema not.json", "edgellm: not.json: #/not "),
+        ("/schema /", "edgellm: /: Is a directory; give a text file"),
+        ("/tools /", "edgellm: /: Is a directory; give a text file"),
+        ("/mcp /", "edgellm: /: Is a directory; give a text file"),
         ('/schema {"type": "integer"}\n/tools {tools}', "/schema off first"),
         ('/tools {tools}\n/schema {"type": "integer"}', "/tools off first"),
     ],
@@ -131,12 +138,14 @@ def test_errors_are_one_line_before_anything_is_sent(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_commands(tmp_path / "tools.json", weather=PRINT)
+    for name, text in (("bad", '{"type": "object",}'), ("list", "[]"), ("not", '{"not": {}}')):
+        (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
     said = talk(line.replace("{tools}", "tools.json"))
     errors = [each for each in said.err.splitlines() if each.startswith("edgellm: ")]
-    assert len(errors) == 1 and expected in errors[0]
+    assert len(errors) == 1 and expected in errors[0] and "option" not in errors[0]
     assert said.code == 1
 
 
 def test_a_model_without_calls_gives_one_line(talk: Talk, tools: str) -> None:
     said = talk(f"{tools}/mcp servers.json\n", FakeModel(calls=False))
-    assert said.err.count("the chat template of fake shows no calls of tools: choose another model") == 2
+    assert said.err.count("the chat template of fake shows no calls of tools: choose a model whose template does") == 2

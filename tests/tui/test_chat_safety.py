@@ -17,7 +17,7 @@ from tui.sidebar import Sidebar
         ("/file ~nobody-of-this-name/notes", "there is no such user"),
         ("/import ~nobody-of-this-name/chat.json", "there is no such user"),
         ("/export ~nobody-of-this-name/chat.md", "there is no such user"),
-        ("/file /", "is no file; give a text file"),
+        ("/file /", "Is a directory; give a text file"),
         ("/file no-such-file", "there is no such file; check the path"),
         ("/chats 99999999999999999999", "give the number of a chat"),
         (f"/chats {'9' * 5000}", "give the number of a chat"),

@@ -14,6 +14,7 @@ from edgellm.tools.calls import REFUSED, BrokenCall
 from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
 from support.headless_chat import HeadlessFrontend
+from support.mcp_scripts import servers_file
 from tui.core.events import CallsChanged, ModelOpened, Notice, ReplyEnded, ResultAdded, ServersOpened
 from tui.core.prompt_messages import NO_RESULT, STOPPED
 from tui.core.tool_question import Answer, Question
@@ -295,7 +296,19 @@ def test_a_model_whose_template_shows_no_calls_gets_no_tools(tmp_path: Path) -> 
     frontend.controller.model.reopen()
     frontend.until(ModelOpened)
     frontend.until(Notice)
-    assert "its replies get no tools" in frontend.notices[-1]
+    assert "the chat template of fake shows no calls: replies get no tools" in frontend.notices[-1]
+
+
+def test_a_template_that_is_set_is_the_one_that_shows_no_calls(tmp_path: Path) -> None:
+    frontend = opened(tmp_path, calls=False)
+    frontend.controller.model.set("template", "llama3")
+    frontend.until(ModelOpened)
+    frontend.until(Notice)
+    expected = "the chat template llama3, which is set, shows no calls"
+    assert frontend.notices[-1].startswith(f"{expected}: ")
+    with pytest.raises(EdgeLLMError) as refused:
+        frontend.controller.model.check_calls()
+    assert str(refused.value).startswith(f"{expected} of tools: choose a model whose template does")
 
 
 def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_their_tools(
@@ -309,7 +322,7 @@ def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_the
 
     monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
     frontend = opened(tmp_path, ["Early."], ["Late."])
-    frontend.controller.tools.open_servers(tmp_path / "servers.json")
+    frontend.controller.tools.open_servers(servers_file(tmp_path))
     frontend.say("?")
     assert frontend.notices[-1].startswith("the MCP servers are still being started: this reply gets none")
     started.set()
@@ -328,7 +341,7 @@ def test_the_start_of_servers_is_stopped_with_all_else(tmp_path: Path, monkeypat
 
     monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
     frontend = opened(tmp_path)
-    frontend.controller.tools.open_servers(tmp_path / "servers.json")
+    frontend.controller.tools.open_servers(servers_file(tmp_path))
     assert frontend.controller.works_in_background
     frontend.controller.stop()
     assert not frontend.controller.works_in_background

@@ -101,7 +101,7 @@ def test_a_call_of_a_model_runs_and_its_chat_goes_on_later(tmp_path: Path, writt
 def test_replies_follow_a_schema_and_say_what_it_excluded(tmp_path: Path, model_file: ModelFile) -> None:
     file = model_file(**SIZES, tokenizer="calls hermes", chat_template=HERMES, context_length=4096)
     chat = RealChat(tmp_path, file)
-    chat.controller.tools.use_schema('{"enum": ["red", "blue"]}', {})
+    chat.controller.tools.use_schema('{"enum": ["red", "blue"]}', "/schema", {})
     ended = chat.say("Which?")
     assert ended.text in ('"red"', '"blue"') and ended.finish_reason == "eog"
     guided = chat.controller.status.activity().live

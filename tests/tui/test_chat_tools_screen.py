@@ -180,6 +180,18 @@ def test_a_question_is_gone_where_another_chat_is_open(tmp_path: Path) -> None:
     run(test())
 
 
+def test_the_status_line_says_how_many_tools_replies_may_call(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with with_tools(tmp_path, ["Hello."]) as chat:
+            assert "2 tools  context" in chat.shown()
+            await chat.say("hi")
+            assert "2 tools  context" in chat.shown()
+            await chat.type("/tools off")
+            assert "tools  context" not in chat.shown()
+
+    run(test())
+
+
 def test_words_in_a_result_are_found_and_unfolded(tmp_path: Path) -> None:
     async def test() -> None:
         async with with_tools(tmp_path, [ROME], ["It is sunny."]) as chat:
@@ -199,6 +211,7 @@ def test_a_schema_is_an_option_of_replies(tmp_path: Path) -> None:
             await chat.type('/schema {"type": "integer", "unheard": 1}')
             assert "unheard" in chat.notices[-1]
             await chat.type('/schema {"type": "integer"}')
+            assert "schema  context" in chat.shown()
             await chat.say("one")
             assert chat.model.options[-1]["json_schema"] == '{"type": "integer"}'
             (tmp_path / "long.json").write_text(json.dumps({"enum": [f"color {n}" for n in range(500)]}, indent=2))
@@ -206,6 +219,7 @@ def test_a_schema_is_an_option_of_replies(tmp_path: Path) -> None:
             assert chat.notices[-1].startswith('schema of replies: { "enum": [ "color 0", ')
             assert len(chat.notices[-1]) < 500 and "\n" not in chat.notices[-1]
             await chat.type("/schema off")
+            assert "schema  context" not in chat.shown()
             await chat.say("two")
             assert "json_schema" not in chat.model.options[-1]
 

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from edgellm import EdgeLLMError
+from edgellm.errors import GuideError
 from support.chat_fakes import FakeBackend, FakeModel, FakeReply
 from support.model_file import ModelFile
 from tui.core.activity import Phase
 from tui.core.autosave import Autosave
 from tui.core.backend import NoTemplateError
 from tui.core.edge_backend import EdgeBackend, EdgeModel
+from tui.core.error_text import error_line
 from tui.core.events import Event, ModelFailed, ModelOpened, Notice, ReplyEnded
 from tui.core.reply_request import ReplyRequest
 from tui.core.worker import Worker
@@ -395,3 +397,7 @@ def test_a_reply_that_fills_the_context_says_so(
     assert isinstance(ended := harness.next(), ReplyEnded)
     assert (ended.finish_reason, ended.text) == ("length", "You said: hello")
     assert ("context of 2,059 tokens is full" in (ended.problem or "")) is mentioned
+
+
+def test_a_schema_that_fails_with_a_reply_is_named_by_its_command() -> None:
+    assert error_line(GuideError("option json_schema: #/not is a keyword")) == "/schema: #/not is a keyword"

@@ -181,6 +181,8 @@ def test_the_line_is_never_wider_than_its_place(activity: Activity) -> None:
         (PREFILL, 78, "▲ reading  TTFT 1.24 s  ━━━━━━── 1,536 of 2,048  13 s left        context  38%"),
         (DECODE, 78, "▼ writing  TTFT 0.21 s   45.3 t/s  ▅▅▅▅▅▅▅▅    context ━━━━──── 2,176 of 4,096"),
         (DONE, 78, "● ready    mean  44.9 t/s          qwen3-1.7b  context ━━━━──── 2,176 of 4,096"),
+        (replace(DONE, uses="3 tools"), 38, "● ready          3 tools  context  53%"),
+        (replace(DECODE, uses="schema"), 58, "▼ writing  TTFT 0.21 s   45.3 t/s     schema  context  53%"),
         (DROPPING, 58, "▼ writing   45.3 t/s  dropped 1,204  context ━━━━────  53%"),
         (DROPPING, 78, "▼ writing  TTFT 0.21 s   45.3 t/s    dropped 1,204 (drop oldest)  context  53%"),
     ],

@@ -8,7 +8,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from edgellm.terminal.sanitize import sanitize
-from tui.chat.key_bar import key_of
+from tui.chat.key_bar import key_of, keys_of
 from tui.core.call_texts import summary
 from tui.core.tool_question import Answer, Question
 from tui.core.tool_runs import ToolRuns
@@ -68,7 +68,8 @@ class CallQuestion(VerticalScroll, can_focus=False):
     def _keys(self) -> str:
         """The keys that answer."""
         keys = (("chat.run_once", "once"), ("chat.run_always", "always"), ("chat.refuse", "refuse"))
-        return " · ".join(f"{key} {what}" for id, what in keys if (key := key_of(self.screen, id)))
+        names = keys_of(self.screen, dict(keys))
+        return " · ".join(f"{names[id]} {what}" for id, what in keys if names.get(id))
 
     def answer(self, answer: Answer) -> None:
         """Answer the question that is shown. A key that is pressed twice or held down runs nothing else.

@@ -30,7 +30,9 @@ class ScreenFrontend:
 
     def run(self, line: str) -> bool:
         """Run a slash command. Returns False, after a notice, if it fails."""
-        return self._drafts.switch(lambda: run_command(COMMANDS, self, line))
+        done = self._drafts.switch(lambda: run_command(COMMANDS, self, line))
+        self._view.refresh()  # no event tells of a schema that is set
+        return done
 
     def start_command(self, line: str) -> None:
         """Put the beginning of a command into the input box, if the box is empty."""

@@ -1,6 +1,6 @@
 """The line of keys at the bottom of the screen."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,5 +67,13 @@ class KeyBar(Widget):
 
 def key_of(screen: Screen[Any], id: str) -> str:
     """The name of the key of the active binding `id`; empty if no such binding is active."""
-    bindings = (active.binding for active in screen.active_bindings.values())
-    return next((screen.app.get_key_display(each) for each in bindings if each.id == id), "")
+    return keys_of(screen, (id,)).get(id, "")
+
+
+def keys_of(screen: Screen[Any], ids: Collection[str]) -> dict[str, str]:
+    """The names of the keys of those bindings that are active, by id. It reads all bindings, which takes long, once."""
+    names: dict[str, str] = {}
+    for active in screen.active_bindings.values():
+        if (id := active.binding.id) and id in ids and id not in names:
+            names[id] = screen.app.get_key_display(active.binding)
+    return names

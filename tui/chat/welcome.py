@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from edgellm.fmt import printable
-from tui.chat.key_bar import key_of
+from tui.chat.key_bar import keys_of
 from tui.core.activity import Activity, Phase
 from tui.core.display_names import display_name
 from tui.instruments.metric_values import state
@@ -44,7 +44,7 @@ class Welcome(Widget):
         yield Static()
 
     def on_mount(self) -> None:
-        """Learn the names of the keys of the input box before it loses the focus."""
+        """Learn the names of the keys whenever other bindings are active."""
         self.screen.bindings_updated_signal.subscribe(self, self._learn)
 
     def show(self, activity: Activity, error: str = "") -> None:
@@ -89,14 +89,14 @@ class Welcome(Widget):
         return Content.assemble((self._key(key).ljust(7), "$text-accent"), does)
 
     def _learn(self, screen: Screen[None]) -> None:
-        for left, _, right, _ in _KEYS:
-            self._key(left)
-            self._key(right)
-
-    def _key(self, name: str) -> str:
-        """The name of the key of a binding, or `name` itself if there is no such binding.
+        """Learn the names of the keys that are active now.
 
         The last name is kept for the bindings of the input box, which are inactive while another widget has the focus.
         """
-        self._key_names[name] = key_of(self.screen, name).replace("⏎", "enter") or self._key_names.get(name, name)
-        return self._key_names[name]
+        ids = {id for left, _, right, _ in _KEYS for id in (left, right)}
+        self._key_names |= {id: key.replace("⏎", "enter") for id, key in keys_of(screen, ids).items()}
+        self.show(self._activity, self._error)
+
+    def _key(self, name: str) -> str:
+        """The name of the key of a binding, or `name` itself if there is no such binding."""
+        return self._key_names.get(name, name)

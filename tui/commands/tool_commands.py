@@ -1,7 +1,8 @@
 """Commands for the tools that the model may call, and for the schema that its replies follow."""
 
+from edgellm.fmt import printable
 from tui.commands.command import Frontend, SlashCommand
-from tui.core.files import text_of, typed_name, typed_path
+from tui.core.files import text_of, typed_file, typed_name
 from tui.core.tool_lists import commands_text, schema_text, servers_text
 
 OFF = "off"
@@ -14,7 +15,7 @@ def _tools(frontend: Frontend, argument: str) -> None:
         controller.tools.drop_commands()
     elif argument:
         controller.model.check_calls()
-        controller.tools.use_commands(typed_path(typed_name(argument)))
+        controller.tools.use_commands(typed_file(typed_name(argument)))
     if argument:
         controller.tokens.recount()
     frontend.say(commands_text(controller.tools))
@@ -27,7 +28,7 @@ def _mcp(frontend: Frontend, argument: str) -> None:
         controller.tokens.recount()
     elif argument:
         controller.model.check_calls()
-        controller.tools.open_servers(typed_path(typed_name(argument)))
+        controller.tools.open_servers(typed_file(typed_name(argument)))
     frontend.say(servers_text(controller.tools))
 
 
@@ -37,8 +38,9 @@ def _schema(frontend: Frontend, argument: str) -> None:
         tools.drop_schema()
     elif argument:
         is_schema = argument.startswith("{") or argument in ("true", "false")
-        text = argument if is_schema else text_of(typed_name(argument), "give a shorter schema")
-        tools.use_schema(text, model.settings.for_replies())
+        name = typed_name(argument)
+        text = argument if is_schema else text_of(name, "give a shorter schema")
+        tools.use_schema(text, "/schema" if is_schema else printable(name, 400), model.settings.for_replies())
     frontend.say(f"schema of replies: {schema_text(tools)}")
 
 

@@ -23,6 +23,7 @@ class Activity:
     `progress` says what is loaded or compiled. `context` is the size of the context in tokens, `counted` the tokens of
     the conversation that are known without `live`. The last reply did not see the first `dropped_tokens` tokens and
     `dropped_messages` messages, by the policy `overflow`. Of the model's `blocks` a GPU computes `gpu_blocks`.
+    `uses` names what replies follow or may call: a schema or tools; empty for free replies.
     Of its `weights`, in bytes, `resident` were in memory when the last reply ended; None if unknown.
     """
 
@@ -40,6 +41,7 @@ class Activity:
     gpu_blocks: int = 0
     weights: int = 0
     resident: int | None = None
+    uses: str = ""
 
     @property
     def used(self) -> int:

@@ -108,6 +108,8 @@ class ChatController:
             wanted, problem = self.tools.on_servers(event), event.problem
         except EdgeLLMError as error:
             wanted, problem = True, str(error)
+        if problem and self.tools.servers.names:
+            problem += "; the MCP servers before stay open"
         if wanted:
             self._emit(Notice(problem, "error") if problem else Notice(servers_text(self.tools)))
         self.tokens.recount()
@@ -121,7 +123,7 @@ class ChatController:
         """End all replies, calls of tools, and the start of MCP servers."""
         self.replies.stop()
         if self.tools.servers.is_opening:
-            self.tools.drop_servers()
+            self.tools.servers.stop_opening()
             self._emit(Notice("the start of the MCP servers was stopped"))
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from tui.core.store import Store
 from tui.core.store_errors import store_or_notify
 from tui.core.worker import Worker
 
-_CALLS = "choose another model, or a template that does with /set template"
+_CALLS = "choose a model whose template does (docs/tools.md lists families), or write one: /set template FILE"
 _LATE_SERVERS = "the MCP servers are still being started: this reply gets none of their tools; /regen makes another one"
 
 
@@ -70,9 +70,13 @@ class CurrentModel:
     def check_calls(self) -> None:
         """Raises EdgeLLMError if the open model cannot call tools."""
         if self.opened and not self.opened.calls:
-            raise EdgeLLMError(
-                f"the chat template of {display_name(self.opened.name)} shows no calls of tools: {_CALLS}"
-            )
+            raise EdgeLLMError(f"the chat template {self._template_name()} shows no calls of tools: {_CALLS}")
+
+    def _template_name(self) -> str:
+        """The name of the template in use, or whose it is."""
+        if template := self.settings.values.get("template"):
+            return f"{printable(value_text(template), 400)}, which is set,"
+        return f"of {display_name(self.opened.name if self.opened else '')}"
 
     def value(self, name: str) -> str:
         """The value of a setting as text. Raises OptionError for an unknown name."""
@@ -136,8 +140,8 @@ class CurrentModel:
         self._opened_with = self.settings.snapshot()
         store_or_notify(self._emit, lambda: self._store.preferences.set("model", event.path))
         if self._tools.tools and not event.calls:
-            name = display_name(event.name)
-            self._emit(Notice(f"the chat template of {name} shows no calls: its replies get no tools", "warning"))
+            text = f"the chat template {self._template_name()} shows no calls: replies get no tools"
+            self._emit(Notice(text, "warning"))
         return True
 
     def on_failed(self, event: ModelFailed) -> None:

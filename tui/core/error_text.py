@@ -2,7 +2,7 @@
 
 import logging
 
-from edgellm.errors import EdgeLLMError, IncompleteOutputError, PromptError
+from edgellm.errors import EdgeLLMError, GuideError, IncompleteOutputError, PromptError
 from edgellm.system.os_errors import explain_error
 
 _SETTING_NAMES = {"ctx": "/set ctx", "overflow": "/set overflow drop or window", "prompt": "some text"}
@@ -19,6 +19,8 @@ def error_line(error: Exception) -> str:
         return error.message_with(_SETTING_NAMES)
     if isinstance(error, IncompleteOutputError):
         return _INCOMPLETE
+    if isinstance(error, GuideError):
+        return str(error).replace("option json_schema", "/schema", 1)
     if isinstance(error, EdgeLLMError):
         return str(error)
     logging.getLogger(__name__).error("unexpected", exc_info=error)

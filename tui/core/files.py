@@ -42,11 +42,20 @@ def typed_path(name: str) -> Path:
 
 def text_of(name: str, advice: str) -> str:
     """The text of the file that was typed. Raises EdgeLLMError, with `advice` if the file is too long."""
+    return decode_input(read_input(str(typed_file(name))), name, advice)
+
+
+def typed_file(name: str) -> Path:
+    """The path of a file to read that was typed. Raises EdgeLLMError for one that is known to be none.
+
+    One that cannot be read is an error where it is read.
+    """
     path = typed_path(name)
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 (those of `Path` may raise OSError)
         # Reading a pipe may never return.
-        raise EdgeLLMError(f"{printable(name, 400)}: is no file; give a text file")
-    return decode_input(read_input(str(path)), name, advice)
+        problem = os.strerror(errno.EISDIR) if os.path.isdir(path) else "is no file"  # noqa: PTH112
+        raise EdgeLLMError(f"{printable(name, 400)}: {problem}; give a text file")
+    return path
 
 
 def write_new(path: Path, text: str) -> None:

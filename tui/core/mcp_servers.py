@@ -47,8 +47,11 @@ class McpServers:
         return list(self._open.problems) if self._open else []
 
     def open(self, path: Path) -> None:
-        """Start the servers of a file, in place of those before."""
-        self.end()
+        """Start the servers of a file; those before stay until all of these run. Raises EdgeLLMError for its faults."""
+        from edgellm.mcp.config import read_servers  # on demand
+
+        read_servers(path)  # before anything starts or is said; `open_servers` reads it again
+        self.stop_opening()
         self.is_opening, number = True, self._number
         self._in_thread(lambda: self._start(path, number))
 
@@ -64,21 +67,37 @@ class McpServers:
             servers.close()  # the program may end before it takes the event
         self._emit(ServersOpened(number, servers))
 
-    def on_opened(self, event: ServersOpened) -> bool:
-        """Take servers that were started. Returns False, and ends them, if others are wanted by now."""
-        wanted = event.number == self._number
-        if wanted:
-            self._open, self.is_opening = event.servers, False
-        elif event.servers:
+    def is_wanted(self, event: ServersOpened) -> bool:
+        """Whether the last request is the one that the event is about."""
+        return event.number == self._number
+
+    def take(self, event: ServersOpened) -> None:
+        """Take servers that were started, in place of those before. These stay if the new ones did not start."""
+        self.is_opening = False
+        if event.servers:
+            self._replace(event.servers)
+
+    def refuse(self, event: ServersOpened) -> None:
+        """End servers that were started; those before stay."""
+        if self.is_wanted(event):
+            self.is_opening = False
+        if event.servers:
             self._in_thread(event.servers.close)
-        return wanted
+
+    def stop_opening(self) -> None:
+        """Want none of the servers that are being started; those that run stay."""
+        self._number += 1
+        self.is_opening = False
 
     def end(self) -> None:
         """End the servers, and want none of those that are being started."""
-        self._number += 1
-        servers, self._open, self.is_opening = self._open, None, False
-        if servers:
-            self._in_thread(servers.close)
+        self.stop_opening()
+        self._replace(None)
+
+    def _replace(self, servers: Servers | None) -> None:
+        before, self._open = self._open, servers
+        if before:
+            self._in_thread(before.close)
 
     def close(self) -> None:
         """End all servers with the program, also those that are being started."""

@@ -53,20 +53,24 @@ class SessionTools:
         self.commands = {}
 
     def open_servers(self, path: Path) -> None:
-        """Start the MCP servers of a file, in place of those before; ServersOpened follows."""
+        """Start the MCP servers of a file, in place of those before once they run; ServersOpened follows."""
         self._check_free()
-        self.drop_servers()
         self.servers.open(path)
 
     def on_servers(self, event: ServersOpened) -> bool:
-        """Take the servers that were started. Returns whether they are wanted."""
-        if not self.servers.on_opened(event):
+        """Take the servers that were started; those before stay if none were. Returns whether they are wanted."""
+        if not self.servers.is_wanted(event):
+            self.servers.refuse(event)
             return False
+        before = self.servers.tools
         try:
-            self._check_names(self.servers.tools, self.commands)
+            self._check_names(event.servers.tools if event.servers else {}, self.commands)
         except EdgeLLMError:
-            self.servers.end()
+            self.servers.refuse(event)
             raise
+        self.servers.take(event)
+        if event.servers:
+            self.allowed -= before.keys()
         return True
 
     def drop_servers(self) -> None:
@@ -74,11 +78,11 @@ class SessionTools:
         self.allowed -= self.servers.tools.keys()
         self.servers.end()
 
-    def use_schema(self, text: str, options: Mapping[str, Any]) -> None:
-        """Hold replies to a schema; `options` are the others of the replies."""
+    def use_schema(self, text: str, origin: str, options: Mapping[str, Any]) -> None:
+        """Hold replies to a schema from `origin`, a file or a command; `options` are the others of the replies."""
         if self.tools or self.servers.is_opening:
             raise EdgeLLMError(_EXCLUDE.format("/tools" if self.commands else "/mcp"))
-        self.schema = checked_schema(text, options)
+        self.schema = checked_schema(text, origin, options)
 
     def drop_schema(self) -> None:
         """Leave replies free."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import takewhile
 
+from edgellm.fmt import counted
 from tui.core.activity import Activity
 from tui.core.conversation import Conversation
 from tui.core.current_model import CurrentModel
@@ -22,7 +23,8 @@ class ChatStatus:
 
     def activity(self) -> Activity:
         """What the model does now. The figures are those of the last reply that is shown."""
-        activity = replace(self._worker.activity(), overflow=self._model.settings.overflow, counted=self._tokens.tokens)
+        overflow, uses = self._model.settings.overflow, self._uses()
+        activity = replace(self._worker.activity(), overflow=overflow, counted=self._tokens.tokens, uses=uses)
         path = self._conversation.path
         if activity.live and any(self._worker.written(message.id) for message in reversed(path)):
             return activity
@@ -32,6 +34,13 @@ class ChatStatus:
             activity, tokens, messages = replace(activity, counted=self._tokens.tokens + tokens), 0, 0
         live = past_live(last.stats, min(activity.counted, activity.context)) if last and last.stats else None
         return replace(activity, live=live, dropped_tokens=tokens, dropped_messages=messages)
+
+    def _uses(self) -> str:
+        """What the next reply follows or may call, in words."""
+        options = self._model.reply_options()
+        if "json_schema" in options:
+            return "schema"
+        return counted(len(tools), "tool") if (tools := options.get("tools")) else ""
 
     def _fits_now(self, reply: Message, context: int) -> bool:
         """Whether the context has grown since a reply, and now holds what that reply did not see."""

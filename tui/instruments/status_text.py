@@ -14,15 +14,15 @@ from tui.instruments.status_layout import SegmentForms, fit_segments, join
 
 _QUIET = "$foreground-muted"
 _LEFT = ("phase", "loading", "ttft", "progress", "left", "speed", "spark", "mean", "itl", "mbu", "reused")
-_RIGHT = ("threads", "gpu", "memory", "model", "dropped", "context")
+_RIGHT = ("threads", "gpu", "memory", "model", "uses", "dropped", "context")
 _FULL = "context context dropped"
 _REST = "reused memory gpu threads"
 _ORDER = {
-    Phase.CLOSED: "phase memory",
-    Phase.LOADING: "phase loading model loading model memory threads",
-    Phase.READY: f"phase context dropped model dropped mean {_FULL} ttft itl mbu model spark {_REST}",
-    Phase.PREFILL: f"phase progress left ttft context dropped progress dropped {_FULL} model model {_REST}",
-    Phase.DECODE: f"phase speed context dropped ttft dropped {_FULL} spark itl mbu model mean model spark {_REST}",
+    Phase.CLOSED: "phase uses memory",
+    Phase.LOADING: "phase loading model uses loading model memory threads",
+    Phase.READY: f"phase context uses dropped model dropped mean {_FULL} ttft itl mbu model spark {_REST}",
+    Phase.PREFILL: f"phase progress left ttft context uses dropped progress dropped {_FULL} model model {_REST}",
+    Phase.DECODE: f"phase speed context uses dropped ttft dropped {_FULL} spark itl mbu model mean model spark {_REST}",
 }
 """The priority of segments in each phase, as the `order` of `fit_segments`."""
 
@@ -39,6 +39,8 @@ def _forms(activity: Activity, memory: Memory | None) -> SegmentForms:
     forms |= _of_model(activity)
     if activity.live is not None:
         forms |= _of_reply(activity.live, activity.phase)
+    if activity.uses:
+        forms["uses"] = [((activity.uses, "$text-accent"),)]
     if memory is not None:
         used, free = size(memory.process).rjust(7), size(memory.free).rjust(7)
         forms["memory"] = [(("memory ", _QUIET), (used, ""), (", free ", _QUIET), (free, ""))]

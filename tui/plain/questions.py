@@ -37,6 +37,7 @@ class CallQuestions:
         line = None if is_early else self._input.read()
         if line is None and not is_early:
             self._calls.stop()
+            self._say("the input ended at the question: the call did not run")
             return
         answer = _ANSWERS.get((line or "").strip().casefold())
         if answer is None and line:
