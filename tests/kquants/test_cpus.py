@@ -101,10 +101,14 @@ OF_MODELS += ["embed_f16", "embed_q6_k", "embed_q8_0", "matmul_f16", "matmul_q4_
 
 PRODUCT_TESTS = f"""
 import sys, pytest
+from kquants import FLOAT_FORMATS, FORMATS
 from support import kernels
 formats = sys.argv[1:]
 kernels.NAMES[:] = [*{OF_MODELS}, *{{f"matmul_{{name.lower()}}" for name in formats}} - {{*{OF_MODELS}}}]
 chosen = " or ".join(["dot4", "are_quantized", "super_blocks", "inf_show", "tiny", "largest_super", *formats])
+# `-k` finds parts of names: BF16 where F16 is asked for.
+found = [name for name in (*FLOAT_FORMATS, *FORMATS) if name not in formats and any(part in name for part in formats)]
+chosen = " and not ".join([f"({{chosen}})", *found])
 of = ("dot4", "matmul", "float_matmul", "grouped_matmul", "quantized_activations")
 files = [f"kquants/test_{{part}}.py" for part in of]
 sys.exit(pytest.main(["-q", "-x", "-n0", "-p", "no:cacheprovider", "-k", chosen, *files]))
