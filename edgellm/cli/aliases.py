@@ -22,12 +22,11 @@ UNSUPPORTED_COMMANDS = {
     "create": "`edgellm convert` makes a model file from a checkpoint, `edgellm quantize` from another file",
     "embed": "edgellm makes no embeddings; `Model.logits` in Python has what a model gives for each token",
     "embeddings": "edgellm makes no embeddings; `Model.logits` in Python has what a model gives for each token",
-    "ps": "no model stays in memory after its command; `edgellm list` shows those on this machine",
+    "ps": "only `edgellm serve` keeps models in memory; `edgellm list` shows those on this machine",
     "run": "`edgellm chat MODEL` talks with a model, `edgellm generate MODEL -p TEXT` writes one reply",
     "search": "`edgellm pull` lists models to begin with, and downloads any other by its name on Hugging Face",
-    "serve": "`edgellm generate MODEL` is for scripts, `from edgellm import Model` for programs in Python",
     "push": "edgellm uploads nothing; `hf upload` does",
-    "stop": "no model stays in memory after its command; Ctrl-C stops one that runs",
+    "stop": "only `edgellm serve` keeps models in memory; Ctrl-C stops a command that runs",
     "version": "`edgellm --version` shows it",
 }
 """From commands of other programs that edgellm does not have to what to do instead."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from collections.abc import Sequence as Ids
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
-from weakref import ref
+from weakref import WeakMethod, ref
 
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
@@ -33,6 +33,18 @@ class SequenceCache(Protocol):
         """All sequences, each with the tokens that it has or is about to have."""
 
 
+def _weakly(method: Callable[[], T]) -> Callable[[], T]:
+    """A method, without a reference to its object: an engine ends as soon as its model is forgotten."""
+    found = WeakMethod(method)
+
+    def call() -> T:
+        bound = found()
+        assert bound, "the caller refers to the object"
+        return bound()
+
+    return call
+
+
 class Session:
     """Prefill and decode for any number of requests, each in a thread of its own. They share the batches of the engine.
 
@@ -46,11 +58,12 @@ class Session:
         self.closed = self._closing = False
         self.prefix_stats = PrefixStats()
         self._caches: dict[ref[SequenceCache], None] = {}
-        self._batcher = Batcher(engine, Schedule(schedule), self.check_open, self._evict)
+        self._batcher = Batcher(engine, Schedule(schedule), _weakly(self.check_open), _weakly(self._evict))
 
     def add_cache(self, cache: SequenceCache) -> None:
         """Count a cache as a part of the prefix cache for as long as it lives."""
-        self._caches[ref(cache, lambda dead: self._caches.pop(dead, None))] = None
+        caches = self._caches
+        caches[ref(cache, lambda dead: caches.pop(dead, None))] = None
 
     def caches(self) -> list[SequenceCache]:
         """The parts of the prefix cache."""

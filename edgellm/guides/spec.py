@@ -36,8 +36,8 @@ def _canonical(schema: object) -> str:
         from edgellm.guides.python_types import schema_of  # imports what reads classes
 
         schema = schema_of(schema)
-    found = json.loads(schema) if isinstance(schema, str) else schema
+    value = json_value(json.loads(schema) if isinstance(schema, str) else schema, "option json_schema")
     try:
-        return json.dumps(json_value(found, "option json_schema"), allow_nan=False)
+        return json.dumps(value, allow_nan=False)
     except ValueError:
         raise OptionError("option json_schema has NaN or Infinity, which no JSON has; give a finite number") from None

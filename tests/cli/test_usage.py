@@ -91,7 +91,6 @@ def test_an_unknown_command(name: str, advice: str, refused: Refused) -> None:
     ("words", "told"),
     [
         ("run m.gguf", "edgellm has no `run`: `edgellm chat MODEL` talks"),
-        ("serve", "edgellm has no `serve`: `edgellm generate MODEL`"),
         ("ps", "edgellm has no `ps`: "),
         ("m.gguf", "a command goes before the model: edgellm chat m.gguf"),
         ("Org/Name", "a command goes before the model: edgellm chat Org/Name"),
