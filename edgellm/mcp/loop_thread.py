@@ -37,12 +37,12 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         end = time.monotonic() + timeout_s
         try:
-            while not wait([future], _POLL_S).done:
-                if cancelled.is_set():
-                    raise CallStoppedError
+            while not cancelled.is_set():
+                if wait([future], _POLL_S).done:
+                    return future.result()
                 if time.monotonic() > end:
                     raise TimeoutError
-            return future.result()
+            raise CallStoppedError
         finally:
             future.cancel()
 

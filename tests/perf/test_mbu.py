@@ -180,7 +180,7 @@ def test_measuring_never_waits_for_the_engine(path: Path, measurements: list[flo
             done.wait(30)
 
         generation = begun(model, 16, max_tokens=16)
-        other = threading.Thread(target=session._lock.run, args=(compute,))
+        other = threading.Thread(target=session._batcher.run_at_end, args=(compute,))
         other.start()
         taken.wait(30)
         assert next(generation, None) is None

@@ -33,7 +33,7 @@ def opened(tmp_path: Path, source: str, **options: float) -> Servers:
         ("def tools(params): return {'tools': [], 'nextCursor': 'again'}", "lists more than 1,000 tools, or more"),
         ("def initialize(params): return {}", "does not follow MCP: "),
         ("def tools(params): sys.exit('later')", "ended with exit code 1 (later)"),
-        ("print('\\x1b[31m', 'y' * 9999, file=sys.stderr); sys.exit(3)", "ended with exit code 3 (yyy"),
+        ("print('\\x1b[31m', 'y' * 9999, file=sys.stderr); sys.exit(3)", "ended with exit code 3 (…yyy"),
     ],
 )
 def test_a_server_that_does_not_start_is_one_line(tmp_path: Path, source: str, problem: str) -> None:
