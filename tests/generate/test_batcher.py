@@ -135,12 +135,18 @@ def test_all_that_wait_are_computed_in_one_batch_and_each_gets_its_own_logits(po
     assert [sequence.tokens for sequence in requests.sequences] == [[1], [2, 3], [5, 6, 7], [4]]
 
 
-def test_a_cancelled_request_ends_with_the_batch_and_the_others_are_not_stopped(pool: ThreadPoolExecutor) -> None:
+def one_done_two_computed(pool: ThreadPoolExecutor) -> Requests:
+    """Three requests: the first has its logits, and one batch computes the other two."""
     requests = Requests(pool)
     for token in (1, 2, 3):
         requests.decode(token)
     requests.run(1)
     eventually(lambda: len(requests.engine.begun) == 2)
+    return requests
+
+
+def test_a_cancelled_request_ends_with_the_batch_and_the_others_are_not_stopped(pool: ThreadPoolExecutor) -> None:
+    requests = one_done_two_computed(pool)
     requests.flags[1]()
     requests.run(1)
     assert requests.engine.stops == 0
@@ -149,11 +155,7 @@ def test_a_cancelled_request_ends_with_the_batch_and_the_others_are_not_stopped(
 
 
 def test_a_batch_of_cancelled_requests_is_stopped(pool: ThreadPoolExecutor) -> None:
-    requests = Requests(pool)
-    for token in (1, 2, 3):
-        requests.decode(token)
-    requests.run(1)
-    eventually(lambda: len(requests.engine.begun) == 2)
+    requests = one_done_two_computed(pool)
     requests.flags[1]()
     requests.flags[2]()
     assert [type(each) for each in requests.results()[1:]] == [Stopped, Stopped]

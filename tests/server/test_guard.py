@@ -133,6 +133,7 @@ def test_a_unix_socket_is_for_its_user_alone(path: Path, tmp_path: Path) -> None
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(place)), base_url="http://any.example") as client:
             answer = client.post("/v1/chat/completions", json=BODY)
         assert json.loads(answer.text)["usage"]["completion_tokens"] == 1
+        found.wait_until(lambda: bool(found.log))  # the line comes behind the answer
         assert found.url == f"unix:{place}" and found.log[-1].startswith("unix POST")
         with pytest.raises(EdgeLLMError, match="choose a path"), listening(ServeSettings(unix=str(place))):
             pass
