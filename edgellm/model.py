@@ -213,9 +213,9 @@ class Model:
     ) -> Completion | list[Completion]:
         """The whole continuation of `prompt`; options and errors are those of `stream`.
 
-        Of a list of prompts, all continuations in their order, which are generated at once. `n` gives a list of so many
-        continuations of each prompt, those of the first one first; with a seed they differ, and the first is that of
-        `n=1`. After an error the others are cancelled.
+        A list of prompts gives a list of their continuations, in the order of the prompts; all are generated at once.
+        `n` gives a list of `n` continuations of each prompt, those of the first prompt first. With a seed they differ,
+        and the first is that of `n=1`. After an error the others are cancelled.
         """
         options.setdefault("logprobs", False)
         count = validate("n", integer(1, 1000), 1 if n is None else n)

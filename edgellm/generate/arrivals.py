@@ -1,8 +1,8 @@
 """Which requests decode at present, and which of them are about to ask for their next token.
 
 A step for eight sequences takes less than twice the time of a step for one, as both read all weights. So a batch waits
-a moment for requests that have just been given a token: they sample, and come back. One that came back late the last
-time, since whoever reads its tokens is slow, is not waited for.
+a moment for requests that have just been given a token: they sample, and come back. A batch does not wait for a
+request that came back late the last time: the program that reads its tokens is slow.
 """
 
 from collections.abc import Callable, Iterator

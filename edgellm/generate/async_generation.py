@@ -23,7 +23,7 @@ async def in_thread(work: Callable[[], T], cancel: Callable[[], None], thread: T
         while not done.done():
             cancel()
             await asyncio.sleep(_POLL_S)
-        done.exception()  # so that asyncio does not report an error that nobody saw
+        done.exception()  # marks the error as seen, so that asyncio does not report it
         raise
 
 

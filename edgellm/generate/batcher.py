@@ -1,4 +1,4 @@
-"""Continuous batching: whoever has the engine's turn computes one batch for all requests that wait.
+"""Continuous batching: the request that has the engine's turn computes one batch for all requests that wait.
 
 There is no thread beside those of the requests. A request that waits for logits asks for its turn; once it has it, it
 computes a batch with its own tokens and those of the others, which then go on without a turn of their own.

@@ -32,5 +32,5 @@ def _part_text(part: Any) -> str:
 
 
 def _left_out(kind: str, base64: str) -> str:
-    """What stands for a part that is no text."""
+    """A note in place of a part that is no text, such as `[image, 12 kB, not shown]`."""
     return f"[{kind}, {size(len(base64) * 3 // 4)}, not shown]"

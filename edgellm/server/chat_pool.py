@@ -10,7 +10,7 @@ from edgellm.model import Model
 
 
 class ChatPool:
-    """ChatPool of a model, each with its cache. A request has its chat to itself.
+    """Chats of one model, each with its prefix cache. A request has its chat to itself.
 
     It gets the one whose last conversation has the most messages in common with its own, from the first on; else a new
     one, or, if `most` are free, the least recently used.

@@ -1,4 +1,4 @@
-"""The fields of a JSON object from a client: each is checked when it is read, and one that nobody reads is an error."""
+"""The fields of a JSON object from a client: each is checked when it is read; a field that is not read is an error."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -58,7 +58,7 @@ def _tcp(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def _unix(path: Path) -> Iterator[socket.socket]:
-    """A socket that only its user may use; it is removed at the end. A socket that nobody listens to is replaced."""
+    """A socket that only its user may use; it is removed at the end. A socket without a listener is replaced."""
     name, family = printable(str(path), 400), getattr(socket, "AF_UNIX", None)
     if family is None:
         raise EdgeLLMError("--unix: this system has no such sockets; use --port")

@@ -40,7 +40,7 @@ class MessageMaker(OneReply):
         found = {"id": self._id, "type": "message", "role": "assistant", "model": self._model, "content": content}
         if end is None:
             return found | {"stop_reason": None, "stop_sequence": None}
-        if end.stop_string:  # which of several it was, nobody knows
+        if end.stop_string:  # a Generation does not tell which of several stop strings it was
             only = self._stops[0] if len(self._stops) == 1 else None
             return found | {"stop_reason": "stop_sequence", "stop_sequence": only}
         return found | {"stop_reason": _REASONS[end.reason], "stop_sequence": None}
