@@ -19,12 +19,12 @@ from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits, checked_ids
-from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
 from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.prefix_stats import PrefixStats
+from edgellm.generate.request import TokensPrompt
 from edgellm.generate.results import Completion
 from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress
@@ -219,6 +219,8 @@ class Model:
         """
         options.setdefault("logprobs", False)
         count = validate("n", integer(1, 1000), 1 if n is None else n)
+        if count > 1 and options.get("beams") is not None:
+            raise OptionError("option n asks for several samples, so it and option beams exclude each other: give one")
         prompts = _prompts(prompt)
         if prompts is None and n is None:
             return self._stream(cast("Prompt", prompt), options).completion()
