@@ -138,9 +138,8 @@ class Chat:
         completion = first(**options).completion()
         for _ in range(steps - 1):
             waits = completion.finish_reason == "tool_calls"
-            if not waits or not (results := self._tools.results(completion.tool_calls, tools, approve)):
+            if not waits or not self._tools.run(completion.tool_calls, tools, approve, self.messages.append):
                 break
-            self.messages += results
             options["tool_choice"] = self._tools.choice_behind_results(options.get("tool_choice"))
             completion = self.stream_results([], **options).completion()
         return completion
