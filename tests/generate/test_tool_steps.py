@@ -187,7 +187,9 @@ def test_a_refused_call_does_not_run(model: Model, write: Write) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_the_next_message_works_after_approve_has_raised(model: Model, write: Write, error: type[BaseException]) -> None:
+def test_the_next_message_works_after_approve_has_raised(
+    model: Model, write: Write, error: type[BaseException]
+) -> None:
     write(f"{CLOCK}\n{ROME}\n{CLOCK}", "Another answer.")
 
     def approve(call: ToolCall) -> bool:
