@@ -50,6 +50,7 @@ def generate_ids(
                 shorter = prompt.context_shift(generated)
                 timer.truncation = shorter.truncation
                 logits = request.replace_prompt(sequence, shorter.ids)
+                decoder.continue_from(len(shorter.ids))
             else:
                 logits = decoder.decode(token, chooser.certain)
                 timer.accepted_drafts, timer.context_used = decoder.accepted, decoder.length

@@ -65,4 +65,6 @@ class Request:
 
     def _prefill(self, sequence: Sequence, ids: list[int]) -> Logits:
         with self.timer.prefill(len(sequence), self.progress) as timed_progress:
-            return self.session.prefill(sequence, ids, self.cancel, timed_progress, self.ends)
+            return self.session.prefill(
+                sequence, ids, self.cancel, timed_progress, self.ends, self.timer.record_computing
+            )

@@ -37,7 +37,7 @@ def run_calls(
     left = list(calls)
     try:
         while left:
-            keep(_message(left[0], _result(tools[left[0].name], left[0], approve)))
+            keep(_message(left[0], run_call(tools[left[0].name], left[0], approve)))
             del left[0]
     finally:
         for call in left:
@@ -48,7 +48,7 @@ def _message(call: ToolCall, result: str) -> dict[str, Any]:
     return result_message(call.id, call.name, result)
 
 
-def _result(tool: Tool, call: ToolCall, approve: Approve | None) -> str:
+def run_call(tool: Tool, call: ToolCall, approve: Approve | None = None) -> str:
     """The result of a call as text. What the function raises is the result, on one line; so is the code of an exit."""
     if approve is not None and not approve(call):
         return REFUSED
