@@ -139,6 +139,21 @@ def test_the_same_replies_beside_other_requests_and_with_more_threads(model: Mod
     assert model.generate([PROMPT, PROMPT * 9], beams=3, **options)[1].beams == alone[1] or one is recurrent
 
 
+def test_a_step_of_all_beams_is_one_batch(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches, forward = list[int](), model.engine.forward
+
+    def record(segments: Any) -> Any:
+        batches.append(len(segments))
+        return forward(segments)
+
+    monkeypatch.setattr(model.engine, "forward", record)
+    model.generate(PROMPT, beams=5, max_tokens=9, logit_bias=NO_END)
+    assert batches == [1, *[5] * 8]
+    with ThreadPoolExecutor(1) as pool:  # a thread that is not the main one shares its batches with others
+        pool.submit(model.generate, PROMPT, beams=5, max_tokens=9, logit_bias=NO_END).result()
+    assert batches[9:] == [1, *[5] * 8]
+
+
 def test_beams_share_the_pages_of_their_prompt(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prompt of 16 pages and 8 beams: they copy the last page, and no other one."""
     ensure, most = HostKVPages.ensure_pages, 16 + 2 * 8 + 1
