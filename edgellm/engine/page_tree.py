@@ -12,63 +12,16 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
-from typing import NamedTuple
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 from edgellm.engine.checkpoints import CheckpointBudget, Checkpoints, SequenceCheckpoint
 from edgellm.engine.kv_pages import FREED, PagePool
 from edgellm.engine.kv_stats import KVStats
+from edgellm.engine.page_node import Node, Tail
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import common_prefix
 from edgellm.engine.recurrent_states import RecurrentStates
 from kquants.kv_layout import PAGE
-
-
-class Node:
-    """Tokens `start` … `end` - 1 of a text, and their page of each KV group; FREED in groups with a window.
-
-    `points` are the checkpoints that reach a length among them. `running` are the sequences in use that have all their
-    later tokens in pages of their own. `kept` are the checkpoints of a sequence that ended here.
-    """
-
-    def __init__(self, parent: "Node | None", ids: tuple[int, ...], pages: list[int]) -> None:
-        self._parent = ref(parent) if parent else None  # weak, so that a tree ends as soon as its engine is forgotten
-        self.ids, self.pages = ids, pages
-        self.start: int = parent.end if parent else 0
-        self.end: int = self.start + len(ids)
-        self.children: dict[tuple[int, ...], Node] = {}
-        self.points, self.running = WeakSet[SequenceCheckpoint](), WeakSet[PagedSequence]()
-        self.kept: Checkpoints | None = None
-
-    @property
-    def parent(self) -> "Node | None":
-        """The node before it; None for the root."""
-        return self._parent() if self._parent else None
-
-    def path(self) -> Iterator["Node"]:
-        """The node and those before it, without the root."""
-        node = self
-        while parent := node.parent:
-            yield node
-            node = parent
-
-    def add_points(self, points: Ids[SequenceCheckpoint]) -> None:
-        """Refer to the checkpoints at the node's tokens and before the first, here and where else they reach."""
-        for point in points:
-            if self.start <= point.length <= self.end:
-                for node in self.path():
-                    if point.reach(node.end) > node.start:
-                        node.points.add(point)
-                    elif point.length > node.start:
-                        break
-
-
-class _Tail(NamedTuple):
-    """The page behind the last full node of a match: ids, page of each group, and checkpoints there."""
-
-    ids: Ids[int]
-    pages: list[int]
-    points: list[SequenceCheckpoint]
 
 
 class PageTree:
@@ -94,13 +47,13 @@ class PageTree:
         self._settle()
         wanted = tuple(ids[:-1])
         node = self._walk(wanted)
-        self._touch(node)
-        best, points = _Tail((), [], []), [point for each in node.path() for point in each.points]
+        best, points = Tail((), [], []), [point for each in node.path() for point in each.points]
         reached = self._reach(points, node.end)
         for tail in self._tails(node):
             shared = common_prefix(list(tail.ids), list(wanted[node.end : node.end + PAGE]))
             if shared and (reach := self._reach([*points, *tail.points], node.end + shared)) > reached:
                 best, reached = tail, reach
+        self._touch(best.node or node)
         return self._sequence(wanted[:reached], node, best, [*points, *best.points])
 
     def _walk(self, ids: tuple[int, ...]) -> Node:
@@ -110,22 +63,22 @@ class PageTree:
             node = child
         return node
 
-    def _tails(self, node: Node) -> Iterator[_Tail]:
+    def _tails(self, node: Node) -> Iterator[Tail]:
         """The pages behind a node: those of its children, and of sequences in use."""
         for child in node.children.values():
-            yield _Tail(child.ids, child.pages, list(child.points))
+            yield Tail(child.ids, child.pages, list(child.points), child)
         for sequence in list(node.running):
             ids = sequence.tokens[node.end : node.end + PAGE]
             pages = [table.ids[node.end // PAGE] for table in sequence.tables if len(table.ids) > node.end // PAGE]
             if ids and not sequence.embeddings and len(pages) == len(self.pools):
-                yield _Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])
+                yield Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])
 
     def _reach(self, points: Ids[SequenceCheckpoint], n: int) -> int:
         """The largest length up to `n` at which a sequence can continue."""
         return n if self.goes_back else max((point.reach(n) for point in points), default=0)
 
     def _sequence(
-        self, tokens: tuple[int, ...], node: Node, tail: _Tail, points: list[SequenceCheckpoint]
+        self, tokens: tuple[int, ...], node: Node, tail: Tail, points: list[SequenceCheckpoint]
     ) -> PagedSequence:
         """A sequence with `tokens`, whose pages are those of the path to `node` and of `tail`."""
         n, sequence = len(tokens), self.new_sequence()
@@ -193,10 +146,16 @@ class PageTree:
         """Take what was retired and dropped, and evict what is above the limits."""
         while self._retired:
             self._take(self._retired.popleft())
-        states = self.checkpoints.states
-        while self._bytes() > self._limit or (states and states.excess(0) > 0):
+        while self._bytes() > self._limit or self._keeps_too_many_states():
             if not self._evict():
                 break
+
+    def _keeps_too_many_states(self) -> bool:
+        """Whether leaves take state pages beyond the budget, or with one for each more than half of it."""
+        states = self.checkpoints.states
+        if states is None:
+            return False
+        return states.excess(0) > 0 or 2 * sum(node.kept is not None for node in self._nodes) > states.most
 
     def _bytes(self) -> int:
         """Bytes of all pages in use, by sequences and by the tree."""

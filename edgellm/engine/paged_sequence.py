@@ -18,7 +18,8 @@ from edgellm.engine.recurrent_states import RecurrentStates
 from edgellm.errors import NoMemoryError
 
 if TYPE_CHECKING:
-    from edgellm.engine.page_tree import Node, PageTree
+    from edgellm.engine.page_node import Node
+    from edgellm.engine.page_tree import PageTree
 
 
 class PagedSequence(protocol.Sequence):

@@ -57,7 +57,7 @@ class StatePool:
     """
 
     def __init__(self, pool: PagePool, checkpoints: int) -> None:
-        self.pool, self._most = pool, most_state_pages(checkpoints)
+        self.pool, self.most = pool, most_state_pages(checkpoints)
         self._counted = WeakSet[StatePage]()
 
     def page(self, for_draft: bool = False) -> StatePage:
@@ -73,7 +73,7 @@ class StatePool:
 
     def excess(self, pages: int) -> int:
         """The number of pages that must go before `pages` more are within the budget."""
-        return len(self._counted) + pages - self._most
+        return len(self._counted) + pages - self.most
 
 
 class RecurrentStates:

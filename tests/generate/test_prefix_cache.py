@@ -137,7 +137,7 @@ def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypat
         replies = [each.reply(prompt).completion() for each in (chat, other) for prompt in prompts]
         assert [reply.tokens for reply in replies] == alone * 2
         again = chat.reply(prompts[0]).completion().stats
-        assert again.cached_tokens < 20  # at most what all begin with: it was read longest ago
+        assert again.cached_tokens <= PAGE  # it was read longest ago: its first page may be left
         with pytest.raises(EdgeLLMError, match="no memory for another"):
             chat.reply([user("Z" * 300)]).completion()
         assert chat.reply(prompts[1]).completion().tokens == alone[1]

@@ -11,10 +11,11 @@ from kquants.kv_layout import PAGE
 
 
 class TokenPages:
-    """Pages that hold a token in each cell; at most `most` pages of a group."""
+    """Pages that hold a token in each cell, and states that hold all tokens before; at most `most` pages of a group."""
 
     def __init__(self, most: int = 1 << 40) -> None:
         self.cells: dict[tuple[int, int], list[int]] = defaultdict(lambda: [-1] * PAGE)
+        self.states: dict[int, list[int]] = {}
         self.most = most
 
     def ensure_pages(self, group: int, pages: int) -> None:
@@ -32,17 +33,22 @@ class TokenPages:
             for cell, token in enumerate(segment.tokens, len(sequence)):
                 assert not table.pool.is_shared(table.ids[cell // PAGE])
                 self.cells[group, table.ids[cell // PAGE]][cell % PAGE] = token
+        for n, page in sequence.states._new.items():
+            self.states[page.id] = [*sequence.tokens, *segment.tokens][:n]
         sequence.append(segment)
 
     def check(self, sequence: PagedSequence) -> None:
-        """Every cell that the next token sees holds its token."""
+        """Every cell that the next token sees holds its token, and the state before it all tokens."""
+        if sequence.states.pool and len(sequence):
+            assert self.states[sequence.states.before(len(sequence))] == sequence.tokens
         for group, table in enumerate(sequence.tables):
             window, length = table.pool.window, len(sequence)
             first = 0 if window is None else max(0, length + 1 - window)
-            for cell in range(first, length):
-                page = table.ids[cell // PAGE]
-                assert page != FREED
-                assert self.cells[group, page][cell % PAGE] == sequence.tokens[cell]
+            for at in range(first // PAGE, -(-length // PAGE)):
+                start, stop = max(first, at * PAGE), min(length, (at + 1) * PAGE)
+                assert table.ids[at] != FREED
+                held = self.cells[group, table.ids[at]][start - at * PAGE : stop - at * PAGE]
+                assert held == sequence.tokens[start:stop]
 
 
 def used_pages(pools: Ids[PagePool]) -> list[set[int]]:

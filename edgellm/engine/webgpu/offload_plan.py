@@ -104,7 +104,9 @@ class _Planner:
         others = memory["weights"] + memory["activations"]
         if self.request.memory is not None:
             return self.request.memory - others
-        return 2 * memory["kv_cache"] if self.free is None else max(memory["kv_cache"], int(MARGIN * self.free) - others)
+        return (
+            2 * memory["kv_cache"] if self.free is None else max(memory["kv_cache"], int(MARGIN * self.free) - others)
+        )
 
     def _notes(self, placement: Placement, n: int, losing: list[int]) -> list[str]:
         """A line about what the CPU computes of `n` layers and the output head, and why; no line if that is nothing.
