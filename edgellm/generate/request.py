@@ -11,7 +11,7 @@ from edgellm.generate.session import Session
 from edgellm.generate.stats import Truncation
 from edgellm.generate.timing import PrefillProgress, RequestTimer
 
-Acquire = Callable[[Ids[int], CancelFlag], AbstractContextManager[Sequence]]
+Acquire = Callable[[Ids[int], CancelFlag, Collection[int]], AbstractContextManager[Sequence]]
 """Gives a sequence to compute a prompt with: `PrefixCache.acquire`."""
 
 
@@ -51,9 +51,8 @@ class Request:
         """
         session, ids, timer = self.session, self.prompt.ids, self.timer
         timer.prompt_tokens = len(ids)
-        with session.decoding(self.cancel), self.acquire(ids, self.cancel) as sequence:
-            shared, cached = sequence.shared_prefix(ids), sequence.shared_prefix(sequence.tokens)
-            timer.diverged_at = shared if shared < min(cached, len(ids)) else None
+        with session.decoding(self.cancel), self.acquire(ids, self.cancel, self.ends) as sequence:
+            timer.diverged_at = sequence.diverged_at
             timer.cached_tokens = session.rewind(sequence, ids, self.cancel)
             session.prefix_stats.add(len(ids), timer.cached_tokens)
             yield sequence, self._prefill(sequence, ids)
