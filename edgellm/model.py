@@ -235,6 +235,9 @@ class Model:
         A list of prompts gives a list of their continuations, in the order of the prompts; all are generated at once.
         `n` gives a list of `n` continuations of each prompt, those of the first prompt first. With a seed they differ,
         and the first is that of `n=1`. After an error the others are cancelled.
+
+        `beams` searches for the most likely continuation, see `edgellm.generate.beams`; all that were found are in
+        `Completion.beams`. Raises OptionError with `temp` above 0, `n` above 1, a form or `think_max`.
         """
         options.setdefault("logprobs", False)
         count = validate("n", integer(1, 1000), 1 if n is None else n)

@@ -155,7 +155,7 @@ def test_a_step_of_all_beams_is_one_batch(model: Model, monkeypatch: pytest.Monk
 
 
 def test_beams_share_the_pages_of_their_prompt(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt of 16 pages and 8 beams: they copy the last page, and no other one."""
+    """A prompt of 16 pages and 8 beams: they copy the last page alone. Another request waits for memory."""
     ensure, most = HostKVPages.ensure_pages, 16 + 2 * 8 + 1
 
     def limited(store: HostKVPages, group: int, pages: int) -> None:
@@ -164,13 +164,18 @@ def test_beams_share_the_pages_of_their_prompt(model_file: ModelFile, monkeypatc
         ensure(store, group, pages)
 
     monkeypatch.setattr(HostKVPages, "ensure_pages", limited)
+    other: dict[str, Any] = {"temp": 0, "max_tokens": 60, "logit_bias": NO_END}
     with Model.open(model_file(**TINY, context_length=2048), threads=1) as model:
         prompt = (model.tokenizer.encode("the time was ") * 400)[: 16 * 64 - 1]
         found = model.generate(prompt, beams=8, max_tokens=20, logit_bias=NO_END)
         assert len(beams_of(found)) == 8
         with pytest.raises(NoMemoryError):
             model.generate(prompt, beams=40, max_tokens=20, logit_bias=NO_END)
-        assert model.generate(prompt, beams=8, max_tokens=20, logit_bias=NO_END).beams == found.beams
+        tokens = model.generate(prompt[::-1], **other).tokens
+        with ThreadPoolExecutor(2) as pool:
+            again = pool.submit(model.generate, prompt, beams=8, max_tokens=20, logit_bias=NO_END)
+            assert pool.submit(model.generate, prompt[::-1], **other).result().tokens == tokens
+            assert again.result().beams == found.beams
 
 
 def test_a_chat_goes_on_after_a_beam_search(model: Model) -> None:
