@@ -76,11 +76,16 @@ class Batcher:
 
     def exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
         """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
+
+        def in_turn() -> T:
+            self._do_all_first()
+            return work()
+
         ticket = object()
         self._works[ticket] = None
         self.arrivals.tell()
         try:
-            return self._lock.run(lambda: self._do_all_first() or work(), lambda: cancel.requested)
+            return self._lock.run(in_turn, lambda: cancel.requested)
         except WaitCancelled:
             raise Stopped from None
         finally:
