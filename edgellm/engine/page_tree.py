@@ -47,10 +47,11 @@ class PageTree:
         self._settle()
         wanted = tuple(ids[:-1])
         node = self._walk(wanted)
-        best, points = Tail((), [], []), [point for each in node.path() for point in each.points]
+        best, points = Tail((), [], []), self._points(node)
         reached = self._reach(points, node.end)
+        rest = list(wanted[node.end : node.end + PAGE])
         for tail in self._tails(node):
-            shared = common_prefix(list(tail.ids), list(wanted[node.end : node.end + PAGE]))
+            shared = common_prefix(list(tail.ids), rest) if tail.ids[:1] == wanted[node.end : node.end + 1] else 0
             if shared and (reach := self._reach([*points, *tail.points], node.end + shared)) > reached:
                 best, reached = tail, reach
         self._touch(best.node or node)
@@ -63,12 +64,16 @@ class PageTree:
             node = child
         return node
 
+    def _points(self, node: Node) -> list[SequenceCheckpoint]:
+        """The checkpoints at the tokens of a path."""
+        return [] if self.goes_back else [point for each in node.path() for point in each.points]
+
     def _tails(self, node: Node) -> Iterator[Tail]:
         """The pages behind a node: those of its children, and of sequences in use."""
         for child in node.children.values():
             yield Tail(child.ids, child.pages, list(child.points), child)
         for sequence in list(node.running):
-            ids = sequence.tokens[node.end : node.end + PAGE]
+            ids = tuple(sequence.tokens[node.end : node.end + PAGE])
             pages = [table.ids[node.end // PAGE] for table in sequence.tables if len(table.ids) > node.end // PAGE]
             if ids and not sequence.embeddings and len(pages) == len(self.pools):
                 yield Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])

@@ -64,7 +64,7 @@ class PrefixCache:
         sequence = self._session.engine.begin(ids)
         prompts = self._session.prompts
         for other, prompt in [(other, prompt) for each, prompt in list(prompts.items()) if (other := each())]:
-            tokens = _promised(other, prompt, ids, ends)
+            tokens = promised(other, prompt, ids, ends)
             if other not in waited and len(other) < tokens and tokens - len(sequence) >= PAGE:
                 return _Promise(other, tokens)
         prompts[ref(sequence, lambda dead: prompts.pop(dead, None))] = ids
@@ -83,7 +83,7 @@ class PrefixCache:
             self._session.check_active(cancel)
 
 
-def _promised(sequence: Sequence, prompt: list[int], ids: list[int], ends: Collection[int]) -> int:
+def promised(sequence: Sequence, prompt: list[int], ids: list[int], ends: Collection[int]) -> int:
     """The most tokens of `ids` with which `sequence`, used for another prompt, can be continued when it has them."""
     shared = common_prefix(prompt, ids)
     if sequence.shared_prefix(prompt) < len(sequence):  # the reply has outgrown the context
