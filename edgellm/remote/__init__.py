@@ -6,10 +6,10 @@ client         requests to a server; failures: what their errors mean for a user
 listing        the models of a server
 dialects       fields that servers have beyond OpenAI's API
 requests       from options of edgellm to the body of a request; messages: the conversation in it
-events         server-sent events: bytes in, texts out
-parts          what an event adds to a reply, checked
-calls          calls of tools, which come in pieces
-reply          a reply that is written by a server
+events         server-sent events: bytes in, the data of each event out
+parts          what an event adds to a reply, checked; answer: the parts of a whole answer
+calls, text    calls of tools and the text of a reply, which come in pieces
+reply          a reply that is written by a server: open this first
 figures        what is measured of it on this machine
 model          a model of a server
 

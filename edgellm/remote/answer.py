@@ -22,9 +22,10 @@ def answer_parts(kind: str, chunks: Iterable[bytes], host: str) -> Iterator[Answ
         if data.strip() == DONE:
             ended = True
             break
-        part = answer_part(data, host)
-        ended = ended or part.reason is not None
-        yield part
+        if data.strip():
+            part = answer_part(data, host)
+            ended = ended or part.reason is not None
+            yield part
     if not ended:
         raise ServerError(f"{host} ended the connection in the middle of the reply; try again")
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 MAX_EVENT_BYTES = 4 << 20
 """The most of one event; its text is a few tokens, or a whole reply of a server that does not stream."""
 
+_LINE_BYTES = 64
+"""What a line takes beside its text, so that lines without text are limited, too."""
+
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -25,7 +28,7 @@ def event_data(chunks: Iterable[bytes]) -> Iterator[str]:
             field, _, value = line.partition(b":")
             if field == b"data":
                 data.append(value.removeprefix(b" "))
-                held += len(value)
+                held += len(value) + _LINE_BYTES
                 _check(held)
         elif data:
             yield _text(data)
@@ -42,10 +45,8 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Lines that end in CR LF, LF or CR. A byte order mark at the beginning is left out."""
     rest, scanned, after_cr, first = bytearray(), 0, False, True
     for chunk in chunks:
-        if after_cr and chunk.startswith(b"\n"):
-            chunk = chunk[1:]
+        rest += chunk.removeprefix(b"\n") if after_cr else chunk
         after_cr = after_cr and not chunk
-        rest += chunk
         begin = 0
         for end in _LINE_END.finditer(rest, scanned):
             line, begin = bytes(rest[begin : end.start()]), end.end()

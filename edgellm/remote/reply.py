@@ -108,17 +108,21 @@ class RemoteReply:
         self._check(reason)
 
     def _add(self, part: AnswerPart) -> Iterator[ReplyPiece]:
-        """Take a part; yields a piece if it has text or a piece of a call."""
+        """Take a part; yields a piece if it has text or a piece of a call, and two where a thought ends."""
         if part.usage:
             self._figures.usage(part.usage)
         for piece in part.calls:
             self._calls.add(piece)
         if part.thought or part.text or part.calls:
             count = self._figures.piece()
-            grown = self._text.add(part.thought, part.text)
-            yield self._piece(grown, count)
+            thought = self._text.think(part.thought) + (self._text.end_thought() if part.text else "")
+            if thought or not part.text:
+                yield self._piece(thought, count)
+            if part.text:
+                yield self._piece(self._text.say(part.text), count)
 
     def _piece(self, text: str, count: int | None = None) -> ReplyPiece:
+        """A piece; in a reply that is held to a form all is a thought that comes before its answer."""
         thinking = self._options.generation.form is not None and self._text.answer_start is None
         return ReplyPiece(text, self.finish_reason, thinking, self.tool_calls, self._figures, count)
 
@@ -131,7 +135,7 @@ class RemoteReply:
         elif reason == "tool_calls" and not self.tool_calls:
             reason = "eog"
         self.finish_reason = "cancelled" if cancelled else (reason or "eog")
-        grown = "" if cancelled or reason == "length" else self._text.end()
+        grown = "" if cancelled or reason == "length" else self._text.end_thought()
         if self.finish_reason != "cancelled":
             yield self._piece(grown)
 

@@ -22,29 +22,25 @@ class ReplyText:
     def __str__(self) -> str:
         return "".join(self._pieces)
 
-    def add(self, thought: str, answer: str) -> str:
-        """Add a piece; returns what the text grows by. A thought behind the answer is text of the answer.
+    def think(self, thought: str) -> str:
+        """Add a piece of a thought; returns what the text grows by. Behind the answer it is text of the answer.
 
-        Raises ServerError for a reply of more than MAX_CHARACTERS.
+        Raises ServerError for a reply of more than MAX_CHARACTERS, as all methods.
         """
-        grown = ""
-        if thought and not self.thinking and self.answer_start is None:
-            self.thinking, grown = True, OPENING
-        grown += thought
-        if answer:
-            grown += self._end_thought()
-            if self.answer_start is None:
-                self.answer_start = self._length + len(grown)
-            grown += answer
-        return self._grow(grown)
+        begins = bool(thought) and not self.thinking and self.answer_start is None
+        self.thinking = self.thinking or begins
+        return self._grow(f"{OPENING if begins else ''}{thought}")
 
-    def end(self) -> str:
-        """End a thought that no answer follows, such as one before calls; returns what the text grows by."""
-        return self._grow(self._end_thought())
-
-    def _end_thought(self) -> str:
+    def end_thought(self) -> str:
+        """End the thought, if there is one; returns what the text grows by."""
         ended, self.thinking = self.thinking, False
-        return CLOSING if ended else ""
+        return self._grow(CLOSING if ended else "")
+
+    def say(self, answer: str) -> str:
+        """Add a piece of the answer; returns it."""
+        if self.answer_start is None:
+            self.answer_start = self._length
+        return self._grow(answer)
 
     def _grow(self, grown: str) -> str:
         self._length += len(grown)

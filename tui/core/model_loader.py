@@ -83,7 +83,15 @@ class ModelLoader:
             return _failed(name, error)
         self.name = model.name
         return ModelOpened(
-            model.name, model.ctx, model.thinking, model.defaults, name, model.path, model.effort, model.calls
+            model.name,
+            model.ctx,
+            model.thinking,
+            model.defaults,
+            name,
+            model.path,
+            model.effort,
+            model.calls,
+            model.counts,
         )
 
     def _is_superseded(self, number: int) -> bool:
