@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from edgellm.fmt import counted
 from edgellm.generate.guided_stats import GuidedStats
 
 GAPS = 64
@@ -43,7 +44,8 @@ class Stats:
 
     def __str__(self) -> str:
         parts = [f"prompt {self.prompt_tokens:,} ({self.cached_tokens:,} cached)"] if self.prompt_tokens else []
-        parts.append(f"generated {self.generated_tokens:,}{' pieces' if self.estimated else ''}")
+        generated = self.generated_tokens
+        parts.append(f"generated {counted(generated, 'piece') if self.estimated else f'{generated:,}'}")
         if self.ttft_s is not None:
             parts.append(f"TTFT {self.ttft_s:.3f} s")
         if self.prefill_tps is not None:

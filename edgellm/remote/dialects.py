@@ -11,7 +11,7 @@ _META = re.compile(r"[\\^$.|?*+()\[\]{}/]")
 
 
 @dataclass(frozen=True)
-class Dialect:
+class ServerFields:
     """`fields` has the names of options that the server calls otherwise, None for those that it does not know.
 
     `forms` makes the fields that hold a reply to a regex, a grammar, or choices as a JSON list. `limit` is the field
@@ -29,11 +29,11 @@ def _alternatives(choices: str) -> dict[str, Any]:
 
 
 _NO_THINK_MAX: Mapping[str, str | None] = {"think_max": None}
-_EDGELLM = Dialect(
+_EDGELLM = ServerFields(
     forms={"regex": lambda source: {"regex": source}, "grammar": lambda source: {"grammar": source}}
     | {"choices": _alternatives}
 )
-_VLLM = Dialect(
+_VLLM = ServerFields(
     {**_NO_THINK_MAX, "repeat_penalty": "repetition_penalty", "penalty_last_n": None},
     {
         "regex": lambda source: {"structured_outputs": {"regex": source}},
@@ -41,17 +41,17 @@ _VLLM = Dialect(
         "choices": lambda source: {"structured_outputs": {"choice": json.loads(source)}},
     },
 )
-_LLAMA_CPP = Dialect(
+_LLAMA_CPP = ServerFields(
     {**_NO_THINK_MAX, "penalty_last_n": "repeat_last_n"}, {"grammar": lambda source: {"grammar": source}}
 )
-_OTHER = Dialect({**_NO_THINK_MAX, "repeat_penalty": "repetition_penalty", "penalty_last_n": None})
-_OPENAI = Dialect(
+_OTHER = ServerFields({**_NO_THINK_MAX, "repeat_penalty": "repetition_penalty", "penalty_last_n": None})
+_OPENAI = ServerFields(
     dict.fromkeys(("top_k", "min_p", "repeat_penalty", "penalty_last_n", "think_max")), limit="max_completion_tokens"
 )
 
 _BY_OWNER = {"edgellm": _EDGELLM, "vllm": _VLLM, "llamacpp": _LLAMA_CPP}
 
 
-def dialect_of(owner: str, is_openai: bool) -> Dialect:
+def dialect_of(owner: str, is_openai: bool) -> ServerFields:
     """The fields of a server whose models `owner` owns."""
     return _OPENAI if is_openai else _BY_OWNER.get(owner, _OTHER)

@@ -27,7 +27,7 @@ class ServerError(EdgeLLMError):
     """A server cannot be reached, refuses a request, or answers what no such server would."""
 
 
-class RefusedError(ServerError):
+class StatusError(ServerError):
     """A server answers with an error status; `status` is that, `problem` the server's own words."""
 
     def __init__(self, message: str, status: int, problem: str) -> None:
@@ -65,10 +65,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def status_error(host: str, status: int, headers: Mapping[str, str], body: bytes, key: str | None) -> RefusedError:
+def status_error(host: str, status: int, headers: Mapping[str, str], body: bytes, key: str | None) -> StatusError:
     """The error for an error status; `body` is the beginning of the answer."""
     problem = without_key(_problem(body), key)
-    return RefusedError(_status_line(host, status, headers, problem, key is not None), status, problem)
+    return StatusError(_status_line(host, status, headers, problem, key is not None), status, problem)
 
 
 def _status_line(host: str, status: int, headers: Mapping[str, str], problem: str, has_key: bool) -> str:

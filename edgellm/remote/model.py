@@ -8,7 +8,7 @@ from edgellm.remote.address import ServerAddress
 from edgellm.remote.answer import answer_parts
 from edgellm.remote.client import ServerClient, is_openai
 from edgellm.remote.dialects import dialect_of
-from edgellm.remote.failures import RefusedError, ServerError, without_key
+from edgellm.remote.failures import ServerError, StatusError, without_key
 from edgellm.remote.listing import ListedModel, chosen_model, listed_models
 from edgellm.remote.parts import AnswerPart
 from edgellm.remote.reply import RemoteReply
@@ -29,7 +29,7 @@ class RemoteServer:
         """The models that it lists; none if it has no such list. Raises ServerError."""
         try:
             return listed_models(self._client.get("models"), self.address.host)
-        except RefusedError as error:
+        except StatusError as error:
             if error.status in (404, 405, 501):
                 return []
             raise
@@ -91,7 +91,7 @@ class RemoteModel:
             usage = {_USAGE: {"include_usage": True}} if self._tells_usage else {}
             try:
                 answer = stack.enter_context(self._client.post(route, {**body, **usage}, connection))
-            except RefusedError as error:
+            except StatusError as error:
                 if not (usage and _USAGE in error.problem):
                     raise
                 self._tells_usage = False

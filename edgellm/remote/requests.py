@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgellm.errors import OptionError
 from edgellm.options import GenerationOptions
-from edgellm.remote.dialects import Dialect
+from edgellm.remote.dialects import ServerFields
 from edgellm.remote.messages import sent_messages
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ def _spec(options: GenerationOptions) -> "GuideSpec | None":
     return spec_of(options)
 
 
-def chat_body(messages: Sequence[Mapping[str, Any]], options: RequestOptions, dialect: Dialect) -> dict[str, Any]:
+def chat_body(messages: Sequence[Mapping[str, Any]], options: RequestOptions, dialect: ServerFields) -> dict[str, Any]:
     """The body for `/chat/completions`. Raises OptionError."""
     body = {"messages": sent_messages(messages), **_common(options, dialect, dialect.limit)}
     return body | _thinking(options.template_args) | _tools(options)
 
 
-def completion_body(prompt: str, options: RequestOptions, dialect: Dialect) -> dict[str, Any]:
+def completion_body(prompt: str, options: RequestOptions, dialect: ServerFields) -> dict[str, Any]:
     """The body for `/completions`, which continues plain text. Raises OptionError."""
     return {"prompt": prompt, **_common(options, dialect, "max_tokens")}
 
 
-def _common(options: RequestOptions, dialect: Dialect, limit: str) -> dict[str, Any]:
+def _common(options: RequestOptions, dialect: ServerFields, limit: str) -> dict[str, Any]:
     """The fields that both routes have: sampling, the end of the text, and its form."""
     checked, body = options.generation, dict[str, Any]()
     for name, field in _SAMPLING.items():
@@ -87,7 +87,7 @@ def _common(options: RequestOptions, dialect: Dialect, limit: str) -> dict[str, 
     return body | _form(options.spec, dialect)
 
 
-def _form(spec: "GuideSpec | None", dialect: Dialect) -> dict[str, Any]:
+def _form(spec: "GuideSpec | None", dialect: ServerFields) -> dict[str, Any]:
     """The fields that hold the reply to a form."""
     if spec is None:
         return {}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from edgellm.errors import OptionError
-from edgellm.remote.dialects import Dialect, dialect_of
+from edgellm.remote.dialects import ServerFields, dialect_of
 from edgellm.remote.messages import sent_messages
 from edgellm.remote.requests import RequestOptions, chat_body, completion_body
 
@@ -17,7 +17,7 @@ OURS, VLLM, LLAMA, OTHER, OPENAI = (
 )
 
 
-def body(dialect: Dialect = OTHER, **options: Any) -> dict[str, Any]:
+def body(dialect: ServerFields = OTHER, **options: Any) -> dict[str, Any]:
     sent = chat_body(ASKED, RequestOptions(options), dialect)
     assert sent.pop("messages") == ASKED
     return sent
@@ -50,7 +50,7 @@ def test_a_bias_that_json_does_not_have() -> None:
         (OPENAI, {}),
     ],
 )
-def test_servers_have_names_of_their_own(dialect: Dialect, sent: dict[str, Any]) -> None:
+def test_servers_have_names_of_their_own(dialect: ServerFields, sent: dict[str, Any]) -> None:
     given = {"repeat_penalty": 1.1, "penalty_last_n": 32, "think_max": 9}
     found: dict[str, Any] = {}
     refused = set()
@@ -87,12 +87,12 @@ def test_a_json_schema() -> None:
         (LLAMA, "grammar", 'root ::= "x"', {"grammar": 'root ::= "x"'}),
     ],
 )
-def test_other_forms(dialect: Dialect, option: str, value: Any, sent: dict[str, Any]) -> None:
+def test_other_forms(dialect: ServerFields, option: str, value: Any, sent: dict[str, Any]) -> None:
     assert body(dialect, **{option: value}) == sent
 
 
 @pytest.mark.parametrize(("dialect", "option"), [(LLAMA, "regex"), (OTHER, "regex"), (OPENAI, "grammar")])
-def test_a_form_that_a_server_has_no_field_for_is_refused(dialect: Dialect, option: str) -> None:
+def test_a_form_that_a_server_has_no_field_for_is_refused(dialect: ServerFields, option: str) -> None:
     with pytest.raises(OptionError, match=f"option {option}"):
         body(dialect, **{option: "x"})
 

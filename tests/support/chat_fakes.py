@@ -158,6 +158,9 @@ class FakeBackend:
     def reference(self, model: str) -> str:
         return absolute_model_path(model)
 
+    def title(self, reference: str) -> str:
+        return reference
+
     def owns(self, model: str) -> bool:
         return not is_of_server(model)
 

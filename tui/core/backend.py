@@ -126,6 +126,9 @@ class Backend(Protocol):
     def reference(self, model: str) -> str:
         """What opens a model that the user names, from any folder: a path is absolute."""
 
+    def title(self, reference: str) -> str:
+        """What people call a model before it is open."""
+
     def owns(self, model: str) -> bool:
         """Whether a model that is stored with a chat is one of these: no chat leads to another server."""
 

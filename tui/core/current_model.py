@@ -53,7 +53,7 @@ class CurrentModel:
         """Open a model in place of the open one. The chat goes on with it, and waiting replies are for it."""
         requested = self._worker.backend.reference(name)
         store_or_notify(self._emit, lambda: self.settings.recall(requested))
-        self.name = self.path = requested
+        self.name, self.path = self._worker.backend.title(requested), requested
         self.opened = self.error = None
         self._worker.open(requested, lambda found, path: self._load_options(requested, found, path))
         self._emit(SettingsChanged())

@@ -77,6 +77,10 @@ class EdgeBackend:
         """The absolute path if `model` is a path, else the name."""
         return absolute_model_path(model)
 
+    def title(self, reference: str) -> str:
+        """The reference."""
+        return reference
+
     def owns(self, model: str) -> bool:
         """Whether this is no reference to a model of a server."""
         return not is_of_server(model)

@@ -67,7 +67,7 @@ class ModelLoader:
         if self.model and (error := self._check(name, options)):
             return _failed(name, error, previous_open=True)
         self.release()
-        self.name = name
+        self.name = self._backend.title(name)
 
         def report(progress: str) -> None:
             if self._is_superseded(number):

@@ -31,7 +31,7 @@ class RemoteChatModel:
 
     def __init__(self, model: RemoteModel, path: str) -> None:
         self._model, self.path, self.ctx = model, path, model.ctx
-        self.name = f"{model.name} at {model.host}"
+        self.name = title_of(model.name, model.host)
 
     def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> ReplyStream:
         """Begin a reply. Raises EdgeLLMError."""
@@ -74,6 +74,11 @@ class RemoteBackend:
         """The address and the name of a model; an empty name means the only model."""
         return model if self.owns(model) else f"{self._address.reference}{model}"
 
+    def title(self, reference: str) -> str:
+        """The name of the model, and the host."""
+        name = reference.removeprefix(self._address.reference)
+        return title_of(name, self.server) if name else self.server
+
     def owns(self, model: str) -> bool:
         """Whether this is a reference to a model of this server."""
         return model.startswith(self._address.reference)
@@ -97,3 +102,8 @@ class RemoteBackend:
             return [model.name for model in self._remote.models()]
         except EdgeLLMError:
             return []
+
+
+def title_of(model: str, host: str) -> str:
+    """What people call a model of a server."""
+    return f"{model} at {host}"

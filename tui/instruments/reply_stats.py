@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from edgellm.fmt import counted
 from tui.instruments.numbers import milliseconds, seconds, speed
 
 _ENDINGS = {
@@ -31,7 +32,7 @@ def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, droppe
         _ENDINGS.get(finish_reason, ""),
         f"TTFT {seconds(ttft)}" if ttft is not None else "",
         f"decode {speed(tps, unit)}" if tps is not None else "",
-        f"{tokens:,.0f} {'pieces' if estimated else 'generated'}" if tokens is not None else "",
+        "" if tokens is None else counted(int(tokens), "piece") if estimated else f"{tokens:,.0f} generated",
         f"ITL p95 {milliseconds(p95)} ms" if p95 is not None else "",
         f"MBU {mbu:.2f}" if mbu is not None else "",
         f"{cached:,.0f} of {prompt:,.0f} cached" if cached and prompt else "",
