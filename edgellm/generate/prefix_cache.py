@@ -46,9 +46,19 @@ class PrefixCache:
         try:
             yield sequence
         finally:
-            self._last = list(sequence.tokens)
+            self._keep_later(sequence)
             self._session.prompts.pop(ref(sequence), None)
             self._session.engine.retire(sequence)
+
+    def _keep_later(self, sequence: Sequence) -> None:
+        """Keep the tokens of a sequence to compare the next prompt with, when its rejected drafts are dropped."""
+        found = ref(self)  # a reference would keep the session, and so the engine, of a forgotten model
+
+        def keep() -> None:
+            if cache := found():
+                cache._last = list(sequence.tokens)
+
+        self._session.do_first(keep)
 
     def _take(self, ids: list[int], cancel: CancelFlag, ends: Collection[int]) -> Sequence:
         waited: list[Sequence] = []
