@@ -73,8 +73,8 @@ class PageTree:
         for child in node.children.values():
             yield Tail(child.ids, child.pages, list(child.points), child)
         for sequence in list(node.running):
-            ids = tuple(sequence.tokens[node.end : node.end + PAGE])
-            pages = [table.ids[node.end // PAGE] for table in sequence.tables if len(table.ids) > node.end // PAGE]
+            ids, at = tuple(sequence.tokens[node.end : node.end + PAGE]), node.end // PAGE
+            pages = [page for table in sequence.tables for page in table.ids[at : at + 1]]  # drafts may go meanwhile
             if ids and not sequence.embeddings and len(pages) == len(self.pools):
                 yield Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])
 
