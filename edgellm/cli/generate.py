@@ -83,7 +83,7 @@ def command(
     of_server = given_server(server, server_key, _LOCAL, {**given, "logprobs": logprobs})
     if model is None and not of_server:
         raise click.UsageError("Missing argument 'MODEL'.")
-    given["logprobs"] = (logprobs or jsonl) and not of_server
+    given["logprobs"] = False if of_server else logprobs or jsonl
     chat = conversation(given)
     text = prompt_input.prompt(prompt, files, context.args)
     load = {name: given.pop(name) for name in LoadOptions.names()}
