@@ -76,7 +76,8 @@ def test_a_conversation_with_figures(tmp_path: Path, api: FakeAPI) -> None:
             assert "Hello" in shown and "124 generated" in shown and "800 of 900 cached" in shown
             assert f"m at {api.host}" in shown and "1,024 of 4,096" in shown  # the status line
             await chat.say("Bye")
-            assert "1 piece " in chat.shown()  # no usage
+            assert "1 piece" in chat.shown()  # no usage
+            assert "of 4,096" not in chat.shown()
             assert posts(api)[1]["messages"] == [
                 {"role": "user", "content": "Hi"},
                 {"role": "assistant", "content": "Hello"},

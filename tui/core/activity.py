@@ -47,6 +47,11 @@ class Activity:
     server: str = ""
 
     @property
+    def knows_context(self) -> bool:
+        """Whether it is known how full the context is; a server may tell neither its size nor the tokens."""
+        return self.context > 0 and not (self.live and self.live.stats.estimated)
+
+    @property
     def used(self) -> int:
         """The tokens of the context that are taken."""
         return self.live.context_used if self.live else min(self.counted, self.context)

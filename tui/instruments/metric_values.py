@@ -71,7 +71,7 @@ def _of_model(activity: Activity) -> dict[str, MetricValue]:
         "model": TextValue(display_name(activity.model, 30), "bold"),
         "phase": _phase_or_progress(activity),
         "gauge": BarValue(filled, level(filled)),
-        "context": TextValue(f"{part_of(used, activity.context)} {filled:4.0%}" if activity.context else UNKNOWN),
+        "context": TextValue(f"{part_of(used, activity.context)} {filled:4.0%}" if activity.knows_context else UNKNOWN),
         "overflow": TextValue(UNKNOWN if activity.server else POLICIES[activity.overflow]),
         "dropped": TextValue(f"{dropped:,} tokens", "$text-warning") if dropped else TextValue(),
         "threads": TextValue(f"{activity.threads}" if activity.threads else UNKNOWN),

@@ -62,7 +62,7 @@ def _of_model(activity: Activity) -> SegmentForms:
         forms["threads"] = [((f"{activity.threads}", ""), (" thread" if activity.threads == 1 else " threads", _QUIET))]
     if activity.gpu_blocks:
         forms["gpu"] = [(("GPU ", _QUIET), (part_of(activity.gpu_blocks, activity.blocks), ""), (" blocks", _QUIET))]
-    if activity.context:
+    if activity.knows_context:
         forms["context"] = _context(activity.used, activity.context)
     if activity.dropped_tokens:
         forms["dropped"] = _dropped(activity)
