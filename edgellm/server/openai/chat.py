@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from time import time
 from typing import Any
 
-from edgellm.server.answering import answer
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
-from edgellm.server.exchange import EVENTS, Exchange
+from edgellm.server.exchange import Exchange
 from edgellm.server.failures import invalid
 from edgellm.server.fields import Fields
+from edgellm.server.openai.asked import DONE, Asked, answer_asked
 from edgellm.server.openai.messages import conversation
-from edgellm.server.openai.replies import call_entry, logprob_entry, new_id, usage
+from edgellm.server.openai.replies import Stamp, call_entry, logprob_entry, usage
 from edgellm.server.openai.sampling import checked, response_format, sampling_options
 from edgellm.server.openai.tools import tool_options
 from edgellm.server.work import Work
@@ -20,15 +19,19 @@ MAX_REPLIES = 128
 """The most replies to one prompt."""
 
 MAX_TOP_LOGPROBS = 20
-DONE = b"data: [DONE]\n\n"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 
 async def chat_completions(exchange: Exchange, body: Fields) -> None:
     """Answer a request."""
-    media_type, with_usage = EVENTS if body.flag("stream") else None, stream_usage(body)
+    await answer_asked(exchange, read_chat(body), DONE)
+
+
+def read_chat(body: Fields) -> Asked:
+    """What a body asks for. Raises RequestError and OptionError."""
+    streams, with_usage = body.flag("stream"), stream_usage(body)
     work = _work(body)
-    await answer(exchange, work, lambda model: _Answer(model, work.n, with_usage), media_type, DONE)
+    return Asked(work, lambda model, stamp: _Answer(model, stamp, work.n, with_usage), streams)
 
 
 def stream_usage(body: Fields) -> bool:
@@ -79,10 +82,10 @@ class _ChatReply:
 class _Answer:
     """An answer with its replies."""
 
-    def __init__(self, model: str, n: int, with_usage: bool) -> None:
+    def __init__(self, model: str, stamp: Stamp, n: int, with_usage: bool) -> None:
         """`with_usage`: a stream ends with the usage."""
         self._model, self._n, self._with_usage = model, n, with_usage
-        self._id, self._created = new_id("chatcmpl-"), int(time())
+        self._id, self._created = stamp.new_id("chatcmpl-"), int(stamp.created)
         self._replies: dict[int, _ChatReply] = {}
 
     @property

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from time import time
 from typing import Any
 
-from edgellm.server.answering import answer
 from edgellm.server.events import Event, ReplyEnd, ReplyPart, ScoredToken
-from edgellm.server.exchange import EVENTS, Exchange
+from edgellm.server.exchange import Exchange
 from edgellm.server.failures import RequestError, invalid
 from edgellm.server.fields import Fields
-from edgellm.server.openai.chat import DONE, MAX_REPLIES, stream_usage
-from edgellm.server.openai.replies import new_id, usage
+from edgellm.server.openai.asked import DONE, Asked, answer_asked
+from edgellm.server.openai.chat import MAX_REPLIES, stream_usage
+from edgellm.server.openai.replies import Stamp, usage
 from edgellm.server.openai.sampling import checked, response_format, sampling_options
 from edgellm.server.work import Prompt, Work
 
@@ -23,9 +22,14 @@ DEFAULT_MAX_TOKENS = 16
 
 async def completions(exchange: Exchange, body: Fields) -> None:
     """Answer a request."""
-    media_type, with_usage = EVENTS if body.flag("stream") else None, stream_usage(body)
+    await answer_asked(exchange, read_completions(body), DONE)
+
+
+def read_completions(body: Fields) -> Asked:
+    """What a body asks for. Raises RequestError and OptionError."""
+    streams, with_usage = body.flag("stream"), stream_usage(body)
     work = _work(body)
-    await answer(exchange, work, lambda model: _Completions(model, work.n, with_usage), media_type, DONE)
+    return Asked(work, lambda model, stamp: _Completions(model, stamp, work.n, with_usage), streams)
 
 
 def _work(body: Fields) -> Work:
@@ -73,10 +77,11 @@ class _Text:
 class _Completions:
     """An answer with its continuations."""
 
-    def __init__(self, model: str, n: int, with_usage: bool) -> None:
+    def __init__(self, model: str, stamp: Stamp, n: int, with_usage: bool) -> None:
         """`with_usage`: a stream ends with the usage."""
         self._n, self._usage = n, {"usage": None} if with_usage else {}
-        self._head = {"id": new_id("cmpl-"), "object": "text_completion", "created": int(time()), "model": model}
+        self._head = {"id": stamp.new_id("cmpl-"), "object": "text_completion"}
+        self._head |= {"created": int(stamp.created), "model": model}
         self._texts: dict[int, _Text] = {}
 
     @property

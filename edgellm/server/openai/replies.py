@@ -1,17 +1,29 @@
 """Parts of answers that several routes of OpenAI's API have: calls, log-probabilities and usage."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from secrets import token_hex
+from time import time
 from typing import Any
 
 from edgellm.server.events import ReplyEnd, ScoredToken
 from edgellm.tools.calls import ToolCall
 
 
-def new_id(prefix: str) -> str:
-    """An identifier that no other answer has."""
-    return f"{prefix}{token_hex(12)}"
+@dataclass(frozen=True)
+class Stamp:
+    """What tells an answer from others: `created`, in seconds since 1970, and identifiers.
+
+    `digits` gives the hexadecimal digits of an identifier: random ones, unless an answer must be the same every time.
+    """
+
+    created: float = field(default_factory=time)
+    digits: Callable[[], str] = lambda: token_hex(12)
+
+    def new_id(self, prefix: str) -> str:
+        """An identifier that no other answer has."""
+        return f"{prefix}{self.digits()}"
 
 
 def arguments_text(call: ToolCall) -> str:

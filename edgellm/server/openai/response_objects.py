@@ -1,13 +1,12 @@
 """Whole answers of /v1/responses, and its events."""
 
 from collections.abc import Iterator, Mapping
-from time import time
 from typing import Any
 
 from edgellm.server.answering import OneReply
 from edgellm.server.blocks import BlockKind, Change, ReplyBlock, ReplyBlocks, Step
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
-from edgellm.server.openai.replies import new_id, usage
+from edgellm.server.openai.replies import Stamp, usage
 
 _PREFIXES = {BlockKind.THOUGHT: "rs_", BlockKind.TEXT: "msg_", BlockKind.CALL: "fc_"}
 _DELTAS = {
@@ -20,9 +19,9 @@ _DELTAS = {
 class ResponseMaker(OneReply):
     """Makes one answer. `echoed` are fields of the request that the answer repeats."""
 
-    def __init__(self, model: str, echoed: Mapping[str, Any]) -> None:
-        self._model, self._echoed = model, echoed
-        self._id, self._created, self._number = new_id("resp_"), time(), 0
+    def __init__(self, model: str, stamp: Stamp, echoed: Mapping[str, Any]) -> None:
+        self._model, self._stamp, self._echoed = model, stamp, echoed
+        self._id, self._created, self._number = stamp.new_id("resp_"), stamp.created, 0
         self._blocks, self._ids = ReplyBlocks(), list[str]()
 
     def parts(self, event: Event) -> Iterator[dict[str, Any]]:
@@ -70,7 +69,7 @@ class ResponseMaker(OneReply):
     def _changed(self, step: Step) -> Iterator[dict[str, Any]]:
         block = step.block
         if step.change is Change.OPENED:
-            self._ids.append(new_id(_PREFIXES[block.kind]))
+            self._ids.append(self._stamp.new_id(_PREFIXES[block.kind]))
             item = self._item(block, "in_progress")
             yield {"type": "response.output_item.added", "output_index": block.index, "item": item}
             if block.kind is not BlockKind.CALL:

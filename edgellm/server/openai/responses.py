@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from edgellm.server.answering import answer
-from edgellm.server.exchange import EVENTS, Exchange
+from edgellm.server.exchange import Exchange
 from edgellm.server.fields import Fields
+from edgellm.server.openai.asked import Asked, answer_asked
 from edgellm.server.openai.response_objects import ResponseMaker
 from edgellm.server.openai.response_reading import response_work
 
@@ -26,7 +26,12 @@ _ECHOED: dict[str, Any] = {
 
 async def responses(exchange: Exchange, body: Fields) -> None:
     """Answer a request."""
-    media_type, work = EVENTS if body.flag("stream") else None, response_work(body)
+    await answer_asked(exchange, read_response(body))
+
+
+def read_response(body: Fields) -> Asked:
+    """What a body asks for. Raises RequestError and OptionError."""
+    streams, work = body.flag("stream"), response_work(body)
     given = {name: body.get(name) for name in _ECHOED}
     echoed = {name: default if given[name] is None else given[name] for name, default in _ECHOED.items()}
-    await answer(exchange, work, lambda model: ResponseMaker(model, echoed), media_type)
+    return Asked(work, lambda model, stamp: ResponseMaker(model, stamp, echoed), streams)
