@@ -78,7 +78,7 @@ def read_job(source: InputFile, model: str, facts: Mapping[str, str]) -> Job:
         if isinstance(asked, str) and asked.casefold() != model.casefold():
             others.append(f"{source.where(line)} asks for the model {printable(asked)}; {model} answers all requests")
     if not planned:
-        raise EdgeLLMError(f"{source.name}: is empty; give a request on each line, see docs/batch.md for the format")
+        raise EdgeLLMError(f"{source.name}: is empty; give a request on each line, see edgellm batch --help")
     notes = [*others[:1], *_shown(faults, len(planned))]
     return Job(source, model, planned, {"input": digest.hexdigest(), **facts}, notes)
 

@@ -28,18 +28,20 @@ class BatchRequest:
 def read_request(content: bytes, where: str, number: int) -> BatchRequest:
     """The request of line `number`, which `where` names. Raises EdgeLLMError for a line that is none."""
     try:
-        line = Fields.of(parsed(decode_utf8(content).encode(), "it"), "")
+        if not isinstance(value := parsed(decode_utf8(content).encode(), "it"), dict):
+            raise RequestError(400, "it is no JSON object")
+        line = Fields(value)
         return (
             _enveloped(line, number) if any(line.get(name) is not None for name in _ENVELOPE) else _bare(line, number)
         )
     except UnicodeDecodeError as error:
         raise EdgeLLMError(f"{where}: byte {error.start} is not UTF-8; convert the file to UTF-8 text") from None
     except RequestError as error:
-        raise EdgeLLMError(f"{where}: {error.message}; see docs/batch.md for the format") from None
+        raise EdgeLLMError(f"{where}: {error.message}; see edgellm batch --help") from None
 
 
 def _enveloped(line: Fields, number: int) -> BatchRequest:
-    """A line in OpenAI's format. Another line's fields beside it would be lost, so they are an error."""
+    """A line in OpenAI's batch format."""
     line.only("method", "POST")
     custom_id, url = _custom_id(line, number), line.required("url")
     if url not in URLS.values():

@@ -113,7 +113,6 @@ def _complete(job: Job, path: Path, settings: BatchSettings, figures: Figures, p
                 for answer in answers:
                     journal.append(answer.index, answer.status, answer.content)
                     figures.add(answer)
-                    progress.advanced(figures)
         write_output(settings.out, journal.answers())
         journal.remove()
 
@@ -139,7 +138,7 @@ def _answers(
         progress.advanced(figures)
         with closing(answer_all(pending, answering, generator, at_once, _SHOWN_S)) as answers:
             for answer in answers:
-                figures.running_tokens = generator.tokens - figures.generated_tokens
                 if answer:
                     yield answer
+                figures.running_tokens = generator.tokens - figures.generated_tokens
                 progress.advanced(figures)

@@ -64,9 +64,7 @@ def _code(
     from edgellm.models import resolve
 
     if out == "-":
-        raise click.UsageError(
-            "the answers cannot go to stdout, as a file of them is what goes on: give a file's name."
-        )
+        raise click.UsageError("the answers cannot go to stdout, as a killed run goes on from a file: give its name.")
     target = check_target(out, [resolve(model), None if source == STDIN else source], force=True)
     from edgellm.batch.figures import Figures  # these import numpy and starlette
     from edgellm.batch.run import BatchSettings, run
