@@ -8,6 +8,6 @@ answers       from a request to the line that answers it
 at_once       many requests at once with one model
 journal       the answers so far, on disk: a run that was killed goes on there
 output_file   from the journal to the output
-run           from a job to its output
-cluster       the same on several machines, through Ray Data; `vllm_model`: vLLM in place of edgellm on one of them
+run           from a job to its output; `figures`: what it took
+cluster       the same on several machines, through Ray Data; `worker`: what runs on each; `vllm_model`: vLLM there
 """

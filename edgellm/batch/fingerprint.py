@@ -4,8 +4,16 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
+from edgellm.gguf import GGUFFile
+
 _HEADER_BYTES = 1 << 20
 _SAMPLES, _SAMPLE_BYTES = 256, 1 << 14
+
+
+def fingerprint_of(path: Path) -> str:
+    """The fingerprint of the model at a path. Raises ModelFileError."""
+    with GGUFFile.open(path) as file:
+        return fingerprint(file.paths)
 
 
 def fingerprint(paths: Iterable[Path]) -> str:

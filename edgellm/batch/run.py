@@ -11,14 +11,13 @@ from typing import Any, Protocol
 from edgellm.batch.answers import Answer, make_answer
 from edgellm.batch.at_once import Generator, answer_all, at_once_of
 from edgellm.batch.figures import Figures
-from edgellm.batch.fingerprint import fingerprint
+from edgellm.batch.fingerprint import fingerprint_of
 from edgellm.batch.input_file import InputFile
 from edgellm.batch.job import Job, read_job
 from edgellm.batch.journal import Journal
 from edgellm.batch.output_file import failures_of, write_output
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.gguf import GGUFFile
 from edgellm.model import Model
 from edgellm.models import resolve
 from edgellm.server.catalog import served_name
@@ -75,6 +74,10 @@ def run(settings: BatchSettings, figures: Figures, progress: Progress) -> None:
 
     Raises EdgeLLMError, ModelFileError and OptionError.
     """
+    if settings.ray is not None:
+        from edgellm.batch.cluster import check_address
+
+        check_address(settings.ray)
     name = printable(str(settings.out), 400)
     lock = settings.out.with_name(f"{settings.out.name}.lock")
     busy = f"{name}: another `edgellm batch` writes this output now; wait for it, or give another -o"
@@ -98,10 +101,8 @@ def run(settings: BatchSettings, figures: Figures, progress: Progress) -> None:
 
 def _facts(path: Path, load: Mapping[str, Any]) -> dict[str, str]:
     """What the answers depend on, beside the requests."""
-    with GGUFFile.open(path) as file:
-        parts = file.paths
     options = {name: value for name, value in sorted(load.items()) if name not in _SAME_BYTES}
-    return {"model": fingerprint(parts), "options": sha256(repr(options).encode()).hexdigest()}
+    return {"model": fingerprint_of(path), "options": sha256(repr(options).encode()).hexdigest()}
 
 
 def _complete(job: Job, path: Path, settings: BatchSettings, figures: Figures, progress: Progress) -> None:
@@ -123,8 +124,10 @@ def _answers(
     """The answers to requests, as they come."""
     if settings.ray is not None:
         from edgellm.batch.cluster import answers_of_cluster
+        from edgellm.batch.worker import WorkerSettings
 
-        yield from answers_of_cluster(job, pending, path, settings.ray, settings.load, settings.parallel)
+        worker = WorkerSettings(str(path.resolve()), job.facts["model"], job.model, settings.load, settings.parallel)
+        yield from answers_of_cluster(job, pending, worker, settings.ray)
         return
 
     def answering(index: int, generate: Generator) -> Answer:
