@@ -86,24 +86,30 @@ def _workers(nodes: Sequence[Mapping[str, Any]], threads: int | None) -> tuple[i
 @contextmanager
 def _connected(ray: Any, address: str) -> Iterator[None]:
     """A connection to the cluster; `local` starts one, and ends it."""
-    logging.getLogger("ray").setLevel(logging.ERROR)
     folder = Path(tempfile.mkdtemp(prefix="edgellm-ray-")) if address == LOCAL else None
     local: dict[str, Any] = {"include_dashboard": False, "_temp_dir": str(folder)} if folder else {}
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     try:
-        ray.init(address, runtime_env={"env_vars": _ENVIRONMENT}, **quiet, **local)
-        with warnings.catch_warnings():  # Ray's about itself
-            warnings.simplefilter("ignore")
-            ray.data.DataContext.get_current().enable_progress_bars = False
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        _connect(ray, address, local)
         yield
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        problem = f"the Ray cluster at {printable(address)} cannot be used: {printable(str(error), 300)}"
-        raise EdgeLLMError(f"{problem}; all its machines need the same versions of Python and ray") from None
     finally:
         ray.shutdown()
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _connect(ray: Any, address: str, local: Mapping[str, Any]) -> None:
+    """Connect, without Ray's own messages. Raises EdgeLLMError."""
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    try:
+        environment = {"env_vars": _ENVIRONMENT}
+        ray.init(address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR, **local)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        problem = f"the Ray cluster at {printable(address)} cannot be used: {printable(str(error), 300)}"
+        raise EdgeLLMError(f"{problem}; all its machines need the same versions of Python and ray") from None
+    with warnings.catch_warnings():  # Ray's about itself
+        warnings.simplefilter("ignore")
+        ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 @contextmanager
