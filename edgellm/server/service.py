@@ -42,7 +42,7 @@ class Service:
         self.settings, self.catalog, self.metrics = settings, Catalog(settings.models), Metrics()
         self.slots = RequestSlots(settings.parallel, settings.max_queue)
         parallel, memory = settings.parallel, available_memory()
-        self.models = LoadedModels(self._open, self._needed, memory, settings.keep_alive, parallel)
+        self.models = LoadedModels(self._open, self._needed, memory, settings.keep_alive)
         self._threads = ThreadPoolExecutor(parallel, "edgellm request")
 
     @asynccontextmanager
