@@ -1,6 +1,8 @@
 """`edgellm serve`: models over HTTP."""
 
+import os
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import click
@@ -116,16 +118,23 @@ def command(
 
 def _serve(settings: Any, quiet: bool) -> int:
     from edgellm.server.listen import check_settings, listening  # these import little
+    from edgellm.server.log_writer import LogWriter
     from edgellm.text.rendering.renderer import renderer
 
     check_settings(settings)
-    with listening(settings) as (bound, address):
-        renderer.warm()  # its process starts while a model loads
-        from edgellm.server.run import serve  # imports uvicorn, starlette and numpy
+    log = LogWriter(_say)
+    try:
+        with listening(settings) as (bound, address):
+            renderer.warm()  # its process starts while a model loads
+            from edgellm.server.run import serve  # imports uvicorn, starlette and numpy
 
-        return serve(
-            settings, bound, lambda server: _say(f"edgellm: serving at {address}"), _nothing if quiet else _say
-        )
+            ready = partial(log, f"edgellm: serving at {address}")
+            code = serve(settings, bound, lambda server: ready(), _nothing if quiet else log)
+    finally:
+        is_written = log.close()
+    if not is_written:  # a thread that writes to stderr would end Python with a fatal error
+        os._exit(code)
+    return code
 
 
 def _say(line: str) -> None:

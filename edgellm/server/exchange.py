@@ -10,14 +10,13 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from edgellm.errors import OptionError
+from edgellm.server.asked import EVENTS
 from edgellm.server.failures import RequestError
 from edgellm.server.fields import Fields
 from edgellm.server.service import Service
 from edgellm.text.json_values import json_value
 
 JSON = "application/json"
-EVENTS = "text/event-stream"
-LINES = "application/x-ndjson"
 
 
 class ClientGoneError(Exception):

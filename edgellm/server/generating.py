@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from edgellm.chat import Chat
 from edgellm.engine.protocol import Stopped
 from edgellm.generate.at_once import GenerationGroup
 from edgellm.generate.generation import Generation
 from edgellm.generate.results import Token
+from edgellm.model import Model
+from edgellm.server.chat_pool import ChatPool
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart, ScoredToken
-from edgellm.server.loaded_models import LoadedModel
 from edgellm.server.thoughts import ThoughtSplitter
 from edgellm.server.work import Prompt, Work
 
@@ -20,10 +21,17 @@ Emit = Callable[[Event], None]
 _REASONS = {"eog": "stop", "stop": "stop", "length": "length", "tool_calls": "tool_calls"}
 
 
+class OpenModel(Protocol):
+    """An open model, and its chats."""
+
+    model: Model
+    chats: ChatPool
+
+
 class Generating:
     """Runs `work` with an open model. Any thread may `cancel` it; `emit` is called by several threads."""
 
-    def __init__(self, work: Work, model: LoadedModel, emit: Emit) -> None:
+    def __init__(self, work: Work, model: OpenModel, emit: Emit) -> None:
         self._work, self._model, self._emit = work, model, emit
         self._group = GenerationGroup()
 
@@ -56,7 +64,7 @@ class Generating:
 class _ReplyTeller:
     """One reply: its parts, and its end."""
 
-    def __init__(self, choice: int, chat: bool, model: LoadedModel, generation: Generation, emit: Emit) -> None:
+    def __init__(self, choice: int, chat: bool, model: OpenModel, generation: Generation, emit: Emit) -> None:
         self._choice, self._generation, self._emit = choice, generation, emit
         self._tokenizer = model.model.tokenizer
         self._splitter = ThoughtSplitter(generation.begins_in_thought) if chat else None

@@ -134,7 +134,7 @@ def test_the_models(client: Any, server: Served) -> None:
         (lambda c: c.chat("small", [{"role": "assistant", "content": "x"}]), 400, "end with one from user or tool"),
         (lambda c: c.generate("small", "x", suffix="y"), 400, "suffix is not supported"),
         (lambda c: c.generate("small", "x" * 5000), 400, "too long for the context"),
-        (lambda c: c.embed("small", "x"), 501, "embeddings are not supported"),
+        (lambda c: c.embed("small", "x"), 400, "embeddings are not supported"),
         (lambda c: c.pull("small"), 404, "there is no such path"),
     ],
 )

@@ -114,7 +114,7 @@ def test_the_models(client: Any) -> None:
 def test_embeddings_are_refused_clearly(client: Any) -> None:
     with pytest.raises(openai.APIStatusError, match="embeddings are not supported") as caught:
         client.embeddings.create(model="Words", input="x")
-    assert (caught.value.status_code, caught.value.code) == (501, "not_supported")
+    assert (caught.value.status_code, caught.value.code) == (400, "not_supported")
 
 
 def test_health_and_metrics(client: Any, server: Served) -> None:

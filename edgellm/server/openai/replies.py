@@ -3,16 +3,10 @@
 import json
 from collections.abc import Iterable
 from itertools import groupby
-from secrets import token_hex
 from typing import Any
 
 from edgellm.server.events import ReplyEnd, ScoredToken
 from edgellm.tools.calls import ToolCall
-
-
-def new_id(prefix: str) -> str:
-    """An identifier that no other answer has."""
-    return f"{prefix}{token_hex(12)}"
 
 
 def arguments_text(call: ToolCall) -> str:
