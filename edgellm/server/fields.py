@@ -126,6 +126,10 @@ class Fields:
             raise invalid(self.path(name), "must be a JSON object")
         return value
 
+    def without(self, *names: str) -> dict[str, Any]:
+        """All fields but these, unread."""
+        return {name: value for name, value in self._values.items() if name not in names}
+
     def ignore(self, *names: str) -> None:
         """Read fields that change nothing, whatever they are."""
         for name in names:

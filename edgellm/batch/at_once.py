@@ -1,0 +1,90 @@
+"""Many requests at once with one model, each in a thread: the model computes them together, batch by batch."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from edgellm.batch.answers import Answer, CancelledError, Generate
+from edgellm.model import Model
+from edgellm.server.chat_pool import ChatPool
+from edgellm.server.events import Event, ReplyEnd, ReplyPart
+from edgellm.server.generating import Emit, Generating
+from edgellm.server.work import Work
+
+AT_ONCE = 16
+"""Requests at once: a step of 16 sequences still reads all weights once."""
+
+Answering = Callable[[int, Generate], Answer]
+"""Answers the request of an index."""
+
+
+@dataclass
+class Generator:
+    """Does the work of requests with one model; `tokens` counts what was generated so far. Any thread may use it."""
+
+    model: Model
+    chats: ChatPool
+    tokens: int = 0
+    _running: set[Generating] = field(default_factory=set)
+    _cancelled: bool = False
+    _lock: Any = field(default_factory=Lock)
+
+    def __call__(self, work: Work, emit: Emit) -> None:
+        """Do work. Raises OptionError and EdgeLLMError, and CancelledError after `cancel`."""
+        counted = Counter[int]()  # by reply, as several of a request run at once
+
+        def take(event: Event) -> None:
+            added = int(isinstance(event, ReplyPart))
+            if isinstance(event, ReplyEnd):  # some tokens come without a part, and some parts without a token
+                added = event.stats.generated_tokens - counted[event.choice]
+            counted[event.choice] += added
+            with self._lock:
+                self.tokens += added
+            emit(event)
+
+        generating = Generating(work, self, take)
+        with self._lock:
+            if self._cancelled:
+                raise CancelledError
+            self._running.add(generating)
+        try:
+            generating()
+        finally:
+            with self._lock:
+                self._running.discard(generating)
+
+    def cancel(self) -> None:
+        """End all work, now and later."""
+        with self._lock:
+            self._cancelled, running = True, list(self._running)
+        for each in running:
+            each.cancel()
+
+
+def at_once_of(model: Model) -> int:
+    """How many requests at once pay: one where the engine computes one at a time."""
+    return AT_ONCE if model.engine.batch_invariant else 1
+
+
+def answer_all(
+    indices: Iterable[int], answering: Answering, generator: Generator, at_once: int, wait_s: float | None = None
+) -> Iterator[Answer | None]:
+    """The answers, as they come; None when `wait_s` seconds went by without one.
+
+    Raises what ends a run, such as errors of the machine. Closing the iterator cancels what runs.
+    """
+    left, running = iter(indices), set[Future[Answer]]()
+    with ThreadPoolExecutor(at_once, "edgellm request") as pool:
+        try:
+            while True:
+                while len(running) < at_once and (index := next(left, None)) is not None:
+                    running.add(pool.submit(answering, index, generator))
+                if not running:
+                    return
+                done, running = wait(running, wait_s, FIRST_COMPLETED)
+                yield from [each.result() for each in done] or [None]
+        finally:
+            generator.cancel()
