@@ -29,10 +29,13 @@ class OpenModel(Protocol):
 
 
 class Generating:
-    """Runs `work` with an open model. Any thread may `cancel` it; `emit` is called by several threads."""
+    """Runs `work` with an open model. Any thread may `cancel` it; `emit` is called by several threads.
 
-    def __init__(self, work: Work, model: OpenModel, emit: Emit) -> None:
-        self._work, self._model, self._emit = work, model, emit
+    `admit` gets the number of tokens of each prompt before it is computed, and may raise.
+    """
+
+    def __init__(self, work: Work, model: OpenModel, emit: Emit, admit: Callable[[int], None] | None = None) -> None:
+        self._work, self._model, self._emit, self._admit = work, model, emit, admit
         self._group = GenerationGroup()
 
     def __call__(self) -> None:
@@ -46,6 +49,8 @@ class Generating:
 
     def _reply(self, choice: int, prompt: Prompt, options: Mapping[str, Any]) -> None:
         with self._started(prompt, options) as generation, self._group.cancelling(generation):
+            if self._admit and choice % self._work.n == 0:
+                self._admit(generation.prompt_tokens)
             self._emit(ReplyBegun(choice))
             _ReplyTeller(choice, self._work.chat, self._model, generation, self._emit).tell()
 

@@ -39,7 +39,7 @@ async def root(exchange: Exchange, body: Fields) -> None:
 
 async def metrics(exchange: Exchange, body: Fields) -> None:
     """Answer with the figures for Prometheus."""
-    await exchange.reply(exchange.service.metrics_text(), media_type=MEDIA_TYPE)
+    await exchange.reply(await exchange.service.metrics_text(), media_type=MEDIA_TYPE)
 
 
 async def openapi(exchange: Exchange, body: Fields) -> None:

@@ -1,7 +1,6 @@
 """ollama's API, with the calls of its own client, against a small model."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,14 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm import Model, __version__
-from support.model_file import ModelFile
-from support.served import TIMEOUT_S, Served, served
+from support.served import TIMEOUT_S, Served
 from support.tool_templates import TEMPLATES
 
 ollama = pytest.importorskip("ollama")
 jsonschema = pytest.importorskip("jsonschema")
 
-SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 QUESTION = [{"role": "user", "content": "Paint"}]
 OPTIONS: dict[str, Any] = {"num_predict": 12, "seed": 3}
 PAINT: dict[str, Any] = {
@@ -27,28 +24,6 @@ PAINT: dict[str, Any] = {
     "additionalProperties": False,
 }
 TOOL = {"type": "function", "function": {"name": "paint", "description": "Paint", "parameters": PAINT}}
-
-
-@pytest.fixture(scope="module")
-def path(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = model_file(
-        **SIZES, tokenizer="calls hermes", chat_template=TEMPLATES["hermes"], context_length=4096, vocab=384
-    )
-    link = tmp_path_factory.mktemp("served") / "small.gguf"
-    link.symlink_to(file)
-    return link
-
-
-@pytest.fixture(scope="module")
-def model(path: Path) -> Iterator[Model]:
-    with Model.open(path, threads=1) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def server(path: Path) -> Iterator[Served]:
-    with served(path) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
