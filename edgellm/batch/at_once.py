@@ -14,8 +14,9 @@ from edgellm.server.events import Event, ReplyEnd, ReplyPart
 from edgellm.server.generating import Emit, Generating
 from edgellm.server.work import Work
 
-AT_ONCE = 16
-"""Requests at once: a step of 16 sequences still reads all weights once."""
+AT_ONCE = 32
+"""Requests at once. (Measured, 1.2B Q4_K_M, two threads: steps of 8, 16, 24 and 32 sequences give 93, 99, 136 and 169
+tokens/s, one of a single sequence 29.)"""
 
 Answering = Callable[[int, Generate], Answer]
 """Answers the request of an index."""

@@ -53,7 +53,7 @@ class Journal:
         """Read all answers; drops a torn end. Returns the length of the rest."""
         with self._written(), self._path.open("rb") as file:
             header = file.readline()
-            if not header.endswith(b"\n"):  # it was killed before the first answer
+            if header != self._header and self._header.startswith(header):  # it was killed before the first answer
                 self._file.truncate(0)
                 self._file.write(self._header)
                 return len(self._header)
@@ -66,7 +66,7 @@ class Journal:
                 end += len(line)
         with self._written():
             self._file.truncate(end)
-        return end
+            return self._file.seek(end)
 
     def _check(self, header: bytes, facts: Mapping[str, Any]) -> None:
         name = printable(str(self._path), 400)

@@ -22,7 +22,7 @@ from edgellm.options import LoadOptions
     type=int,
     callback=number(1, 256),
     metavar="N",
-    help="Requests at once [default: 16, or 1 where the engine computes one at a time].",
+    help="Requests at once [default: 32, or 1 where the engine computes one at a time].",
 )
 @click.option("--restart", is_flag=True, help="Answer all requests anew, whatever an earlier run has left.")
 @click.option(
