@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgellm.server.openapi.description import description
 from edgellm.server.routes import ROUTES
 from support.chat_model import write_chat_model
-from support.served import TIMEOUT_S, Served, served
+from support.served import BODIES, TIMEOUT_S, Served, served
 
 schemathesis = pytest.importorskip("schemathesis")
 checks = pytest.importorskip("schemathesis.checks")
@@ -100,6 +100,42 @@ def check_route(server: Served, route: Any, data: Any) -> None:
         error = found.json()["error"]
         message = error if isinstance(error, str) else error["message"]
         assert message and "\n" not in message
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def check_fields(server: Served, path: str, data: Any) -> None:
+    """Send the shortest body with some fields of any value."""
+    fields = st.dictionaries(st.sampled_from(sorted(schema_of(path)["properties"])), JSON, min_size=1, max_size=3)
+    found = httpx.post(server.url + path, json={**BODIES[path], **data.draw(fields)}, timeout=TIMEOUT_S)
+    assert found.status_code in (200, 400, 404), found.text
+    if found.status_code != 200:
+        error = found.json()["error"]
+        assert "\n" not in (error if isinstance(error, str) else error["message"])
+
+
+@pytest.mark.parametrize("path", BODIES)
+@settings(LIMITED, max_examples=20)
+@given(data=st.data())
+def test_no_field_of_any_value_fails_inside(server: Served, path: str, data: Any) -> None:
+    check_fields(server, path, data)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", BODIES)
+@settings(LIMITED, max_examples=2000)
+@given(data=st.data())
+def test_no_field_of_many_values_fails_inside(server: Served, path: str, data: Any) -> None:
+    check_fields(server, path, data)
 
 
 API = schemathesis.openapi.from_dict(DESCRIBED)
