@@ -8,16 +8,15 @@ from typing import Any
 
 from edgellm.batch.requests import URLS, BatchRequest
 from edgellm.errors import ModelFileError
+from edgellm.server.asked import Asked, Stamp
 from edgellm.server.endpoint import Dialect
 from edgellm.server.events import Event, ReplyEnd
 from edgellm.server.failures import failure_of, invalid
 from edgellm.server.fields import Fields
 from edgellm.server.json_text import encoded
-from edgellm.server.openai.asked import Asked
 from edgellm.server.openai.chat import read_chat
 from edgellm.server.openai.completions import read_completions
 from edgellm.server.openai.errors import COMPLETIONS, OPENAI, RESPONSES
-from edgellm.server.openai.replies import Stamp
 from edgellm.server.openai.responses import read_response
 from edgellm.server.work import Work
 

@@ -1,5 +1,6 @@
 """Many requests at once with one model, each in a thread: the model computes them together, batch by batch."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -34,15 +35,13 @@ class Generator:
 
     def __call__(self, work: Work, emit: Emit) -> None:
         """Do work. Raises OptionError and EdgeLLMError, and CancelledError after `cancel`."""
-        counted = 0
+        counted = Counter[int]()  # by reply, as several of a request run at once
 
         def take(event: Event) -> None:
-            nonlocal counted
-            added = isinstance(event, ReplyPart)
+            added = int(isinstance(event, ReplyPart))
             if isinstance(event, ReplyEnd):  # some tokens come without a part, and some parts without a token
-                added, counted = event.stats.generated_tokens - counted, 0
-            elif added:
-                counted += 1
+                added = event.stats.generated_tokens - counted[event.choice]
+            counted[event.choice] += added
             with self._lock:
                 self.tokens += added
             emit(event)

@@ -136,7 +136,7 @@ def _answers(
     load = {**settings.load, "schedule": "fcfs"}  # in the order of the job
     with Model.open(path, progress=progress.compiling, uploading=progress.uploading, **load) as model:
         at_once = settings.parallel or at_once_of(model)
-        generator = Generator(model, ChatPool(model, at_once))
+        generator = Generator(model, ChatPool(model))
         figures.began = monotonic()
         progress.advanced(figures)
         with closing(answer_all(pending, answering, generator, at_once, _SHOWN_S)) as answers:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator
 from collections.abc import Sequence as Ids
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ def generate_ids(
 
     def prefill(ids: list[int]) -> Logits:
         with timer.prefill(len(sequence), progress) as timed_progress:
-            return session.prefill(sequence, ids, cancel, timed_progress, ends)
+            return session.prefill(sequence, ids, cancel, timed_progress, ends, timer.record_computing)
 
     chooser.read(prompt.ids)
     lookup, generated = PromptLookup(prompt.ids), list[int]()
@@ -67,13 +67,14 @@ def generate_ids(
         chooser,
         session.decoding(cancel),
         acquire(prompt.ids, cancel) as sequence,
-        SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
+        ExitStack() as stack,
     ):
         shared, cached = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
         timer.diverged_at = shared if shared < min(cached, len(prompt.ids)) else None
         timer.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
         session.prefix_stats.add(len(prompt.ids), timer.cached_tokens)
         logits = prefill(prompt.ids)
+        decoder = stack.enter_context(SpeculativeDecoder(session, sequence, lookup, cancel))
         while True:
             token = chooser.choose(logits, len(prompt.ids) + len(generated))
             lookup.accept(token)
@@ -86,6 +87,7 @@ def generate_ids(
                 timer.truncation = shorter.truncation
                 session.rewind(sequence, shorter.ids, cancel)
                 logits = prefill(shorter.ids)
+                decoder.continue_from(len(shorter.ids))
             else:
                 logits = decoder.decode(token, chooser.certain)
                 timer.accepted_drafts, timer.context_used = decoder.accepted, decoder.length

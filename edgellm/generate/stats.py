@@ -25,7 +25,8 @@ class Stats:
     percentile of the inter-token latency; it is close to 0 for an accepted draft token (see
     `edgellm.generate.speculation`), which an earlier step computed. `mbu` is the memory bandwidth utilization of
     decoding, None until the bandwidth was measured. `devices` lists the name, blocks and bytes of each device that
-    computed. `guided` is None unless the reply is held to a form.
+    computed. `guided` is None unless the reply is held to a form. `queued_s` is the part of `ttft_s` before the first
+    batch that computes tokens of the prompt: the request waits for others, and for memory.
     """
 
     prompt_tokens: int
@@ -38,6 +39,7 @@ class Stats:
     mbu: float | None
     devices: list[dict[str, Any]]
     guided: GuidedStats | None = None
+    queued_s: float = 0.0
 
     def __str__(self) -> str:
         parts = [f"prompt {self.prompt_tokens:,} ({self.cached_tokens:,} cached)"] if self.prompt_tokens else []

@@ -7,14 +7,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
+from edgellm.server.asked import EVENTS
 from edgellm.server.failures import RequestError
 from edgellm.server.fields import Fields
 from edgellm.server.json_text import encoded, parsed
 from edgellm.server.service import Service
 
 JSON = "application/json"
-EVENTS = "text/event-stream"
-LINES = "application/x-ndjson"
 
 
 class ClientGoneError(Exception):

@@ -45,10 +45,9 @@ class LoadedModels:
         needed: Callable[[ServedModel], int],
         memory: int,
         keep_alive: float,
-        most_chats: int,
     ) -> None:
         self._open_model, self._needed, self._memory = open_model, needed, memory
-        self._keep_alive, self._most_chats = keep_alive, most_chats
+        self._keep_alive = keep_alive
         self._open: dict[ServedModel, LoadedModel] = {}
         self._opening = asyncio.Lock()  # one model at a time, so that memory is counted right
         self._closing = set[asyncio.Task[None]]()
@@ -90,7 +89,7 @@ class LoadedModels:
                 needed = await asyncio.to_thread(self._needed, served)
                 await self._make_room(needed, served)
                 model = await asyncio.to_thread(self._open_model, served)
-                chats = ChatPool(model, self._most_chats)
+                chats = ChatPool(model)
                 self._open[served] = found = LoadedModel(
                     served, model, chats, needed, self._keep_alive, used=monotonic()
                 )

@@ -18,7 +18,7 @@ from support.generate_command import EDGELLM, GREEDY, generate, only_line, path,
 __all__ = ["path", "text_of"]
 
 STATS = ["prompt_tokens", "cached_tokens", "generated_tokens", "ttft_s", "prefill_tps", "decode_tps"]
-STATS += ["itl_ms", "mbu", "devices", "guided"]
+STATS += ["itl_ms", "mbu", "devices", "guided", "queued_s"]
 
 
 def test_stdout_has_the_tokens_alone(path: Path, text_of: Callable[[str], str]) -> None:

@@ -87,7 +87,7 @@ class Requests:
         self.futures: list[Future[Any]] = []
 
     def decode(self, *tokens: int) -> None:
-        self._add(lambda sequence, flag: self.session.decode(sequence, tokens, flag)[0])
+        self._add(lambda sequence, flag: self.session.decode(sequence, tokens, flag))
 
     def prefill(self, tokens: list[int]) -> None:
         self._add(lambda sequence, flag: self.session.prefill(sequence, tokens, flag))
@@ -260,7 +260,7 @@ def test_the_main_thread_which_alone_is_interrupted_computes_for_no_other(pool: 
     behind = threading.Thread(target=come_behind)
     behind.start()
     session, engine = requests.session, requests.engine
-    assert session.decode(Sequence(), [2], CancelFlag(engine))[0][0, 0] == 2
+    assert session.decode(Sequence(), [2], CancelFlag(engine))[0, 0] == 2
     behind.join()
     assert requests.results() == [1, 3]
     assert engine.begun == [[[1]], [[2], [3]]]
@@ -279,7 +279,7 @@ def test_a_step_whose_drafts_found_no_memory_keeps_its_sequence(pool: ThreadPool
 
     def decode(sequence: Sequence, flag: CancelFlag) -> Logits:
         sequence.tokens += [1, 2, 3]
-        return requests.session.decode(sequence, [6, 8], flag)[0]
+        return requests.session.decode(sequence, [6, 8], flag)
 
     requests._add(decode)
     requests.run(2)

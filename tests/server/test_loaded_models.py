@@ -22,7 +22,7 @@ class Machine:
 
     def __init__(self, keep_alive: float = -1) -> None:
         self.events: list[str] = []
-        self.models = LoadedModels(self.open, SIZES.__getitem__, 10 * GB, keep_alive, 2)
+        self.models = LoadedModels(self.open, SIZES.__getitem__, 10 * GB, keep_alive)
 
     def open(self, served: ServedModel) -> Any:
         self.events.append(f"+{served.name}")
@@ -131,14 +131,8 @@ class Conversations:
         return self.made
 
 
-def test_a_request_gets_the_chat_of_its_conversation() -> None:
-    chats = ChatPool(Conversations(), 2)  # type: ignore[arg-type]
-
-    def taken(*messages: str) -> Any:
-        with chats.take(messages) as chat:
-            return chat
-
-    assert [taken("s", "a"), taken("t"), taken("s", "a", "b", "c"), taken("t", "u")] == [1, 2, 1, 2]
-    assert taken("other") == 1  # the least recently used of as many as there may be
-    with chats.take("t") as one, chats.take("t") as other:
-        assert one != other
+def test_replies_at_once_have_a_chat_each_which_are_used_again() -> None:
+    chats = ChatPool(Conversations())  # type: ignore[arg-type]
+    for _ in range(2):
+        with chats.take() as one, chats.take() as other:
+            assert {one, other} == {1, 2}

@@ -1,12 +1,12 @@
 """Whole answers of /v1/responses, and its events."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from edgellm.server.answering import OneReply
+from edgellm.server.asked import OneReply, Stamp
 from edgellm.server.blocks import BlockKind, Change, ReplyBlock, ReplyBlocks, Step
-from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
-from edgellm.server.openai.replies import Stamp, usage
+from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart, ScoredToken
+from edgellm.server.openai.replies import logprob_entry, usage
 
 _PREFIXES = {BlockKind.THOUGHT: "rs_", BlockKind.TEXT: "msg_", BlockKind.CALL: "fc_"}
 _DELTAS = {
@@ -75,8 +75,8 @@ class ResponseMaker(OneReply):
             if block.kind is not BlockKind.CALL:
                 yield self._place(block) | {"type": "response.content_part.added", "part": _part(block)}
         elif step.change is Change.GROWN:
-            logprobs: dict[str, Any] = {"logprobs": []} if block.kind is BlockKind.TEXT else {}
-            yield self._place(block) | {"type": f"{_DELTAS[block.kind]}.delta", "delta": step.added, **logprobs}
+            kind = {"type": f"{_DELTAS[block.kind]}.delta"}
+            yield self._place(block) | kind | {"delta": step.added, **_logprobs(block, step.scored)}
         else:
             yield from self._closed(block)
 
@@ -85,8 +85,7 @@ class ResponseMaker(OneReply):
         if block.call:
             yield self._place(block) | kind | {"arguments": block.text, "name": block.call.name}
         else:
-            logprobs: dict[str, Any] = {"logprobs": []} if block.kind is BlockKind.TEXT else {}
-            yield self._place(block) | kind | {"text": block.text, **logprobs}
+            yield self._place(block) | kind | {"text": block.text, **_logprobs(block, block.scored)}
             yield self._place(block) | {"type": "response.content_part.done", "part": _part(block)}
         item = self._item(block, "completed")
         yield {"type": "response.output_item.done", "output_index": block.index, "item": item}
@@ -111,7 +110,12 @@ class ResponseMaker(OneReply):
 def _part(block: ReplyBlock) -> dict[str, Any]:
     if block.kind is BlockKind.THOUGHT:
         return {"type": "reasoning_text", "text": block.text}
-    return {"type": "output_text", "text": block.text, "annotations": [], "logprobs": []}
+    return {"type": "output_text", "text": block.text, "annotations": [], **_logprobs(block, block.scored)}
+
+
+def _logprobs(block: ReplyBlock, scored: Iterable[ScoredToken]) -> dict[str, Any]:
+    """The field `logprobs` of the text of an answer."""
+    return {"logprobs": list(map(logprob_entry, scored))} if block.kind is BlockKind.TEXT else {}
 
 
 def _usage(end: ReplyEnd) -> dict[str, Any]:

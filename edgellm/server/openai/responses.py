@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from edgellm.server.exchange import Exchange
+from edgellm.server.asked import Asked
 from edgellm.server.fields import Fields
-from edgellm.server.openai.asked import Asked, answer_asked
 from edgellm.server.openai.response_objects import ResponseMaker
 from edgellm.server.openai.response_reading import response_work
 
@@ -22,11 +21,6 @@ _ECHOED: dict[str, Any] = {
     "truncation": "disabled",
 }
 """Fields of a request that its answer repeats, with what it has where they are not given."""
-
-
-async def responses(exchange: Exchange, body: Fields) -> None:
-    """Answer a request."""
-    await answer_asked(exchange, read_response(body))
 
 
 def read_response(body: Fields) -> Asked:
