@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from edgellm.batch.answers import Answer, make_answer
-from edgellm.batch.at_once import Generator, answer_all, at_once_of
+from edgellm.batch.at_once import Generator, answer_all, at_once_of, open_model
 from edgellm.batch.figures import Figures
 from edgellm.batch.fingerprint import fingerprint_of
 from edgellm.batch.input_file import InputFile
@@ -18,7 +18,6 @@ from edgellm.batch.journal import Journal
 from edgellm.batch.output_file import failures_of, write_output
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.model import Model
 from edgellm.models import resolve
 from edgellm.server.catalog import served_name
 from edgellm.server.chat_pool import ChatPool
@@ -133,8 +132,7 @@ def _answers(
     def answering(index: int, generate: Generator) -> Answer:
         return make_answer(index, job.request(index), job.answer_id(index), job.model, generate)
 
-    load = {**settings.load, "schedule": "fcfs"}  # in the order of the job
-    with Model.open(path, progress=progress.compiling, uploading=progress.uploading, **load) as model:
+    with open_model(path, settings.load, progress=progress.compiling, uploading=progress.uploading) as model:
         at_once = settings.parallel or at_once_of(model)
         generator = Generator(model, ChatPool(model))
         figures.began = monotonic()
