@@ -1,7 +1,7 @@
 """Many requests at once with one model, each in a thread: the model computes them together, batch by batch."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ Answering = Callable[[int, Generate], Answer]
 
 
 @dataclass
-class Generator:
+class RequestRunner:
     """Does the work of requests with one model; `tokens` counts what was generated so far. Any thread may use it."""
 
     model: Model
@@ -81,8 +81,8 @@ def at_once_of(model: Model) -> int:
 
 
 def answer_all(
-    indices: Iterable[int], answering: Answering, generator: Generator, at_once: int, wait_s: float | None = None
-) -> Iterator[Answer | None]:
+    indices: Iterable[int], answering: Answering, runner: RequestRunner, at_once: int, wait_s: float | None = None
+) -> Generator[Answer | None, None, None]:
     """The answers, as they come; None when `wait_s` seconds went by without one.
 
     Raises what ends a run, such as errors of the machine. Closing the iterator cancels what runs.
@@ -92,10 +92,12 @@ def answer_all(
         try:
             while True:
                 while len(running) < at_once and (index := next(left, None)) is not None:
-                    running.add(pool.submit(answering, index, generator))
+                    running.add(pool.submit(answering, index, runner))
                 if not running:
                     return
                 done, running = wait(running, wait_s, FIRST_COMPLETED)
-                yield from [each.result() for each in done] or [None]
+                yield from (each.result() for each in done)
+                if not done:
+                    yield None
         finally:
-            generator.cancel()
+            runner.cancel()

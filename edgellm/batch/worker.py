@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgellm.batch.answers import Answer, Generate, make_answer
-from edgellm.batch.at_once import Generator, answer_all, at_once_of, open_model
+from edgellm.batch.at_once import RequestRunner, answer_all, at_once_of, open_model
 from edgellm.batch.fingerprint import fingerprint_of
 from edgellm.batch.requests import BatchRequest
 from edgellm.batch.vllm_model import VLLMModel, has_vllm
@@ -67,6 +67,6 @@ class BatchWorker:
 
         assert self._model
         at_once = self._settings.parallel or at_once_of(self._model)
-        generator = Generator(self._model, ChatPool(self._model))
-        with closing(answer_all(range(len(shard)), answering, generator, at_once)) as answers:
+        runner = RequestRunner(self._model, ChatPool(self._model))
+        with closing(answer_all(range(len(shard)), answering, runner, at_once)) as answers:
             return [answer for answer in answers if answer]
