@@ -57,9 +57,17 @@ def check_address(address: str) -> None:
         check = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
         subprocess.run(check, capture_output=True, timeout=_HEALTHY_S, check=True)
     except (OSError, OverflowError, subprocess.SubprocessError) as error:
-        reason = "another program does" if isinstance(error, subprocess.SubprocessError) else error
-        problem = f"no Ray cluster answers at {printable(address)} ({reason})"
+        problem = f"no Ray cluster answers at {printable(address)} ({_reason(error)})"
         raise EdgeLLMError(f"{problem}; start one with: ray start --head --port={port}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Why a cluster cannot be used."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"nothing within {error.timeout:.0f} s"
+    if isinstance(error, subprocess.CalledProcessError):  # the last line of a traceback
+        return printable(error.stderr.decode(errors="replace").strip().rpartition("\n")[2], 200)
+    return str(error)
 
 
 def answers_of_cluster(job: Job, pending: Sequence[int], settings: WorkerSettings, address: str) -> Iterator[Answer]:
