@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgellm.arch import describe
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
+from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
@@ -156,6 +157,11 @@ class Model:
         prompt was computed.
         """
         return self._generator.session.expected_ttft(prompt_tokens)
+
+    @property
+    def kv_stats(self) -> KVStats:
+        """How many KV pages there are, and what they are used for. It waits for the batch that is computed."""
+        return self._generator.session.kv_stats
 
     @property
     def engine(self) -> protocol.Engine:

@@ -14,7 +14,7 @@ token_chooser   the next token: one that a guide forces, or one that the sampler
 speculation     speculative decoding: draft tokens are computed, accepted or rejected
 draft_policy    how many draft tokens a step computes
 prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
-prefix_cache    sequences left by earlier requests, for prompts that begin with the same tokens
+prefix_cache    sequences for prompts, which begin with what was computed for any other
 prefix_stats    how much of all prompts was cached
 chat_templates  the templates of a chat; `prompt_builder` makes prompts in one
 overflow        prompts of conversations that are longer than the context

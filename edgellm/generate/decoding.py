@@ -69,8 +69,7 @@ def generate_ids(
         acquire(prompt.ids, cancel) as sequence,
         ExitStack() as stack,
     ):
-        shared, cached = sequence.shared_prefix(prompt.ids), sequence.shared_prefix(sequence.tokens)
-        timer.diverged_at = shared if shared < min(cached, len(prompt.ids)) else None
+        timer.diverged_at = sequence.diverged_at
         timer.cached_tokens = session.rewind(sequence, prompt.ids, cancel)
         session.prefix_stats.add(len(prompt.ids), timer.cached_tokens)
         logits = prefill(prompt.ids)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from edgellm.generate.decoding import TokensPrompt
@@ -68,7 +68,7 @@ class Generator:
         session, tokenizer = self.session, self.tokenizer
         guide = self._guide(options, reply_start, use)
         acquire, inside = (
-            cache.acquire,
+            partial(cache.acquire, ends=tokenizer.eog_ids),
             bool(reply_start and not reply_start.begun and is_thought(reply_start, tokenizer)),
         )
         return Generation(

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Collection
 from collections.abc import Sequence as Ids
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from weakref import WeakMethod, ref
 
+from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError, PromptError
 from edgellm.generate.batcher import Batcher
@@ -18,18 +19,6 @@ from edgellm.generate.timing import PrefillProgress
 from edgellm.system.fork import ForkGuard
 
 T = TypeVar("T")
-
-
-class SequenceCache(Protocol):
-    """A part of the prefix cache; `used` is the time of its last use, as `perf_counter` gives it."""
-
-    used: float
-
-    def evict(self) -> bool:
-        """Free one sequence that is not in use; False if there is none."""
-
-    def held(self) -> list[tuple[Sequence, list[int]]]:
-        """All sequences, each with the tokens that it has or is about to have."""
 
 
 def _weakly(method: Callable[[], T]) -> Callable[[], T]:
@@ -49,26 +38,24 @@ class Session:
 
     `schedule` is the order of their prompts, `slo_itl` the seconds that a batch may take while others decode. `name` is
     the model's, for messages. From the beginning of `close` on every request raises; `closed` is True at its end.
-    Caches are asked to evict sequences when no memory is left for another KV page.
+    `prompts` are those that are computed or whose replies are, by sequence.
     """
 
     def __init__(self, engine: Engine, name: str, schedule: str = "srpt", slo_itl: float = SLO_ITL) -> None:
         self.engine, self.name, self.origin = engine, name, ForkGuard()
         self.closed = self._closing = False
         self.prefix_stats = PrefixStats()
-        self._caches: dict[ref[SequenceCache], None] = {}
-        self._batcher = Batcher(engine, Schedule(schedule, slo_itl), _weakly(self.check_open), _weakly(self._evict))
+        # Weak, as Ctrl-C may come before a request can take its sequence out; and no WeakKeyDictionary, which could not
+        # be read while another thread changes it.
+        self.prompts: dict[ref[Sequence], list[int]] = {}
+        schedules = Schedule(schedule, slo_itl)
+        self._batcher = Batcher(engine, schedules, _weakly(self.check_open), lambda: engine.evict())
         self.step_times = self._batcher.step_times
 
-    def add_cache(self, cache: SequenceCache) -> None:
-        """Count a cache as a part of the prefix cache for as long as it lives."""
-        caches = self._caches
-        caches[ref(cache, lambda dead: caches.pop(dead, None))] = None
-
-    def caches(self) -> list[SequenceCache]:
-        """The parts of the prefix cache."""
-        # A copy in one step: a WeakSet could not be read while another thread adds to it.
-        return [cache for each in list(self._caches) if (cache := each())]
+    @property
+    def kv_stats(self) -> KVStats:
+        """How many KV pages there are, and what for."""
+        return self._batcher.exclusively(self.engine.kv_stats, CancelFlag(self.engine))
 
     def check_process(self) -> None:
         """Raises EdgeLLMError in a process that was forked from the one that opened the model."""
@@ -172,9 +159,6 @@ class Session:
                 left.trim(length)
 
         self._batcher.do_first(trim)
-
-    def _evict(self) -> bool:
-        return any(cache.evict() for cache in sorted(self.caches(), key=lambda cache: cache.used))
 
     def decoding(self, request: CancelFlag) -> AbstractContextManager[None]:
         """Count a request as one that decodes: it will ask for its next token soon after it was given one."""

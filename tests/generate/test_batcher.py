@@ -40,6 +40,9 @@ class Engine:
         self.stopped, self.stops = False, 0
         self.full: set[int] = set()
 
+    def evict(self) -> bool:
+        return False
+
     def new_sequence(self) -> Sequence:
         return Sequence()
 

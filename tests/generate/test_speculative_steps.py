@@ -10,7 +10,6 @@ from edgellm.engine.protocol import Stopped
 from edgellm.errors import NoMemoryError
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.draft_policy import DraftPolicy
-from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
@@ -80,6 +79,12 @@ def test_accepted_tokens_that_are_dropped_with_rejected_ones_are_computed_again(
 class Full(Counting):
     """It has no memory for drafts."""
 
+    evicted = 0
+
+    def evict(self) -> bool:
+        self.evicted += 1
+        return False
+
     def forward(self, segments: Any) -> Any:
         if segments[0].drafts:
             raise NoMemoryError("full")
@@ -87,20 +92,13 @@ class Full(Counting):
 
 
 def test_without_memory_for_drafts_a_reply_goes_on_and_evicts_nothing() -> None:
-    engine, evicted = Full(True), list[bool]()
+    engine = Full(True)
     session, lookup = Session(engine, "m"), PromptLookup([])
-
-    class Cache(PrefixCache):
-        def evict(self) -> bool:
-            evicted.append(True)
-            return False
-
-    cache = Cache(session)
     steps = SpeculativeDecoder(session, Sequence(), lookup, CancelFlag(engine))
     for _ in range(6):
         lookup.accept(3)
         steps.decode(3)
-    assert (engine.rows, evicted, steps.length, session.caches()) == ([1] * 6, [], 6, [cache])
+    assert (engine.rows, engine.evicted, steps.length) == ([1] * 6, 0, 6)
 
 
 def test_drafts_need_no_page_of_their_own() -> None:
