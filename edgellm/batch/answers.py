@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count
+from threading import Lock
 from typing import Any
 
 from edgellm.batch.requests import URLS, BatchRequest
@@ -103,15 +104,16 @@ def _generated(
 ) -> Mapping[str, Any]:
     """The body of the answer; `ends` gets the ends of its replies."""
     asked = read_asked(request)
-    maker = asked.make(model, stamp)
+    maker, lock = asked.make(model, stamp), Lock()  # replies of one request come from several threads
 
     def take(event: Event) -> None:
         if isinstance(event, ReplyEnd):
-            ends.append(event)
             # What is cached depends on what was computed before, and so would the bytes of the answer.
+            ends.append(event)
             event = replace(event, stats=replace(event.stats, cached_tokens=0))
-        for _ in maker.parts(event):
-            pass
+        with lock:
+            for _ in maker.parts(event):
+                pass
 
     generate(asked.work, take)
     if len(ends) < asked.work.n * len(asked.work.prompts):

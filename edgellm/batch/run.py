@@ -1,6 +1,6 @@
 """From the settings of a batch to its output."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,8 +8,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
-from edgellm.batch.answers import Answer, make_answer
-from edgellm.batch.at_once import Generator, answer_all, at_once_of
+from edgellm.batch.answers import Answer, Generate, make_answer
+from edgellm.batch.at_once import RequestRunner, answer_all, at_once_of, open_model
 from edgellm.batch.figures import Figures
 from edgellm.batch.fingerprint import fingerprint_of
 from edgellm.batch.input_file import InputFile
@@ -18,7 +18,6 @@ from edgellm.batch.journal import Journal
 from edgellm.batch.output_file import failures_of, write_output
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.model import Model
 from edgellm.models import resolve
 from edgellm.server.catalog import served_name
 from edgellm.server.chat_pool import ChatPool
@@ -120,7 +119,7 @@ def _complete(job: Job, path: Path, settings: BatchSettings, figures: Figures, p
 
 def _answers(
     job: Job, pending: list[int], path: Path, settings: BatchSettings, figures: Figures, progress: Progress
-) -> Iterator[Answer]:
+) -> Generator[Answer, None, None]:
     """The answers to requests, as they come."""
     if settings.ray is not None:
         from edgellm.batch.cluster import answers_of_cluster
@@ -130,18 +129,17 @@ def _answers(
         yield from answers_of_cluster(job, pending, worker, settings.ray)
         return
 
-    def answering(index: int, generate: Generator) -> Answer:
+    def answering(index: int, generate: Generate) -> Answer:
         return make_answer(index, job.request(index), job.answer_id(index), job.model, generate)
 
-    load = {**settings.load, "schedule": "fcfs"}  # in the order of the job
-    with Model.open(path, progress=progress.compiling, uploading=progress.uploading, **load) as model:
+    with open_model(path, settings.load, progress=progress.compiling, uploading=progress.uploading) as model:
         at_once = settings.parallel or at_once_of(model)
-        generator = Generator(model, ChatPool(model))
+        runner = RequestRunner(model, ChatPool(model))
         figures.began = monotonic()
         progress.advanced(figures)
-        with closing(answer_all(pending, answering, generator, at_once, _SHOWN_S)) as answers:
+        with closing(answer_all(pending, answering, runner, at_once, _SHOWN_S)) as answers:
             for answer in answers:
                 if answer:
                     yield answer
-                figures.running_tokens = generator.tokens - figures.generated_tokens
+                figures.running_tokens = runner.tokens - figures.generated_tokens
                 progress.advanced(figures)

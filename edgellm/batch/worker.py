@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from edgellm.batch.answers import Answer, Generate, make_answer
-from edgellm.batch.at_once import Generator, answer_all, at_once_of
+from edgellm.batch.at_once import RequestRunner, answer_all, at_once_of, open_model
 from edgellm.batch.fingerprint import fingerprint_of
 from edgellm.batch.requests import BatchRequest
 from edgellm.batch.vllm_model import VLLMModel, has_vllm
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.model import Model
 from edgellm.server.chat_pool import ChatPool
 from edgellm.server.json_text import encoded
 
@@ -49,7 +48,7 @@ class BatchWorker:
             name = printable(self._settings.path, 400)
             raise EdgeLLMError(f"{name}: is another file on a machine of the cluster; copy the same one to all")
         self._vllm = VLLMModel(path) if has_vllm() else None
-        self._model = None if self._vllm else Model.open(path, schedule="fcfs", **self._settings.load)
+        self._model = None if self._vllm else open_model(path, self._settings.load)
 
     def __call__(self, rows: Mapping[str, Any]) -> dict[str, list[Any]]:
         """The answers to a shard, as columns."""
@@ -68,6 +67,6 @@ class BatchWorker:
 
         assert self._model
         at_once = self._settings.parallel or at_once_of(self._model)
-        generator = Generator(self._model, ChatPool(self._model, at_once))
-        with closing(answer_all(range(len(shard)), answering, generator, at_once)) as answers:
+        runner = RequestRunner(self._model, ChatPool(self._model))
+        with closing(answer_all(range(len(shard)), answering, runner, at_once)) as answers:
             return [answer for answer in answers if answer]
