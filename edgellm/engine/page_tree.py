@@ -47,7 +47,7 @@ class PageTree:
         self._settle()
         wanted = tuple(ids[:-1])
         node = self._walk(wanted)
-        best, points = Tail((), [], []), [point for each in node.path() for point in each.points]
+        best, points = Tail((), [], []), self._points(node)
         reached = self._reach(points, node.end)
         for tail in self._tails(node):
             shared = common_prefix(list(tail.ids), list(wanted[node.end : node.end + PAGE]))
@@ -62,6 +62,10 @@ class PageTree:
         while (child := node.children.get(ids[node.end : node.end + PAGE])) and len(child.ids) == PAGE:
             node = child
         return node
+
+    def _points(self, node: Node) -> list[SequenceCheckpoint]:
+        """The checkpoints at the tokens of a path."""
+        return [] if self.goes_back else [point for each in node.path() for point in each.points]
 
     def _tails(self, node: Node) -> Iterator[Tail]:
         """The pages behind a node: those of its children, and of sequences in use."""

@@ -48,8 +48,7 @@ class Session:
         # Weak, as Ctrl-C may come before a request can take its sequence out; and no WeakKeyDictionary, which could not
         # be read while another thread changes it.
         self.prompts: dict[ref[Sequence], list[int]] = {}
-        schedules = Schedule(schedule, slo_itl)
-        self._batcher = Batcher(engine, schedules, _weakly(self.check_open), lambda: engine.evict())
+        self._batcher = Batcher(engine, Schedule(schedule, slo_itl), _weakly(self.check_open), lambda: engine.evict())
         self.step_times = self._batcher.step_times
 
     @property

@@ -1,5 +1,6 @@
 """KV pages of sequences with windows: what a later token sees is always there, and everything else is given back."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import count, pairwise
 
@@ -152,12 +153,12 @@ def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
         sequence.mark()
         world.extend(sequence, 1000)
         other = sequence.fork()
-        step = {
+        steps: dict[str, Callable[[], object]] = {
             "reserve": partial(sequence.reserve, Segment(sequence, [0] * 300)),
             "mark": sequence.mark,
             "fork": sequence.fork,
-        }.get(name)
-        interrupted = interrupt_after(lines, step or partial(sequence.trim, int(name.split()[-1])))
+        }
+        interrupted = interrupt_after(lines, steps.get(name) or partial(sequence.trim, int(name.split()[-1])))
         world.check(sequence)
         world.extend(sequence, 1500)
         for each in (sequence, other):

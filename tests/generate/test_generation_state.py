@@ -1,12 +1,12 @@
 """The state of a generation: cached tokens, progress, live figures, and errors amid a reply."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from edgellm import EdgeLLMError, Model
+from edgellm.engine.protocol import common_prefix
 from edgellm.generate.generation import Generation
 from edgellm.generate.stats import Live
 from edgellm.generate.timing import RequestTimer
@@ -36,7 +36,7 @@ def test_cached_tokens_are_those_shared_with_any_request_before(model_path: Path
         held = [ids + first.tokens[:-1]]  # the last token was never computed
         for prompt in (PROMPT + " the", PROMPT + first.text + " the", "th", "zzz"):
             new = model.tokenizer.encode(prompt, add_special=True)
-            shared = max(len(os.path.commonprefix([each, new])) for each in held)
+            shared = max(common_prefix(each, new) for each in held)
             reply = model.generate(prompt, max_tokens=1, temp=0)
             assert reply.stats.cached_tokens == min(shared, len(new) - 1)
             held.append(new)

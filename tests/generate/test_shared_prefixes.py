@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -18,6 +18,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "recurrent": {**RECURRENT, "context_length": 1024},
     "windowed": {**TINY, "context_length": 1024, "metadata": (("attention.sliding_window", 40),)},
 }
+KVType = Literal["f32", "q8_0"]
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
@@ -86,7 +87,7 @@ def test_the_figures_tell_what_was_cached(model: Model) -> None:
 
 
 @pytest.mark.parametrize("kv_type", ["f32", "q8_0"])
-def test_what_was_evicted_is_computed_again_with_the_same_bits(kind: str, kv_type: str, model_file: ModelFile) -> None:
+def test_what_was_evicted_is_computed_again_with_the_same_bits(kind: str, kv_type: KVType, model_file: ModelFile) -> None:
     path = model_file(**KINDS[kind], chat_template=TEMPLATE)
     with Model.open(path, threads=1, kv_type=kv_type) as model:
 
