@@ -11,6 +11,7 @@ import pytest
 from edgellm import ContextOverflowError, IncompleteOutputError, Model, OptionError
 from edgellm.engine.protocol import Stopped
 from edgellm.generate.at_once import GenerationGroup
+from kquants.kv_layout import PAGE
 from support.generation import GREEDY, NO_END, PROMPT, TINY
 from support.model_file import ModelFile
 
@@ -63,9 +64,6 @@ def test_n_is_a_number_of_replies(model: Model, n: Any) -> None:
 def test_the_schedule_is_one_that_there_is(model: Model) -> None:
     with pytest.raises(OptionError, match="schedule"):
         Model.open(model.file.path, schedule="lifo")  # type: ignore[arg-type]
-    for seconds in (0, -1.0, float("nan"), "0.1"):
-        with pytest.raises(OptionError, match="slo_itl"):
-            Model.open(model.file.path, slo_itl=seconds)  # type: ignore[arg-type]
 
 
 def test_tokens_come_in_a_loop_of_asyncio(model: Model) -> None:
@@ -124,8 +122,8 @@ def test_n_replies_compute_a_prompt_that_is_not_cached_once(model: Model) -> Non
     before = model.prefix_stats.cached_tokens
     stats = [each.stats for each in model.generate("was and the time " * 40, n=8, **OPTIONS)]
     computed = sorted(each.prompt_tokens - each.cached_tokens for each in stats)
-    assert computed[:7] == [1] * 7, "but for the last token, whose logits each needs"
-    assert computed[7] > stats[0].prompt_tokens - 64, "other tests have computed a beginning at most"
+    assert computed[7] > stats[0].prompt_tokens - PAGE, "other tests have computed a beginning at most"
+    assert computed[6] < PAGE, "the others share the pages of the first; what is left of one is no page"
     assert model.prefix_stats.cached_tokens - before == sum(each.cached_tokens for each in stats)
 
 
