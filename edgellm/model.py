@@ -20,12 +20,12 @@ from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits, checked_ids
-from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
 from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.prefix_stats import PrefixStats
+from edgellm.generate.request import TokensPrompt
 from edgellm.generate.results import Completion
 from edgellm.generate.schedule import SLO_ITL
 from edgellm.generate.session import Session
@@ -235,9 +235,14 @@ class Model:
         A list of prompts gives a list of their continuations, in the order of the prompts; all are generated at once.
         `n` gives a list of `n` continuations of each prompt, those of the first prompt first. With a seed they differ,
         and the first is that of `n=1`. After an error the others are cancelled.
+
+        `beams` searches for the most likely continuation, see `edgellm.generate.beams`; all that were found are in
+        `Completion.beams`. Raises OptionError with `temp` above 0, `n` above 1, a form or `think_max`.
         """
         options.setdefault("logprobs", False)
         count = validate("n", integer(1, 1000), 1 if n is None else n)
+        if count > 1 and options.get("beams") is not None:
+            raise OptionError("option n asks for several samples, so it and option beams exclude each other: give one")
         prompts = _prompts(prompt)
         if prompts is None and n is None:
             return self._stream(cast("Prompt", prompt), options).completion()

@@ -10,7 +10,6 @@ from typing import Any
 
 from edgellm.batch.answers import Answer, CancelledError, Generate
 from edgellm.model import Model
-from edgellm.server.chat_pool import ChatPool
 from edgellm.server.events import Event, ReplyEnd, ReplyPart
 from edgellm.server.generating import Emit, Generating
 from edgellm.server.work import Work
@@ -32,7 +31,6 @@ class RequestRunner:
     """Does the work of requests with one model; `tokens` counts what was generated so far. Any thread may use it."""
 
     model: Model
-    chats: ChatPool
     tokens: int = 0
     _running: set[Generating] = field(default_factory=set)
     _cancelled: bool = False
@@ -51,7 +49,7 @@ class RequestRunner:
                 self.tokens += added
             emit(event)
 
-        generating = Generating(work, self, take)
+        generating = Generating(work, self.model, take)
         with self._lock:
             if self._cancelled:
                 raise CancelledError

@@ -20,7 +20,6 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.models import resolve
 from edgellm.server.catalog import served_name
-from edgellm.server.chat_pool import ChatPool
 from edgellm.system.file_lock import file_lock
 
 _SHOWN_S = 0.5
@@ -134,7 +133,7 @@ def _answers(
 
     with open_model(path, settings.load, progress=progress.compiling, uploading=progress.uploading) as model:
         at_once = settings.parallel or at_once_of(model)
-        runner = RequestRunner(model, ChatPool(model))
+        runner = RequestRunner(model)
         figures.began = monotonic()
         progress.advanced(figures)
         with closing(answer_all(pending, answering, runner, at_once, _SHOWN_S)) as answers:

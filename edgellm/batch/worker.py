@@ -14,7 +14,6 @@ from edgellm.batch.requests import BatchRequest
 from edgellm.batch.vllm_model import VLLMModel, has_vllm
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
-from edgellm.server.chat_pool import ChatPool
 from edgellm.server.json_text import encoded
 
 
@@ -67,6 +66,6 @@ class BatchWorker:
 
         assert self._model
         at_once = self._settings.parallel or at_once_of(self._model)
-        runner = RequestRunner(self._model, ChatPool(self._model))
+        runner = RequestRunner(self._model)
         with closing(answer_all(range(len(shard)), answering, runner, at_once)) as answers:
             return [answer for answer in answers if answer]

@@ -74,7 +74,8 @@ class Arrivals:
         """A request is given its logits, of a batch of `seconds`, in which it had a step of `rows` rows."""
         self._patience = min(max(seconds / 2, _LEAST_WAIT_S), _MOST_WAIT_S)
         if found := self._requests.get(request):
-            found.given, found.decodes, found.rows = self._clock(), True, rows
+            others = 0 if found.given is None else found.rows  # of other sequences: a beam search has several
+            found.given, found.decodes, found.rows = self._clock(), True, rows + others
 
     def wait_s(self) -> float:
         """Seconds to wait for the requests that are about to come back; 0 if there are none."""

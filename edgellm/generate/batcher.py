@@ -6,6 +6,7 @@ computes a batch with its own tokens and those of the others, which then go on w
 
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Sequence as Ids
 from contextlib import suppress
 from threading import get_ident, main_thread
 from time import perf_counter
@@ -50,24 +51,37 @@ class Batcher:
 
         Raises Stopped after a cancel, and what the engine raised for this computation.
         """
-        self._waiting[computation] = None
-        self.arrivals.came(computation.cancel)
+        return self.compute_all([computation], progress)[0]
+
+    def compute_all(
+        self, computations: Ids[Computation], progress: Callable[[int], None] = lambda done: None
+    ) -> list[Logits]:
+        """As `compute`, for computations of one request on different sequences: they share batches."""
+        self._waiting.update(dict.fromkeys(computations))
         try:
-            while computation.left:
-                with suppress(WaitCancelled):
-                    self._lock.run(lambda: self._take_turn(computation), lambda: _is_released(computation))
-                _raise_error(computation)
-                if computation.advanced:
-                    computation.advanced = False
-                    progress(computation.done)
-                elif computation.cancel.requested and not computation.running:
-                    raise Stopped
-            return computation.logits
+            for computation in computations:
+                self._wait_for(computation, progress)
+            return [computation.logits for computation in computations]
         finally:
-            self._waiting.pop(computation, None)
-            while computation.running:  # nothing may touch the sequence before the batch has ended
-                with suppress(WaitCancelled):
-                    self._lock.run(lambda: None, lambda: not computation.running)
+            for computation in computations:
+                self._waiting.pop(computation, None)
+            for computation in computations:  # nothing may touch the sequences before the batch has ended
+                while computation.running:
+                    with suppress(WaitCancelled):
+                        self._lock.run(lambda: None, lambda: not computation.running)  # noqa: B023 (called at once)
+
+    def _wait_for(self, computation: Computation, progress: Callable[[int], None]) -> None:
+        if computation.left:
+            self.arrivals.came(computation.cancel)
+        while computation.left:
+            with suppress(WaitCancelled):
+                self._lock.run(lambda: self._take_turn(computation), lambda: _is_released(computation))
+            _raise_error(computation)
+            if computation.advanced:
+                computation.advanced = False
+                progress(computation.done)
+            elif computation.cancel.requested and not computation.running:
+                raise Stopped
 
     def expected_ttft(self, prompt_tokens: int) -> float:
         """Seconds until the first token of a new prompt, behind those that wait; 0.0 until a speed is known."""
@@ -80,7 +94,7 @@ class Batcher:
         self._works[ticket] = None
         self.arrivals.tell()
         try:
-            return self._lock.run(lambda: self._do_all_first() or work(), lambda: cancel.requested)
+            return self._lock.run(lambda: self._do_after_all_first(work), lambda: cancel.requested)
         except WaitCancelled:
             raise Stopped from None
         finally:
@@ -89,6 +103,10 @@ class Batcher:
     def do_first(self, work: Callable[[], object]) -> None:
         """Have whoever gets the next turn run `work` first. It does not wait."""
         self._first.append(work)
+
+    def _do_after_all_first(self, work: Callable[[], T]) -> T:
+        self._do_all_first()
+        return work()
 
     def _do_all_first(self) -> None:
         while self._first:
@@ -120,14 +138,15 @@ class Batcher:
             self._share_turn(own, together)
 
     def _share_turn(self, own: Computation, together: bool) -> None:
-        """Compute a batch for all that wait, or without `together` for `own` alone."""
+        """Compute a batch for all that wait, or without `together` for the request of `own` alone."""
         admitted = waiting = self._admission.admitted()
+        mine = [each for each in waiting if each.cancel is own.cancel]  # several of a beam search
         # Ctrl-C interrupts the main thread alone, perhaps amid a batch, which must then be no one else's.
         is_main = get_ident() == main_thread().ident
-        if is_main and waiting != [own] and self._lock.callers > 1:
+        if is_main and waiting != mine and self._lock.callers > 1:
             return
         if is_main or not together:
-            waiting = [each for each in waiting if each is own]
+            waiting = mine
         if waiting:
             shared = together and (any(each.is_step for each in waiting) or self.arrivals.decode_rows(own.cancel) > 0)
             self._compute(self._schedule.choose(waiting, self._engine.max_rows, shared))

@@ -5,6 +5,7 @@ longer than that for its next token because of a long prompt.
 """
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from edgellm.generate.computation import Computation
 from edgellm.generate.prompt_times import PromptTimes
@@ -67,11 +68,12 @@ class Schedule:
     def _rows_in_time(self, prompts: Iterable[Computation], steps: int) -> int:
         """How many tokens of prompts, in their order, fit the time beside `steps` rows of steps."""
         rows, seconds = steps, self._prompt_s(steps)
+        most = self._most_rows if steps else inf
         for prompt in prompts:
             position = len(prompt.sequence)
             fit = int(self._prompt_times.rows_within(seconds, position))
-            if fit < prompt.ready or rows + fit > self._most_rows:
-                return _whole_groups(min(rows + fit, self._most_rows)) - steps
+            if fit < prompt.ready or rows + prompt.ready > most:
+                return _whole_groups(int(min(rows + fit, most))) - steps
             rows, seconds = rows + prompt.ready, seconds - self._prompt_times.seconds(prompt.ready, position)
         return rows - steps
 

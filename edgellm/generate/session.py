@@ -130,6 +130,18 @@ class Session:
         segment = Segment(sequence, tokens, range(len(tokens)), drafts=len(tokens) - 1)
         return self._compute(Computation(segment, cancel, is_step=True, length=length))
 
+    def decode_each(self, sequences: Ids[Sequence], tokens: Ids[int], cancel: CancelFlag) -> list[Logits]:
+        """The logits [vocab] after the next token of each of several sequences, which share a batch.
+
+        Raises Stopped after `cancel`, and NoMemoryError; some of the sequences may then have their tokens.
+        """
+        self.check_process()
+        steps = [
+            Computation(Segment(sequence, [token], [0]), cancel, is_step=True)
+            for sequence, token in zip(sequences, tokens, strict=True)
+        ]
+        return [logits[0] for logits in self._batcher.compute_all(steps)]
+
     def forward(self, segment: Segment[Sequence], cancel: CancelFlag) -> Logits:
         """Compute one segment, which wants logits; returns float32 [wanted tokens, vocab].
 

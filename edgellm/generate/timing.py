@@ -89,9 +89,9 @@ class RequestTimer:
         if self._computing is None:
             self._computing = self.clock()
 
-    def record_token(self) -> int:
-        """Record that a token is delivered now; returns the number of tokens so far."""
-        now = self.clock()
+    def record_token(self, chosen_at: float | None = None) -> int:
+        """Record that a token is delivered now, or was chosen earlier; returns the number of tokens so far."""
+        now = self.clock() if chosen_at is None else chosen_at
         if self._delivered:
             insort(self._sorted_gaps, 1000 * (now - self._delivered[-1]))
         # Stored for every token, so that reading the figures of a token costs the same at any time.

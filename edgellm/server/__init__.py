@@ -7,7 +7,6 @@ fields        the fields of a JSON body, checked; `failures`: errors with a stat
 service       the work of requests: `slots` (how many at once), `loaded_models` (loaded, unloaded), `metrics`
 asked         what a body asks for, in any dialect; `answering`: from there to the answer
 work          what a request asks for, whatever the dialect; `generating`: its threads; `events`: what comes of it
-chat_pool     the chats of a model
 thoughts      replies in two parts, as they come; `blocks`: replies in parts one after the other
 openai        routes under /v1; `ollama`: routes under /api; `anthropic`: /v1/messages
 openapi       the description of all routes

@@ -47,5 +47,5 @@ def _note(exchange: Exchange, model: str, ends: Sequence[ReplyEnd]) -> None:
         "prompt": sum(end.stats.prompt_tokens for end in ends),
         "cached": sum(end.stats.cached_tokens for end in ends),
         "generated": sum(end.stats.generated_tokens for end in ends),
-        "end": ",".join(dict.fromkeys(end.reason for end in ends)),
+        "end": ",".join(dict.fromkeys(end.reason for end in ends)) or "loaded",
     }

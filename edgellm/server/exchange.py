@@ -15,6 +15,9 @@ from edgellm.server.service import Service
 
 JSON = "application/json"
 
+_AT_ONCE = 1 << 16
+"""Bytes of JSON that are read at once; more take so long that other requests would notice."""
+
 
 class ClientGoneError(Exception):
     """The client has closed the connection, or does not read."""
@@ -39,6 +42,8 @@ class Exchange:
                 content = await self._content()
         except TimeoutError:
             raise RequestError(408, "the body did not arrive in time", code="timeout") from None
+        if len(content) > _AT_ONCE:
+            return Fields.of(await asyncio.to_thread(parsed, content, "the body"), "")
         return Fields.of(parsed(content, "the body"), "")
 
     async def _content(self) -> bytes:

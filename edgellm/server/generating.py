@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 from edgellm.chat import Chat
 from edgellm.engine.protocol import Stopped
@@ -12,7 +12,6 @@ from edgellm.generate.at_once import GenerationGroup
 from edgellm.generate.generation import Generation
 from edgellm.generate.results import Token
 from edgellm.model import Model
-from edgellm.server.chat_pool import ChatPool
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart, ScoredToken
 from edgellm.server.thoughts import ThoughtSplitter
 from edgellm.server.work import Prompt, Work
@@ -21,20 +20,13 @@ Emit = Callable[[Event], None]
 _REASONS = {"eog": "stop", "stop": "stop", "length": "length", "tool_calls": "tool_calls"}
 
 
-class OpenModel(Protocol):
-    """An open model, and its chats."""
-
-    model: Model
-    chats: ChatPool
-
-
 class Generating:
     """Runs `work` with an open model. Any thread may `cancel` it; `emit` is called by several threads.
 
     `admit` gets the number of tokens of each prompt before it is computed, and may raise.
     """
 
-    def __init__(self, work: Work, model: OpenModel, emit: Emit, admit: Callable[[int], None] | None = None) -> None:
+    def __init__(self, work: Work, model: Model, emit: Emit, admit: Callable[[int], None] | None = None) -> None:
         self._work, self._model, self._emit, self._admit = work, model, emit, admit
         self._group = GenerationGroup()
 
@@ -57,10 +49,10 @@ class Generating:
     @contextmanager
     def _started(self, prompt: Prompt, options: Mapping[str, Any]) -> Iterator[Generation]:
         if not self._work.chat:
-            with closing(self._model.model.stream(prompt, **options)) as generation:  # type: ignore[arg-type]
+            with closing(self._model.stream(prompt, **options)) as generation:  # type: ignore[arg-type]
                 yield generation
             return
-        with self._model.chats.take() as chat, self._group.cancelling(chat):
+        with self._group.cancelling(self._model.chat()) as chat:
             options = _with_thinking(chat, self._work.think, options)
             with closing(chat.reply(prompt, begun=self._work.begun, **options)) as generation:  # type: ignore[arg-type]
                 yield generation
@@ -69,9 +61,9 @@ class Generating:
 class _ReplyTeller:
     """One reply: its parts, and its end."""
 
-    def __init__(self, choice: int, chat: bool, model: OpenModel, generation: Generation, emit: Emit) -> None:
+    def __init__(self, choice: int, chat: bool, model: Model, generation: Generation, emit: Emit) -> None:
         self._choice, self._generation, self._emit = choice, generation, emit
-        self._tokenizer = model.model.tokenizer
+        self._tokenizer = model.tokenizer
         self._splitter = ThoughtSplitter(generation.begins_in_thought) if chat else None
         self._thought_tokens = 0
 

@@ -9,7 +9,6 @@ from time import monotonic
 from edgellm.fmt import size
 from edgellm.model import Model
 from edgellm.server.catalog import ServedModel
-from edgellm.server.chat_pool import ChatPool
 from edgellm.server.failures import RETRY_S, RequestError
 
 _UNUSED_S = 1.0
@@ -18,14 +17,13 @@ _UNUSED_S = 1.0
 
 @dataclass
 class LoadedModel:
-    """An open model with its chats. `users` are the requests that run with it; `used` is when the last one ended.
+    """An open model. `users` are the requests that run with it; `used` is when the last one ended.
 
     It is closed `keep_alive` seconds after that, never if that is negative.
     """
 
     served: ServedModel
     model: Model
-    chats: ChatPool
     needed: int
     keep_alive: float
     users: int = 0
@@ -89,10 +87,7 @@ class LoadedModels:
                 needed = await asyncio.to_thread(self._needed, served)
                 await self._make_room(needed, served)
                 model = await asyncio.to_thread(self._open_model, served)
-                chats = ChatPool(model)
-                self._open[served] = found = LoadedModel(
-                    served, model, chats, needed, self._keep_alive, used=monotonic()
-                )
+                self._open[served] = found = LoadedModel(served, model, needed, self._keep_alive, used=monotonic())
                 self._close_later(found, _UNUSED_S)
             return self._open[served]
 

@@ -63,7 +63,7 @@ class Service:
             def admit(prompt_tokens: int) -> None:
                 self.slots.check_ttft(waited_s + model.model.expected_ttft(prompt_tokens))
 
-            generating = Generating(work, model, lambda event: _put(loop, events, event), admit)
+            generating = Generating(work, model.model, lambda event: _put(loop, events, event), admit)
             done = loop.run_in_executor(self._threads, generating)
             done.add_done_callback(lambda _: events.put_nowait(None))
             try:

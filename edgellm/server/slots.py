@@ -54,9 +54,7 @@ class RequestSlots:
     def check_ttft(self, seconds: float) -> None:
         """Raises RequestError if a request is expected to wait longer for its first token than it may."""
         if self._slo_ttft is not None and seconds > self._slo_ttft:
-            problem = (
-                f"the first token would take about {seconds:.1f} s, more than the {self._slo_ttft:g} s of --slo-ttft"
-            )
+            problem = f"the first token would take {seconds:.1f} s, and --slo-ttft allows {self._slo_ttft:g} s"
             raise busy(problem, seconds - self._slo_ttft)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm.engine.protocol import Segment
@@ -22,6 +22,7 @@ def waiting(tokens: int, since: float = 0.0, is_step: bool = False, before: int 
     return made
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 8), max_size=20),
     st.lists(st.integers(1, 100), max_size=5),
@@ -117,6 +118,7 @@ def test_one_disturbed_batch_changes_little() -> None:
     assert computed(schedule, machine, 4, 500)[0][0] > before / 2
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
 def test_a_part_of_a_group_of_rows_is_left_out(random: Random, steps: int) -> None:
     """Unless the prompt ends."""
@@ -172,6 +174,7 @@ class Queue:
                 self.waiting.remove(each)
 
 
+@settings(deadline=None)
 @given(st.integers(50, 500), st.lists(st.integers(1, 60), min_size=1, max_size=8))
 def test_no_prompt_starves_under_a_stream_of_shorter_ones(tokens: int, stream: list[int]) -> None:
     """There is always a shorter prompt; the long one begins at the latest when it has waited as long as it takes."""
@@ -186,6 +189,7 @@ def test_no_prompt_starves_under_a_stream_of_shorter_ones(tokens: int, stream: l
     assert queue.ended[long] < 2.5 * tokens / 100 + 3
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 80), st.booleans()), min_size=1, max_size=30))
 def test_first_come_first_served_keeps_the_order(prompts: list[tuple[int, bool]]) -> None:
     queue, come = Queue("fcfs"), []

@@ -166,6 +166,15 @@ def test_no_body_fails_inside(server: Served, path: str, body: bytes) -> None:
     assert found.status_code == 400 and found.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "body", [b"[" * 201, b'{"a":' * 300, b'["[[", ' + b"[" * 200], ids=["lists", "objects", "text"]
+)
+def test_levels_are_counted_before_any_is_read(server: Served, body: bytes) -> None:
+    """A RecursionError would also be one of whatever Python collects as garbage at that moment."""
+    found = httpx.post(server.url + PATHS[0], content=body)
+    assert found.status_code == 400 and "more than 200 levels" in found.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("message", [{"role": "user", "content": "\ud800 w1"}, {"role": "user", "content": "\0"}])
 def test_halves_of_characters_are_no_fault(server: Served, message: dict[str, str]) -> None:
     content = json.dumps({**SHORT, "messages": [message]}).encode()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from edgellm.server.catalog import ServedModel
-from edgellm.server.chat_pool import ChatPool
 from edgellm.server.failures import RequestError
 from edgellm.server.loaded_models import LoadedModels
 
@@ -118,21 +117,3 @@ def test_a_request_that_ends_does_not_stop_the_opening() -> None:
         assert machine.events == ["+a"]
 
     run(test)
-
-
-class Conversations:
-    """Stands for a model: its chats are numbers."""
-
-    def __init__(self) -> None:
-        self.made = 0
-
-    def chat(self) -> int:
-        self.made += 1
-        return self.made
-
-
-def test_replies_at_once_have_a_chat_each_which_are_used_again() -> None:
-    chats = ChatPool(Conversations())  # type: ignore[arg-type]
-    for _ in range(2):
-        with chats.take() as one, chats.take() as other:
-            assert {one, other} == {1, 2}

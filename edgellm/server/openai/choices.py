@@ -15,7 +15,7 @@ MAX_REPLIES = 128
 _DONE = b"data: [DONE]\n\n"
 
 
-class Choice(Protocol):
+class ReplyChoice(Protocol):
     """One reply so far; `end` is None before its end."""
 
     end: ReplyEnd | None
@@ -39,14 +39,14 @@ class ChoicesMaker:
         stamp: Stamp,
         prefix: str,
         kinds: tuple[str, str],
-        make: Callable[[int], Choice],
+        make: Callable[[int], ReplyChoice],
         n: int,
         with_usage: bool,
     ) -> None:
         head = {"id": stamp.new_id(prefix), "created": int(stamp.created), "model": model}
         self._whole, self._chunk = ({"object": kind, **head} for kind in kinds)
         self._make, self._n, self._with_usage = make, n, with_usage
-        self._choices: dict[int, Choice] = {}
+        self._choices: dict[int, ReplyChoice] = {}
 
     @property
     def ends(self) -> list[ReplyEnd]:
@@ -76,7 +76,7 @@ def asked_choices(
     read: Callable[[Fields], Work],
     prefix: str,
     kinds: tuple[str, str],
-    make: Callable[[int], Choice],
+    make: Callable[[int], ReplyChoice],
 ) -> Asked:
     """What a body of `read` asks for, whose answer has `choices`; the last three are those of ChoicesMaker."""
     streams, with_usage = body.flag("stream"), _stream_usage(body)
