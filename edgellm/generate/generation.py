@@ -57,7 +57,7 @@ class Generation:
     @property
     def prompt_tokens(self) -> int:
         """The number of tokens of the prompt."""
-        return len(self._prompt.ids)
+        return len(self._request.prompt.ids)
 
     @property
     def tokens(self) -> list[int]:
