@@ -12,7 +12,7 @@ from edgellm.errors import ModelFileError
 from edgellm.server.asked import Asked, Stamp
 from edgellm.server.endpoint import Dialect
 from edgellm.server.events import Event, ReplyEnd
-from edgellm.server.failures import failure_of, invalid
+from edgellm.server.failures import RequestError, failure_of, invalid
 from edgellm.server.fields import Fields
 from edgellm.server.json_text import encoded
 from edgellm.server.openai.chat import read_chat
@@ -71,6 +71,11 @@ def read_asked(request: BatchRequest) -> Asked:
     return asked
 
 
+def failure_to(request: BatchRequest, error: Exception) -> RequestError:
+    """What a request is told of an error."""
+    return failure_of(error, _ROUTES[request.url][0].fields, _WORDS)
+
+
 def make_answer(index: int, request: BatchRequest, answer_id: str, model: str, generate: Generate) -> Answer:
     """Answer a request. Errors are answers, but those of the machine and of the model's file, which are raised.
 
@@ -83,9 +88,8 @@ def make_answer(index: int, request: BatchRequest, answer_id: str, model: str, g
     except (CancelledError, ModelFileError, MemoryError, OSError):
         raise
     except Exception as error:
-        dialect = _ROUTES[request.url][0]
-        failure = failure_of(error, dialect.fields, _WORDS)
-        status, body = failure.status, dialect.error(failure)
+        failure = failure_to(request, error)
+        status, body = failure.status, _ROUTES[request.url][0].error(failure)
     response = {"status_code": status, "request_id": answer_id, "body": body}
     line = {"id": f"{ID_PREFIX}{answer_id}", "custom_id": request.custom_id, "response": response, "error": None}
     stats = [end.stats for end in ends]

@@ -7,6 +7,8 @@ import logging
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +28,9 @@ from edgellm.system.optional_packages import install_command
 LOCAL = "local"
 _REACHED_S = 10.0
 """Seconds in which a cluster must accept a connection."""
+
+_HEALTHY_S = 40.0
+"""Seconds in which a cluster must say that it runs. Ray itself tries for minutes, and writes about it meanwhile."""
 
 _SHARDS = 4
 """Shards for each worker at least, so that the last ones end together."""
@@ -49,9 +54,20 @@ def check_address(address: str) -> None:
         raise OptionError(f"option ray cannot be {printable(address)!r}: give HOST:PORT, or local")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _REACHED_S).close()
-    except (OSError, OverflowError) as error:
-        problem = f"no Ray cluster answers at {printable(address)} ({error})"
+        check = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+        subprocess.run(check, capture_output=True, timeout=_HEALTHY_S, check=True)
+    except (OSError, OverflowError, subprocess.SubprocessError) as error:
+        problem = f"no Ray cluster answers at {printable(address)} ({_reason(error)})"
         raise EdgeLLMError(f"{problem}; start one with: ray start --head --port={port}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Why a cluster cannot be used."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"nothing within {error.timeout:.0f} s"
+    if isinstance(error, subprocess.CalledProcessError):  # the last line of a traceback
+        return printable(error.stderr.decode(errors="replace").strip().rpartition("\n")[2], 200)
+    return str(error)
 
 
 def answers_of_cluster(job: Job, pending: Sequence[int], settings: WorkerSettings, address: str) -> Iterator[Answer]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from edgellm.batch.answers import read_asked
+from edgellm.batch.answers import failure_to, read_asked
 from edgellm.batch.input_file import InputFile, Line
 from edgellm.batch.requests import BatchRequest, read_request
 from edgellm.errors import EdgeLLMError
@@ -88,7 +88,7 @@ def _place(request: BatchRequest, where: str, faults: list[str]) -> tuple[float,
     try:
         work = read_asked(request).work
     except (RequestError, EdgeLLMError) as error:
-        faults.append(f"{where}: {error}")
+        faults.append(f"{where}: {failure_to(request, error).message}")
         return math.inf, ""
     limit = work.options.get("max_tokens")
     replies = work.n * len(work.prompts)
