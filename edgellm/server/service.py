@@ -63,7 +63,10 @@ class Service:
             def admit(prompt_tokens: int) -> None:
                 self.slots.check_ttft(waited_s + model.model.expected_ttft(prompt_tokens))
 
-            generating = Generating(work, model.model, lambda event: _put(loop, events, event), admit)
+            may_refuse = self.settings.slo_ttft is not None
+            generating = Generating(
+                work, model.model, lambda event: _put(loop, events, event), admit if may_refuse else None
+            )
             done = loop.run_in_executor(self._threads, generating)
             done.add_done_callback(lambda _: events.put_nowait(None))
             try:
