@@ -55,6 +55,11 @@ class Generation:
         return self._output.text
 
     @property
+    def prompt_tokens(self) -> int:
+        """The number of tokens of the prompt."""
+        return len(self._request.prompt.ids)
+
+    @property
     def tokens(self) -> list[int]:
         """The token ids so far."""
         return self._output.tokens

@@ -64,9 +64,6 @@ def test_n_is_a_number_of_replies(model: Model, n: Any) -> None:
 def test_the_schedule_is_one_that_there_is(model: Model) -> None:
     with pytest.raises(OptionError, match="schedule"):
         Model.open(model.file.path, schedule="lifo")  # type: ignore[arg-type]
-    for seconds in (0, -1.0, float("nan"), "0.1"):
-        with pytest.raises(OptionError, match="slo_itl"):
-            Model.open(model.file.path, slo_itl=seconds)  # type: ignore[arg-type]
 
 
 def test_tokens_come_in_a_loop_of_asyncio(model: Model) -> None:
