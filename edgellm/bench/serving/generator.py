@@ -1,0 +1,82 @@
+"""The load generator: sends requests at the times of their arrival, or whenever a client is free."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from time import perf_counter, sleep
+
+from edgellm.bench.serving.outcome import Outcome, Status
+from edgellm.bench.serving.target import Cancellation, CancelledError, LoadRequest, RefusedError, Target
+from edgellm.errors import EdgeLLMError
+
+TICK_S = 0.25
+"""The longest time between two calls of `on_tick`."""
+
+OnTick = Callable[[int, int], None]
+
+
+class LoadGenerator:
+    """One run. `outcomes` are those of the requests that ended so far, in the order of their ends.
+
+    The thread that calls `run` computes nothing; each request has a thread. At most `at_once` requests are sent at
+    once: the others wait in the order of arrival, and their latency counts this time.
+    """
+
+    def __init__(self, target: Target, at_once: int) -> None:
+        self.outcomes: list[Outcome] = []
+        self._target, self._at_once = target, at_once
+        self._cancellation = Cancellation()
+        self._began = 0.0
+
+    def run(self, requests: Sequence[LoadRequest], on_tick: OnTick, drain_s: float | None = None) -> None:
+        """Send all requests and wait for their replies.
+
+        Arrivals never wait for replies. `drain_s` seconds after the last arrival the requests that still run are
+        cancelled. `on_tick` gets the numbers of ended requests and of all, several times a second. After Ctrl-C
+        requests are cancelled, too, and KeyboardInterrupt goes on.
+        """
+        self._began = perf_counter()
+        with ThreadPoolExecutor(self._at_once, "load") as pool:
+            try:
+                sent = [self._submit(pool, request, len(requests), on_tick) for request in requests]
+                end = None if drain_s is None else perf_counter() + drain_s
+                while wait(sent, TICK_S).not_done and (end is None or perf_counter() < end):
+                    on_tick(len(self.outcomes), len(requests))
+            finally:
+                self._cancellation.cancel()
+        on_tick(len(self.outcomes), len(requests))
+        for each in sent:
+            each.result()  # raises what no request may raise
+
+    def _submit(self, pool: ThreadPoolExecutor, request: LoadRequest, total: int, on_tick: OnTick) -> Future[None]:
+        """Hand a request to a thread once it arrives."""
+        while request.arrival_s is not None and (left := request.arrival_s - self._now()) > 0:
+            sleep(min(left, TICK_S))
+            on_tick(len(self.outcomes), total)
+        return pool.submit(self._complete, request)
+
+    def _complete(self, request: LoadRequest) -> None:
+        pieces, sent = list[float](), self._now()
+        status, reply, error = Status.COMPLETED, None, ""
+        try:
+            reply = self._target.complete(request, lambda: pieces.append(self._now()), self._cancellation)
+        except CancelledError:
+            status = Status.UNFINISHED
+        except RefusedError as refusal:
+            status, error = Status.REFUSED, str(refusal)
+        except EdgeLLMError as failure:
+            status, error = Status.FAILED, str(failure)
+        arrival = sent if request.arrival_s is None else request.arrival_s
+        times = (arrival, sent, self._now(), tuple(pieces))
+        self.outcomes.append(Outcome(status, *times, request.tokens, reply, error))
+
+    def _now(self) -> float:
+        return perf_counter() - self._began
+
+
+def warm_up(target: Target, requests: Sequence[LoadRequest], at_once: int) -> None:
+    """Send requests and wait for their replies. Raises the first error."""
+    generator = LoadGenerator(target, at_once)
+    generator.run(requests, lambda done, total: None)
+    for outcome in generator.outcomes:
+        if outcome.error:
+            raise EdgeLLMError(outcome.error)

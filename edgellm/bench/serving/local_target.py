@@ -1,0 +1,32 @@
+"""A model in this process, which threads ask as those of the server do."""
+
+import math
+from collections.abc import Callable
+
+from edgellm.bench.serving.outcome import Reply
+from edgellm.bench.serving.target import Cancellation, CancelledError, LoadRequest
+from edgellm.model import Model
+
+
+class LocalTarget:
+    """An open model."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._bias = dict.fromkeys(model.tokenizer.eog_ids, -math.inf)
+
+    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> Reply:
+        """As `Target.complete`."""
+        generation = self._model.stream(
+            request.prompt, max_tokens=request.tokens, temp=0.0, logit_bias=self._bias, logprobs=False
+        )
+        try:
+            with cancellation.calls(generation.cancel):
+                for _ in generation:
+                    on_piece()
+        finally:
+            generation.close()
+        if generation.finish_reason == "cancelled":
+            raise CancelledError("the request was cancelled")
+        stats = generation.stats
+        return Reply(stats.prompt_tokens, stats.cached_tokens, stats.generated_tokens)
