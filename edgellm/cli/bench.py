@@ -13,7 +13,8 @@ from click.core import ParameterSource
 
 from edgellm.bench.options import BASELINE, LOAD_NAMES, BenchOptions
 from edgellm.bench.serving.lengths import Lengths
-from edgellm.cli.bench_serving import read_serving, run_serving, serving_options
+from edgellm.cli.bench_serving import run_serving
+from edgellm.cli.bench_serving_options import read_serving, serving_options
 from edgellm.cli.options import AdvisedChoice, moe_options, number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _DEFAULT = BenchOptions()
 _BASELINES = AdvisedChoice([BASELINE], f"--against: edgellm compares with {BASELINE} only")
-_LENGTHS = ("prompt_tokens", "tokens")
+_LENGTH_NAMES = ("prompt_tokens", "tokens")
 _MAX_THREADS, _MAX_PARALLEL = 512, 64
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,7 +52,7 @@ def _length(name: str, short: str, help: str) -> Callable[[F], F]:
     """A click option for a number of tokens; with --serve and --clients also a range."""
     default = getattr(_DEFAULT, name.replace("-", "_"))
     text = f"{help} [{default}]."
-    return click.option(short, f"--{name}", callback=_lengths, default=str(default), metavar="N", help=text)
+    return click.option(short, f"--{name}", callback=_lengths, default=str(default), metavar="N[-N]", help=text)
 
 
 def _number(name: str, *short: str, help: str, least: int, most: float = math.inf) -> Callable[[F], F]:
@@ -90,6 +91,10 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     Each figure is the median of several rounds, with its spread. Each round also measures the memory bandwidth and the
     int8 peak of this machine. MBU is the share of the memory bandwidth that decode uses. Ctrl-C shows the complete
     rounds, and exits with 130.
+
+    With --serve or --clients: measure latency, goodput and cost of many requests at once. --serve sends requests at
+    random times, RATE per second, that wait for no other. A reply is good if it keeps the limits --slo-ttft and
+    --slo-itl.
     """
     load = {name: given.pop(name) for name in LOAD_NAMES}
     checked = LoadOptions.from_kwargs(**load)
@@ -97,7 +102,7 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     chosen = {name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
     if serving := read_serving(given, chosen):
         context.exit(run_serving(model, serving, load | {"threads": _one_number(threads)}, chosen, as_json))
-    given |= {name: _one_length(name, given[name]) for name in _LENGTHS}
+    given |= {name: _one_length(name, given[name]) for name in _LENGTH_NAMES}
     options = BenchOptions(**given, **load)
     if options.against:
         from edgellm.bench.baseline import check_baseline

@@ -73,10 +73,11 @@ class LoadGenerator:
         return perf_counter() - self._began
 
 
-def warm_up(target: Target, requests: Sequence[LoadRequest], at_once: int) -> None:
-    """Send requests and wait for their replies. Raises the first error."""
+def warm_up(target: Target, requests: Sequence[LoadRequest], at_once: int) -> float:
+    """Send requests at once; returns the seconds until all have their replies. Raises the first error."""
     generator = LoadGenerator(target, at_once)
     generator.run(requests, lambda done, total: None)
     for outcome in generator.outcomes:
         if outcome.error:
             raise EdgeLLMError(outcome.error)
+    return max(outcome.ended_s for outcome in generator.outcomes)

@@ -9,16 +9,18 @@ from edgellm.model import Model
 
 
 class LocalTarget:
-    """An open model."""
+    """An open model, whose replies are sampled with the temperature `temp`."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    is_local = True
+
+    def __init__(self, model: Model, temp: float) -> None:
+        self._model, self._temp = model, temp
         self._bias = dict.fromkeys(model.tokenizer.eog_ids, -math.inf)
 
     def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> Reply:
         """As `Target.complete`."""
         generation = self._model.stream(
-            request.prompt, max_tokens=request.tokens, temp=0.0, logit_bias=self._bias, logprobs=False
+            request.prompt, max_tokens=request.tokens, temp=self._temp, logit_bias=self._bias, logprobs=False
         )
         try:
             with cancellation.calls(generation.cancel):

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,15 +29,15 @@ _BUSY = (429, 503)
 class ServerTarget:
     """A server at `url`. `eog_ids` are the tokens that end a text."""
 
-    def __init__(self, url: str, model: str | None, key: str | None, eog_ids: Iterable[int]) -> None:
+    def __init__(self, url: str, model: str | None, key: str | None, eog_ids: Iterable[int], temp: float) -> None:
         """Raises OptionError for a URL that is not one of HTTP."""
         parts = _parts(url)
         self._scheme, self._host, self._port = parts.scheme, parts.hostname or "", parts.port
         self._path = f"{parts.path.rstrip('/').removesuffix('/v1')}/v1/completions"
-        self.shown = printable(url)
+        self.shown, self.is_local = printable(url), _is_loopback(self._host)
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         self._headers |= {"Authorization": f"Bearer {key}"} if key else {}
-        self._fields: dict[str, Any] = {"temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
+        self._fields: dict[str, Any] = {"temperature": temp, "stream": True, "stream_options": {"include_usage": True}}
         self._fields |= {"logit_bias": {str(token): FORBIDDEN for token in eog_ids}}
         self._fields |= {"model": model} if model else {}
 
@@ -49,7 +50,8 @@ class ServerTarget:
                 connection.connect()
                 stopper.watch(connection.sock)
                 connection.request("POST", self._path, body, self._headers)
-                return self._read(connection.getresponse(), on_piece)
+                with closing(connection.getresponse()) as response:
+                    return self._read(response, on_piece)
             except (OSError, HTTPException, EdgeLLMError) as error:
                 if stopper.stopped:
                     raise CancelledError("the request was cancelled") from None
@@ -69,16 +71,17 @@ class ServerTarget:
         usage: dict[str, Any] = {}
         pieces, ended = 0, False
         for chunk in self._chunks(response):
-            for choice in chunk.get("choices") or ():
+            for choice in _objects(chunk.get("choices")):
                 if choice.get("text"):
                     pieces += 1
                     on_piece()
                 ended = ended or choice.get("finish_reason") is not None
-            usage = chunk.get("usage") or usage
+            usage = next(_objects([chunk.get("usage")]), usage)
         if not ended:
             raise EdgeLLMError(f"{self.shown}: the stream ended before the reply")
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-        return Reply(usage.get("prompt_tokens", 0), cached, usage.get("completion_tokens", pieces))
+        details = next(_objects([usage.get("prompt_tokens_details")]), {})
+        cached = _count(details, "cached_tokens", 0)
+        return Reply(_count(usage, "prompt_tokens", 0), cached, _count(usage, "completion_tokens", pieces))
 
     def _chunks(self, response: HTTPResponse) -> Iterator[dict[str, Any]]:
         """The objects of a stream of server-sent events."""
@@ -94,6 +97,16 @@ class ServerTarget:
             if error := chunk.get("error"):
                 raise EdgeLLMError(f"{self.shown}: {_message(error)}")
             yield chunk
+
+
+def _objects(values: Any) -> Iterator[dict[str, Any]]:
+    """Those of a list of values that are objects."""
+    return (each for each in values if isinstance(each, dict)) if isinstance(values, list) else iter(())
+
+
+def _count(found: dict[str, Any], name: str, otherwise: int) -> int:
+    value = found.get(name)
+    return value if type(value) is int and value >= 0 else otherwise
 
 
 class _Stopper:
@@ -125,6 +138,13 @@ def _parts(url: str) -> Any:
     except ValueError:
         pass
     raise OptionError(f"option server cannot be {printable(url)!r}: give a URL such as http://127.0.0.1:8080")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _reason(body: bytes) -> str:

@@ -60,11 +60,13 @@ class Cancellation:
 
 
 class Target(Protocol):
-    """An engine or a server. Several threads may send requests at once."""
+    """An engine or a server. Several threads may send requests at once. `is_local`: this machine computes."""
+
+    is_local: bool
 
     def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> Reply:
         """The reply to a request; `on_piece` is called when a piece of it comes.
 
-        The most likely tokens are taken (temperature 0), and the end of the text is ignored, so that replies have the
+        The tokens that end a text are forbidden, so that replies have the
         wanted length. Raises CancelledError, RefusedError, and EdgeLLMError for what fails.
         """

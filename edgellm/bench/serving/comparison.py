@@ -1,0 +1,45 @@
+"""Two targets compared, round by round."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from edgellm.bench.report import ratio
+
+COMPARED: Mapping[str, tuple[Callable[[dict[str, Any]], float], bool]] = {
+    "generated_tps": (lambda run: run["generated_tps"], False),
+    "goodput": (lambda run: run["goodput"], False),
+    "ttft_p95": (lambda run: run["ttft_ms"]["p95"], True),
+    "itl_p95": (lambda run: run["itl_ms"]["p95"], True),
+}
+"""What is compared: a figure of a run, and whether it is a time, of which less is better."""
+
+
+def compare(runs: Sequence[dict[str, Any]], ours: str, theirs: str) -> list[dict[str, Any]]:
+    """For each load, the ratios of the first target to the second, above 1 where the first is better.
+
+    Of loads that both ran to the end in the same rounds.
+    """
+    loads = dict.fromkeys((run["clients"], run["rate"]) for run in runs)
+    return [row for clients, rate in loads if (row := _row(runs, clients, rate, ours, theirs))]
+
+
+def _row(runs: Sequence[dict[str, Any]], clients: Any, rate: Any, ours: str, theirs: str) -> dict[str, Any]:
+    of_load = [run for run in runs if (run["clients"], run["rate"], run["complete"]) == (clients, rate, True)]
+    first, second = ({run["round"]: run for run in of_load if run["target"] == name} for name in (ours, theirs))
+    rounds = sorted(first.keys() & second.keys())
+    compared = {}
+    for name, (read, is_time) in COMPARED.items():
+        sides = {
+            side: [_value(read, runs[each]) for each in rounds] for side, runs in ((ours, first), (theirs, second))
+        }
+        if rounds and all(all(values) for values in sides.values()):
+            compared[name] = {"values": sides, **ratio(is_time, sides[ours], sides[theirs])}
+    return {"clients": clients, "rate": rate, "rounds": len(rounds), **compared} if compared else {}
+
+
+def _value(read: Callable[[dict[str, Any]], float], run: dict[str, Any]) -> float:
+    """A figure of a run; 0 if there is none, as no request was completed."""
+    try:
+        return read(run)
+    except TypeError:
+        return 0.0
