@@ -72,14 +72,14 @@ def _run(run: dict[str, Any]) -> Iterator[str]:
             yield f"{label:12}" + "".join(f"{values[key]:>10,.1f}" for key in ("p50", "p95", "p99", "mean"))
     cached = f", {run['cached_tokens'] / run['prompt_tokens']:.0%} of them cached" if run["cached_tokens"] else ""
     yield f"tokens/s    {run['generated_tps']:,.1f} generated, {run['prompt_tps']:,.1f} of prompts{cached}"
-    yield f"goodput     {run['goodput']:.3g} requests/s: {run['attainment']:.0%} within the limits"
+    yield f"goodput     {run['goodput']:.3g} requests/s: {run['attainment']:.0%} are good"
     yield from _cost(run)
 
 
 def _table(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A row for each rate, in the order of the rates."""
     yield f"{'':15}{'TTFT ms':>21}{'ITL ms':>20}{'out':>9}{'good':>7}"
-    names = ("rate/s", "done", "p50", "p95", "p99", "p50", "p95", "p99", "tok/s", "req/s", "")
+    names = ("rate/s", "done", "p50", "p95", "p99", "p50", "p95", "p99", "tok/s", "req/s", "share")
     widths = (6, 9, 7, 7, 7, 7, 7, 7, 8, 7, 6)
     yield "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
     for run in sorted(runs, key=lambda run: run["rate"] or 0):
@@ -139,13 +139,13 @@ def _bend(name: str, found: dict[str, Any], encoding: str | None) -> Iterator[st
     good = [(run["rate"], run["goodput"]) for run in runs]
     of = f" of {printable(name, 40)}" if len(found["targets"]) > 1 else ""
     ideal = ((0.0, 0.0), (right, right))
-    plots = [Plot(f"goodput{of}, requests/s", good, right, 0, right, ("0", f"{right:.3g}"), [ideal])]
+    plots = [Plot(f"goodput{of}, requests/s (dotted: all good)"[:_WIDTH], good, right, 0, right, ("0", f"{right:.3g}"), [ideal])]
     if ttft := [(run["rate"], math.log10(run["ttft_ms"]["p95"] / 1e3)) for run in runs if run["ttft_ms"]]:
         slo = found["slo_ttft"]
         low, high = log_axis([10**y for _, y in ttft] + [slo])
         labels = (f"{10**low:g}", f"{10**high:g}")
         limit = ((0.0, math.log10(slo)), (right, math.log10(slo)))
-        plots.append(Plot("TTFT p95, seconds", ttft, right, low, high, labels, [limit]))
+        plots.append(Plot("TTFT p95, seconds (dotted: the limit)", ttft, right, low, high, labels, [limit]))
     yield ""
     style = style_for(encoding)
     for lines in zip(*(draw(plot, _WIDTH, _HEIGHT, style) for plot in plots), strict=True):
@@ -159,12 +159,12 @@ def _bend_line(bend: dict[str, float | None], attainment: float, of: str) -> str
         where = f"does not bend up to {holds:g}"
     else:
         where = f"bends below {fails:g}" if holds is None else f"bends between {holds:g} and {fails:g}"
-    return f"goodput{of} {where} requests/s ({attainment:.0%} within the limits)"
+    return f"goodput{of} {where} requests/s ({attainment:.0%} of requests are good)"
 
 
 def _footer(found: dict[str, Any]) -> Iterator[str]:
     runs = found["runs"]
-    yield f"limits: TTFT {found['slo_ttft']:g} s, mean time of a later token (TPOT) {1000 * found['slo_itl']:g} ms"
+    yield f"good replies: TTFT at most {found['slo_ttft']:g} s, TPOT at most {1000 * found['slo_itl']:g} ms"
     if short := sum(run["short"] for run in runs):
         yield f"{counted(short, 'request')} got fewer tokens than asked for"
     pieces, tokens = (sum(run[name] for run in runs) for name in ("pieces", "generated_tokens"))

@@ -94,7 +94,7 @@ def test_the_search_encloses_the_bend(first: float, limit: float) -> None:
         measured.append(rate)
         return rate <= limit
 
-    search_bend(holds, first, 1000)
+    search_bend(holds, first, 0.0, 1000)
     low, high = bend_of((rate, float(rate <= limit)) for rate in measured)
     if 1 / 64 < limit / first < 64:  # 12 rates reach no further
         assert low is not None
@@ -110,8 +110,22 @@ def test_the_search_ends_at_the_highest_rate() -> None:
         measured.append(rate)
         return True
 
-    search_bend(holds, 300, 1000)
+    search_bend(holds, 300, 1, 1000)
     assert measured == [300, 600, 1000]
+
+
+def test_the_search_ends_at_the_lowest_rate() -> None:
+    measured = list[float]()
+
+    def holds(rate: float) -> bool:
+        measured.append(rate)
+        return False
+
+    search_bend(holds, 5, 2, 1000)
+    assert measured == [5, 2.5, 2]
+    measured.clear()
+    search_bend(holds, 0.1, 2, 1000)
+    assert measured == [2]
 
 
 def test_costs_by_hand() -> None:

@@ -78,7 +78,7 @@ def test_rates_with_a_plot(bench: Bench) -> None:
     assert [line.split()[:2] for line in lines[4:6]] == [["20", "5/5"], ["40", "5/5"]]
     assert any("●" in line for line in lines)
     assert sum(line.startswith(("energy", "cost")) for line in lines) == 2
-    assert "goodput does not bend up to 40 requests/s (90% within the limits)" in lines
+    assert "goodput does not bend up to 40 requests/s (90% of requests are good)" in lines
     found = json.loads(bench(*options, "--json").stdout)
     assert found["bend"] == {"edgellm": {"holds": 40, "fails": None}}
     for run in found["runs"]:
@@ -263,7 +263,7 @@ def test_the_report_of_a_terminal_without_unicode_is_ascii() -> None:
     assert max(map(len, lines)) <= 80
     assert "\n".join(lines).isascii()
     assert "6 requests: x\\x1b" in lines
-    assert "goodput bends below 100 requests/s (90% within the limits)" in lines
+    assert "goodput bends below 100 requests/s (90% of requests are good)" in lines
     assert "18 tokens came in 10 pieces; ITL is the time between pieces" in lines
     assert "2 requests got fewer tokens than asked for" in lines
     assert "energy: not measured: none" in lines

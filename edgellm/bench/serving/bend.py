@@ -34,27 +34,30 @@ def bend_of(attainments: Iterable[tuple[float, float]]) -> Bend:
     return Bend(holds, None)
 
 
-def search_bend(holds: Callable[[float], bool], first: float, most: float) -> None:
+def search_bend(holds: Callable[[float], bool], first: float, least: float, most: float) -> None:
     """Measure rates by `holds`: doubles or halves `first` until the bend is passed, then halves the interval.
 
-    Rates have three digits, and are at most `most`.
+    Rates have three digits, and are from `least` to `most`.
     """
+    least = _rounded(least)
     found = Bend(None, None)
     for _ in range(_MOST_STEPS):
-        rate = _next_rate(found, first, most)
+        rate = _next_rate(found, first, least, most)
         if rate is None:
             return
         found = found._replace(holds=rate) if holds(rate) else found._replace(fails=rate)
 
 
-def _next_rate(found: Bend, first: float, most: float) -> float | None:
-    """The next rate to measure; None if the interval is small enough."""
+def _next_rate(found: Bend, first: float, least: float, most: float) -> float | None:
+    """The next rate to measure; None if the search is at its end."""
     low, high = found
     if low is not None and high is not None:
         return None if high / low < _ENOUGH else _rounded((low + high) / 2)
     if low is not None:
         return None if low >= most else min(_rounded(2 * low), most)
-    return min(_rounded(first), most) if high is None else _rounded(high / 2)
+    if high is not None:
+        return None if high <= least else max(_rounded(high / 2), least)
+    return min(max(_rounded(first), least), most)
 
 
 def _rounded(rate: float) -> float:

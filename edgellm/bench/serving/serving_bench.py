@@ -21,6 +21,9 @@ from edgellm.fmt import counted
 WARM_UP_REQUESTS = 4
 """Requests before an open loop, which no figure counts. A closed loop has one for each client."""
 
+LEAST_ARRIVALS = 5
+"""Requests that a run of a search has at least, on average: fewer say nothing about a share of 90 %."""
+
 OnStatus = Callable[[str], None]
 
 
@@ -157,7 +160,8 @@ class ServingBench:
             found = self._run(self._poisson(rate), name, 0, on_status)
             return bool(found["attainment"] >= ATTAINMENT)
 
-        search_bend(holds, first, MOST_RATE)
+        least = LEAST_ARRIVALS / self._options.duration if not self._options.requests else 0.0
+        search_bend(holds, first, least, MOST_RATE)
 
     def _bend(self, name: str) -> dict[str, float | None]:
         measured = [run for run in self.runs if run["target"] == name and run["complete"] and run["rate"]]
