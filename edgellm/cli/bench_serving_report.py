@@ -135,22 +135,32 @@ def _bend(name: str, found: dict[str, Any], encoding: str | None) -> Iterator[st
     """The plots of a target, and the rate at which its goodput bends."""
     measured = [run for run in found["runs"] if run["target"] == name and run["complete"]]
     runs = sorted(measured, key=lambda run: run["rate"])
-    right = runs[-1]["rate"]
-    good = [(run["rate"], run["goodput"]) for run in runs]
     of = f" of {printable(name, 40)}" if len(found["targets"]) > 1 else ""
-    ideal = ((0.0, 0.0), (right, right))
-    plots = [Plot(f"goodput{of}, requests/s (dotted: all good)"[:_WIDTH], good, right, 0, right, ("0", f"{right:.3g}"), [ideal])]
-    if ttft := [(run["rate"], math.log10(run["ttft_ms"]["p95"] / 1e3)) for run in runs if run["ttft_ms"]]:
-        slo = found["slo_ttft"]
-        low, high = log_axis([10**y for _, y in ttft] + [slo])
-        labels = (f"{10**low:g}", f"{10**high:g}")
-        limit = ((0.0, math.log10(slo)), (right, math.log10(slo)))
-        plots.append(Plot("TTFT p95, seconds (dotted: the limit)", ttft, right, low, high, labels, [limit]))
-    yield ""
+    plots = [_goodput_plot(runs), *_ttft_plot(runs, found["slo_ttft"])]
     style = style_for(encoding)
+    yield ""
     for lines in zip(*(draw(plot, _WIDTH, _HEIGHT, style) for plot in plots), strict=True):
         yield "  ".join(lines).rstrip()
     yield _bend_line(found["bend"][name], found["attainment"], of)
+
+
+def _goodput_plot(runs: Sequence[dict[str, Any]]) -> Plot:
+    right = runs[-1]["rate"]
+    points = [(run["rate"], run["goodput"]) for run in runs]
+    title = "goodput, requests/s (dotted: all good)"
+    return Plot(title, points, right, 0, right, ("0", f"{right:.3g}"), [((0, 0), (right, right))])
+
+
+def _ttft_plot(runs: Sequence[dict[str, Any]], limit: float) -> Iterator[Plot]:
+    """The p95 of TTFT on a logarithmic axis; none if no request was completed."""
+    right = runs[-1]["rate"]
+    times = [(run["rate"], run["ttft_ms"]["p95"] / 1e3) for run in runs if run["ttft_ms"]]
+    if times:
+        low, high = log_axis([*(seconds for _, seconds in times), limit])
+        points = [(rate, math.log10(seconds)) for rate, seconds in times]
+        line = (0, math.log10(limit)), (right, math.log10(limit))
+        title = "TTFT p95, seconds (dotted: the limit)"
+        yield Plot(title, points, right, low, high, (f"{10**low:g}", f"{10**high:g}"), [line])
 
 
 def _bend_line(bend: dict[str, float | None], attainment: float, of: str) -> str:

@@ -10,13 +10,13 @@ from edgellm.bench.serving.bend import Bend, bend_of, search_bend
 from edgellm.bench.serving.comparison import compare
 from edgellm.bench.serving.cost import Prices, cost_figures
 from edgellm.bench.serving.figures import percentile, percentiles, run_figures
-from edgellm.bench.serving.outcome import Outcome, Reply, Status
+from edgellm.bench.serving.outcome import Outcome, ReplyCounts, Status
 
 
 def reply(arrival: float, pieces: tuple[float, ...], tokens: int, sent: float | None = None) -> Outcome:
     """A complete reply to a prompt of 10 tokens, of which 4 were cached; 8 tokens were wanted."""
     sent = arrival if sent is None else sent
-    return Outcome(Status.COMPLETED, arrival, sent, pieces[-1] + 0.5, pieces, 8, Reply(10, 4, tokens))
+    return Outcome(Status.COMPLETED, arrival, sent, pieces[-1] + 0.5, pieces, 8, ReplyCounts(10, 4, tokens))
 
 
 def test_percentiles_are_values_by_nearest_rank() -> None:

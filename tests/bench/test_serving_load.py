@@ -7,9 +7,9 @@ import pytest
 
 from edgellm import EdgeLLMError, Tokenizer
 from edgellm.bench.serving.generator import LoadGenerator, warm_up
-from edgellm.bench.serving.outcome import Reply, Status
+from edgellm.bench.serving.outcome import ReplyCounts, Status
 from edgellm.bench.serving.prompts import BLOCK_TOKENS, PromptMaker
-from edgellm.bench.serving.target import Cancellation, CancelledError, LoadRequest, RefusedError
+from edgellm.bench.serving.target import Cancellation, LoadRequest, NoRoomError, RequestCancelledError
 from edgellm.models import resolve
 
 TIMEOUT_S = 60
@@ -26,7 +26,7 @@ class FakeTarget:
         self._lock = threading.Lock()
         self.begun = threading.Semaphore(0)
 
-    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> Reply:
+    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> ReplyCounts:
         ended = threading.Event()
 
         def cancel() -> None:
@@ -42,11 +42,11 @@ class FakeTarget:
                 self.begun.release()
                 assert self.go.wait(TIMEOUT_S)
                 if ended.is_set():
-                    raise CancelledError("cancelled")
-                if error := {1: RefusedError("full"), 2: EdgeLLMError("broken")}.get(request.tokens):
+                    raise RequestCancelledError("cancelled")
+                if error := {1: NoRoomError("full"), 2: EdgeLLMError("broken")}.get(request.tokens):
                     raise error
                 on_piece()
-                return Reply(len(request.prompt), 0, request.tokens)
+                return ReplyCounts(len(request.prompt), 0, request.tokens)
         finally:
             with self._lock:
                 self.running -= 1
@@ -78,7 +78,7 @@ def test_arrivals_do_not_wait_for_replies() -> None:
     assert {each.arrival_s for each in generator.outcomes} == {0.001}
     for each in generator.outcomes:
         assert each.arrival_s <= each.sent_s <= each.pieces_s[0] <= each.pieces_s[1] <= each.ended_s
-        assert each.reply == Reply(3, 0, 5)
+        assert each.reply == ReplyCounts(3, 0, 5)
 
 
 def test_a_client_waits_for_its_reply() -> None:

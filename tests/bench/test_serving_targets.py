@@ -11,9 +11,9 @@ import pytest
 from edgellm import EdgeLLMError, Model, OptionError
 from edgellm.bench.serving.generator import LoadGenerator
 from edgellm.bench.serving.local_target import LocalTarget
-from edgellm.bench.serving.outcome import Reply, Status
+from edgellm.bench.serving.outcome import ReplyCounts, Status
 from edgellm.bench.serving.server_target import ServerTarget
-from edgellm.bench.serving.target import Cancellation, LoadRequest, RefusedError
+from edgellm.bench.serving.target import Cancellation, LoadRequest, NoRoomError
 
 TIMEOUT_S = 60
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}}
@@ -86,7 +86,7 @@ def text(piece: str, reason: str | None = None, **more: Any) -> dict[str, Any]:
     return {"choices": [{"text": piece, "finish_reason": reason}], **more}
 
 
-def ask(url: str, pieces: list[int] | None = None, **options: Any) -> Reply:
+def ask(url: str, pieces: list[int] | None = None, **options: Any) -> ReplyCounts:
     found = pieces if pieces is not None else []
     given: dict[str, Any] = {"model": "m", "key": "secret", "eog_ids": [2, 5], "temp": 0.0} | options
     target = ServerTarget(url, **given)
@@ -97,7 +97,7 @@ def ask(url: str, pieces: list[int] | None = None, **options: Any) -> Reply:
 def test_what_is_asked_and_counted(base: str, server: FakeServer) -> None:
     server.answer = stream(b": comment\n\n", text("a"), text(""), text("bcd"), text("", "length", usage=USAGE))
     pieces = list[int]()
-    assert ask(server.url + base, pieces) == Reply(3, 2, 4)
+    assert ask(server.url + base, pieces) == ReplyCounts(3, 2, 4)
     assert len(pieces) == 2
     assert server.bodies == [
         {
@@ -120,16 +120,16 @@ def test_usage_in_an_event_of_its_own_and_without_any(server: FakeServer) -> Non
     assert "model" not in server.bodies[0]
     assert server.headers[0]["Authorization"] is None
     server.answer = stream(text("a"), text("b", "length"))
-    assert ask(server.url) == Reply(0, 0, 2)
+    assert ask(server.url) == ReplyCounts(0, 0, 2)
     odd = {"prompt_tokens": "3", "completion_tokens": -1, "prompt_tokens_details": [4]}
     server.answer = stream(text("a", "stop", usage=odd), {"choices": None, "usage": 7}, {"choices": ["x"]})
-    assert ask(server.url) == Reply(0, 0, 1)
+    assert ask(server.url) == ReplyCounts(0, 0, 1)
 
 
 @pytest.mark.parametrize("code", [429, 503])
 def test_a_full_server_refuses(code: int, server: FakeServer) -> None:
     server.answer = status(code, b'{"error": {"message": "too many\\nrequests"}}')
-    with pytest.raises(RefusedError, match=rf"{server.url}: HTTP status {code}: too many\\nrequests"):
+    with pytest.raises(NoRoomError, match=rf"{server.url}: HTTP status {code}: too many\\nrequests"):
         ask(server.url)
 
 

@@ -13,7 +13,7 @@ from edgellm import cli
 from edgellm.bench.serving import serving_bench, setup
 from edgellm.bench.serving.energy import Energy
 from edgellm.bench.serving.generator import LoadGenerator
-from edgellm.bench.serving.outcome import Reply
+from edgellm.bench.serving.outcome import ReplyCounts
 from edgellm.bench.serving.serving_bench import Load, ServingBench
 from edgellm.bench.serving.target import Cancellation, LoadRequest
 from edgellm.cli.bench import command
@@ -124,11 +124,13 @@ def test_two_targets_take_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
         def __init__(self, *given: Any) -> None:
             self._name = given[0] if isinstance(given[0], str) else "edgellm"
 
-        def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> Reply:
+        def complete(
+            self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation
+        ) -> ReplyCounts:
             order.append((self._name, tuple(request.prompt)))
             on_piece()
             on_piece()
-            return Reply(len(request.prompt), 0, request.tokens)
+            return ReplyCounts(len(request.prompt), 0, request.tokens)
 
     monkeypatch.setattr(setup, "ServerTarget", Target)
     monkeypatch.setattr(setup, "LocalTarget", Target)

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from time import perf_counter, sleep
 
 from edgellm.bench.serving.outcome import Outcome, Status
-from edgellm.bench.serving.target import Cancellation, CancelledError, LoadRequest, RefusedError, Target
+from edgellm.bench.serving.target import Cancellation, LoadRequest, NoRoomError, RequestCancelledError, Target
 from edgellm.errors import EdgeLLMError
 
 TICK_S = 0.25
@@ -59,9 +59,9 @@ class LoadGenerator:
         status, reply, error = Status.COMPLETED, None, ""
         try:
             reply = self._target.complete(request, lambda: pieces.append(self._now()), self._cancellation)
-        except CancelledError:
+        except RequestCancelledError:
             status = Status.UNFINISHED
-        except RefusedError as refusal:
+        except NoRoomError as refusal:
             status, error = Status.REFUSED, str(refusal)
         except EdgeLLMError as failure:
             status, error = Status.FAILED, str(failure)

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 
-from edgellm.bench.serving.outcome import Reply
-from edgellm.bench.serving.target import Cancellation, CancelledError, LoadRequest
+from edgellm.bench.serving.outcome import ReplyCounts
+from edgellm.bench.serving.target import Cancellation, LoadRequest, RequestCancelledError
 from edgellm.model import Model
 
 
@@ -17,7 +17,7 @@ class LocalTarget:
         self._model, self._temp = model, temp
         self._bias = dict.fromkeys(model.tokenizer.eog_ids, -math.inf)
 
-    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> Reply:
+    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> ReplyCounts:
         """As `Target.complete`."""
         generation = self._model.stream(
             request.prompt, max_tokens=request.tokens, temp=self._temp, logit_bias=self._bias, logprobs=False
@@ -29,6 +29,6 @@ class LocalTarget:
         finally:
             generation.close()
         if generation.finish_reason == "cancelled":
-            raise CancelledError("the request was cancelled")
+            raise RequestCancelledError("the request was cancelled")
         stats = generation.stats
-        return Reply(stats.prompt_tokens, stats.cached_tokens, stats.generated_tokens)
+        return ReplyCounts(stats.prompt_tokens, stats.cached_tokens, stats.generated_tokens)

@@ -16,7 +16,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reply:
+class ReplyCounts:
     """Numbers of tokens of a complete reply, as the engine or the server counts them."""
 
     prompt_tokens: int
@@ -39,7 +39,7 @@ class Outcome:
     ended_s: float
     pieces_s: tuple[float, ...]
     wanted: int
-    reply: Reply | None = None
+    reply: ReplyCounts | None = None
     error: str = ""
 
     @property

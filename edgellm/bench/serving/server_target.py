@@ -13,8 +13,8 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from edgellm.bench.serving.outcome import Reply
-from edgellm.bench.serving.target import Cancellation, CancelledError, LoadRequest, RefusedError
+from edgellm.bench.serving.outcome import ReplyCounts
+from edgellm.bench.serving.target import Cancellation, LoadRequest, NoRoomError, RequestCancelledError
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
 
@@ -41,7 +41,7 @@ class ServerTarget:
         self._fields |= {"logit_bias": {str(token): FORBIDDEN for token in eog_ids}}
         self._fields |= {"model": model} if model else {}
 
-    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> Reply:
+    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> ReplyCounts:
         """As `Target.complete`."""
         body = json.dumps({**self._fields, "prompt": request.prompt, "max_tokens": request.tokens})
         stopper = _Stopper()
@@ -54,7 +54,7 @@ class ServerTarget:
                     return self._read(response, on_piece)
             except (OSError, HTTPException, EdgeLLMError) as error:
                 if stopper.stopped:
-                    raise CancelledError("the request was cancelled") from None
+                    raise RequestCancelledError("the request was cancelled") from None
                 if isinstance(error, EdgeLLMError):
                     raise
                 why = printable(str(error) or type(error).__name__)
@@ -64,10 +64,10 @@ class ServerTarget:
         kind = HTTPSConnection if self._scheme == "https" else HTTPConnection
         return kind(self._host, self._port, timeout=_TIMEOUT_S)
 
-    def _read(self, response: HTTPResponse, on_piece: Callable[[], None]) -> Reply:
+    def _read(self, response: HTTPResponse, on_piece: Callable[[], None]) -> ReplyCounts:
         if response.status != 200:
             told = f"{self.shown}: HTTP status {response.status}: {_reason(response.read(_MOST_BYTES))}"
-            raise RefusedError(told) if response.status in _BUSY else EdgeLLMError(told)
+            raise NoRoomError(told) if response.status in _BUSY else EdgeLLMError(told)
         usage: dict[str, Any] = {}
         pieces, ended = 0, False
         for chunk in self._chunks(response):
@@ -81,7 +81,7 @@ class ServerTarget:
             raise EdgeLLMError(f"{self.shown}: the stream ended before the reply")
         details = next(_objects([usage.get("prompt_tokens_details")]), {})
         cached = _count(details, "cached_tokens", 0)
-        return Reply(_count(usage, "prompt_tokens", 0), cached, _count(usage, "completion_tokens", pieces))
+        return ReplyCounts(_count(usage, "prompt_tokens", 0), cached, _count(usage, "completion_tokens", pieces))
 
     def _chunks(self, response: HTTPResponse) -> Iterator[dict[str, Any]]:
         """The objects of a stream of server-sent events."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
-from edgellm.bench.serving.outcome import Reply
+from edgellm.bench.serving.outcome import ReplyCounts
 from edgellm.errors import EdgeLLMError
 
 
-class RefusedError(EdgeLLMError):
+class NoRoomError(EdgeLLMError):
     """A server has no room for a request."""
 
 
-class CancelledError(EdgeLLMError):
+class RequestCancelledError(EdgeLLMError):
     """A request was cancelled."""
 
 
@@ -39,10 +39,10 @@ class Cancellation:
 
     @contextmanager
     def calls(self, cancel: Callable[[], None]) -> Iterator[None]:
-        """Call `cancel` if requests are cancelled meanwhile. Raises CancelledError if they already are."""
+        """Call `cancel` if requests are cancelled meanwhile. Raises RequestCancelledError if they already are."""
         with self._lock:
             if self._cancelled:
-                raise CancelledError("the request was cancelled")
+                raise RequestCancelledError("the request was cancelled")
             self._cancels.add(cancel)
         try:
             yield
@@ -64,9 +64,9 @@ class Target(Protocol):
 
     is_local: bool
 
-    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> Reply:
+    def complete(self, request: LoadRequest, on_piece: Callable[[], None], cancellation: Cancellation) -> ReplyCounts:
         """The reply to a request; `on_piece` is called when a piece of it comes.
 
         The tokens that end a text are forbidden, so that replies have the
-        wanted length. Raises CancelledError, RefusedError, and EdgeLLMError for what fails.
+        wanted length. Raises RequestCancelledError, NoRoomError, and EdgeLLMError for what fails.
         """
