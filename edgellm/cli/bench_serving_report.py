@@ -14,7 +14,7 @@ from edgellm.fmt import counted, printable
 _WIDTH, _HEIGHT = 38, 8
 _LATENCIES = {"ttft_ms": "TTFT ms", "itl_ms": "ITL ms", "tpot_ms": "TPOT ms", "latency_ms": "latency ms"}
 _COMPARED = {
-    "generated_tps": "tokens/s out",
+    "generated_tps": "out tok/s",
     "goodput": "goodput/s",
     "ttft_p95": "TTFT p95 ms",
     "itl_p95": "ITL p95 ms",
@@ -117,10 +117,15 @@ def _comparison(found: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
         for key, label in _COMPARED.items():
             if key in load:
                 ours, theirs = (cells(values, glyphs) for values in load[key]["values"].values())
-                least, most = (f"{load[key][end]:.2f}" for end in ("min", "max"))
-                spread = f"{least}{glyphs.dash}{most}" if span else ""
-                rows.append([label, *ours, *theirs, f"{load[key]['median']:.2f}", spread])
+                rows.append([label, *ours, *theirs, *_ratio_cells(load[key], glyphs, bool(span))])
         yield from paired_columns(rows)
+
+
+def _ratio_cells(figures: dict[str, Any], glyphs: Glyphs, has_span: bool) -> list[str]:
+    if figures["median"] is None:
+        return ["", ""]
+    span = f"{figures['min']:.2f}{glyphs.dash}{figures['max']:.2f}" if has_span else ""
+    return [f"{figures['median']:.2f}", span]
 
 
 def _errors(runs: Sequence[dict[str, Any]]) -> dict[str, int]:

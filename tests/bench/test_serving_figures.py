@@ -1,6 +1,5 @@
 """Benchmarks of serving: percentiles, goodput, the bend, costs and ratios, by hand and by properties."""
 
-import math
 import random
 from typing import Any
 
@@ -153,4 +152,7 @@ def test_ratios_are_above_1_where_the_first_is_better() -> None:
     assert (speed["min"], speed["max"], speed["median"]) == (2, 3, pytest.approx(27 / 11))
     assert (ttft["min"], ttft["max"], ttft["median"]) == (1.5, 2, 1.75)
     assert "itl_p95" not in found
-    assert math.isclose(found["goodput"]["median"], 1)
+    assert found["goodput"]["median"] == 1
+    (found,) = compare([run("a", 0, 30, 1), run("b", 0, 0, 1)], "a", "b")
+    assert found["generated_tps"] == {"values": {"a": [30], "b": [0]}, "median": None, "min": None, "max": None}
+    assert compare([run("a", 0, 30, 1)], "a", "b") == []

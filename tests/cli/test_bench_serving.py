@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -269,3 +270,18 @@ def test_the_report_of_a_terminal_without_unicode_is_ascii() -> None:
     assert "18 tokens came in 10 pieces; ITL is the time between pieces" in lines
     assert "2 requests got fewer tokens than asked for" in lines
     assert "energy: not measured: none" in lines
+
+
+def test_the_comparison_fits_80_columns() -> None:
+    url = "http://127.0.0.1:8932"
+    values = {"edgellm": [123.4, 210.7, 198.2], url: [10_123.4, 12_345.6, 9_876.5]}
+    known = {"values": values, "median": 12.34, "min": 10.01, "max": 20.02}
+    load = {"clients": 8, "rate": None, "rounds": 3, "generated_tps": known}
+    load["goodput"] = {"values": {"edgellm": [1.0], url: [0.0]}, "median": None, "min": None, "max": None}
+    found: dict[str, Any] = {"model": "m.gguf", "targets": ["edgellm", url], "server": None, "trace": None, "runs": []}
+    found |= {"prompt_tokens": "256", "tokens": "64", "shared_prefix": 128, "temp": 0, "left_out": 0, "ratio": [load]}
+    found |= {"slo_ttft": 2, "slo_itl": 0.2, "energy_note": None, "seed": 3}
+    lines = [click.unstyle(line) for line in serving_report(found, "utf-8")]
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines[4].split()) == "out tok/s 198.2 123.4–210.7 10,123 9,876–12,346 12.34 10.01–20.02"
+    assert lines[5].split() == ["goodput/s", "1.00", "0.00"]

@@ -29,17 +29,23 @@ def _row(runs: Sequence[dict[str, Any]], clients: Any, rate: Any, ours: str, the
     rounds = sorted(first.keys() & second.keys())
     compared = {}
     for name, (read, is_time) in COMPARED.items():
-        sides = {
-            side: [_value(read, runs[each]) for each in rounds] for side, runs in ((ours, first), (theirs, second))
-        }
-        if rounds and all(all(values) for values in sides.values()):
-            compared[name] = {"values": sides, **ratio(is_time, sides[ours], sides[theirs])}
+        of_sides = {ours: first, theirs: second}
+        sides = {side: [_value(read, of_rounds[each]) for each in rounds] for side, of_rounds in of_sides.items()}
+        if rounds and None not in (*sides[ours], *sides[theirs]):
+            compared[name] = {"values": sides, **_ratio(is_time, *sides.values())}
     return {"clients": clients, "rate": rate, "rounds": len(rounds), **compared} if compared else {}
 
 
-def _value(read: Callable[[dict[str, Any]], float], run: dict[str, Any]) -> float:
-    """A figure of a run; 0 if there is none, as no request was completed."""
+def _ratio(is_time: bool, ours: list[float], theirs: list[float]) -> Mapping[str, float | None]:
+    """The ratio and its spread; None where a value is 0."""
+    if all((*ours, *theirs)):
+        return ratio(is_time, ours, theirs)
+    return dict.fromkeys(("median", "min", "max"))
+
+
+def _value(read: Callable[[dict[str, Any]], float], run: dict[str, Any]) -> Any:
+    """A figure of a run; None if there is none, as no request was completed."""
     try:
         return read(run)
     except TypeError:
-        return 0.0
+        return None
