@@ -162,10 +162,20 @@ def test_no_server() -> None:
         ask(url)
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "ftp://host", "http://", "http://host:99999", "http://[::1"])
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8080", "ftp://host", "http://", "http://host:99999", "http://[::1", "http://a:b@host"]
+)
 def test_urls_of_no_server(url: str) -> None:
     with pytest.raises(OptionError, match="option server cannot be"):
         ask(url)
+
+
+def test_hosts_and_keys_that_cannot_be_sent() -> None:
+    with pytest.raises(EdgeLLMError, match="start the server, or give its address"):
+        ask(f"http://{'x' * 70}.invalid")
+    with pytest.raises(OptionError, match="EDGELLM_API_KEY cannot be this: give printable ASCII") as caught:
+        ask("http://127.0.0.1:1", key="secret\n")
+    assert "secret" not in str(caught.value)
 
 
 def test_a_slow_server_is_cancelled(server: FakeServer) -> None:
