@@ -12,6 +12,7 @@ from edgellm.cli.plot import Plot, draw, log_axis, style_for
 from edgellm.fmt import counted, printable
 
 _WIDTH, _HEIGHT = 38, 8
+_STALL_S = 1.0
 _LATENCIES = {"ttft_ms": "TTFT ms", "itl_ms": "ITL ms", "tpot_ms": "TPOT ms", "latency_ms": "latency ms"}
 _COMPARED = {
     "generated_tps": "out tok/s",
@@ -180,6 +181,8 @@ def _bend_line(bend: dict[str, float | None], attainment: float, of: str) -> str
 def _footer(found: dict[str, Any]) -> Iterator[str]:
     runs = found["runs"]
     yield f"good replies: TTFT at most {found['slo_ttft']:g} s, TPOT at most {1000 * found['slo_itl']:g} ms"
+    if (stalled := max((run["stalled_s"] for run in runs), default=0.0)) >= _STALL_S:
+        yield f"this program stood still for {stalled:.1f} s, which its latencies contain: measure again"
     if short := sum(run["short"] for run in runs):
         yield f"{counted(short, 'request')} got fewer tokens than asked for"
     pieces, tokens = (sum(run[name] for run in runs) for name in ("pieces", "generated_tokens"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from edgellm import EdgeLLMError, Tokenizer
+from edgellm.bench.serving import generator
 from edgellm.bench.serving.generator import LoadGenerator, warm_up
 from edgellm.bench.serving.outcome import ReplyCounts, Status
 from edgellm.bench.serving.prompts import BLOCK_TOKENS, PromptMaker
@@ -62,7 +63,7 @@ def ignore(done: int, total: int) -> None:
 
 def test_arrivals_do_not_wait_for_replies() -> None:
     target = FakeTarget()
-    generator = LoadGenerator(target, 50)
+    load = LoadGenerator(target, 50)
 
     def end_when_all_run() -> None:
         for _ in range(20):
@@ -71,12 +72,12 @@ def test_arrivals_do_not_wait_for_replies() -> None:
 
     ending = threading.Thread(target=end_when_all_run)
     ending.start()
-    generator.run(requests(20, 0.001), ignore)
+    load.run(requests(20, 0.001), ignore)
     ending.join()
     assert target.most == 20
-    assert [each.status for each in generator.outcomes] == [Status.COMPLETED] * 20
-    assert {each.arrival_s for each in generator.outcomes} == {0.001}
-    for each in generator.outcomes:
+    assert [each.status for each in load.outcomes] == [Status.COMPLETED] * 20
+    assert {each.arrival_s for each in load.outcomes} == {0.001}
+    for each in load.outcomes:
         assert each.arrival_s <= each.sent_s <= each.pieces_s[0] <= each.pieces_s[1] <= each.ended_s
         assert each.reply == ReplyCounts(3, 0, 5)
 
@@ -84,52 +85,62 @@ def test_arrivals_do_not_wait_for_replies() -> None:
 def test_a_client_waits_for_its_reply() -> None:
     target = FakeTarget()
     target.go.set()
-    generator = LoadGenerator(target, 3)
-    generator.run(requests(12), ignore)
+    load = LoadGenerator(target, 3)
+    load.run(requests(12), ignore)
     assert target.most <= 3
-    assert len(generator.outcomes) == 12
-    assert all(each.arrival_s == each.sent_s for each in generator.outcomes)
+    assert len(load.outcomes) == 12
+    assert all(each.arrival_s == each.sent_s for each in load.outcomes)
 
 
 def test_a_request_that_waits_for_a_slot_counts_from_its_arrival() -> None:
     target = FakeTarget()
     target.go.set()
-    generator = LoadGenerator(target, 1)
-    generator.run(requests(3, 0.0), ignore)
-    assert [each.arrival_s for each in generator.outcomes] == [0.0] * 3
-    ends = [each.ended_s for each in generator.outcomes]
-    assert all(later.sent_s >= end for later, end in zip(generator.outcomes[1:], ends, strict=False))
+    load = LoadGenerator(target, 1)
+    load.run(requests(3, 0.0), ignore)
+    assert [each.arrival_s for each in load.outcomes] == [0.0] * 3
+    ends = [each.ended_s for each in load.outcomes]
+    assert all(later.sent_s >= end for later, end in zip(load.outcomes[1:], ends, strict=False))
 
 
 def test_what_runs_at_the_end_of_the_time_is_cancelled() -> None:
     target = FakeTarget()
-    generator = LoadGenerator(target, 2)
-    generator.run(requests(4, 0.0), ignore, drain_s=0.0)
-    assert [each.status for each in generator.outcomes] == [Status.UNFINISHED] * 4
+    load = LoadGenerator(target, 2)
+    load.run(requests(4, 0.0), ignore, drain_s=0.0)
+    assert [each.status for each in load.outcomes] == [Status.UNFINISHED] * 4
     assert target.most <= 2
     assert not target.running
 
 
 def test_ctrl_c_cancels_and_keeps_what_ended() -> None:
     target = FakeTarget()
-    generator = LoadGenerator(target, 2)
+    load = LoadGenerator(target, 2)
 
     def interrupt(done: int, total: int) -> None:
         if target.begun.acquire(blocking=False):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        generator.run(requests(4), interrupt)
-    assert {each.status for each in generator.outcomes} == {Status.UNFINISHED}
+        load.run(requests(4), interrupt)
+    assert {each.status for each in load.outcomes} == {Status.UNFINISHED}
     assert not target.running
+
+
+def test_a_generator_that_stood_still_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = FakeTarget()
+    target.go.set()
+    clock = iter(range(0, 1000, 5))
+    monkeypatch.setattr(generator, "perf_counter", lambda: float(next(clock)))  # five seconds between any two looks
+    stalled = LoadGenerator(target, 1)
+    stalled.run(requests(1), ignore)
+    assert stalled.stalled_s >= 5 - generator.TICK_S
 
 
 def test_refusals_and_failures_are_told_apart() -> None:
     target = FakeTarget()
     target.go.set()
-    generator = LoadGenerator(target, 1)
-    generator.run([LoadRequest([1], tokens) for tokens in (1, 2, 3)], ignore)
-    assert [(each.status.value, each.error) for each in generator.outcomes] == [
+    load = LoadGenerator(target, 1)
+    load.run([LoadRequest([1], tokens) for tokens in (1, 2, 3)], ignore)
+    assert [(each.status.value, each.error) for each in load.outcomes] == [
         ("refused", "full"),
         ("failed", "broken"),
         ("completed", ""),

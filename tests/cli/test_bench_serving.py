@@ -261,7 +261,7 @@ def test_the_report_of_a_terminal_without_unicode_is_ascii() -> None:
     }
     found |= {"server": None, "shared_prefix": 0, "temp": 0.7, "left_out": 0, "slo_ttft": 2, "slo_itl": 0.2, "seed": 3}
     found |= {"energy_note": "none", "attainment": 0.9, "bend": {"edgellm": {"holds": None, "fails": 100.0}}}
-    found |= {"runs": [run | {"rate": rate} for rate in (100.0, 1000.0)]}
+    found |= {"runs": [run | {"rate": rate, "stalled_s": 43.21} for rate in (100.0, 1000.0)]}
     lines = list(serving_report(found, "ascii"))
     assert max(map(len, lines)) <= 80
     assert "\n".join(lines).isascii()
@@ -270,6 +270,7 @@ def test_the_report_of_a_terminal_without_unicode_is_ascii() -> None:
     assert "18 tokens came in 10 pieces; ITL is the time between pieces" in lines
     assert "2 requests got fewer tokens than asked for" in lines
     assert "energy: not measured: none" in lines
+    assert "this program stood still for 43.2 s, which its latencies contain: measure again" in lines
 
 
 def test_the_comparison_fits_80_columns() -> None:

@@ -17,12 +17,16 @@ OnTick = Callable[[int, int], None]
 class LoadGenerator:
     """One run. `outcomes` are those of the requests that ended so far, in the order of their ends.
 
+    `stalled_s` is the longest time by which a wait of the generator took too long: seconds are a sign that this
+    program stood still, and that its latencies are not those of the target.
+
     The thread that calls `run` computes nothing; each request has a thread. At most `at_once` requests are sent at
     once: the others wait in the order of arrival, and their latency counts this time.
     """
 
     def __init__(self, target: Target, at_once: int) -> None:
         self.outcomes: list[Outcome] = []
+        self.stalled_s = 0.0
         self._target, self._at_once = target, at_once
         self._cancellation = Cancellation()
         self._began = 0.0
@@ -39,7 +43,7 @@ class LoadGenerator:
             try:
                 sent = [self._submit(pool, request, len(requests), on_tick) for request in requests]
                 end = None if drain_s is None else perf_counter() + drain_s
-                while wait(sent, TICK_S).not_done and (end is None or perf_counter() < end):
+                while self._wait(sent) and (end is None or perf_counter() < end):
                     on_tick(len(self.outcomes), len(requests))
             finally:
                 self._cancellation.cancel()
@@ -50,9 +54,22 @@ class LoadGenerator:
     def _submit(self, pool: ThreadPoolExecutor, request: LoadRequest, total: int, on_tick: OnTick) -> Future[None]:
         """Hand a request to a thread once it arrives."""
         while request.arrival_s is not None and (left := request.arrival_s - self._now()) > 0:
-            sleep(min(left, TICK_S))
+            pause = min(left, TICK_S)
+            begin = self._now()
+            sleep(pause)
+            self._check_stall(begin, pause)
             on_tick(len(self.outcomes), total)
         return pool.submit(self._complete, request)
+
+    def _wait(self, sent: Sequence[Future[None]]) -> bool:
+        """Wait for replies, TICK_S at most; whether some are missing."""
+        begin = self._now()
+        done = wait(sent, TICK_S)
+        self._check_stall(begin, TICK_S)
+        return bool(done.not_done)
+
+    def _check_stall(self, begin: float, expected_s: float) -> None:
+        self.stalled_s = max(self.stalled_s, self._now() - begin - expected_s)
 
     def _complete(self, request: LoadRequest) -> None:
         pieces, sent = list[float](), self._now()

@@ -138,6 +138,7 @@ class ServingBench:
             figures["complete"] = True
         finally:
             figures |= self._figures(generator.outcomes, load, figures["complete"])
+            figures["stalled_s"] = generator.stalled_s
             if generator.outcomes:
                 self.runs.append(figures)
         return figures
