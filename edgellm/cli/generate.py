@@ -10,7 +10,7 @@ import click
 from edgellm.cli import prompt_input
 from edgellm.cli.generate_output import GenerateOutput, check_calls, notes, server_notes, template_notes
 from edgellm.cli.guide_options import check_form, guide_options
-from edgellm.cli.options import generation_options, load_options, number
+from edgellm.cli.options import beams_option, generation_options, load_options, number
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
 from edgellm.cli.server_options import given_server, server_options
@@ -18,6 +18,7 @@ from edgellm.cli.shell_completion import model_names
 from edgellm.cli.tool_options import check_tools, tool_options
 from edgellm.errors import EdgeLLMError, IncompleteOutputError, OptionError, PromptError
 from edgellm.options import GenerationOptions, LoadOptions
+from edgellm.options.definitions import check_beams
 
 if TYPE_CHECKING:
     from edgellm.chat import Chat
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from edgellm.remote.address import ServerAddress
     from edgellm.remote.reply import RemoteReply
 
-_LOCAL = (*LoadOptions.names(), "template", "overflow", "special", "logprobs")
+_LOCAL = (*LoadOptions.names(), "template", "overflow", "special", "logprobs", "beams")
 """Options that need a model on this machine."""
 
 
@@ -38,7 +39,7 @@ _LOCAL = (*LoadOptions.names(), "template", "overflow", "special", "logprobs")
     "as_json",
     is_flag=True,
     help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens, chat, logprobs; with a form also"
-    " answer and parsed, with tools tool_calls and broken_calls.",
+    " answer and parsed, with tools tool_calls and broken_calls, with --beams all replies that were found.",
 )
 @click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
 @click.option(
@@ -54,6 +55,7 @@ _LOCAL = (*LoadOptions.names(), "template", "overflow", "special", "logprobs")
 @tool_options
 @guide_options
 @generation_options
+@beams_option
 @load_options
 @click.pass_context
 def command(
@@ -80,6 +82,8 @@ def command(
         raise click.UsageError("--json and --jsonl exclude each other.")
     if logprobs and not (as_json or jsonl):
         raise click.UsageError("--logprobs belongs to --json or --jsonl.")
+    if jsonl and given["beams"] is not None:
+        raise click.UsageError("--beams has no token before its end: take --json.")
     of_server = given_server(server, server_key, _LOCAL, {**given, "logprobs": logprobs})
     if model is None and not of_server:
         raise click.UsageError("Missing argument 'MODEL'.")
@@ -90,6 +94,7 @@ def command(
     # Impossible values are reported before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
     options = GenerationOptions.from_kwargs(**given)
+    check_beams(given)
     check_tools(chat, options)
     if options.partial and not (options.form or (chat or {}).get("tools") is not None):
         raise click.UsageError("--partial belongs to a form, such as --json-schema, or to --tools.")
@@ -136,7 +141,8 @@ def _generate(
         if chat == {} and responder is not model:
             output.say(*template_notes(model, text))
         try:
-            interrupted = _stream(generation, output, progress)
+            show = _stream if given["beams"] is None else _search
+            interrupted = show(generation, output, progress)
         except IncompleteOutputError:
             output.end(generation, responder is not model)
             raise
@@ -185,6 +191,15 @@ def _stream(generation: "Generation | RemoteReply", output: GenerateOutput, prog
             progress.clear()
             output.token(token)
     progress.clear()
+    return bool(signals)
+
+
+def _search(generation: "Generation", output: GenerateOutput, progress: ProgressLine) -> bool:
+    """Write the best reply of a beam search. Returns whether Ctrl-C cancelled it."""
+    with _ctrl_c_cancels(generation) as signals:
+        generation.completion()
+    progress.clear()
+    output.text(generation.text)
     return bool(signals)
 
 

@@ -40,6 +40,11 @@ class GenerateOutput(NamedTuple):
         elif not self.as_json and not token.thinking:
             write(token.text, self.raw)
 
+    def text(self, text: str) -> None:
+        """Write the text of a whole reply to stdout."""
+        if not self.as_json:
+            write(text, self.raw)
+
     def end(self, generation: "Generation | RemoteReply", chat: bool) -> None:
         """Write what follows the tokens: the JSON object, or the end of the last line."""
         if self.as_json:

@@ -77,6 +77,7 @@ _STATS: dict[str, Check] = {
     "prompt_tokens": COUNT,
     "cached_tokens": COUNT,
     "generated_tokens": COUNT,
+    "queued_s": FIGURE,
     "ttft_s": FIGURE,
     "prefill_tps": FIGURE,
     "decode_tps": FIGURE,
