@@ -30,8 +30,8 @@ QWENS: dict[str, dict[str, Any]] = {
     "qwen3": {"arch": "qwen3", "heads": 8, "kv_heads": 2, "head_dim": 128},
 }
 TYPES = ("F16", "BF16", *QUANTIZED_FORMATS)
-FILES = [(types, shape) for types in ("F16", "Q8_0", "Q4_K") for shape in SHAPES]
-FILES += [(types, shape) for types in TYPES for shape in QWENS]
+FILES = [(types, shape) for types in ("F16", "Q8_0", "Q4_K") for shape in (*SHAPES, "qwen2")]
+FILES += [(types, "qwen3") for types in TYPES]
 MODELS: dict[str, dict[str, Any]] = {
     "plain": {},
     "base 500000": {"rope_base": 500000.0},
