@@ -44,7 +44,7 @@ def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_the
 ) -> None:
     started = Event()
 
-    def open_slowly(path: Path, cancelled: Event) -> SimpleNamespace:
+    def open_slowly(path: Path, cancelled: Event, stop_start: Event) -> SimpleNamespace:
         started.wait(20)
         return SimpleNamespace(tools={}, names=["slow"], problems=[], close=lambda: None)
 
@@ -63,7 +63,7 @@ def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_the
 def test_the_start_of_servers_is_stopped_with_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started, closed = Event(), Event()
 
-    def open_slowly(path: Path, cancelled: Event) -> SimpleNamespace:
+    def open_slowly(path: Path, cancelled: Event, stop_start: Event) -> SimpleNamespace:
         started.wait(20)
         return SimpleNamespace(tools={}, names=["slow"], problems=[], close=closed.set)
 
