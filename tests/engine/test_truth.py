@@ -60,7 +60,7 @@ def some_ids(n: int, seed: int = 0) -> list[int]:
 def engine_logits(path: Path, ids: list[int], kv_type: str = "f16") -> NDArray[np.float32]:
     from edgellm import Model
 
-    with Model.open(path, threads=2, ctx=512, kv_type=kv_type) as model:
+    with Model.open(path, threads=1, ctx=512, kv_type=kv_type) as model:
         logits: NDArray[np.float32] = model.logits(ids)
     assert logits.dtype == np.float32
     assert logits.shape == (len(ids), 320)
