@@ -48,6 +48,7 @@ class GenerationArguments(TypedDict, total=False):
     grammar: str | None
     partial: bool | None
     think_max: int | None
+    beams: int | None
 
 
 class ReplyArguments(GenerationArguments, total=False):

@@ -138,9 +138,8 @@ class Chat:
         completion = first(**options).completion()
         for _ in range(steps - 1):
             waits = completion.finish_reason == "tool_calls"
-            if not waits or not (results := self._tools.results(completion.tool_calls, tools, approve)):
+            if not waits or not self._tools.run(completion.tool_calls, tools, approve, self.messages.append):
                 break
-            self.messages += results
             options["tool_choice"] = self._tools.choice_behind_results(options.get("tool_choice"))
             completion = self.stream_results([], **options).completion()
         return completion
@@ -246,7 +245,8 @@ class Chat:
             use = replace(use, parallel=use.parallel and prompts.takes_several_calls())
         prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
         start = prompts.start(prompt, begun)
-        opened = OPENING if not begun and is_thought(start, generator.tokenizer) else begun
+        in_thought = not begun and is_thought(start, generator.tokenizer)
+        opened = OPENING if in_thought else begun
         reader = None if chosen.special else prompts.reader(opened)
         if use and use.choice != NONE:
             reader = use.reader(messages, opened, reader)
@@ -254,7 +254,10 @@ class Chat:
         def end(text: str) -> None:
             on_end(reply_message(text, reader))
 
-        self._running = generator.start(prompt, chosen, timer, self._prefix_cache, progress, end, reader, start, use)
+        cache = self._prefix_cache
+        self._running = generator.start(
+            prompt, chosen, timer, cache, progress, end, reader, start, use, begins_in_thought=in_thought
+        )
         return self._running
 
     def _end_running(self) -> None:

@@ -14,25 +14,27 @@ from numpy.typing import NDArray
 from edgellm.arch import describe
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
+from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits, checked_ids
-from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
 from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.prefix_stats import PrefixStats
+from edgellm.generate.request import TokensPrompt
 from edgellm.generate.results import Completion
+from edgellm.generate.schedule import SLO_ITL
 from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.page_cache import resident_bytes
 from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults, validate
-from edgellm.options.checks import integer, one_of
+from edgellm.options.checks import integer, number, one_of
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.text.tokenizer import Tokenizer
 from kquants.jit import Progress
@@ -61,6 +63,7 @@ class Model:
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
         schedule: str = "srpt",
+        slo_itl: float = SLO_ITL,
     ) -> None:
         self.file = file
         # First, so that an unsupported architecture is reported before a problem of its tokenizer.
@@ -74,7 +77,7 @@ class Model:
         engine = open_engine(file, options, progress, uploading, outputs)
         on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
         estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
-        self._generator = Generator(Session(engine, name, schedule), self.tokenizer, defaults, estimator)
+        self._generator = Generator(Session(engine, name, schedule, slo_itl), self.tokenizer, defaults, estimator)
         self._prefix_cache = PrefixCache(self._generator.session)
 
     @classmethod
@@ -86,6 +89,7 @@ class Model:
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
         schedule: Literal["srpt", "fcfs"] = "srpt",
+        slo_itl: float = SLO_ITL,
         **options: Unpack[LoadArguments],
     ) -> Self:
         """Open a GGUF file for generation: a path or, as text, also a name that the commands take as MODEL.
@@ -97,6 +101,7 @@ class Model:
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
         GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs. `schedule` is the
         order of prompts that wait: "srpt", the shortest first unless another has waited, or "fcfs", as they came.
+        `slo_itl` are the seconds that a batch may take while replies are decoded: prompts get what their steps leave.
 
         Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, or if the GPU
         cannot do what the options ask for.
@@ -107,12 +112,13 @@ class Model:
         check_text("path", str(path) if isinstance(path, os.PathLike) else path)
         check_engine(chosen, outputs)
         validate("schedule", one_of("srpt", "fcfs"), schedule)
+        validate("slo_itl", number(0, 3600, above=True), slo_itl)
         sigbus.install()
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
             for warning in speed_warnings(file, chosen):
                 warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
-            model = cls(file, chosen, progress, uploading, outputs, schedule)
+            model = cls(file, chosen, progress, uploading, outputs, schedule, slo_itl)
             file.check()
             return model
         except BaseException:
@@ -143,6 +149,19 @@ class Model:
     def prefix_stats(self) -> PrefixStats:
         """How much of all prompts so far was cached."""
         return replace(self._generator.session.prefix_stats)
+
+    def expected_ttft(self, prompt_tokens: int) -> float:
+        """Seconds until the first token of a request that comes now, with a prompt of that many tokens.
+
+        They are those of all prompts that wait and of its own, none of it cached, at the measured speed. 0.0 until a
+        prompt was computed.
+        """
+        return self._generator.session.expected_ttft(prompt_tokens)
+
+    @property
+    def kv_stats(self) -> KVStats:
+        """How many KV pages there are, and what they are used for. It waits for the batch that is computed."""
+        return self._generator.session.kv_stats
 
     @property
     def engine(self) -> protocol.Engine:
@@ -216,9 +235,14 @@ class Model:
         A list of prompts gives a list of their continuations, in the order of the prompts; all are generated at once.
         `n` gives a list of `n` continuations of each prompt, those of the first prompt first. With a seed they differ,
         and the first is that of `n=1`. After an error the others are cancelled.
+
+        `beams` searches for the most likely continuation, see `edgellm.generate.beams`; all that were found are in
+        `Completion.beams`. Raises OptionError with `temp` above 0, `n` above 1, a form or `think_max`.
         """
         options.setdefault("logprobs", False)
         count = validate("n", integer(1, 1000), 1 if n is None else n)
+        if count > 1 and options.get("beams") is not None:
+            raise OptionError("option n asks for several samples, so it and option beams exclude each other: give one")
         prompts = _prompts(prompt)
         if prompts is None and n is None:
             return self._stream(cast("Prompt", prompt), options).completion()

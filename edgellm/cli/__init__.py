@@ -7,6 +7,7 @@ aliases, unsupported          commands and options of other programs
 progress, pull_progress       progress on stderr
 generate_output               what `generate` writes
 conversion, output_path       what `convert` and `quantize` share
+batch_report                  what `batch` tells
 bench_report                  the report of `bench`
 eval_options, eval_run, eval_report   the parts of `eval`
 shell_completion              completion in shells

@@ -8,31 +8,38 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli import prompt_input
-from edgellm.cli.generate_output import GenerateOutput, check_calls, notes, template_notes
+from edgellm.cli.generate_output import GenerateOutput, check_calls, notes, server_notes, template_notes
 from edgellm.cli.guide_options import check_form, guide_options
-from edgellm.cli.options import generation_options, load_options, number
+from edgellm.cli.options import beams_option, generation_options, load_options, number
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
+from edgellm.cli.server_options import given_server, server_options
 from edgellm.cli.shell_completion import model_names
 from edgellm.cli.tool_options import check_tools, name_file, tool_options
 from edgellm.errors import EdgeLLMError, IncompleteOutputError, OptionError, PromptError
 from edgellm.options import GenerationOptions, LoadOptions
+from edgellm.options.definitions import check_beams
 
 if TYPE_CHECKING:
     from edgellm.chat import Chat
     from edgellm.generate.generation import Generation
     from edgellm.model import Model
+    from edgellm.remote.address import ServerAddress
+    from edgellm.remote.reply import RemoteReply
+
+_LOCAL = (*LoadOptions.names(), "template", "overflow", "special", "logprobs", "beams")
+"""Options that need a model on this machine."""
 
 
 @click.command("generate", context_settings={"allow_extra_args": True})
-@click.argument("model", shell_complete=model_names)
+@click.argument("model", required=False, shell_complete=model_names)
 @prompt_options
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print one JSON object: text, tokens, finish_reason, stats, dropped_tokens, chat, logprobs; with a form also"
-    " answer and parsed, with tools tool_calls and broken_calls.",
+    " answer and parsed, with tools tool_calls and broken_calls, with --beams all replies that were found.",
 )
 @click.option("--jsonl", is_flag=True, help="Print one JSON object for each token.")
 @click.option(
@@ -44,15 +51,17 @@ if TYPE_CHECKING:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Write only the text and errors: no figures, no notes.")
 @click.option("--raw-output", is_flag=True, help="Do not sanitize the text: it may control the terminal.")
+@server_options
 @tool_options
 @guide_options
 @generation_options
+@beams_option
 @load_options
 @click.pass_context
 def command(
     context: click.Context,
     /,
-    model: str,
+    model: str | None,
     prompt: str | None,
     files: tuple[str, ...],
     as_json: bool,
@@ -60,9 +69,11 @@ def command(
     logprobs: int | None,
     quiet: bool,
     raw_output: bool,
+    server: str | None,
+    server_key: str | None,
     **given: Any,
 ) -> None:
-    """Stream the reply of MODEL, a GGUF file or a name in `edgellm list`, to a prompt.
+    """Stream the reply of MODEL, a GGUF file, a name in `edgellm list`, or a model of a server, to a prompt.
 
     The prompt joins -p, each -f, and stdin, in this order. It is a message in the model's chat template. With --raw, or
     if the model has no template, the model completes the text. Ctrl-C stops the reply, and exits with 130.
@@ -71,13 +82,19 @@ def command(
         raise click.UsageError("--json and --jsonl exclude each other.")
     if logprobs and not (as_json or jsonl):
         raise click.UsageError("--logprobs belongs to --json or --jsonl.")
-    given["logprobs"] = logprobs or jsonl
+    if jsonl and given["beams"] is not None:
+        raise click.UsageError("--beams has no token before its end: take --json.")
+    of_server = given_server(server, server_key, _LOCAL, {**given, "logprobs": logprobs})
+    if model is None and not of_server:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    given["logprobs"] = False if of_server else logprobs or jsonl
     chat = conversation(given)
     text = prompt_input.prompt(prompt, files, context.args)
     load = {name: given.pop(name) for name in LoadOptions.names()}
     # Impossible values are reported before a model of gigabytes is opened.
     LoadOptions.from_kwargs(**load)
     options = GenerationOptions.from_kwargs(**given)
+    check_beams(given)
     check_tools(chat, options)
     if options.partial and not (options.form or (chat or {}).get("tools") is not None):
         raise click.UsageError("--partial belongs to a form, such as --json-schema, or to --tools.")
@@ -85,6 +102,9 @@ def command(
     with show_warnings(quiet):
         has_tools = (chat or {}).get("tools") is not None
         output = GenerateOutput(as_json, jsonl, quiet, raw_output, has_tools)
+        if of_server:
+            context.exit(_generate_at_server(of_server, model or "", text, chat, output, given))
+        assert model is not None
         context.exit(_generate(model, text, chat, output, load, given))
 
 
@@ -121,7 +141,8 @@ def _generate(
         if chat == {} and responder is not model:
             output.say(*template_notes(model, text))
         try:
-            interrupted = _stream(generation, output, progress)
+            show = _stream if given["beams"] is None else _search
+            interrupted = show(generation, output, progress)
         except IncompleteOutputError:
             output.end(generation, responder is not model)
             raise
@@ -132,13 +153,53 @@ def _generate(
         return 130 if interrupted else 0
 
 
-def _stream(generation: "Generation", output: GenerateOutput, progress: ProgressLine) -> bool:
+def _generate_at_server(
+    of_server: "tuple[ServerAddress, str | None]",
+    name: str,
+    text: str,
+    chat: dict[str, Any] | None,
+    output: GenerateOutput,
+    given: dict[str, Any],
+) -> int:
+    """Stream the reply of a model of a server. Returns the exit code."""
+    from edgellm.remote.model import RemoteServer
+
+    model = RemoteServer(*of_server).model(name)
+    if chat is None:
+        reply = model.complete(text, given)
+    else:
+        system = chat.pop("system", None)
+        messages = [{"role": "system", "content": system}] if system is not None else []
+        reply = model.reply([*messages, {"role": "user", "content": text}], {**given, **chat})
+    with ProgressLine(output.quiet) as progress:
+        try:
+            interrupted = _stream(reply, output, progress)
+        except IncompleteOutputError:
+            output.end(reply, chat is not None)
+            raise
+    output.end(reply, chat is not None)
+    output.say(*server_notes(reply, given["max_tokens"]), reply.stats)
+    if not (interrupted or given["partial"]):
+        check_calls(reply)
+    return 130 if interrupted else 0
+
+
+def _stream(generation: "Generation | RemoteReply", output: GenerateOutput, progress: ProgressLine) -> bool:
     """Write the tokens as they are generated. Returns whether Ctrl-C cancelled the generation."""
     with _ctrl_c_cancels(generation) as signals:
         for token in generation:
             progress.clear()
             output.token(token)
     progress.clear()
+    return bool(signals)
+
+
+def _search(generation: "Generation", output: GenerateOutput, progress: ProgressLine) -> bool:
+    """Write the best reply of a beam search. Returns whether Ctrl-C cancelled it."""
+    with _ctrl_c_cancels(generation) as signals:
+        generation.completion()
+    progress.clear()
+    output.text(generation.text)
     return bool(signals)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
+    "batch": "Answer a file of requests, many at once.",
     "bench": "Measure how fast a model runs here.",
     "chat": "Talk with a model in the terminal.",
     "completion": "Print a script that completes commands in a shell.",
@@ -35,7 +36,7 @@ COMMANDS = {
     "verify": "Check that a model file is complete and valid.",
 }
 
-_PACKAGES = {"chat": ("tui",), **dict.fromkeys(("convert", "imatrix", "quantize"), ("converters",))}
+_PACKAGES = {"chat": ("tui",), **dict.fromkeys(("batch", "convert", "imatrix", "quantize"), ("converters",))}
 """The packages beside edgellm that a command imports."""
 
 

@@ -200,7 +200,10 @@ generation_options = in_order(
     option_of(GenerationOptions, "stop", callback=_stops, metavar="TEXT", **_REPEATABLE),
     option_of(GenerationOptions, "special"),
 )
-"""Adds the options of sampling and of the end of the text: the fields of `GenerationOptions` but `logprobs`."""
+"""Adds the options of sampling and of the end of the text."""
+
+beams_option = option_of(GenerationOptions, "beams")
+"""Adds --beams, for replies that are not streamed."""
 
 overflow_option = option_of(ChatOptions, "overflow")
 template_option = option_of(TemplateOptions, "template", more="; by default the model's")

@@ -1,7 +1,9 @@
 """`edgellm serve`: models over HTTP."""
 
+import os
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import click
 
@@ -13,6 +15,7 @@ from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.options import LoadOptions, validate
 from edgellm.options.checks import nonempty_text
+from edgellm.options.checks import number as number_above
 
 _DURATIONS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -33,6 +36,10 @@ def _key(context: click.Context, option: click.Parameter, given: str | None) -> 
     if given is not None and not (given.isascii() and given.isprintable() and given.strip() == given != ""):
         raise OptionError("option api_key cannot be this: give printable ASCII without spaces around it")
     return given
+
+
+def _seconds(context: click.Context, option: click.Parameter, given: float | None) -> float | None:
+    return None if given is None else validate(str(option.name), number_above(0, 3600, above=True), given)
 
 
 def _socket(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
@@ -79,6 +86,27 @@ def _socket(context: click.Context, option: click.Parameter, given: str | None) 
     callback=_keep_alive,
     help="Unload a model this long after its last request: seconds, 5m, 1h; -1 never.",
 )
+@click.option(
+    "--schedule",
+    type=click.Choice(["srpt", "fcfs"]),
+    default="srpt",
+    show_default=True,
+    help="Order of prompts: srpt, the shortest first unless another has waited, or fcfs, as they came.",
+)
+@click.option(
+    "--slo-ttft",
+    type=float,
+    metavar="SECONDS",
+    callback=_seconds,
+    help="Refuse requests whose first token would take longer; by default none.",
+)
+@click.option(
+    "--slo-itl",
+    type=float,
+    metavar="SECONDS",
+    callback=_seconds,
+    help="Longest time between two tokens of a reply while prompts are computed; by default 0.1.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Write no line for each request.")
 @load_options
 @click.pass_context
@@ -94,6 +122,9 @@ def command(
     parallel: int,
     max_queue: int,
     keep_alive: float,
+    schedule: Literal["srpt", "fcfs"],
+    slo_ttft: float | None,
+    slo_itl: float | None,
     quiet: bool,
     **load: Any,
 ) -> None:
@@ -108,7 +139,20 @@ def command(
     from edgellm.server.settings import ServeSettings
 
     settings = ServeSettings(
-        models, options, host, port, unix, api_key, allow_origin, parallel, max_queue, keep_alive, __version__
+        models,
+        options,
+        host,
+        port,
+        unix,
+        api_key,
+        allow_origin,
+        parallel,
+        max_queue,
+        keep_alive,
+        schedule,
+        slo_ttft,
+        slo_itl,
+        __version__,
     )
     with show_warnings():
         context.exit(_serve(settings, quiet))
@@ -116,16 +160,23 @@ def command(
 
 def _serve(settings: Any, quiet: bool) -> int:
     from edgellm.server.listen import check_settings, listening  # these import little
+    from edgellm.server.log_writer import LogWriter
     from edgellm.text.rendering.renderer import renderer
 
     check_settings(settings)
-    with listening(settings) as (bound, address):
-        renderer.warm()  # its process starts while a model loads
-        from edgellm.server.run import serve  # imports uvicorn, starlette and numpy
+    log = LogWriter(_say)
+    try:
+        with listening(settings) as (bound, address):
+            renderer.warm()  # its process starts while a model loads
+            from edgellm.server.run import serve  # imports uvicorn, starlette and numpy
 
-        return serve(
-            settings, bound, lambda server: _say(f"edgellm: serving at {address}"), _nothing if quiet else _say
-        )
+            ready = partial(log, f"edgellm: serving at {address}")
+            code = serve(settings, bound, lambda server: ready(), _nothing if quiet else log)
+    finally:
+        is_written = log.close()
+    if not is_written:  # a thread that writes to stderr would end Python with a fatal error
+        os._exit(code)
+    return code
 
 
 def _say(line: str) -> None:

@@ -4,10 +4,14 @@ from typing import NamedTuple, NoReturn
 
 from edgellm.errors import NoMemoryError
 from edgellm.fmt import counted, size
-from edgellm.system.machine import allocatable_memory, unreserved_memory
+from edgellm.system.machine import allocatable_memory, available_memory, unreserved_memory
 
 _UNCHECKED = 16 << 20
 """Bytes that are taken without a check, which takes half a millisecond."""
+
+
+_CACHED_SHARE = 4
+"""The prefix cache takes at most 1 / _CACHED_SHARE of the memory that is free when a model is opened."""
 
 
 def check_memory(nbytes: int, what: str, advice: str) -> None:
@@ -29,6 +33,11 @@ class KVBudget(NamedTuple):
     def room(self, held: int) -> int:
         """Bytes that may be taken, with `held` bytes of pages already there."""
         return unreserved_memory() if self.limit is None else max(0, self.limit - held)
+
+    @property
+    def cached_limit(self) -> int:
+        """The most bytes of pages with which the prefix cache keeps any: without a limit a quarter of free memory."""
+        return available_memory() // _CACHED_SHARE if self.limit is None else self.limit
 
     def refuse(self, nbytes: int, tokens: int) -> NoReturn:
         """Raise NoMemoryError: there are KV pages for `tokens` tokens, and no room for `nbytes` more bytes."""

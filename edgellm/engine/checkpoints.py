@@ -6,6 +6,7 @@ takes a state page, and the number of these is limited over all sequences (see
 reserved, so that the limit holds at any moment.
 """
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass
 from itertools import count
@@ -54,6 +55,13 @@ class Checkpoints:
         child = Checkpoints(self.budget, self.points)
         self.budget.holders.add(child)
         return child
+
+    def take(self, points: Iterable[SequenceCheckpoint]) -> None:
+        """Have these checkpoints, one of each length, of other sequences with the same tokens."""
+        for point in sorted(points, key=lambda each: each.length):
+            if not self.has(point.length):
+                self.add(point)
+        self.budget.holders.add(self)
 
     def plan(self, marks: Ids[int], retry: int | None, windows: bool) -> list[int]:
         """See `CheckpointBudget.plan`."""

@@ -146,6 +146,11 @@ class CPUDevice:
         inputs, self._inputs = self._inputs, []
         return inputs
 
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes that are taken for KV pages and states."""
+        return self._pages.held
+
     def close(self) -> None:
         """End the threads, and free buffers, pages and references to tensors. Nothing may be running."""
         self.threads.close()

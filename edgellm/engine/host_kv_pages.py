@@ -44,8 +44,7 @@ class HostKVPages:
     def _allocate(self, group: int, needed: int) -> NDArray[np.uint8]:
         """At least `needed` new pages, uint8 [pages, page_bytes]. Raises NoMemoryError."""
         page_bytes = self.page_bytes[group]
-        held = sum(len(pages) * nbytes for pages, nbytes in zip(self._pages, self.page_bytes, strict=True))
-        room = self._budget.room(held)
+        room = self._budget.room(self.held)
         try:
             if room >= needed * page_bytes:
                 count = min(max(needed, self._chunk(room) // page_bytes), room // page_bytes)
@@ -55,6 +54,11 @@ class HostKVPages:
         if group == len(self._pages) - 1:
             return self._budget.refuse_state(page_bytes)
         return self._budget.refuse(needed * page_bytes, max(map(len, self._pages[:-1]), default=0) * PAGE)
+
+    @property
+    def held(self) -> int:
+        """Bytes that are taken."""
+        return sum(len(pages) * nbytes for pages, nbytes in zip(self._pages, self.page_bytes, strict=True))
 
     def _chunk(self, room: int) -> int:
         """Bytes to allocate at a time where `room` bytes are left: with several groups a part, as all need some."""

@@ -59,9 +59,7 @@ class PagePool:
 
     def acquire(self) -> int:
         """The id of a page with one reference and undefined contents. Raises NoMemoryError."""
-        while self._dropped:
-            for page in self._dropped.popleft():
-                self.release(page)
+        self.settle()
         if not self._free:
             for store in self._stores:
                 store.ensure_pages(self._group, len(self._references) + 1)
@@ -70,6 +68,22 @@ class PagePool:
         page = self._free.pop()
         self._references[page] = 1
         return page
+
+    def settle(self) -> None:
+        """Release the pages that were dropped. Nothing may be computed meanwhile."""
+        while self._dropped:
+            for page in self._dropped.popleft():
+                self.release(page)
+
+    @property
+    def allocated(self) -> int:
+        """Pages that memory was taken for."""
+        return len(self._references)
+
+    @property
+    def used(self) -> int:
+        """Pages with references, after `settle`."""
+        return len(self._references) - len(self._free)
 
     def share(self, page: int) -> int:
         """Count one more reference to a page."""
@@ -83,7 +97,7 @@ class PagePool:
             self._free.append(page)
 
     def drop(self, pages: list[int]) -> None:
-        """Release pages before the next `acquire`. Any thread may call this at any time."""
+        """Release pages at the next `settle` or `acquire`. Any thread may call this at any time."""
         self._dropped.append(pages)
 
     def is_shared(self, page: int) -> bool:
@@ -124,6 +138,13 @@ class PageTable:
                 pool.release(page)
         while len(self.ids) < end:
             self.ids.append(pool.acquire())
+
+    def replace(self, i: int, page: int) -> None:
+        """Have another page with the same contents as the `i`-th."""
+        before = self.ids[i]
+        if page != before:
+            self.ids[i] = self.pool.share(page)
+            self.pool.release(before)
 
     def free_before_window(self, length: int) -> None:
         """Free the pages that no token after the first `length` will see, but for KEPT_BEFORE_WINDOW cells."""

@@ -14,19 +14,21 @@ from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
 from edgellm.engine.kv_pages import PagePool
 from edgellm.engine.outputs import Floats, Outputs, OutputSettings
+from edgellm.engine.page_tree import PageTree
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, layer_before, runs
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
 from edgellm.engine.recurrent_states import StatePool, most_checkpoint_pages
+from edgellm.errors import NoMemoryError
 from kquants.jit import Progress
 
 
 class ModelRunner:
     """The CPU and perhaps a GPU, with the KV pages of all sequences. Raises EdgeLLMError.
 
-    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `check` is called after each batch, and
-    raises if its logits must not be used.
+    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `page_bytes` are those of a page of each KV
+    group on all devices. `check` is called after each batch, and raises if its logits must not be used.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class ModelRunner:
         progress: Progress | None,
         check: Callable[[], None],
         budget: KVBudget,
+        page_bytes: Ids[int],
         outputs: OutputSettings,
         read_ahead: bool,
     ) -> None:
@@ -54,6 +57,8 @@ class ModelRunner:
         self._runs = runs(placement, outputs.taps)
         self.pools = [PagePool(self.devices, group, window) for group, window in enumerate(model.kv_groups)]
         self.checkpoints = CheckpointBudget(self._state_pool(program.state_bytes, budget))
+        pages = [*page_bytes, *([program.state_bytes] if self.checkpoints.states else [])]
+        self.tree = PageTree(self.pools, self.checkpoints, pages, budget.cached_limit)
         self._position_tables = PositionTables(model, ctx)
 
     def _state_pool(self, state_bytes: int, budget: KVBudget) -> StatePool | None:
@@ -69,8 +74,7 @@ class ModelRunner:
         Raises Stopped and DeviceFault, and ModelFileError where weights were lost while they were read. After an
         exception the sequences hold what they held before.
         """
-        for segment in segments:
-            segment.sequence.reserve(segment)
+        self._reserve(segments)
         batch = Batch(segments, self._position_tables)
         hidden = self.cpu.hidden(batch.rows, self._model.width)
         logits: Logits | None = None
@@ -86,6 +90,16 @@ class ModelRunner:
             segment.sequence.append(segment)
         last = self.cpu.last_hidden(batch.outputs, self._model.width) if self._outputs.hidden else None
         return Outputs(logits, last, taps, self.cpu.take_inputs())
+
+    def _reserve(self, segments: Ids[Segment[PagedSequence]]) -> None:
+        """Reserve pages for all segments, or for none. Raises NoMemoryError."""
+        try:
+            for segment in segments:
+                segment.sequence.reserve(segment)
+        except NoMemoryError:
+            for segment in segments:
+                segment.sequence.free_reserved()
+            raise
 
     def close(self) -> None:
         """Free all memory and drop all references to tensors. Nothing may be running."""

@@ -14,6 +14,7 @@ from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Device, DeviceFault, DeviceStats
 from edgellm.engine.disk import prepare_for_disk
 from edgellm.engine.kv_pages import PagePool
+from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
 from edgellm.engine.offload import NO_OFFLOAD, OffloadRequest, OffloadTask, UploadProgress, device_figures
@@ -59,9 +60,11 @@ class NativeEngine:
         self.ctx = context_length(file, model, ctx)
         outputs.check(len(model.layers))
         self.vocab = model.vocab
-        self.max_rows = max_batch_rows(build_program(model, kv_type, ctx=self.ctx), self.ctx)
+        whole = build_program(model, kv_type, ctx=self.ctx)
+        self.max_rows = max_batch_rows(whole, self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
+        self._options["page_bytes"] = whole.page_bytes
         self._options |= {"outputs": outputs, "read_ahead": prepare_for_disk(file, model)}
         offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
         if outputs.observes:
@@ -69,6 +72,7 @@ class NativeEngine:
         task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
         self._gpu_opener = GPUOpener(task, len(model.layers))
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
+        self._budget = budget
         self._pools: list[list[PagePool]] = []
         self._closed = self._stopping = False
         self._fork_guard = ForkGuard()
@@ -107,8 +111,26 @@ class NativeEngine:
         return [replace(device.stats) for device in self._runner.devices]
 
     def new_sequence(self) -> PagedSequence:
-        """An empty sequence."""
-        return PagedSequence(self._runner.pools, self._runner.checkpoints)
+        """An empty sequence, which leaves nothing to the prefix cache."""
+        return PagedSequence(self._runner.pools, self._runner.checkpoints, self._runner.tree)
+
+    def begin(self, ids: Ids[int]) -> PagedSequence:
+        """See `protocol.Engine`."""
+        return self._runner.tree.begin(ids)
+
+    def retire(self, sequence: PagedSequence) -> None:
+        """See `protocol.Engine`."""
+        if sequence.belongs_to(self._runner.pools):
+            self._runner.tree.retire(sequence)
+
+    def evict(self) -> bool:
+        """See `protocol.Engine`."""
+        return self._runner.tree.evict()
+
+    def kv_stats(self) -> KVStats:
+        """See `protocol.Engine`."""
+        held = self._runner.cpu.kv_bytes
+        return self._runner.tree.stats(held, held + self._budget.room(held))
 
     def forward(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab]. See `compute`."""
@@ -175,7 +197,8 @@ class NativeEngine:
 
     def _restore(self, sequence: PagedSequence) -> None:
         """Compute the state of a sequence and its checkpoints again, after they were lost with a GPU."""
-        fresh, tokens = self.new_sequence(), sequence.tokens
+        fresh = self._runner.tree.new_sequence() if sequence.node else self.new_sequence()
+        tokens = sequence.tokens
         marks = [length - 1 for length in sequence.marked]
         for start in range(0, len(tokens), self.max_rows):
             part = tokens[start : start + self.max_rows]

@@ -6,6 +6,7 @@ tokens of the last batch whose states were kept.
 """
 
 from collections.abc import Sequence as Ids
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +17,26 @@ from edgellm.engine.kv_pages import PagePool, PageTable
 from edgellm.engine.recurrent_states import RecurrentStates
 from edgellm.errors import NoMemoryError
 
+if TYPE_CHECKING:
+    from edgellm.engine.page_node import Node
+    from edgellm.engine.page_tree import PageTree
+
 
 class PagedSequence(protocol.Sequence):
     """The state of one sequence of tokens: their ids, the page tables of each KV group, and recurrent states.
 
     `tokens` are exactly those whose state is in the pages: a stopped computation adds none, but may leave pages
-    reserved. `embeddings` are those that some of them had in place of their own, by cell.
+    reserved. `embeddings` are those that some of them had in place of their own, by cell. `node` is where it is in the
+    prefix cache `tree`: the last page that they share. None for a sequence that the cache does not know.
     """
 
-    def __init__(self, pools: Ids[PagePool], budget: CheckpointBudget) -> None:
+    def __init__(self, pools: Ids[PagePool], budget: CheckpointBudget, tree: "PageTree | None" = None) -> None:
         super().__init__()
         self._pools, self.states = pools, RecurrentStates(budget.states)
+        self._tree, self.node = tree, None  # type: PageTree | None, Node | None
+        if tree:
+            tree.sequences.add(self)
+        self.goes_back = budget.states is None and all(pool.window is None for pool in pools)
         self.needs_marks = budget.states is not None
         self.embeddings: dict[int, NDArray[np.float32]] = {}
         self.tables = [PageTable(pool) for pool in pools]
@@ -35,8 +45,21 @@ class PagedSequence(protocol.Sequence):
     def reserve(self, segment: protocol.Segment["PagedSequence"]) -> None:
         """Have room for the tokens of a segment in pages that no other sequence shares. Raises NoMemoryError.
 
-        Checkpoints are forgotten where those of the segment need their room.
+        Checkpoints are forgotten where those of the segment need their room. After an error nothing is reserved.
         """
+        try:
+            self._reserve(segment)
+        except NoMemoryError:
+            self.free_reserved()
+            raise
+
+    def free_reserved(self) -> None:
+        """Free the pages that were reserved for tokens which were not computed."""
+        self.states.free_reserved()
+        for table in self.tables:
+            table.trim(len(self.tokens))
+
+    def _reserve(self, segment: protocol.Segment["PagedSequence"]) -> None:
         length, n = len(self.tokens), len(segment.tokens)
         for table in self.tables:
             table.reserve(length, n)
@@ -65,19 +88,35 @@ class PagedSequence(protocol.Sequence):
         for n, retry in self.checkpoints.planned.items():
             self._add_checkpoint(n, retry)
         self.states.drop_before(len(self.tokens) - segment.drafts)
+        if self._tree:  # before pages are freed; rejected drafts are not worth a node
+            self._tree.extend(self, len(self.tokens) - segment.drafts)
         for table in self.tables:
             table.free_before_window(len(self.tokens))
+
+    def move_to(self, node: "Node | None") -> None:
+        """Be at a node of the prefix cache, which has all tokens before the sequence's own pages."""
+        before, self.node = self.node, node
+        if before:
+            before.running.discard(self)
+        if node:
+            node.running.add(self)
 
     def _embeddings_before(self, cell: int) -> dict[int, NDArray[np.float32]]:
         return {at: each for at, each in self.embeddings.items() if at < cell}
 
+    def leave_nodes(self, n: int) -> None:
+        """Go back to the node before `n` tokens."""
+        while self.node and self.node.end > n:
+            self.move_to(self.node.parent)
+
     def fork(self) -> "PagedSequence":
         """Another sequence with the same tokens, sharing the pages that hold their state."""
-        child = PagedSequence(self._pools, self.checkpoints.budget)
+        child = PagedSequence(self._pools, self.checkpoints.budget, self._tree)
         child.states = self.states.fork(len(self))
         child.tokens, child.embeddings = list(self.tokens), self._embeddings_before(len(self))
         child.tables = [table.fork(len(self)) for table in self.tables]
         child.checkpoints = self.checkpoints.fork()
+        child.move_to(self.node)
         return child
 
     def mark(self) -> None:
@@ -131,6 +170,7 @@ class PagedSequence(protocol.Sequence):
         n = self.reach(n)
         point = None if self._holds(n) else next(each for each in self.checkpoints.points if each.reach(n) == n)
         self.checkpoints.trim(n)  # first: after an interrupt, none may stay behind other tokens
+        self.leave_nodes(n)
         if point:
             self._return_to_checkpoint(point, n)
         del self.tokens[n:]
@@ -149,6 +189,10 @@ class PagedSequence(protocol.Sequence):
         self.tables, self.tokens, self.states = tables, tokens, states  # CPython sees no interrupt between these
         del before  # not earlier, as page tables run code of their own when they are freed
 
+    def tables_of(self, group: int) -> list[PageTable]:
+        """The page tables of a KV group: its own, and those of its checkpoints."""
+        return [self.tables[group], *(each.tables[group] for each in self.checkpoints.points if group in each.tables)]
+
     def belongs_to(self, pools: Ids[PagePool]) -> bool:
         """Whether the pages are of these pools."""
         return self._pools is pools
@@ -157,7 +201,11 @@ class PagedSequence(protocol.Sequence):
         """Take the pages of another sequence with the same tokens, and leave it empty."""
         before = self.tables, self.checkpoints, self.states
         empty = PagedSequence(other._pools, other.checkpoints.budget)
-        taken = other._pools, other.tables, other.checkpoints, other.states
-        self._pools, self.tables, self.checkpoints, self.states = taken  # without an interrupt between
+        self.move_to(other.node)
+        if other._tree:
+            other._tree.sequences.add(self)
+        taken = other._pools, other._tree, other.tables, other.checkpoints, other.states
+        self._pools, self._tree, self.tables, self.checkpoints, self.states = taken  # without an interrupt between
         del before  # not earlier, as page tables run code of their own when they are freed
+        other.move_to(None)
         other.tokens, other.tables, other.checkpoints, other.states = [], empty.tables, empty.checkpoints, empty.states

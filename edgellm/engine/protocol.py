@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.engine.kv_stats import KVStats
 from edgellm.errors import ContextOverflowError, EdgeLLMError
 
 Logits = NDArray[np.float32]
@@ -37,14 +38,18 @@ def common_prefix(one: list[int], other: list[int]) -> int:
 class Sequence(ABC):
     """The state of one sequence of tokens; each engine has its own class.
 
-    `tokens` are exactly those whose state was computed: a stopped computation adds none. With `needs_marks` it goes
-    back to marked lengths alone, as it must with recurrent layers.
+    `tokens` are exactly those whose state was computed: a stopped computation adds none. With `goes_back` it goes back
+    to any length; without, as with windows, to marked lengths and those near its end; with `needs_marks` to marked
+    lengths alone, as it must with recurrent layers. `diverged_at` is the first token of its prompt that differs from
+    the conversation before.
     """
 
     needs_marks = False
+    goes_back = True
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
+        self.diverged_at: int | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -144,6 +149,18 @@ class Engine(Protocol):
 
     def new_sequence(self) -> Sequence:
         """An empty sequence of this engine; segments may hold no others."""
+
+    def begin(self, ids: Ids[int]) -> Sequence:
+        """A sequence for a prompt, with the longest beginning of it that the prefix cache holds, but its last token."""
+
+    def retire(self, sequence: Any) -> None:
+        """Leave a sequence to the prefix cache; it is not used any more. Any thread may call this at any time."""
+
+    def evict(self) -> bool:
+        """Free what was used least recently in the prefix cache; False if there is nothing that no one uses."""
+
+    def kv_stats(self) -> KVStats:
+        """How many KV pages there are, and what for; not while `forward` runs."""
 
     def forward(self, segments: Ids[Segment[Any]]) -> Logits:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].

@@ -57,12 +57,12 @@ class StatePool:
     """
 
     def __init__(self, pool: PagePool, checkpoints: int) -> None:
-        self._pool, self._most = pool, most_state_pages(checkpoints)
+        self.pool, self.most = pool, most_state_pages(checkpoints)
         self._counted = WeakSet[StatePage]()
 
     def page(self, for_draft: bool = False) -> StatePage:
         """A new page. Raises NoMemoryError."""
-        page = StatePage(self._pool)
+        page = StatePage(self.pool)
         if not for_draft:
             self._counted.add(page)
         return page
@@ -73,7 +73,7 @@ class StatePool:
 
     def excess(self, pages: int) -> int:
         """The number of pages that must go before `pages` more are within the budget."""
-        return len(self._counted) + pages - self._most
+        return len(self._counted) + pages - self.most
 
 
 class RecurrentStates:
@@ -106,6 +106,10 @@ class RecurrentStates:
         except NoMemoryError:
             pass
         self._new = new
+
+    def free_reserved(self) -> None:
+        """Drop the pages that were reserved for the next batch."""
+        self._new = {}
 
     def before(self, length: int) -> int:
         """The id of the page with the state behind `length` tokens."""

@@ -9,18 +9,21 @@ computation     tokens that a request waits for, computed batch by batch
 prompt_segment  the segment of a prompt, with marks where a sequence can go back to
 cancel_flag     how a request is cancelled from another thread
 fair_lock       the queue of requests that wait for the engine
+request         a prompt, and what its reply is computed with
 decoding        the token loop: prefill a prompt, then sample and decode token after token
+beam_search     the loop of a beam search, whose beams are forks; `beams`: which of them run on, and which have ended
 token_chooser   the next token: one that a guide forces, or one that the sampler draws
 speculation     speculative decoding: draft tokens are computed, accepted or rejected
 draft_policy    how many draft tokens a step computes
 prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
-prefix_cache    sequences left by earlier requests, for prompts that begin with the same tokens
+prefix_cache    sequences for prompts, which begin with what was computed for any other
 prefix_stats    how much of all prompts was cached
 chat_templates  the templates of a chat; `prompt_builder` makes prompts in one
 overflow        prompts of conversations that are longer than the context
 generation      the running generation that a caller iterates over and cancels
 at_once         several generations at once
 async_generation a generation for asyncio
+reply_content   what a reply has so far: its text, its calls, and the answer of one that is held to a form
 text_assembler  tokens to text: detokenizer, stop strings, finish reason, log-probabilities
 results         what a caller gets: a token, a completion
 logprobs        log-probabilities of a sampled token and of the most likely ones

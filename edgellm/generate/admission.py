@@ -5,7 +5,7 @@ again, which changes no bit. So a new request for which there is no memory waits
 than there is for it alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from edgellm.generate.arrivals import Arrivals
 from edgellm.generate.computation import Computation
@@ -14,7 +14,7 @@ from edgellm.generate.computation import Computation
 class Admission:
     """Chooses who waits; `waiting` are the computations that requests wait for. Nothing may be computed meanwhile."""
 
-    def __init__(self, waiting: Iterable[Computation], arrivals: Arrivals) -> None:
+    def __init__(self, waiting: Collection[Computation], arrivals: Arrivals) -> None:
         self._waiting, self._arrivals = waiting, arrivals
         self._preempted: dict[Computation, int] = {}  # with how many requests had ended before
 
@@ -43,7 +43,7 @@ class Admission:
             return False
         youngest = max([*others, computation], key=self._age)
         runs, youngest.running = youngest.running, True  # its request does not touch the sequence as long as that is so
-        if youngest is computation or not youngest.cancel.requested:
+        if youngest is computation or youngest in self._waiting:  # one that left before has seen that nothing runs
             youngest.preempt()
             self._preempted[youngest] = self._arrivals.ended
         youngest.running = runs

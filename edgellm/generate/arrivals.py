@@ -25,13 +25,13 @@ _ACTIVE_S = 1.0
 class _Request:
     """When a request was given logits, None while it waits for some; and how long it stayed away the last time.
 
-    `number` counts the requests; one that has not `come` yet has `joined` at a time.
+    `number` counts the requests; one that has not `come` yet has `joined` at a time. `rows` are those of its last step.
     """
 
     def __init__(self, number: int, joined: float) -> None:
         self.number, self.joined, self.come = number, joined, False
         self.given: float | None = None
-        self.away = 0.0
+        self.away, self.rows = 0.0, 1
         self.decodes = False
 
 
@@ -70,11 +70,12 @@ class Arrivals:
         if not self.changed.is_set():  # which costs a tenth of setting it
             self.changed.set()
 
-    def give(self, request: CancelFlag, seconds: float) -> None:
-        """A request is given its logits, of a batch of `seconds`."""
+    def give(self, request: CancelFlag, seconds: float, rows: int = 1) -> None:
+        """A request is given its logits, of a batch of `seconds`, in which it had a step of `rows` rows."""
         self._patience = min(max(seconds / 2, _LEAST_WAIT_S), _MOST_WAIT_S)
         if found := self._requests.get(request):
-            found.given, found.decodes = self._clock(), True
+            others = 0 if found.given is None else found.rows  # of other sequences: a beam search has several
+            found.given, found.decodes, found.rows = self._clock(), True, rows + others
 
     def wait_s(self) -> float:
         """Seconds to wait for the requests that are about to come back; 0 if there are none."""
@@ -94,11 +95,13 @@ class Arrivals:
             for each, given in self._given()
         )
 
-    def decoding(self, beside: CancelFlag | None = None) -> int:
-        """How many requests decode at present, `beside` one of them."""
+    def decode_rows(self, beside: CancelFlag | None = None) -> int:
+        """Rows of a step of all requests that decode at present; `beside` one of them, which does not count."""
         since, own = self._clock() - _ACTIVE_S, self._requests.get(beside) if beside else None
         return sum(
-            each is not own and each.decodes and (given is None or given > since) for each, given in self._given()
+            each.rows
+            for each, given in self._given()
+            if each is not own and each.decodes and (given is None or given > since)
         )
 
     def _given(self) -> list[tuple[_Request, float | None]]:

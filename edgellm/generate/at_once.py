@@ -1,40 +1,92 @@
 """Several generations at once, each in a thread of its own, so that the session computes them together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from threading import Event
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import Protocol, TypeVar
 
 from edgellm.engine.protocol import Stopped
 from edgellm.generate.generation import Generation
 from edgellm.generate.results import Completion
 
+T = TypeVar("T")
+
 MOST_AT_ONCE = 16
 """Generations that run at once; the others wait. A step of 16 sequences still reads all weights once."""
 
 
-def complete_all(starts: Sequence[Callable[[], Generation]]) -> list[Completion]:
-    """The completions of generations, in their order. After an error or Ctrl-C the others are cancelled; it is raised.
+class Cancellable(Protocol):
+    """What any thread may cancel: a generation, or a chat."""
 
-    `starts` are called in threads, each to start a generation.
+    def cancel(self) -> None:
+        """End what runs."""
+
+
+C = TypeVar("C", bound=Cancellable)
+
+
+class GenerationGroup:
+    """Generations that run at once; an error of one cancels the others, and `cancel` all of them.
+
+    Each work of `run` starts one, has it `cancelling`, and reads its tokens as they come, in a thread of its own.
     """
-    running, cancelled = dict[int, Generation](), Event()
 
-    def complete(i: int) -> Completion:
-        generation = running[i] = starts[i]()
-        if cancelled.is_set():
+    def __init__(self) -> None:
+        self._lock, self._cancelled = Lock(), False
+        self._running: dict[object, Cancellable] = {}
+
+    def run(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        """The results of works, in their order; up to MOST_AT_ONCE run at once, a single one in this thread.
+
+        Raises the first error of a work, or Ctrl-C, when all have ended; and Stopped after `cancel`.
+        """
+        results = [works[0]()] if len(works) == 1 else self._run_in_threads(works)
+        if self._cancelled:
             raise Stopped
-        completion = generation.completion()
-        del running[i]
-        return completion
+        return results
 
-    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(starts)) or 1) as pool:
-        done = [pool.submit(complete, i) for i in range(len(starts))]
+    def _run_in_threads(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        with ThreadPoolExecutor(min(MOST_AT_ONCE, len(works)) or 1, "edgellm generation") as pool:
+            done = [pool.submit(work) for work in works]
+            try:
+                failed = next((each for each in wait(done, return_when=FIRST_EXCEPTION).done if each.exception()), None)
+                return [each.result() for each in ([failed] if failed else done)]
+            except BaseException:
+                for each in done:
+                    each.cancel()
+                self.cancel()
+                raise
+
+    @contextmanager
+    def cancelling(self, running: C) -> Iterator[C]:
+        """Have `cancel` cancel what runs in this context. After `cancel`, cancels it and raises Stopped."""
+        ticket = object()
+        with self._lock:
+            cancelled, self._running[ticket] = self._cancelled, running
         try:
-            failed = next((each for each in wait(done, return_when=FIRST_EXCEPTION).done if each.exception()), None)
-            return [each.result() for each in ([failed] if failed else done)]
+            if cancelled:
+                running.cancel()
+                raise Stopped
+            yield running
         finally:
-            cancelled.set()
-            for each in done:
-                each.cancel()
-            for generation in list(running.values()):
-                generation.cancel()
+            del self._running[ticket]
+
+    def cancel(self) -> None:
+        """Cancel all that runs, and what would begin later. Any thread may call it."""
+        with self._lock:
+            self._cancelled, running = True, list(self._running.values())
+        for each in running:
+            each.cancel()
+
+
+def complete_all(starts: Sequence[Callable[[], Generation]]) -> list[Completion]:
+    """The completions of generations, in their order; errors are those of `GenerationGroup.run`."""
+    group = GenerationGroup()
+
+    def complete(start: Callable[[], Generation]) -> Completion:
+        with group.cancelling(start()) as generation:
+            return generation.completion()
+
+    return group.run([partial(complete, start) for start in starts])

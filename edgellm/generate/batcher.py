@@ -4,7 +4,9 @@ There is no thread beside those of the requests. A request that waits for logits
 computes a batch with its own tokens and those of the others, which then go on without a turn of their own.
 """
 
+from collections import deque
 from collections.abc import Callable
+from collections.abc import Sequence as Ids
 from contextlib import suppress
 from threading import get_ident, main_thread
 from time import perf_counter
@@ -24,6 +26,9 @@ T = TypeVar("T")
 _POLL_S = 0.02
 """Seconds between two looks whether a request that has no memory may go on."""
 
+_LEAST_PART = 16
+"""Tokens of a prompt that are computed in smaller parts, if memory is short, are more than this."""
+
 
 class Batcher:
     """Computes what requests wait for. `check_open` raises once the model is closed; `evict` frees memory, or says no.
@@ -35,51 +40,83 @@ class Batcher:
         self, engine: Engine, schedule: Schedule, check_open: Callable[[], None], evict: Callable[[], bool]
     ) -> None:
         self._engine, self._schedule, self._check_open, self._evict = engine, schedule, check_open, evict
-        self.arrivals, self._lock = Arrivals(), FairLock()
+        self.arrivals, self.step_times, self._lock = Arrivals(), schedule.step_times, FairLock()
         self._waiting: dict[Computation, None] = {}  # in the order in which they came
         self._admission = Admission(self._waiting, self.arrivals)
         self._works: dict[object, None] = {}  # other work that waits for the engine
+        self._first = deque[Callable[[], object]]()  # what whoever has the next turn does first
 
     def compute(self, computation: Computation, progress: Callable[[int], None] = lambda done: None) -> Logits:
         """Wait until a computation is complete; returns its logits. `progress` gets the tokens done, after each batch.
 
         Raises Stopped after a cancel, and what the engine raised for this computation.
         """
-        self._waiting[computation] = None
-        self.arrivals.came(computation.cancel)
+        return self.compute_all([computation], progress)[0]
+
+    def compute_all(
+        self, computations: Ids[Computation], progress: Callable[[int], None] = lambda done: None
+    ) -> list[Logits]:
+        """As `compute`, for computations of one request on different sequences: they share batches."""
+        self._waiting.update(dict.fromkeys(computations))
         try:
-            while computation.left:
-                with suppress(WaitCancelled):
-                    self._lock.run(lambda: self._take_turn(computation), lambda: _is_released(computation))
-                _raise_error(computation)
-                if computation.advanced:
-                    computation.advanced = False
-                    progress(computation.done)
-                elif computation.cancel.requested and not computation.running:
-                    raise Stopped
-            return computation.logits
+            for computation in computations:
+                self._wait_for(computation, progress)
+            return [computation.logits for computation in computations]
         finally:
-            self._waiting.pop(computation, None)
-            while computation.running:  # nothing may touch the sequence before the batch has ended
-                with suppress(WaitCancelled):
-                    self._lock.run(lambda: None, lambda: not computation.running)
+            for computation in computations:
+                self._waiting.pop(computation, None)
+            for computation in computations:  # nothing may touch the sequences before the batch has ended
+                while computation.running:
+                    with suppress(WaitCancelled):
+                        self._lock.run(lambda: None, lambda: not computation.running)  # noqa: B023 (called at once)
+
+    def _wait_for(self, computation: Computation, progress: Callable[[int], None]) -> None:
+        if computation.left:
+            self.arrivals.came(computation.cancel)
+        while computation.left:
+            with suppress(WaitCancelled):
+                self._lock.run(lambda: self._take_turn(computation), lambda: _is_released(computation))
+            _raise_error(computation)
+            if computation.advanced:
+                computation.advanced = False
+                progress(computation.done)
+            elif computation.cancel.requested and not computation.running:
+                raise Stopped
+
+    def expected_ttft(self, prompt_tokens: int) -> float:
+        """Seconds until the first token of a new prompt, behind those that wait; 0.0 until a speed is known."""
+        waiting = [each.left for each in list(self._waiting) if not each.is_step]
+        return self._schedule.ttft_s([*waiting, prompt_tokens], self.arrivals.decode_rows())
 
     def exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
         """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
+
+        def in_turn() -> T:
+            self._do_all_first()
+            return work()
+
         ticket = object()
         self._works[ticket] = None
         self.arrivals.tell()
         try:
-            return self._lock.run(work, lambda: cancel.requested)
+            return self._lock.run(in_turn, lambda: cancel.requested)
         except WaitCancelled:
             raise Stopped from None
         finally:
             del self._works[ticket]
 
+    def do_first(self, work: Callable[[], object]) -> None:
+        """Have whoever gets the next turn run `work` first. It does not wait."""
+        self._first.append(work)
+
+    def _do_all_first(self) -> None:
+        while self._first:
+            self._first.popleft()()
+
     def run_if_idle(self, work: Callable[[], None]) -> None:
         """Run `work` unless a request waits or decodes."""
         with suppress(WaitCancelled):
-            if not self._waiting and not self.arrivals.decoding():
+            if not self._waiting and not self.arrivals.decode_rows():
                 self._lock.run(work, lambda: True)
 
     def run_at_end(self, work: Callable[[], None]) -> None:
@@ -93,22 +130,26 @@ class Batcher:
         together = self._engine.batch_invariant
         if together and not self._gather():
             return
+        self._do_all_first()
+        for each in list(self._waiting):
+            each.drop_rejected()
         if own.is_step and len(self._waiting) == 1 and self._admission.admits(own):
             self._compute([(own, own.left)])  # what `_share_turn` would do, in the usual case
         else:
             self._share_turn(own, together)
 
     def _share_turn(self, own: Computation, together: bool) -> None:
-        """Compute a batch for all that wait, or without `together` for `own` alone."""
+        """Compute a batch for all that wait, or without `together` for the request of `own` alone."""
         admitted = waiting = self._admission.admitted()
+        mine = [each for each in waiting if each.cancel is own.cancel]  # several of a beam search
         # Ctrl-C interrupts the main thread alone, perhaps amid a batch, which must then be no one else's.
         is_main = get_ident() == main_thread().ident
-        if is_main and waiting != [own] and self._lock.callers > 1:
+        if is_main and waiting != mine and self._lock.callers > 1:
             return
         if is_main or not together:
-            waiting = [each for each in waiting if each is own]
+            waiting = mine
         if waiting:
-            shared = together and (len(waiting) > 1 or self.arrivals.decoding(own.cancel) > 0)
+            shared = together and (any(each.is_step for each in waiting) or self.arrivals.decode_rows(own.cancel) > 0)
             self._compute(self._schedule.choose(waiting, self._engine.max_rows, shared))
         elif not admitted and not self._works:  # all wait for memory
             self.arrivals.changed.wait(_POLL_S)
@@ -131,7 +172,10 @@ class Batcher:
             # In this order: a cancel after `clear_stop` may stop the engine; an earlier one is seen here.
             self._engine.clear_stop()
             self._check_open()
-            self._forward([(each, rows) for each, rows in chosen if self._is_wanted(each)])
+            wanted = [(each, rows) for each, rows in chosen if self._is_wanted(each)]
+            for computation, _ in wanted:
+                computation.begin()
+            self._forward(wanted)
         finally:
             join_batch(flags, ())
             for computation, _ in chosen:
@@ -142,12 +186,19 @@ class Batcher:
         return computation in self._waiting and not computation.cancel.requested
 
     def _forward(self, chosen: Chosen) -> None:
-        """Compute a batch. If that fails, compute each part alone: an error is that of one request."""
+        """Compute a batch. If that fails, compute each part alone: an error is that of one request.
+
+        If memory is short for a part of a prompt, its first half may still have room.
+        """
         if not chosen or (error := self._advance(chosen)) is None:
             return
         self._check_open()
         if len(chosen) == 1:
-            self._fail(chosen[0][0], error)
+            ((computation, rows),) = chosen
+            if isinstance(error, NoMemoryError) and rows > _LEAST_PART and not computation.is_step:
+                self._forward([(computation, rows // 2)])
+            else:
+                self._fail(computation, error)
         elif not isinstance(error, Stopped):
             for part in chosen:
                 if self._is_wanted(part[0]) and self._admission.admits(part[0]):
@@ -163,6 +214,8 @@ class Batcher:
     def _advance(self, chosen: Chosen) -> Exception | None:
         """Compute a batch and give each part its logits; returns what the engine raised."""
         parts = [computation.next_part(rows) for computation, rows in chosen]
+        prompts = [(rows, len(each.sequence)) for each, rows in chosen if not each.is_step]
+        steps = sum(rows for each, rows in chosen if each.is_step)
         began = perf_counter()
         try:
             logits = self._logits(parts)
@@ -172,15 +225,16 @@ class Batcher:
                 error.__traceback__ = error.__context__ = None
             return error
         seconds = perf_counter() - began
-        self._schedule.record(sum(rows for _, rows in chosen), seconds)
+        self._schedule.record(steps, prompts, seconds)
         at = 0
         for (computation, _), part in zip(chosen, parts, strict=True):
             end = at + len(part.wanted)
-            computation.advance(part, logits[at:end], seconds if len(chosen) == 1 else None)
+            rows = len(part.tokens) if computation.is_step else 1
+            computation.advance(part, logits[at:end])
             at = end
             if not computation.left:
                 self._waiting.pop(computation, None)
-                self.arrivals.give(computation.cancel, seconds)
+                self.arrivals.give(computation.cancel, seconds, rows)
         return None
 
     def _logits(self, parts: list[Segment[Sequence]]) -> Logits:

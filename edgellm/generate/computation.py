@@ -1,5 +1,6 @@
 """A computation that a request waits for: tokens that continue its sequence, computed batch by batch."""
 
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -11,18 +12,26 @@ from edgellm.generate.cancel_flag import CancelFlag
 class Computation:
     """The tokens of a segment that wants logits. Several batches may share them, unless they are a step of a reply.
 
-    `done` counts the tokens that were computed. `running` is true while a batch computes some of them, `advanced` after
-    one did, until the request has seen it. `error` is what ended the computation early. `seconds` is the time of the
-    last batch, None if it computed tokens of other requests as well.
+    They follow the first `length` tokens of the sequence, which holds rejected drafts behind them; by default they
+    follow all. `done` counts the tokens that were computed. `running` is true while a batch computes some of them,
+    `advanced` after one did, until the request has seen it. `error` is what ended the computation early. `begun` is
+    called when the first batch begins.
     """
 
-    def __init__(self, segment: Segment[Sequence], cancel: CancelFlag, is_step: bool = False) -> None:
+    def __init__(
+        self,
+        segment: Segment[Sequence],
+        cancel: CancelFlag,
+        is_step: bool = False,
+        length: int | None = None,
+        begun: Callable[[], None] = lambda: None,
+    ) -> None:
         self.cancel, self._is_step, self.since = cancel, is_step, perf_counter()
         self._segment: Segment[Sequence] | None = segment
+        self._length, self._begun = length, begun
         self.done, self._tokens = 0, len(segment.tokens)
         self.running = self.advanced = False
         self.error: Exception | None = None
-        self.seconds: float | None = None
         self._logits: list[Logits] = []
         self._lost: Segment[Sequence] | None = None  # the tokens before, which must be computed again
 
@@ -61,14 +70,27 @@ class Computation:
         """The logits of the wanted tokens, float32 [tokens, vocab], once all are computed."""
         return self._logits[0] if len(self._logits) == 1 else np.concatenate(self._logits)
 
+    def drop_rejected(self) -> None:
+        """Drop the rejected drafts. Accepted tokens that the sequence drops with them are computed again."""
+        length, self._length = self._length, None
+        if length is not None and length < len(self.sequence):
+            accepted = self.sequence.tokens[:length]
+            if self.sequence.trim(length) < length:
+                self._lost = Segment(self.sequence, accepted)
+
+    def begin(self) -> None:
+        """A batch begins that computes some of the tokens."""
+        begun, self._begun = self._begun, lambda: None
+        begun()
+
     def next_part(self, rows: int) -> Segment[Sequence]:
         """The segment of the next `rows` tokens."""
         if self._lost:
             return self._lost.part(len(self.sequence), len(self.sequence) + rows)
         return self.segment.part(self.done, self.done + rows)
 
-    def advance(self, part: Segment[Sequence], logits: Logits, seconds: float | None) -> None:
-        """The next part was computed in a batch of `seconds`; `logits` are those that it wants, [tokens, vocab]."""
+    def advance(self, part: Segment[Sequence], logits: Logits) -> None:
+        """The next part was computed; `logits` are those that it wants, [tokens, vocab]."""
         if self._lost:
             if not self._lost_left:
                 self._lost = None
@@ -78,10 +100,11 @@ class Computation:
         self.done += len(part.tokens)
         if self.done == self._tokens:
             self._segment = None  # so that the memory of the sequence is free once its request has ended
-        self.seconds, self.advanced = seconds, True
+        self.advanced = True
 
     def preempt(self) -> None:
         """Free the memory of the sequence; its tokens are computed again before those that are left."""
+        self.drop_rejected()
         if self._lost is None:
             marks = [length - 1 for length in self.sequence.marked]
             self._lost = Segment(self.sequence, list(self.sequence.tokens), marks=marks)

@@ -1,22 +1,35 @@
 """Starts the generations of an open model, with its options, timer and prefix cache."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
-from edgellm.generate.decoding import TokensPrompt
+from edgellm.errors import OptionError
+from edgellm.generate.beam_search import beam_ids
+from edgellm.generate.beams import Beam
+from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.decoding import generate_ids
 from edgellm.generate.generation import Generation
 from edgellm.generate.prefix_cache import PrefixCache
+from edgellm.generate.reply_content import ReplyContent
+from edgellm.generate.request import Request, TokensPrompt
 from edgellm.generate.session import Session
+from edgellm.generate.text_assembler import TextAssembler
 from edgellm.generate.timing import PrefillProgress, RequestTimer
+from edgellm.generate.token_chooser import TokenChooser
 from edgellm.guides.guide import Guide
 from edgellm.guides.spec import spec_of
-from edgellm.guides.thinking import ReplyStart, gated, is_thought
+from edgellm.guides.thinking import ReplyStart, gated
 from edgellm.options import GenerationOptions
+from edgellm.options.definitions import check_beams
 from edgellm.perf.mbu import MBUEstimator
+from edgellm.sampling.sampler import Sampler
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
+from edgellm.tools.collector import CallCollector
 from edgellm.tools.use import ToolUse
 
 if TYPE_CHECKING:
@@ -37,6 +50,7 @@ class Generator:
 
     def options(self, **given: Any) -> GenerationOptions:
         """The given options, then those of the file, then edgellm's defaults. Raises OptionError."""
+        check_beams(given)
         return GenerationOptions.from_kwargs(self.defaults, **given)
 
     def start_timer(self) -> RequestTimer:
@@ -56,24 +70,39 @@ class Generator:
         reader: ReplyReader | None = None,
         reply_start: ReplyStart | None = None,
         use: ToolUse | None = None,
+        begins_in_thought: bool = False,
         sequence: int = 0,
     ) -> Generation:
         """Continue a prompt, reusing the longest prefix that `cache` holds.
 
-        `on_end`, `reader` and `sequence` are those of `Generation`. `reply_start` is where the reply of a chat begins,
-        `use` are the tools that it may call.
+        `on_end` and `begins_in_thought` are those of `Generation`, `sequence` is that of `TokenChooser`. `reader` reads
+        the tokens of a reply in that format. `reply_start` is where the reply of a chat begins, `use` are the tools
+        that it may call.
 
         Raises ContextOverflowError, OptionError and EdgeLLMError before anything is computed.
         """
         session, tokenizer = self.session, self.tokenizer
-        guide = self._guide(options, reply_start, use)
-        acquire, inside = (
-            cache.acquire,
-            bool(reply_start and not reply_start.begun and is_thought(reply_start, tokenizer)),
-        )
-        return Generation(
-            session, tokenizer, acquire, prompt, options, timer, progress, on_end, reader, guide, inside, sequence
-        )
+        session.check_fits(prompt.ids)
+        if options.beams and prompt.context_shift:
+            raise OptionError("option beams and the overflow policy window exclude each other: take stop or drop")
+        guide, sampler = self._guide(options, reply_start, use), Sampler(options, session.engine.vocab)
+        calls = reader if isinstance(reader, CallCollector) else None
+        output = TextAssembler(tokenizer, options, self._most_tokens(prompt, options), reader, guide)
+        content = ReplyContent(output, options, guide, calls)
+        cancel, ends = CancelFlag(session.engine), tokenizer.eog_ids
+        request = Request(session, cache.acquire, prompt, timer, cancel, progress, ends)
+        if options.beams and content.beams is not None:
+            ids = beam_ids(request, Beam(output, sampler), options.beams, content.beams)
+        else:
+            seed = randbits(64) if options.seed is None else options.seed
+            chooser = TokenChooser(sampler, seed, guide, timer.guided, sequence)
+            ids = generate_ids(request, chooser, lambda: output.certain)
+        return Generation(request, ids, content, tokenizer, on_end, begins_in_thought)
+
+    def _most_tokens(self, prompt: TokensPrompt, options: GenerationOptions) -> float:
+        """The most tokens that a reply may have."""
+        room = math.inf if prompt.context_shift else self.session.engine.ctx - len(prompt.ids) + 1
+        return room if options.max_tokens is None else min(room, options.max_tokens)
 
     def _guide(self, options: GenerationOptions, start: ReplyStart | None, use: ToolUse | None) -> Guide | None:
         """The guide of a reply, None for free text. Raises OptionError."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from edgellm.engine.protocol import common_prefix
-from edgellm.generate.decoding import TokensPrompt
+from edgellm.generate.request import TokensPrompt
 from edgellm.generate.session import Session
 from edgellm.generate.stats import Truncation
 from edgellm.text.conversation import Message

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.overflow import PromptFitter, pinned
+from edgellm.generate.request import TokensPrompt
 from edgellm.generate.session import Session
 from edgellm.guides.thinking import ReplyStart
 from edgellm.options import ChatOptions

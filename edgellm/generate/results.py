@@ -37,6 +37,19 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class BeamReply:
+    """A reply that a beam search found.
+
+    `score` is the natural logarithm of its probability, divided by the number of its tokens, with that of the end.
+    """
+
+    text: str
+    tokens: list[int]
+    score: float
+    finish_reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """A whole generation: text, token ids, finish reason and figures.
 
@@ -50,6 +63,9 @@ class Completion:
 
     `tool_calls` are the calls of tools, which are no part of the text, and `broken_calls` those that do not parse, such
     as one that was cut off.
+
+    `beams` are the replies that a beam search found, best first: the first one is that of the completion. None without
+    the option.
     """
 
     text: str
@@ -62,3 +78,4 @@ class Completion:
     parsed: Any = None
     tool_calls: tuple[ToolCall, ...] = ()
     broken_calls: tuple[BrokenCall, ...] = ()
+    beams: tuple[BeamReply, ...] | None = None

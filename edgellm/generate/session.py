@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection
 from collections.abc import Sequence as Ids
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from weakref import WeakMethod, ref
 
-from edgellm.engine.limits import MAX_DRAFT
+from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError, PromptError
 from edgellm.generate.batcher import Batcher
@@ -14,23 +14,11 @@ from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.computation import Computation
 from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.generate.prompt_segment import prompt_segment
-from edgellm.generate.schedule import Schedule
+from edgellm.generate.schedule import SLO_ITL, Schedule
 from edgellm.generate.timing import PrefillProgress
 from edgellm.system.fork import ForkGuard
 
 T = TypeVar("T")
-
-
-class SequenceCache(Protocol):
-    """A part of the prefix cache; `used` is the time of its last use, as `perf_counter` gives it."""
-
-    used: float
-
-    def evict(self) -> bool:
-        """Free one sequence that is not in use; False if there is none."""
-
-    def held(self) -> list[tuple[Sequence, list[int]]]:
-        """All sequences, each with the tokens that it has or is about to have."""
 
 
 def _weakly(method: Callable[[], T]) -> Callable[[], T]:
@@ -48,27 +36,25 @@ def _weakly(method: Callable[[], T]) -> Callable[[], T]:
 class Session:
     """Prefill and decode for any number of requests, each in a thread of its own. They share the batches of the engine.
 
-    `schedule` is the order of their prompts. `name` is the model's, for messages. From the beginning of `close` on
-    every request raises; `closed` is True at its end. Caches are asked to evict sequences when no memory is left for
-    another KV page.
+    `schedule` is the order of their prompts, `slo_itl` the seconds that a batch may take while others decode. `name` is
+    the model's, for messages. From the beginning of `close` on every request raises; `closed` is True at its end.
+    `prompts` are those that are computed or whose replies are, by sequence.
     """
 
-    def __init__(self, engine: Engine, name: str, schedule: str = "srpt") -> None:
+    def __init__(self, engine: Engine, name: str, schedule: str = "srpt", slo_itl: float = SLO_ITL) -> None:
         self.engine, self.name, self.origin = engine, name, ForkGuard()
         self.closed = self._closing = False
         self.prefix_stats = PrefixStats()
-        self._caches: dict[ref[SequenceCache], None] = {}
-        self._batcher = Batcher(engine, Schedule(schedule), _weakly(self.check_open), _weakly(self._evict))
+        # Weak, as Ctrl-C may come before a request can take its sequence out; and no WeakKeyDictionary, which could not
+        # be read while another thread changes it.
+        self.prompts: dict[ref[Sequence], list[int]] = {}
+        self._batcher = Batcher(engine, Schedule(schedule, slo_itl), _weakly(self.check_open), lambda: engine.evict())
+        self.step_times = self._batcher.step_times
 
-    def add_cache(self, cache: SequenceCache) -> None:
-        """Count a cache as a part of the prefix cache for as long as it lives."""
-        caches = self._caches
-        caches[ref(cache, lambda dead: caches.pop(dead, None))] = None
-
-    def caches(self) -> list[SequenceCache]:
-        """The parts of the prefix cache."""
-        # A copy in one step: a WeakSet could not be read while another thread adds to it.
-        return [cache for each in list(self._caches) if (cache := each())]
+    @property
+    def kv_stats(self) -> KVStats:
+        """How many KV pages there are, and what for."""
+        return self._batcher.exclusively(self.engine.kv_stats, CancelFlag(self.engine))
 
     def check_process(self) -> None:
         """Raises EdgeLLMError in a process that was forked from the one that opened the model."""
@@ -116,15 +102,17 @@ class Session:
         cancel: CancelFlag,
         progress: PrefillProgress | None = None,
         ends: Collection[int] = (),
+        begun: Callable[[], None] = lambda: None,
     ) -> Logits:
         """Extend a sequence, after `rewind`, to exactly `ids`; returns the logits [vocab] of the last token.
 
         The sequence can go back later to where `prompt_segment` has marks; `ends` are the tokens that end messages.
-        Raises Stopped after `cancel`; the sequence then holds the batches that were complete.
+        `begun` is called when the first batch begins, in any thread. Raises Stopped after `cancel`; the sequence then
+        holds the batches that were complete.
         """
         total, progress = len(ids) - len(sequence), progress or (lambda done, total: None)
         progress(0, total)
-        computation = Computation(prompt_segment(sequence, ids, ends), cancel)
+        computation = Computation(prompt_segment(sequence, ids, ends), cancel, begun=begun)
         last: Logits = self._compute(computation, lambda done: progress(done, total))[0]
         return last
 
@@ -133,15 +121,26 @@ class Session:
         if sequence.needs_marks:
             self.exclusively(lambda: sequence.hold(length), cancel)
 
-    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag) -> tuple[Logits, float | None]:
-        """The logits [tokens, vocab] after each of the given tokens, and the seconds of the batch.
+    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag, length: int | None = None) -> Logits:
+        """The logits [tokens, vocab] after each of the given tokens, behind the first `length` tokens, or behind all.
 
-        They are None if other requests were computed with it. All tokens but the first are drafts, which the sequence
-        can drop. Raises Stopped after `cancel`, and NoMemoryError.
+        All tokens but the first are drafts, which the next call may drop by its `length`. Raises Stopped after
+        `cancel`, and NoMemoryError.
         """
         segment = Segment(sequence, tokens, range(len(tokens)), drafts=len(tokens) - 1)
-        computation = Computation(segment, cancel, is_step=True)
-        return self._compute(computation), computation.seconds
+        return self._compute(Computation(segment, cancel, is_step=True, length=length))
+
+    def decode_each(self, sequences: Ids[Sequence], tokens: Ids[int], cancel: CancelFlag) -> list[Logits]:
+        """The logits [vocab] after the next token of each of several sequences, which share a batch.
+
+        Raises Stopped after `cancel`, and NoMemoryError; some of the sequences may then have their tokens.
+        """
+        self.check_process()
+        steps = [
+            Computation(Segment(sequence, [token], [0]), cancel, is_step=True)
+            for sequence, token in zip(sequences, tokens, strict=True)
+        ]
+        return [logits[0] for logits in self._batcher.compute_all(steps)]
 
     def forward(self, segment: Segment[Sequence], cancel: CancelFlag) -> Logits:
         """Compute one segment, which wants logits; returns float32 [wanted tokens, vocab].
@@ -159,16 +158,34 @@ class Session:
         self.check_process()
         return self._batcher.exclusively(work, cancel)
 
-    def _evict(self) -> bool:
-        return any(cache.evict() for cache in sorted(self.caches(), key=lambda cache: cache.used))
+    def trim_later(self, sequence: Sequence, length: int) -> None:
+        """Trim a sequence, if it still exists, before anything else is computed or done exclusively.
+
+        It never waits, as it may be called where Python collects garbage, which may be amid a batch.
+        """
+        found = ref(sequence)
+
+        def trim() -> None:
+            if left := found():
+                left.trim(length)
+
+        self.do_first(trim)
+
+    def do_first(self, work: Callable[[], object]) -> None:
+        """Have `work` done before anything else is computed or done exclusively. It never waits."""
+        self._batcher.do_first(work)
 
     def decoding(self, request: CancelFlag) -> AbstractContextManager[None]:
         """Count a request as one that decodes: it will ask for its next token soon after it was given one."""
         return self._batcher.arrivals.join(request)
 
-    def most_drafts(self, request: CancelFlag) -> int:
-        """How many drafts of a request pay: all that decode at present share the rows of a batch that is still fast."""
-        return (MAX_DRAFT + 1) // (1 + self._batcher.arrivals.decoding(request)) - 1
+    def rows_beside(self, request: CancelFlag) -> int:
+        """The rows of steps that other requests have at present in a batch with a request."""
+        return self._batcher.arrivals.decode_rows(request)
+
+    def expected_ttft(self, prompt_tokens: int) -> float:
+        """Seconds until the first token of a new prompt, behind those that wait; 0.0 until a speed is known."""
+        return self._batcher.expected_ttft(prompt_tokens)
 
     def run_if_idle(self, work: Callable[[], None]) -> None:
         """Run `work` unless a request uses the engine or the model is closed."""

@@ -1,5 +1,7 @@
 """From sampled tokens to text: detokenizing, stop strings, the finish reason, log-probabilities."""
 
+from copy import copy, deepcopy
+
 from edgellm.generate.decoding import SampledToken
 from edgellm.generate.logprobs import Logprob, SampledLogprob, sampled_logprob
 from edgellm.generate.stop_strings import StopStrings
@@ -47,9 +49,20 @@ class TextAssembler:
         """The log-probability of a token and the most likely ones, (None, ()) unless requested."""
         if self.logprobs is None:
             return None, ()
-        scored = sampled_logprob(self._tokenizer, sampled.logits, sampled.id, self._n_top)
+        scored = sampled.scored
+        if scored is None:
+            assert sampled.logits is not None, "a token has its logits, or what was scored with them"
+            scored = sampled_logprob(self._tokenizer, sampled.logits, sampled.id, self._n_top)
         self.logprobs.append(scored)
         return scored.logprob, scored.top_logprobs
+
+    def fork(self) -> "TextAssembler":
+        """Another one with the same text so far, of a reply without a guide."""
+        child = copy(self)
+        child.tokens, child.logprobs = list(self.tokens), None if self.logprobs is None else list(self.logprobs)
+        child._detokenizer, child._stops = self._detokenizer.fork(), copy(self._stops)
+        child._reader = deepcopy(self._reader)  # it has texts alone
+        return child
 
     def push(self, token: int) -> tuple[str, str | None]:
         """Append a token: returns the text that became certain with it, and the finish reason or None."""

@@ -57,6 +57,7 @@ class RequestTimer:
     truncation: Truncation = field(default_factory=Truncation)
     guided: GuidedTally = field(default_factory=GuidedTally)
     _prefill: _Prefill = field(default_factory=_Prefill)
+    _computing: float | None = None
     _ended: float | None = None
     _delivered: list[float] = field(default_factory=list)
     _accepted_before: list[int] = field(default_factory=list)
@@ -83,9 +84,14 @@ class RequestTimer:
         finally:
             self._prefill = self._prefill._replace(seconds=self.clock() - began)
 
-    def record_token(self) -> int:
-        """Record that a token is delivered now; returns the number of tokens so far."""
-        now = self.clock()
+    def record_computing(self) -> None:
+        """Record that the first batch begins now, unless it has."""
+        if self._computing is None:
+            self._computing = self.clock()
+
+    def record_token(self, chosen_at: float | None = None) -> int:
+        """Record that a token is delivered now, or was chosen earlier; returns the number of tokens so far."""
+        now = self.clock() if chosen_at is None else chosen_at
         if self._delivered:
             insort(self._sorted_gaps, 1000 * (now - self._delivered[-1]))
         # Stored for every token, so that reading the figures of a token costs the same at any time.
@@ -115,6 +121,7 @@ class RequestTimer:
             stats=self.stats(),
             diverged_at=self.diverged_at,
             diverged_text=diverged_text,
+            silent_s=now - (recent[-1] if recent else self.started) if self._ended is None else 0.0,
         )
 
     def _recent_tps(self) -> float | None:
@@ -135,6 +142,7 @@ class RequestTimer:
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             generated_tokens=n,
+            queued_s=self._queued_s(),
             ttft_s=first - self.started if n else None,
             prefill_tps=prefill.done / prefill.seconds if prefill.done and prefill.seconds else None,
             decode_tps=(n - 1) / span if span else None,
@@ -143,6 +151,11 @@ class RequestTimer:
             devices=self.devices(),
             guided=self.guided.stats(n),
         )
+
+    def _queued_s(self) -> float:
+        if self._computing is not None:
+            return self._computing - self.started
+        return (self.clock() if self._ended is None else self._ended) - self.started
 
     def _mbu(self, n: int, span: float) -> float | None:
         """The MBU of `n` tokens, the last `span` seconds after the first.

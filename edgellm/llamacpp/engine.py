@@ -3,21 +3,25 @@
 import json
 from collections.abc import Sequence as Ids
 from dataclasses import asdict
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.protocol import Segment, Stopped, check_batch
 from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
+from edgellm.llamacpp.kept_sequences import KeptSequences
 from edgellm.llamacpp.process import LlamaCppProcess
 from edgellm.llamacpp.slots import Slots, SlotSequence
 from edgellm.llamacpp.wire import PAIR, BatchColumn, LlamaCppParams, ReplyCode, RequestCode
 from edgellm.system.optional_packages import install_command
 from kquants.ggml import NAMED_TYPES
+from kquants.kv_layout import PAGE
 
 MAX_ROWS = 256
 """Rows of the largest batch. It is small, as llama.cpp stops only between ops."""
@@ -51,6 +55,8 @@ class LlamaCppEngine:
             self.close()
             raise
         self._slots = Slots(self._child, _SLOTS, goes_back)
+        self._kept = KeptSequences(partial(SlotSequence, self._slots))  # no reference to `self`
+        self.begin, self.retire, self.evict = self._kept.begin, self._kept.retire, self._kept.evict
 
     def _open(self, file: GGUFFile, kv_type: str) -> tuple[int, bool]:
         kv_number = NAMED_TYPES[kv_type.upper()].number
@@ -65,6 +71,10 @@ class LlamaCppEngine:
     def new_sequence(self) -> SlotSequence:
         """An empty sequence."""
         return SlotSequence(self._slots)
+
+    def kv_stats(self) -> KVStats:
+        """Zeros: llama.cpp takes the memory for one context when it opens a file, and tells no more."""
+        return KVStats(0, 0, 0, PAGE, 0, 0)
 
     def forward(self, segments: Ids[Segment[SlotSequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab].

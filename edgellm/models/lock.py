@@ -1,30 +1,16 @@
 """A lock between processes: one pull at a time into a folder."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
+from edgellm.system.file_lock import file_lock
 
 
-@contextmanager
-def pull_lock(folder: Path, what: str) -> Iterator[None]:
+def pull_lock(folder: Path, what: str) -> AbstractContextManager[None]:
     """Hold the lock of a staging folder: the file KEY.lock beside it. `what` is the name of what is pulled.
 
     The lock ends with the process. Raises EdgeLLMError if another process has it.
     """
-    from filelock import FileLock, Timeout
-
-    path = folder.with_suffix(".lock")
-    lock = FileLock(path, timeout=0)
-    try:
-        with suppress(NotImplementedError):  # a file system without locks
-            lock.acquire()
-    except Timeout:
-        raise EdgeLLMError(f"{printable(what)} is being pulled by another edgellm; wait for it, or stop it") from None
-    try:
-        yield
-    finally:
-        lock.release()
-        path.unlink(missing_ok=True)
+    problem = f"{printable(what)} is being pulled by another edgellm; wait for it, or stop it"
+    return file_lock(folder.with_suffix(".lock"), problem)

@@ -117,6 +117,9 @@ class GenerationOptions(Options):
     grammar: str | None = option(None, checks.nonempty_text, "Grammar that the reply follows, in Lark's syntax or GBNF")
     partial: bool = option(False, checks.boolean, "Allow the limit of tokens to cut off a reply that must conform")
     think_max: int | None = option(None, checks.integer(0), "Tokens of thinking, after which it is ended for the model")
+    beams: int | None = option(
+        None, checks.integer(1, 64), "Search for the most likely reply with this many beams, in place of sampling"
+    )
 
     def __post_init__(self) -> None:
         """Check each value, and that no two options contradict each other. Raises OptionError."""
@@ -126,6 +129,9 @@ class GenerationOptions(Options):
             raise OptionError(f"option {given[0]} and option {given[1]} exclude each other: give one")
         if given and self.stop:
             raise OptionError(f"option stop would cut off a reply that option {given[0]} holds to a form: give one")
+        guided = [*given, *(["think_max"] if self.think_max is not None else [])]
+        if guided and self.beams is not None:
+            raise OptionError(f"option {guided[0]} and option beams exclude each other: give one")
 
     @property
     def form(self) -> str | None:
@@ -135,6 +141,15 @@ class GenerationOptions(Options):
 
 FORMS = ("json_schema", "regex", "choices", "grammar")
 """The options that hold a reply to a form."""
+
+
+def check_beams(given: Mapping[str, Any]) -> None:
+    """Raises OptionError if options as a user gave them ask for a beam search and for sampling.
+
+    The temperature that a model file recommends is not meant for it, so a search ignores that.
+    """
+    if given.get("beams") is not None and given.get("temp"):
+        raise OptionError("option temp above 0 samples, so it and option beams exclude each other: give one")
 
 
 def options_of_reply(chat: Mapping[str, Any], reply: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,12 @@ class PenaltyWindow:
         self._tokens: list[int] = []
         self._counts: dict[int, int] = {}
 
+    def fork(self) -> "PenaltyWindow":
+        """Another window over the same tokens."""
+        child = PenaltyWindow(self._n)
+        child._tokens, child._counts = list(self._tokens), dict(self._counts)
+        return child
+
     def accept(self, token: int) -> None:
         """Append a token to the sequence."""
         self._tokens.append(token)

@@ -8,6 +8,7 @@ A temperature of 0 takes the most likely token in place of the last four stages.
 """
 
 import math
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,12 @@ class Sampler:
         if max(options.logit_bias, default=0) >= n_vocab:
             raise OptionError(f"option logit_bias has token {self._biased.max()}: give ids below {n_vocab}")
 
+    def fork(self) -> "Sampler":
+        """Another sampler, of a sequence with the same tokens."""
+        child = copy(self)
+        child._penalty_window = self._penalty_window and self._penalty_window.fork()
+        return child
+
     def accept(self, token: int) -> None:
         """Append a token of the prompt or of the reply to the sequence."""
         if self._penalty_window:
@@ -61,7 +68,7 @@ class Sampler:
         Raises:
             EdgeLLMError: a logit is NaN, or no token is possible.
         """
-        scores = self._adjusted(logits)
+        scores = self.adjusted(logits)
         if allowed is not None:
             scores = np.minimum(scores, _upper_bounds(allowed))
         if self._options.temp == 0:
@@ -74,7 +81,7 @@ class Sampler:
         possible = np.count_nonzero(probabilities)
         return Distribution(ids[:possible], probabilities[:possible])
 
-    def _adjusted(self, logits: Scores) -> Scores:
+    def adjusted(self, logits: Scores) -> Scores:
         """The logits with bias and penalties (arXiv:1909.05858, section 4.1; OpenAI's API); a copy if they change."""
         if not self._biased.size and not self._penalty_window:
             return logits

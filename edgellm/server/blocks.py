@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from edgellm.server.events import ReplyPart
+from edgellm.server.events import ReplyPart, ScoredToken
 from edgellm.tools.calls import ToolCall
 
 
@@ -28,20 +28,22 @@ class Change(Enum):
 
 @dataclass
 class ReplyBlock:
-    """A block so far. `text` of a call are its arguments as JSON."""
+    """A block so far. `text` of a call are its arguments as JSON. `scored` are tokens with log-probabilities."""
 
     index: int
     kind: BlockKind
     call: ToolCall | None = None
     text: str = ""
+    scored: list[ScoredToken] = field(default_factory=list)
 
 
 class Step(NamedTuple):
-    """A change of a block. `added` is the text by which it has grown."""
+    """A change of a block. `added` is the text by which it has grown, and `scored` the tokens."""
 
     change: Change
     block: ReplyBlock
     added: str = ""
+    scored: tuple[ScoredToken, ...] = ()
 
 
 class ReplyBlocks:
@@ -54,7 +56,7 @@ class ReplyBlocks:
     def add(self, part: ReplyPart) -> Iterator[Step]:
         """Add what comes; yields what happens to blocks."""
         yield from self._text(BlockKind.THOUGHT, part.thought)
-        yield from self._text(BlockKind.TEXT, part.answer)
+        yield from self._text(BlockKind.TEXT, part.answer, part.scored)
         for call in part.calls:
             yield from self.close()
             yield self._open(BlockKind.CALL, call)
@@ -67,19 +69,20 @@ class ReplyBlocks:
             self._is_open = False
             yield Step(Change.CLOSED, self.all[-1])
 
-    def _text(self, kind: BlockKind, text: str) -> Iterator[Step]:
-        if not text:
+    def _text(self, kind: BlockKind, text: str, scored: tuple[ScoredToken, ...] = ()) -> Iterator[Step]:
+        if not (text or scored):
             return
         if not (self._is_open and self.all[-1].kind is kind):
             yield from self.close()
             yield self._open(kind)
-        yield self._grow(text)
+        yield self._grow(text, scored)
 
     def _open(self, kind: BlockKind, call: ToolCall | None = None) -> Step:
         self.all.append(ReplyBlock(len(self.all), kind, call))
         self._is_open = True
         return Step(Change.OPENED, self.all[-1])
 
-    def _grow(self, text: str) -> Step:
+    def _grow(self, text: str, scored: tuple[ScoredToken, ...] = ()) -> Step:
         self.all[-1].text += text
-        return Step(Change.GROWN, self.all[-1], text)
+        self.all[-1].scored += scored
+        return Step(Change.GROWN, self.all[-1], text, scored)

@@ -38,7 +38,7 @@ class Catalog:
             if not path.is_file():
                 problem = "is a folder" if path.is_dir() else "does not exist"
                 raise ModelFileError(f"{printable(str(path), 400)} {problem}; `edgellm list` shows the models")
-            model = ServedModel(_name(name, path), path)
+            model = ServedModel(served_name(name, path), path)
             self._given |= dict.fromkeys((name.casefold(), model.name.casefold()), model)
 
     def models(self) -> list[ServedModel]:
@@ -73,7 +73,7 @@ class Catalog:
         return by_name
 
 
-def _name(given: str, path: Path) -> str:
+def served_name(given: str, path: Path) -> str:
     """The name to show: that of the machine's list, or of the file."""
     shown = display_name(path)
     return path.stem if shown == str(path) else shown

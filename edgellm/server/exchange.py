@@ -1,23 +1,22 @@
 """One request and its answer: the body is bounded, and a client that is too slow, or gone, ends both."""
 
 import asyncio
-import json
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from edgellm.errors import OptionError
+from edgellm.server.asked import EVENTS
 from edgellm.server.failures import RequestError
 from edgellm.server.fields import Fields
+from edgellm.server.json_text import encoded, parsed
 from edgellm.server.service import Service
-from edgellm.text.json_values import json_value
 
 JSON = "application/json"
-EVENTS = "text/event-stream"
-LINES = "application/x-ndjson"
+
+_AT_ONCE = 1 << 16
+"""Bytes of JSON that are read at once; more take so long that other requests would notice."""
 
 
 class ClientGoneError(Exception):
@@ -43,7 +42,9 @@ class Exchange:
                 content = await self._content()
         except TimeoutError:
             raise RequestError(408, "the body did not arrive in time", code="timeout") from None
-        return Fields.of(_parsed(content), "")
+        if len(content) > _AT_ONCE:
+            return Fields.of(await asyncio.to_thread(parsed, content, "the body"), "")
+        return Fields.of(parsed(content, "the body"), "")
 
     async def _content(self) -> bytes:
         content, most = bytearray(), self.service.settings.max_body
@@ -66,7 +67,7 @@ class Exchange:
         self, value: Any, status: int = 200, headers: Mapping[str, str] | None = None, media_type: str = JSON
     ) -> None:
         """Answer with a JSON value, or with a text of another type."""
-        content = _encoded(value) if media_type == JSON else str(value).encode()
+        content = encoded(value) if media_type == JSON else str(value).encode()
         await self._start(status, media_type, {**(headers or {}), "content-length": str(len(content))})
         await self._deliver({"type": "http.response.body", "body": content})
 
@@ -78,9 +79,9 @@ class Exchange:
     async def write(self, value: Any, event: str | None = None) -> None:
         """Write a JSON value as a part: a server-sent event, named `event` if that is given, or a line."""
         if not self.events:
-            return await self._part(_encoded(value) + b"\n")
+            return await self._part(encoded(value) + b"\n")
         name = b"" if event is None else f"event: {event}\n".encode()
-        return await self._part(name + b"data: " + _encoded(value) + b"\n\n")
+        return await self._part(name + b"data: " + encoded(value) + b"\n\n")
 
     async def end(self, last: bytes = b"") -> None:
         """End an answer in parts, behind `last`."""
@@ -101,27 +102,3 @@ class Exchange:
                 await self._send(message)
         except (TimeoutError, OSError):
             raise ClientGoneError from None
-
-
-def _parsed(content: bytes) -> Any:
-    """The value of a body of JSON, without halves of surrogate pairs. Raises RequestError."""
-    try:
-        return json_value(json.loads(content, parse_constant=_refuse, parse_float=_finite), "the body")
-    except OptionError as error:
-        raise RequestError(400, str(error), code="invalid_json") from None
-    except (ValueError, RecursionError) as error:
-        raise RequestError(400, f"the body is not JSON: {error}", code="invalid_json") from None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON value")
-
-
-def _finite(digits: str) -> float:
-    if not isfinite(number := float(digits)):
-        raise ValueError("a number is too large")
-    return number
-
-
-def _encoded(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -50,19 +50,20 @@ def invalid(param: str, problem: str) -> RequestError:
     return RequestError(400, f"{param} {problem}", param, "invalid_value")
 
 
-def failure_of(error: Exception, fields: Mapping[str, str]) -> RequestError:
+def failure_of(error: Exception, fields: Mapping[str, str], words: Mapping[str, str] = _WORDS) -> RequestError:
     """What a client is told of an error.
 
-    `fields` has the field of a request for the prompt, and for options with another name.
+    `fields` has the field of a request for the prompt, and for options with another name; `words` are for settings in
+    advice.
     """
     if isinstance(error, RequestError):
         return error
     if isinstance(error, OptionError):
         return _of_option(str(error), fields)
     if isinstance(error, ContextOverflowError):
-        return RequestError(400, error.message_with(_WORDS), fields["prompt"], "context_length_exceeded")
+        return RequestError(400, error.message_with(words), fields["prompt"], "context_length_exceeded")
     if isinstance(error, PromptError):
-        return RequestError(400, error.message_with(_WORDS), fields["prompt"], "invalid_value")
+        return RequestError(400, error.message_with(words), fields["prompt"], "invalid_value")
     if isinstance(error, NoMemoryError):
         return RequestError(503, str(error), code="no_memory", retry_after=RETRY_S)
     if isinstance(error, UnsupportedModelError):

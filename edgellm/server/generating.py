@@ -1,16 +1,18 @@
-"""The thread of a request: generates its replies, one after the other, and tells what comes of them."""
+"""The threads of a request: its replies are generated at once, and it is told what comes of them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from threading import Lock
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from edgellm.chat import Chat
+from edgellm.engine.protocol import Stopped
+from edgellm.generate.at_once import GenerationGroup
 from edgellm.generate.generation import Generation
 from edgellm.generate.results import Token
+from edgellm.model import Model
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart, ScoredToken
-from edgellm.server.loaded_models import LoadedModel
 from edgellm.server.thoughts import ThoughtSplitter
 from edgellm.server.work import Prompt, Work
 
@@ -19,64 +21,49 @@ _REASONS = {"eog": "stop", "stop": "stop", "length": "length", "tool_calls": "to
 
 
 class Generating:
-    """Runs `work` with an open model. Any thread may `cancel` it."""
+    """Runs `work` with an open model. Any thread may `cancel` it; `emit` is called by several threads.
 
-    def __init__(self, work: Work, model: LoadedModel, emit: Emit) -> None:
-        self._work, self._model, self._emit = work, model, emit
-        self._lock, self._cancelled = Lock(), False
-        self._running: Chat | Generation | None = None
+    `admit` gets the number of tokens of each prompt before it is computed, and may raise.
+    """
+
+    def __init__(self, work: Work, model: Model, emit: Emit, admit: Callable[[int], None] | None = None) -> None:
+        self._work, self._model, self._emit, self._admit = work, model, emit, admit
+        self._group = GenerationGroup()
 
     def __call__(self) -> None:
-        """Generate all replies. Raises OptionError and EdgeLLMError."""
-        for choice, prompt, options in self._work.choices():
-            if self._cancelled:
-                return
-            with self._started(prompt, options) as generation:
-                self._emit(ReplyBegun(choice))
-                _ReplyTeller(choice, self._work.chat, self._model, generation, self._emit).tell()
+        """Generate all replies, at once. Raises OptionError and EdgeLLMError."""
+        with suppress(Stopped):
+            self._group.run([partial(self._reply, *choice) for choice in self._work.choices()])
 
     def cancel(self) -> None:
         """End the work, within milliseconds once a reply has begun."""
-        with self._lock:
-            self._cancelled = True
-            if self._running:
-                self._running.cancel()
+        self._group.cancel()
+
+    def _reply(self, choice: int, prompt: Prompt, options: Mapping[str, Any]) -> None:
+        with self._started(prompt, options) as generation, self._group.cancelling(generation):
+            if self._admit and choice % self._work.n == 0:
+                self._admit(generation.prompt_tokens)
+            self._emit(ReplyBegun(choice))
+            _ReplyTeller(choice, self._work.chat, self._model, generation, self._emit).tell()
 
     @contextmanager
     def _started(self, prompt: Prompt, options: Mapping[str, Any]) -> Iterator[Generation]:
         if not self._work.chat:
-            with self._closing(self._model.model.stream(prompt, **options)) as generation:  # type: ignore[arg-type]
+            with closing(self._model.stream(prompt, **options)) as generation:  # type: ignore[arg-type]
                 yield generation
             return
-        with self._model.chats.take(prompt) as chat:
-            self._run(chat)
-            reply = chat.reply(prompt, begun=self._work.begun, **_with_thinking(chat, self._work.think, options))  # type: ignore[arg-type]
-            with self._closing(reply) as generation:
+        with self._group.cancelling(self._model.chat()) as chat:
+            options = _with_thinking(chat, self._work.think, options)
+            with closing(chat.reply(prompt, begun=self._work.begun, **options)) as generation:  # type: ignore[arg-type]
                 yield generation
-
-    @contextmanager
-    def _closing(self, generation: Generation) -> Iterator[Generation]:
-        try:
-            self._run(generation)
-            yield generation
-        finally:
-            self._run(None)
-            generation.close()
-
-    def _run(self, running: Chat | Generation | None) -> None:
-        """Remember what `cancel` cancels."""
-        with self._lock:
-            self._running = running
-            if running and self._cancelled:
-                running.cancel()
 
 
 class _ReplyTeller:
     """One reply: its parts, and its end."""
 
-    def __init__(self, choice: int, chat: bool, model: LoadedModel, generation: Generation, emit: Emit) -> None:
+    def __init__(self, choice: int, chat: bool, model: Model, generation: Generation, emit: Emit) -> None:
         self._choice, self._generation, self._emit = choice, generation, emit
-        self._tokenizer = model.model.tokenizer
+        self._tokenizer = model.tokenizer
         self._splitter = ThoughtSplitter(generation.begins_in_thought) if chat else None
         self._thought_tokens = 0
 

@@ -9,7 +9,6 @@ from time import monotonic
 from edgellm.fmt import size
 from edgellm.model import Model
 from edgellm.server.catalog import ServedModel
-from edgellm.server.chat_pool import ChatPool
 from edgellm.server.failures import RETRY_S, RequestError
 
 _UNUSED_S = 1.0
@@ -18,14 +17,13 @@ _UNUSED_S = 1.0
 
 @dataclass
 class LoadedModel:
-    """An open model with its chats. `users` are the requests that run with it; `used` is when the last one ended.
+    """An open model. `users` are the requests that run with it; `used` is when the last one ended.
 
     It is closed `keep_alive` seconds after that, never if that is negative.
     """
 
     served: ServedModel
     model: Model
-    chats: ChatPool
     needed: int
     keep_alive: float
     users: int = 0
@@ -45,10 +43,9 @@ class LoadedModels:
         needed: Callable[[ServedModel], int],
         memory: int,
         keep_alive: float,
-        most_chats: int,
     ) -> None:
         self._open_model, self._needed, self._memory = open_model, needed, memory
-        self._keep_alive, self._most_chats = keep_alive, most_chats
+        self._keep_alive = keep_alive
         self._open: dict[ServedModel, LoadedModel] = {}
         self._opening = asyncio.Lock()  # one model at a time, so that memory is counted right
         self._closing = set[asyncio.Task[None]]()
@@ -90,10 +87,7 @@ class LoadedModels:
                 needed = await asyncio.to_thread(self._needed, served)
                 await self._make_room(needed, served)
                 model = await asyncio.to_thread(self._open_model, served)
-                chats = ChatPool(model, self._most_chats)
-                self._open[served] = found = LoadedModel(
-                    served, model, chats, needed, self._keep_alive, used=monotonic()
-                )
+                self._open[served] = found = LoadedModel(served, model, needed, self._keep_alive, used=monotonic())
                 self._close_later(found, _UNUSED_S)
             return self._open[served]
 

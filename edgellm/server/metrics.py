@@ -2,8 +2,11 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from edgellm.engine.kv_stats import KVStats
+from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.server.events import Event, ReplyEnd, ReplyPart
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -11,10 +14,41 @@ _TTFT_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _ITL_S = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1)
 _COUNTERS = {
     "prompt_tokens": "Tokens of prompts.",
-    "cached_prompt_tokens": "Tokens of prompts that the prefix cache held.",
+    "cached_prompt_tokens": "Tokens of prompts that the prefix cache held, so that they were not computed.",
+    "prefix_hits": "Replies with tokens of their prompts that the prefix cache held.",
     "generated_tokens": "Tokens of replies.",
     "replies": "Replies that ended by themselves.",
 }
+
+
+class Gauge(NamedTuple):
+    """A figure of this moment: its values by labels, which are empty for one of the whole server."""
+
+    name: str
+    help: str
+    values: Mapping[str, float]
+
+
+def model_gauges(models: Mapping[str, tuple[KVStats, PrefixStats]]) -> Iterator[Gauge]:
+    """The figures of the open models, by name."""
+    pages = {
+        f'{_label(name)},state="{state}"': count
+        for name, (kv, _) in models.items()
+        for state, count in (
+            ("used", kv.used_pages),
+            ("cached", kv.cached_pages),
+            ("free", kv.pages - kv.used_pages - kv.cached_pages),
+        )
+    }
+    yield Gauge("kv_pages", "KV pages that requests use, that the prefix cache alone holds, and free ones.", pages)
+    for name, help, field in (
+        ("kv_page_tokens", "Tokens in a KV page.", "page_tokens"),
+        ("kv_bytes", "Memory of keys and values, and of recurrent states.", "bytes"),
+        ("kv_budget_bytes", "The most memory that these may take.", "budget_bytes"),
+    ):
+        yield Gauge(name, help, {_label(model): getattr(kv, field) for model, (kv, _) in models.items()})
+    ratios = {_label(name): prefix.hit_ratio for name, (_, prefix) in models.items()}
+    yield Gauge("prefix_hit_ratio", "The share of the tokens of prompts that the prefix cache held.", ratios)
 
 
 class Histogram:
@@ -48,35 +82,34 @@ class Metrics:
         self._queue: dict[str, Histogram] = defaultdict(lambda: Histogram(_TTFT_S))
         self._statuses: dict[int, int] = defaultdict(int)
 
-    def waited(self, model: str, seconds: float) -> None:
-        """Count a request that waited this long for a slot."""
-        self._queue[model].add(seconds)
-
     def answered(self, status: int) -> None:
         """Count an answer."""
         self._statuses[status] += 1
 
-    def record(self, model: str, event: Event) -> None:
-        """Count what came of a request."""
+    def record(self, model: str, event: Event, waited_s: float) -> None:
+        """Count what came of a request, which waited so long until its work began."""
         if isinstance(event, ReplyPart) and event.gap_s is not None:
             self._itl[model].add(event.gap_s)
         if isinstance(event, ReplyEnd):
             stats = event.stats
             self._counts["prompt_tokens"][model] += stats.prompt_tokens
             self._counts["cached_prompt_tokens"][model] += stats.cached_tokens
+            self._counts["prefix_hits"][model] += stats.cached_tokens > 0
+            self._queue[model].add(waited_s + stats.queued_s)
             self._counts["generated_tokens"][model] += stats.generated_tokens
             self._counts["replies"][model] += 1
             if stats.ttft_s is not None:
-                self._ttft[model].add(stats.ttft_s)
+                self._ttft[model].add(waited_s + stats.ttft_s)
 
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """All figures. `gauges` are help and value by name."""
+    def text(self, gauges: Iterable[Gauge]) -> str:
+        """All figures."""
         return "".join(f"{line}\n" for line in self._lines(gauges))
 
-    def _lines(self, gauges: Mapping[str, tuple[str, float]]) -> Iterator[str]:
-        for name, (help, value) in gauges.items():
-            yield from _head(f"edgellm_{name}", help, "gauge")
-            yield f"edgellm_{name} {value:g}"
+    def _lines(self, gauges: Iterable[Gauge]) -> Iterator[str]:
+        for gauge in gauges:
+            yield from _head(f"edgellm_{gauge.name}", gauge.help, "gauge")
+            for labels, value in gauge.values.items():
+                yield f"edgellm_{gauge.name}{f'{{{labels}}}' if labels else ''} {value!r}"
         yield from _head("edgellm_responses_total", "Answers, by HTTP status.", "counter")
         for status, count in sorted(self._statuses.items()):
             yield f'edgellm_responses_total{{status="{status}"}} {count}'
@@ -84,9 +117,9 @@ class Metrics:
             yield from _head(f"edgellm_{name}_total", help, "counter")
             for model, count in self._counts[name].items():
                 yield f"edgellm_{name}_total{{{_label(model)}}} {count}"
-        yield from _histograms("ttft_seconds", "Time from a request's start to its first token.", self._ttft)
+        yield from _histograms("ttft_seconds", "Time from arrival to the first token.", self._ttft)
         yield from _histograms("itl_seconds", "Inter-token latency.", self._itl)
-        yield from _histograms("queue_seconds", "Time that a request waits for others.", self._queue)
+        yield from _histograms("queue_seconds", "Time from arrival to the first computation.", self._queue)
 
 
 def _histograms(name: str, help: str, found: Mapping[str, Histogram]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 PARALLEL = 4
 """Requests that generate at once."""
@@ -34,9 +34,10 @@ class ServeSettings:
     """Settings of one server.
 
     `models` are what the user named; without any, all models of this machine are served. `load` are options of
-    `Model.open`. `keep_alive` is in seconds, negative for ever. `origins` are the web pages, as in the header Origin,
-    whose scripts may use the server. `unix` is the path of a socket, which takes the place of `host` and
-    `port`. `version` is that of edgellm.
+    `Model.open`; its `kv_memory` is for all models together. `keep_alive` is in seconds, negative for ever. `origins`
+    are the web pages, as in the header Origin, whose scripts may use the server. `unix` is the path of a socket, which
+    takes the place of `host` and `port`. `slo_ttft` is the longest wait for a first token in seconds, None for any.
+    `schedule` and `slo_itl` are those of `Model.open`. `version` is that of edgellm.
     """
 
     models: tuple[str, ...] = ()
@@ -49,6 +50,9 @@ class ServeSettings:
     parallel: int = PARALLEL
     max_queue: int = MAX_QUEUE
     keep_alive: float = KEEP_ALIVE_S
+    schedule: Literal["srpt", "fcfs"] = "srpt"
+    slo_ttft: float | None = None
+    slo_itl: float | None = None
     version: str = ""
     max_body: int = MAX_BODY_BYTES
     body_timeout: float = BODY_TIMEOUT_S

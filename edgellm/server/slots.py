@@ -14,20 +14,23 @@ _WEIGHT = 0.2
 
 
 class RequestSlots:
-    """`parallel` requests at once, first come, first served; at most `max_queue` wait."""
+    """`parallel` requests at once, first come, first served; at most `max_queue` wait.
 
-    def __init__(self, parallel: int, max_queue: int) -> None:
+    With `slo_ttft`, requests are refused whose first token is expected to take more seconds.
+    """
+
+    def __init__(self, parallel: int, max_queue: int, slo_ttft: float | None = None) -> None:
+        self._slo_ttft = slo_ttft
         self.running = self.waiting = 0
         self._parallel, self._max_queue = parallel, max_queue
         self._free = asyncio.Semaphore(parallel)
         self._mean_s = 1.0
 
     @asynccontextmanager
-    async def take(self) -> AsyncIterator[float]:
-        """Wait for a slot; yields the seconds that this took. Raises RequestError if too many wait."""
-        if self._free.locked() and self.waiting >= self._max_queue:
-            raise self._full()
-        began = monotonic()
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a slot. Raises RequestError if too many wait, or if that would take longer than `slo_ttft`."""
+        if self._free.locked():
+            self._check(self.waiting)
         self.waiting += 1
         try:
             await self._free.acquire()
@@ -36,14 +39,27 @@ class RequestSlots:
         self.running += 1
         started = monotonic()
         try:
-            yield started - began
+            yield
         finally:
             self.running -= 1
             self._mean_s += _WEIGHT * (monotonic() - started - self._mean_s)
             self._free.release()
 
-    def _full(self) -> RequestError:
-        running, waiting = self.running, self.waiting
-        seconds = min(_LONGEST_RETRY_S, max(1, ceil(self._mean_s * (waiting + 1) / self._parallel)))
-        message = f"the server is busy: {running} requests run, {waiting} wait; ask again in {seconds} s"
-        return RequestError(429, message, code="rate_limit_exceeded", retry_after=seconds)
+    def _check(self, waiting: int) -> None:
+        seconds = self._mean_s * (waiting + 1) / self._parallel
+        if waiting >= self._max_queue:
+            raise busy(f"{self.running} requests run, {waiting} wait", seconds)
+        self.check_ttft(seconds)
+
+    def check_ttft(self, seconds: float) -> None:
+        """Raises RequestError if a request is expected to wait longer for its first token than it may."""
+        if self._slo_ttft is not None and seconds > self._slo_ttft:
+            problem = f"the first token would take {seconds:.1f} s, and --slo-ttft allows {self._slo_ttft:g} s"
+            raise busy(problem, seconds - self._slo_ttft)
+
+
+def busy(problem: str, seconds: float) -> RequestError:
+    """The error of a request that may be sent again after a time."""
+    retry_after = min(_LONGEST_RETRY_S, max(1, ceil(seconds)))
+    message = f"the server is busy: {problem}; ask again in {retry_after} s"
+    return RequestError(429, message, code="rate_limit_exceeded", retry_after=retry_after)

@@ -2,6 +2,7 @@
 
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
+from copy import copy
 
 from edgellm.fmt import printable
 from edgellm.text.tokenizer import Tokenizer
@@ -21,6 +22,12 @@ class IncrementalDetokenizer:
         self._tokenizer = tokenizer
         self._special = special
         self._decoder = _Decoder(errors="replace")
+
+    def fork(self) -> "IncrementalDetokenizer":
+        """Another one that has decoded the same tokens."""
+        child = copy(self)
+        child._decoder = copy(self._decoder)
+        return child
 
     def push(self, token: int) -> str:
         """The text that `token` completes. Raises EdgeLLMError if there is no such token."""

@@ -1,6 +1,6 @@
 """The tools of a chat: which ones a reply may call, and the results of functions that replies call."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
@@ -62,10 +62,19 @@ class ChatTools:
         """The choice of a reply to results, where `choice` was that of the reply with the calls: it need not call."""
         return NONE if (choice or self.choice) == NONE else AUTO
 
-    def results(self, calls: Sequence[ToolCall], tools: Given, approve: Approve | None) -> list[dict[str, Any]] | None:
-        """Run the functions of calls; returns messages with the results. None, and none is run, if one is missing.
+    def run(
+        self,
+        calls: Sequence[ToolCall],
+        tools: Given,
+        approve: Approve | None,
+        keep: Callable[[dict[str, Any]], None],
+    ) -> bool:
+        """Run the functions of calls, as `run_calls` does. False, and none is run, if one is missing.
 
         `tools` are those of the reply.
         """
         use = self.of_reply(tools, None)
-        return run_calls(use.tools, calls, approve) if use and can_run(use.tools, calls) else None
+        if not use or not can_run(use.tools, calls):
+            return False
+        run_calls(use.tools, calls, approve, keep)
+        return True

@@ -80,9 +80,11 @@ def with_definitions(template_args: Mapping[str, Any] | None, use: ToolUse | Non
 
 def check_options(choice: str, options: GenerationOptions) -> None:
     """Raises OptionError for options that exclude calls of tools; `choice` as in `ToolUse`."""
+    advice = "leave one out, or take none as option tool_choice"
     if choice != NONE and options.form:
-        advice = "leave one out, or take none as option tool_choice"
         raise OptionError(f"option {options.form} and option tools exclude each other: {advice}")
+    if choice != NONE and options.beams is not None:
+        raise OptionError(f"option beams and option tools exclude each other: {advice}")
     if choice != NONE and options.special:
         raise OptionError("option special would show calls as text, so it and option tools exclude each other")
 

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgellm import Model
 from edgellm.cli.progress import show_warnings
 from edgellm.errors import EdgeLLMWarning
 from support.generate_command import EDGELLM, GREEDY, generate, only_line, path, text_in, text_of
@@ -18,7 +20,7 @@ from support.generate_command import EDGELLM, GREEDY, generate, only_line, path,
 __all__ = ["path", "text_of"]
 
 STATS = ["prompt_tokens", "cached_tokens", "generated_tokens", "ttft_s", "prefill_tps", "decode_tps"]
-STATS += ["itl_ms", "mbu", "devices", "guided"]
+STATS += ["itl_ms", "mbu", "devices", "guided", "queued_s", "estimated"]
 
 
 def test_stdout_has_the_tokens_alone(path: Path, text_of: Callable[[str], str]) -> None:
@@ -122,3 +124,32 @@ def test_a_warm_generation_imports_nothing_heavy_that_it_does_not_need(path: Pat
     command = [sys.executable, "-c", code, "generate", str(path), "--raw", "-p", "x", *GREEDY]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert done.stderr.decode().splitlines()[-1] == "0"
+
+
+def test_the_best_reply_of_a_beam_search(path: Path) -> None:
+    with Model.open(path, threads=1) as model:
+        found = model.chat().send("the time", beams=3, max_tokens=8, logit_bias={2: -float("inf")})
+    options = [*GREEDY[2:], "--beams", 3]
+    done = generate(path, "-p", "the time", *options)
+    assert (done.returncode, done.stdout.decode()) == (0, f"{found.text}\n")
+    reply = json.loads(generate(path, "-p", "the time", "--json", *options).stdout)
+    assert found.beams and reply["beams"] == [asdict(beam) for beam in found.beams]
+    assert (reply["text"], reply["tokens"]) == (found.text, found.tokens)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--temp", "0.5"], "--temp above 0 samples"),
+        (["--jsonl"], "--beams has no token before its end"),
+        (["--regex", "a"], "--regex and --beams exclude each other"),
+        (["--tools", "tools.json"], "--beams and --tools exclude each other"),
+        (["--server", "http://127.0.0.1:1"], "--beams is for a model on this machine"),
+    ],
+)
+def test_what_excludes_a_beam_search(tmp_path: Path, options: list[str], words: str) -> None:
+    function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+    (tmp_path / "tools.json").write_text(json.dumps([{"type": "function", "function": function}]), encoding="utf-8")
+    options = [str(tmp_path / each) if each == "tools.json" else each for each in options]
+    done = generate(tmp_path / "absent.gguf", "-p", "x", "--beams", 2, *options)
+    assert words in only_line(done, 2)

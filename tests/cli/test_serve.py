@@ -63,6 +63,19 @@ def test_a_running_reply_may_end_and_a_second_signal_ends_it(path: Path) -> None
         assert program.returncode == 130 and "Traceback" not in errors
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of a pipe can be set on Linux alone")
+def test_a_log_that_nobody_reads_stops_no_answer(path: Path) -> None:
+    import fcntl  # there is none on Windows
+
+    with running(str(path)) as (program, url):
+        assert program.stderr
+        fcntl.fcntl(program.stderr, fcntl.F_SETPIPE_SZ, 4096)  # type: ignore[attr-defined]
+        with httpx.Client(base_url=url) as client:  # whose lines take more than the pipe holds
+            assert {client.get("/v1/models").status_code for _ in range(200)} == {200}
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(TIMEOUT_S) == 0
+
+
 def serve(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["serve", *arguments])
 

@@ -1,6 +1,6 @@
 """KV pages of sequences with windows: what a later token sees is always there, and everything else is given back."""
 
-from collections import defaultdict
+from collections.abc import Callable
 from functools import partial
 from itertools import count, pairwise
 
@@ -9,34 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm.engine.checkpoints import CheckpointBudget
-from edgellm.engine.kv_pages import FREED, KEPT_BEFORE_WINDOW, MAX_CHECKPOINTS, PagePool, most_pages
+from edgellm.engine.kv_pages import KEPT_BEFORE_WINDOW, MAX_CHECKPOINTS, PagePool, most_pages
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
 from kquants.kv_layout import PAGE
 from support.interrupted_lines import interrupt_after
+from support.token_pages import TokenPages, used_pages
 
 WINDOWS = (None, 3, 100, 300)
-
-
-class Store:
-    """Pages that hold tokens in place of keys and values."""
-
-    def __init__(self) -> None:
-        self.cells: dict[tuple[int, int], list[int]] = defaultdict(lambda: [-1] * PAGE)
-
-    def ensure_pages(self, group: int, pages: int) -> None:
-        """There is always room."""
-
-    def copy_page(self, group: int, source: int, target: int) -> None:
-        self.cells[group, target] = list(self.cells[group, source])
 
 
 class Sequences:
     """Sequences that write their tokens to pages as an engine does, up to 256 at a time."""
 
     def __init__(self, windows: tuple[int | None, ...] = WINDOWS) -> None:
-        self.store, self._next = Store(), count()
+        self.store, self._next = TokenPages(), count()
         self.pools = [PagePool([self.store], group, window) for group, window in enumerate(windows)]
+        self.check = self.store.check
 
     def new(self) -> PagedSequence:
         return PagedSequence(self.pools, CheckpointBudget(None))
@@ -44,29 +33,11 @@ class Sequences:
     def extend(self, sequence: PagedSequence, n: int) -> None:
         for start in range(0, n, 256):
             tokens = [next(self._next) for _ in range(min(256, n - start))]
-            segment = Segment(sequence, tokens)
-            sequence.reserve(segment)
-            for group, table in enumerate(sequence.tables):
-                for cell, token in enumerate(tokens, len(sequence)):
-                    assert not table.pool.is_shared(table.ids[cell // PAGE])
-                    self.store.cells[group, table.ids[cell // PAGE]][cell % PAGE] = token
-            sequence.append(segment)
-
-    def check(self, sequence: PagedSequence) -> None:
-        """Every cell that the next token sees holds its token."""
-        for group, table in enumerate(sequence.tables):
-            window, length = self.pools[group].window, len(sequence)
-            first = 0 if window is None else max(0, length + 1 - window)
-            for cell in range(first, length):
-                page = table.ids[cell // PAGE]
-                assert page != FREED
-                assert self.store.cells[group, page][cell % PAGE] == sequence.tokens[cell]
+            self.store.write(Segment(sequence, tokens))
 
     def used(self, group: int) -> int:
         """Pages with references."""
-        pool = self.pools[group]
-        pool.release(pool.acquire())  # what was dropped is released by the next `acquire`
-        return sum(n > 0 for n in pool._references)
+        return len(used_pages(self.pools)[group])
 
 
 STEPS = st.lists(
@@ -182,12 +153,12 @@ def test_an_interrupted_step_leaves_a_sequence_that_goes_on(name: str) -> None:
         sequence.mark()
         world.extend(sequence, 1000)
         other = sequence.fork()
-        step = {
+        steps: dict[str, Callable[[], object]] = {
             "reserve": partial(sequence.reserve, Segment(sequence, [0] * 300)),
             "mark": sequence.mark,
             "fork": sequence.fork,
-        }.get(name)
-        interrupted = interrupt_after(lines, step or partial(sequence.trim, int(name.split()[-1])))
+        }
+        interrupted = interrupt_after(lines, steps.get(name) or partial(sequence.trim, int(name.split()[-1])))
         world.check(sequence)
         world.extend(sequence, 1500)
         for each in (sequence, other):

@@ -49,7 +49,7 @@ def pages_in_use(engine: NativeEngine) -> list[int]:
     """Pages with references, of each KV group and of states."""
     gc.collect()
     states: Any = engine._runner.checkpoints.states
-    pools = [*engine._runner.pools, states._pool]
+    pools = [*engine._runner.pools, states.pool]
     for pool in pools:
         pool.release(pool.acquire())  # what was dropped is released by the next `acquire`
     return [sum(n > 0 for n in pool._references) for pool in pools]

@@ -12,8 +12,8 @@ from edgellm.chat import Chat
 from edgellm.errors import EdgeLLMWarning, PromptError
 from edgellm.evaluation import Case, EvalSettings, evaluate
 from edgellm.evaluation.scoring import Reply
-from edgellm.generate.decoding import TokensPrompt
 from edgellm.generate.generator import Generator
+from edgellm.generate.request import TokensPrompt
 from edgellm.tools.calls import BrokenCall, ToolCall
 from edgellm.tools.tool import tools_of
 from support.call_styles import BY_NAME

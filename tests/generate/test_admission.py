@@ -1,5 +1,6 @@
 """When memory is short for all, the youngest request waits and is computed again; no reply changes, none fails."""
 
+import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -126,3 +127,30 @@ def test_a_cancelled_request_that_was_preempted_ends(small: Model, alone: list[l
         tokens = [each.result(60).tokens for each in done]
     assert tokens[:2] == alone[:2]
     assert all(got == whole[: len(got)] for got, whole in zip(tokens, alone, strict=True))
+
+
+@pytest.mark.parametrize("policy", ["srpt", "fcfs"])
+def test_requests_that_end_in_any_way_while_memory_is_short_change_no_other(
+    small: Model, alone: list[list[int]], policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    small._generator.session._batcher._schedule.policy = policy
+
+    def run(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(2):
+            i, ends = chance.randrange(len(PROMPTS)), chance.choice(["whole", "between tokens", "at any time"])
+            stream = small.stream(PROMPTS[i], **OPTIONS)
+            timer = threading.Timer(chance.uniform(0, 0.1), stream.cancel)
+            if ends == "at any time":
+                timer.start()
+            for _ in range(chance.randrange(9) if ends == "between tokens" else 1000):
+                next(stream, None)
+            if ends == "between tokens":
+                stream.cancel()
+            expected = alone[i] if ends == "whole" else alone[i][: len(stream.tokens)]
+            assert stream.tokens == expected, (i, ends)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(run, range(6)))
+    assert [small.generate(prompt, **OPTIONS).tokens for prompt in PROMPTS] == alone

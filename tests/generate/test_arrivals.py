@@ -59,16 +59,16 @@ def test_one_that_comes_late_is_not_waited_for_until_it_is_in_time_again(clock: 
 def test_requests_that_are_given_tokens_decode_at_present(clock: Clock) -> None:
     arrivals, one, other = Arrivals(clock), flag(), flag()
     with arrivals.join(one), arrivals.join(other):
-        assert (arrivals.decoding(), arrivals.away()) == (0, 2)
+        assert (arrivals.decode_rows(), arrivals.away()) == (0, 2)
         arrivals.came(one)
         arrivals.came(other)
-        assert (arrivals.decoding(), arrivals.away()) == (0, 0)
+        assert (arrivals.decode_rows(), arrivals.away()) == (0, 0)
         arrivals.give(one, STEP_S)
         arrivals.give(other, STEP_S)
-        assert (arrivals.decoding(), arrivals.decoding(beside=one)) == (2, 1)
+        assert (arrivals.decode_rows(), arrivals.decode_rows(beside=one)) == (2, 1)
         assert arrivals.away() == 2
         arrivals.came(one)
         assert arrivals.away() == 1
         clock.now += 60
-        assert arrivals.decoding() == 1, "the other is not read any more"
-        assert (arrivals.decoding(beside=one), arrivals.away()) == (0, 0)
+        assert arrivals.decode_rows() == 1, "the other is not read any more"
+        assert (arrivals.decode_rows(beside=one), arrivals.away()) == (0, 0)

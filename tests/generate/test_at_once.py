@@ -3,11 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from edgellm import ContextOverflowError, IncompleteOutputError, Model, OptionError
+from edgellm.engine.protocol import Stopped
+from edgellm.generate.at_once import GenerationGroup
+from kquants.kv_layout import PAGE
 from support.generation import GREEDY, NO_END, PROMPT, TINY
 from support.model_file import ModelFile
 
@@ -112,3 +116,46 @@ def test_a_cancelled_task_cancels_its_reply(model: Model, after_s: float) -> Non
     assert time.monotonic() - began < 60
     assert stream.generation is None or stream.generation.finish_reason == "cancelled"
     assert model.generate("the", max_tokens=2).tokens
+
+
+def test_n_replies_compute_a_prompt_that_is_not_cached_once(model: Model) -> None:
+    before = model.prefix_stats.cached_tokens
+    stats = [each.stats for each in model.generate("was and the time " * 40, n=8, **OPTIONS)]
+    computed = sorted(each.prompt_tokens - each.cached_tokens for each in stats)
+    assert computed[7] > stats[0].prompt_tokens - PAGE, "other tests have computed a beginning at most"
+    assert computed[6] < PAGE, "the others share the pages of the first; what is left of one is no page"
+    assert model.prefix_stats.cached_tokens - before == sum(each.cached_tokens for each in stats)
+
+
+def read_three(model: Model, group: GenerationGroup, seen: Callable[[int, str], None], **options: Any) -> list[Any]:
+    def read(i: int) -> str | None:
+        with group.cancelling(model.stream("the time", **ENDLESS | options)) as reply:
+            for token in reply:
+                seen(i, token.text)
+        return reply.finish_reason
+
+    return group.run([partial(read, i) for i in range(3)])
+
+
+def test_a_group_reads_its_generations_as_they_come(model: Model) -> None:
+    parts: list[tuple[int, str]] = []
+    reasons = read_three(model, GenerationGroup(), lambda i, text: parts.append((i, text)), max_tokens=30)
+    assert reasons == ["length"] * 3
+    text = model.generate("the time", **ENDLESS | {"max_tokens": 30}).text
+    assert ["".join(part for i, part in parts if i == reply) for reply in range(3)] == [text] * 3
+    assert len({i for i, _ in parts[:40]}) > 1, "none waits for the end of another"
+
+
+def test_cancel_ends_all_of_a_group_and_what_begins_later(model: Model) -> None:
+    group, seen = GenerationGroup(), list[int]()
+
+    def cancel(i: int, text: str) -> None:
+        seen.append(i)
+        if len(seen) == 20:
+            group.cancel()
+
+    with pytest.raises(Stopped):
+        read_three(model, group, cancel)
+    assert not model._generator.session._batcher._waiting
+    with pytest.raises(Stopped):
+        read_three(model, group, lambda i, text: pytest.fail("a cancelled group generates nothing"))

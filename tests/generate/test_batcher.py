@@ -40,6 +40,9 @@ class Engine:
         self.stopped, self.stops = False, 0
         self.full: set[int] = set()
 
+    def evict(self) -> bool:
+        return False
+
     def new_sequence(self) -> Sequence:
         return Sequence()
 
@@ -87,7 +90,7 @@ class Requests:
         self.futures: list[Future[Any]] = []
 
     def decode(self, *tokens: int) -> None:
-        self._add(lambda sequence, flag: self.session.decode(sequence, tokens, flag)[0])
+        self._add(lambda sequence, flag: self.session.decode(sequence, tokens, flag))
 
     def prefill(self, tokens: list[int]) -> None:
         self._add(lambda sequence, flag: self.session.prefill(sequence, tokens, flag))
@@ -210,6 +213,51 @@ def test_a_prompt_leaves_room_for_the_steps_of_others_and_comes_to_its_end(pool:
     assert requests.sequences[1].tokens == [5] * 50
 
 
+def test_the_time_that_a_batch_may_take_is_that_of_the_session(pool: ThreadPoolExecutor) -> None:
+    """With an hour a prompt is computed at once beside a request that decodes, with a nanosecond in small parts."""
+    for slo_itl, batches in (3600.0, [30, 1, 30]), (1e-9, [30, 1, 8, 8, 8, 6]):
+        engine = Engine()
+        session = Session(engine, "m", slo_itl=slo_itl)
+        engine.go.release(10)
+        session.prefill(Sequence(), [5] * 30, CancelFlag(engine))
+        with session.decoding(decodes := CancelFlag(engine)):
+            session.decode(Sequence(), [1], decodes)
+            session.prefill(Sequence(), [5] * 30, CancelFlag(engine))
+        assert [len(batch[0]) for batch in engine.begun] == batches
+
+
+def test_the_expected_time_to_the_first_token_counts_the_prompts_that_wait(pool: ThreadPoolExecutor) -> None:
+    requests = Requests(pool)
+    session = requests.session
+    assert session.expected_ttft(100) == 0.0
+    requests.prefill([5] * 30)
+    requests.run(1)
+    requests.results()
+    alone = session.expected_ttft(100)
+    requests.decode(1)
+    requests.prefill([5] * 38)
+    assert alone > 0
+    assert session.expected_ttft(100) == pytest.approx(1.38 * alone, rel=0.01)
+    requests.run(2)
+
+
+def test_a_request_is_queued_until_its_first_batch_begins(pool: ThreadPoolExecutor) -> None:
+    requests, begun = Requests(pool), list[int]()
+    requests.decode(1)
+    prompt = [5] * 60
+
+    def prefill(sequence: Sequence, flag: CancelFlag) -> Logits:
+        tell = lambda: begun.append(len(requests.engine.begun))  # noqa: E731
+        return requests.session.prefill(sequence, prompt, flag, begun=tell)
+
+    requests._add(prefill)
+    assert begun == []
+    requests.run(1)
+    requests.engine.go.release(20)
+    requests.results()
+    assert begun == [1], "one batch had begun before, and it is told once"
+
+
 def test_an_engine_whose_bits_depend_on_the_batch_computes_one_request_at_a_time(pool: ThreadPoolExecutor) -> None:
     requests = Requests(pool)
     requests.engine.batch_invariant = False
@@ -260,7 +308,7 @@ def test_the_main_thread_which_alone_is_interrupted_computes_for_no_other(pool: 
     behind = threading.Thread(target=come_behind)
     behind.start()
     session, engine = requests.session, requests.engine
-    assert session.decode(Sequence(), [2], CancelFlag(engine))[0][0, 0] == 2
+    assert session.decode(Sequence(), [2], CancelFlag(engine))[0, 0] == 2
     behind.join()
     assert requests.results() == [1, 3]
     assert engine.begun == [[[1]], [[2], [3]]]
@@ -279,7 +327,7 @@ def test_a_step_whose_drafts_found_no_memory_keeps_its_sequence(pool: ThreadPool
 
     def decode(sequence: Sequence, flag: CancelFlag) -> Logits:
         sequence.tokens += [1, 2, 3]
-        return requests.session.decode(sequence, [6, 8], flag)[0]
+        return requests.session.decode(sequence, [6, 8], flag)
 
     requests._add(decode)
     requests.run(2)

@@ -2,54 +2,77 @@
 
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.generate.draft_policy import DraftPolicy
+from edgellm.generate.step_times import StepTimes
+
+
+def of_steps(**seconds: float) -> StepTimes:
+    """Times of steps by their number of rows: `r4=0.02`."""
+    times = StepTimes()
+    for name, each in seconds.items():
+        times.record(int(name[1:]), each)
+    return times
 
 
 def test_the_policy_follows_the_acceptance_rate() -> None:
-    policy, never = DraftPolicy(), DraftPolicy()
-    assert policy.draft_length(MAX_DRAFT, 4) == 0, "the time of a step is not known yet"
-    for each in policy, never:
-        each.record_step(0, 0.02)
+    policy, never, times = (made := DraftPolicy(of_steps(r1=0.02))), DraftPolicy(of_steps(r1=0.02)), StepTimes()
+    assert made.draft_length(0, 4) == 0
+    assert DraftPolicy(times).draft_length(MAX_DRAFT, 4) == 0, "the time of no step is known yet"
     for _ in range(50):
         policy.record_outcome(2, True)
         never.record_outcome(2, False)
-    assert (policy.draft_length(MAX_DRAFT, 2), policy.draft_length(2, 2), policy.draft_length(0, 0)) == (
-        MAX_DRAFT,
-        2,
-        0,
-    )
+    assert [policy.draft_length(most, 2) for most in (MAX_DRAFT, 2)] == [MAX_DRAFT, 2]
+    assert policy.draft_length(0, 0) == 0
     assert (never.draft_length(MAX_DRAFT, 2), never.draft_length(MAX_DRAFT, 4)) == (0, 3), (
         "shorter matches say nothing of longer ones"
     )
 
 
+def one_in_three(times: StepTimes) -> DraftPolicy:
+    """A policy for drafts of which a third is right."""
+    policy = DraftPolicy(times)
+    for _ in range(200):
+        for accepted in (True, False, False):
+            policy.record_outcome(1, accepted)
+    return policy
+
+
 def test_the_policy_follows_the_time_of_steps() -> None:
-    """If a third of the drafts is right, a further row may cost up to a third of a step; costs may change."""
+    """If a third of the drafts is right, a further row may cost up to a third of a step."""
 
-    def after(one: float, two: float, four: float, eight: float) -> DraftPolicy:
-        policy = DraftPolicy()
-        for _ in range(200):
-            policy.record_outcome(1, True)
-            policy.record_outcome(1, False)
-            policy.record_outcome(1, False)
-            for count, seconds in (0, one), (1, two), (3, four), (MAX_DRAFT, eight):
-                policy.record_step(count, seconds)
-        return policy
+    def length(*seconds: float) -> int:
+        times = of_steps(**dict(zip(("r1", "r2", "r4", "r8"), seconds, strict=True)))
+        return one_in_three(times).draft_length(MAX_DRAFT, 1)
 
-    assert after(0.02, 0.021, 0.04, 0.04).draft_length(MAX_DRAFT, 1) == 1
-    assert after(0.02, 0.03, 0.05, 0.06).draft_length(MAX_DRAFT, 1) == 0
-    assert after(0.02, 0.021, 0.021, 0.04).draft_length(MAX_DRAFT, 1) == 3
-    assert after(0.02, 0.021, 0.04, 0.021).draft_length(MAX_DRAFT, 1) == MAX_DRAFT
-    policy = after(0.02, 0.04, 0.05, 0.06)
-    tried = next(i for i in range(1000) if policy.draft_length(MAX_DRAFT, 1) or policy.record_step(0, 0.02))
-    assert 100 < tried < 400, "it is not tried for a long time, but then again"
-    policy = DraftPolicy()
+    assert length(0.02, 0.021, 0.04, 0.04) == 1
+    assert length(0.02, 0.03, 0.05, 0.06) == 0
+    assert length(0.02, 0.021, 0.021, 0.04) == 3
+    assert length(0.02, 0.021, 0.04, 0.021) == MAX_DRAFT
+
+
+def test_beside_other_replies_drafts_must_pay_for_all() -> None:
+    """A batch of four rows takes 20 ms, one of eight 30. Four drafts are 3 + 1.48 tokens in 30 ms, none is 4 in 20."""
+    policy = one_in_three(of_steps(r1=0.018, r4=0.02, r8=0.03, r16=0.06))
+    assert policy.draft_length(MAX_DRAFT, 1, beside=3) == 0
+    for _ in range(99):
+        policy.record_outcome(1, True)
+    assert policy.draft_length(MAX_DRAFT, 1, beside=3) == 4, "they fill the eight rows"
+    assert policy.draft_length(2, 1, beside=3) == 0, "6 tokens in 30 ms are as many as 4 in 20"
+    assert policy.draft_length(3, 1, beside=2) == 1, "the fourth row costs nothing, two more do not pay"
+    assert policy.draft_length(MAX_DRAFT, 1, beside=8) == MAX_DRAFT, "nine rows take as long as sixteen"
+
+
+def test_what_is_not_computed_for_long_is_tried_again() -> None:
+    times = of_steps(r1=0.02, r2=0.04, r4=0.05, r8=0.06)
+    policy = one_in_three(times)
+    tried = next(i for i in range(1000) if policy.draft_length(MAX_DRAFT, 1) or times.record(1, 0.02))
+    assert 100 < tried < 400
+    times = of_steps(r1=0.02, r2=0.021, r4=0.022)
+    policy = DraftPolicy(times)
     for _ in range(9):
         policy.record_outcome(4, True)
-        for count, seconds in (0, 0.02), (1, 0.021), (3, 0.022):
-            policy.record_step(count, seconds)
     assert policy.draft_length(MAX_DRAFT, 4) == 3
-    assert any(policy.record_step(3, 0.022) or policy.draft_length(MAX_DRAFT, 4) == MAX_DRAFT for _ in range(400)), (
-        "what was never tried, too"
+    assert any(times.record(4, 0.022) or policy.draft_length(MAX_DRAFT, 4) == MAX_DRAFT for _ in range(400)), (
+        "and what was never computed"
     )
 
 
@@ -57,19 +80,19 @@ def test_the_policy_is_not_misled_by_disturbed_steps() -> None:
     """The first step of a class is believed; one that takes much longer than those before is not, at first."""
 
     def after(*seconds: float) -> int:
-        policy = DraftPolicy()
-        policy.record_step(0, 0.02)
-        policy.record_step(3, 0.04)
+        times = of_steps(r1=0.02, r4=0.04)
+        policy = DraftPolicy(times)
         for _ in range(50):
             policy.record_outcome(2, True)
         for each in seconds:
-            policy.record_step(MAX_DRAFT, each)
+            times.record(1 + MAX_DRAFT, each)
         return policy.draft_length(MAX_DRAFT, 2)
 
-    assert (after(), after(0.04), after(0.04, 100, 100), after(0.2), after(0.04, *[0.2] * 20)) == (
-        MAX_DRAFT,
-        MAX_DRAFT,
-        MAX_DRAFT,
-        3,
-        3,
-    )
+    assert (after(), after(0.04), after(0.04, 100, 100)) == (MAX_DRAFT,) * 3
+    assert (after(0.2), after(0.04, *[0.2] * 20)) == (3, 3)
+
+
+def test_a_class_that_was_not_measured_is_judged_by_the_nearest() -> None:
+    times = of_steps(r3=0.013, r300=1.0)
+    assert times.seconds(1) is not None
+    assert [round(times.seconds(rows) or 0, 3) for rows in (1, 2, 4, 5, 600)] == [0.01, 0.011, 0.013, 0.02, 2.0]

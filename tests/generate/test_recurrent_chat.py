@@ -71,7 +71,7 @@ def talk(chat: Chat, turns: int) -> list[dict[str, str]]:
 def pages(model: Model) -> int:
     """The state pages that memory was taken for."""
     engine: Any = model.engine
-    return len(engine._runner.checkpoints.states._pool._references)
+    return len(engine._runner.checkpoints.states.pool._references)
 
 
 def test_each_of_twenty_turns_computes_its_own_message_alone(model: Model) -> None:
@@ -173,7 +173,7 @@ def test_checkpoints_and_drafts_take_as_many_states_as_plan_counts(path: Path, m
 
 def test_small_states_are_limited_by_their_number(model: Model) -> None:
     engine: Any = model.engine
-    assert engine._runner.checkpoints.states._most == most_state_pages(MAX_STATE_CHECKPOINTS)
+    assert engine._runner.checkpoints.states.most == most_state_pages(MAX_STATE_CHECKPOINTS)
     assert engine._runner.cpu._pages.page_bytes[-1] * MAX_STATE_CHECKPOINTS < CHECKPOINT_BYTES
 
 

@@ -106,7 +106,7 @@ def test_cancel_of_a_request_that_waits(pool: ThreadPoolExecutor, step: str) -> 
     assert not first.done()
     assert engine.stops == 0
     engine.go.release()
-    assert first.result(30)[0].shape == (1, 10)
+    assert first.result(30).shape == (1, 10)
     assert engine.begun == [1]
 
 
@@ -121,7 +121,7 @@ def test_cancel_of_the_request_that_computes(pool: ThreadPoolExecutor) -> None:
     cancel()
     assert isinstance(first.exception(30), Stopped)
     engine.go.release()
-    assert second.result(30)[0].shape == (1, 10)
+    assert second.result(30).shape == (1, 10)
     cancel()
     assert (engine.begun, engine.stops) == ([1, 2], 1)
 

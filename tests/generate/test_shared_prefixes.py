@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -18,6 +18,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "recurrent": {**RECURRENT, "context_length": 1024},
     "windowed": {**TINY, "context_length": 1024, "metadata": (("attention.sliding_window", 40),)},
 }
+KVType = Literal["f32", "q8_0"]
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
@@ -83,3 +84,38 @@ def test_the_figures_tell_what_was_cached(model: Model) -> None:
     assert (stats.prompts, stats.hits) == (2, 1)
     assert (stats.prompt_tokens, stats.cached_tokens) == (2 * tokens, tokens - 1)
     assert stats.hit_ratio == (tokens - 1) / (2 * tokens)
+
+
+@pytest.mark.parametrize("kv_type", ["f32", "q8_0"])
+def test_what_was_evicted_has_the_same_bits_again(kind: str, kv_type: KVType, model_file: ModelFile) -> None:
+    path = model_file(**KINDS[kind], chat_template=TEMPLATE)
+    with Model.open(path, threads=1, kv_type=kv_type) as model:
+
+        def read() -> tuple[int, object]:
+            reply = model.generate(SYSTEM, **SHORT, logprobs=3)
+            return reply.stats.cached_tokens, reply.logprobs
+
+        (nothing, cold), (cached, warm) = read(), read()
+        assert (nothing, cached > 200, warm) == (0, True, cold)
+        for leaves in range(6):
+            for _ in range(leaves):
+                model.engine.evict()
+            assert read()[1] == cold
+        while model.engine.evict():
+            pass
+        assert read() == (0, cold)
+
+
+def test_pages_are_counted_by_who_uses_them(model: Model, kind: str) -> None:
+    assert model.kv_stats.pages == 0
+    running = model.stream(SYSTEM, **SHORT)
+    next(running)
+    stats = model.kv_stats
+    assert (stats.used_pages, stats.cached_pages, stats.page_tokens) == (4, 0, PAGE)
+    assert 0 < stats.bytes < stats.budget_bytes
+    running.close()
+    stats = model.kv_stats
+    assert (stats.used_pages, stats.cached_pages) == (0, 4)
+    while model.engine.evict():
+        pass
+    assert (model.kv_stats.used_pages, model.kv_stats.cached_pages, model.kv_stats.pages) == (0, 0, stats.pages)

@@ -112,10 +112,11 @@ def test_a_conversation_continues_from_accepted_tokens(model: Model) -> None:
                 lookup.accept(70)
                 logits = steps.decode(70)
             assert steps.length == len(ids) + taken
+        session.exclusively(lambda: None, cancel)
         assert sequence.tokens == ids + [70] * taken
         assert np.array_equal(logits, model.logits(ids + [70] * taken)[-1])
         # And what is computed behind it is what that makes of it.
-        after, _ = session.decode(sequence, [80, 81], cancel)
+        after = session.decode(sequence, [80, 81], cancel)
         assert np.array_equal(after, model.logits([*ids, *[70] * taken, 80, 81])[-2:])
 
 

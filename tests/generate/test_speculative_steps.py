@@ -10,7 +10,6 @@ from edgellm.engine.protocol import Stopped
 from edgellm.errors import NoMemoryError
 from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.draft_policy import DraftPolicy
-from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
@@ -63,7 +62,7 @@ class Coarse(Sequence):
 def test_accepted_tokens_that_are_dropped_with_rejected_ones_are_computed_again() -> None:
     engine = Counting(True)
     sequence = Coarse()
-    steps, lookup, _ = decoding(engine, sequence)
+    steps, lookup, cancel = decoding(engine, sequence)
     tokens = [3, 3, 3, 3, 5, 3, 3, 3]
     with steps:
         for i, token in enumerate(tokens, 1):
@@ -73,11 +72,18 @@ def test_accepted_tokens_that_are_dropped_with_rejected_ones_are_computed_again(
             held = sequence.tokens[: steps.length]
             assert held == tokens[: len(held)]
     assert engine.rows[:4] == [1, 8, 4, 1], "four accepted tokens again, and the one that was sampled"
-    assert len(sequence) in (5, len(tokens))
+    steps._session.exclusively(lambda: None, cancel)
+    assert len(sequence) in (5, len(tokens)), "it holds no rejected draft once another request can use it"
 
 
 class Full(Counting):
     """It has no memory for drafts."""
+
+    evicted = 0
+
+    def evict(self) -> bool:
+        self.evicted += 1
+        return False
 
     def forward(self, segments: Any) -> Any:
         if segments[0].drafts:
@@ -86,20 +92,13 @@ class Full(Counting):
 
 
 def test_without_memory_for_drafts_a_reply_goes_on_and_evicts_nothing() -> None:
-    engine, evicted = Full(True), list[bool]()
+    engine = Full(True)
     session, lookup = Session(engine, "m"), PromptLookup([])
-
-    class Cache(PrefixCache):
-        def evict(self) -> bool:
-            evicted.append(True)
-            return False
-
-    cache = Cache(session)
     steps = SpeculativeDecoder(session, Sequence(), lookup, CancelFlag(engine))
     for _ in range(6):
         lookup.accept(3)
         steps.decode(3)
-    assert (engine.rows, evicted, steps.length, session.caches()) == ([1] * 6, [], 6, [cache])
+    assert (engine.rows, engine.evicted, steps.length) == ([1] * 6, 0, 6)
 
 
 def test_drafts_need_no_page_of_their_own() -> None:
@@ -144,22 +143,21 @@ def test_the_policy_is_told_what_was_accepted(monkeypatch: pytest.MonkeyPatch) -
         def record_outcome(self, matched: int, right: bool) -> None:
             told.append((matched, right))
 
-        def record_step(self, count: int, seconds: float) -> None:
-            told.append((f"{count} drafted", seconds > 0))
-
     monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Told)
-    steps, lookup, _ = decoding(Counting(True))
+    engine = Counting(True)
+    steps, lookup, _ = decoding(engine)
     for token in 3, 3, 3, 3, 5:
         lookup.accept(token)
         steps.decode(token)
-    assert told == [("0 drafted", True), ("7 drafted", True), (1, True), (1, True), (1, False), ("0 drafted", True)]
+    assert (told, engine.rows) == ([(1, True), (1, True), (1, False)], [1, 8, 1])
+    assert steps._session.step_times.seconds(8), "and the session how long the step took"
 
 
 def test_a_draft_that_was_not_computed_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[tuple[int, bool]]()
 
     class Never(DraftPolicy):
-        def draft_length(self, available: int, matched: int) -> int:
+        def draft_length(self, available: int, matched: int, beside: int = 0) -> int:
             return 0
 
         def record_outcome(self, matched: int, right: bool) -> None:

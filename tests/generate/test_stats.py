@@ -33,6 +33,7 @@ def run(clock: Clock, gaps: list[float]) -> RequestTimer:
     timer = RequestTimer(lambda: DEVICES, clock=clock)
     clock.now += 0.5
     timer.prompt_tokens, timer.cached_tokens = 40, 10
+    timer.record_computing()
     with timer.prefill(10) as progress:
         clock.now += 2
         progress(30, 30)
@@ -45,6 +46,7 @@ def run(clock: Clock, gaps: list[float]) -> RequestTimer:
 def test_every_figure_by_hand(clock: Clock) -> None:
     stats = run(clock, [0.25, 0.1, 0.2, 0.1, 0.4]).stats()
     assert (stats.prompt_tokens, stats.cached_tokens, stats.generated_tokens) == (40, 10, 5)
+    assert stats.queued_s == pytest.approx(0.5)
     assert stats.ttft_s == pytest.approx(2.75)
     assert stats.prefill_tps == pytest.approx(15)  # 30 tokens in 2 s
     assert stats.decode_tps == pytest.approx(5)  # 4 tokens in 0.8 s
@@ -72,6 +74,18 @@ def test_no_speed_without_a_duration(clock: Clock) -> None:
 def test_a_clock_that_stands_still_breaks_nothing(clock: Clock) -> None:
     stats = run(clock, [0.0, 0.0, 0.0]).stats()
     assert (stats.decode_tps, stats.itl_ms) == (None, {"p50": 0, "p95": 0})
+
+
+def test_a_request_is_queued_until_its_first_batch_begins_or_it_ends(clock: Clock) -> None:
+    computed, never = (RequestTimer(lambda: DEVICES, clock=clock) for _ in range(2))
+    clock.now += 3
+    assert computed.stats().queued_s == pytest.approx(3)
+    for _ in range(2):
+        computed.record_computing()
+        clock.now += 1
+    never.end()
+    clock.now += 1
+    assert [each.stats().queued_s for each in (computed, never)] == pytest.approx([3, 5])
 
 
 def test_stats_of_a_token_stay_those_of_its_time(clock: Clock) -> None:

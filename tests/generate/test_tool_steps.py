@@ -112,6 +112,26 @@ def test_a_refused_call_does_not_run(model: Model, write: Write) -> None:
     assert results == ["error: the user refused this call", '{"hour": 12, "zone": "Zürich"}']
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_the_next_message_works_after_approve_has_raised(
+    model: Model, write: Write, error: type[BaseException]
+) -> None:
+    write(f"{CLOCK}\n{ROME}\n{CLOCK}", "Another answer.")
+
+    def approve(call: ToolCall) -> bool:
+        if call.name == "weather":
+            raise error
+        return True
+
+    chat = model.chat(tools=[weather, clock])
+    with pytest.raises(error):
+        chat.send("How is it?", max_steps=2, approve=approve)
+    results = [message["content"] for message in chat.messages if message["role"] == "tool"]
+    assert results == ['{"hour": 12, "zone": "Zürich"}', *["error: this call did not come to its end"] * 2]
+    assert [message["role"] for message in chat.messages] == ["user", "assistant", "tool", "tool", "tool"]
+    assert chat.send("And now?").text == "Another answer."
+
+
 def test_commands_and_tools_of_mcp_servers_run_in_a_chat(model: Model, write: Write, tmp_path: Path) -> None:
     commands = tmp_path / "commands.json"
     commands.write_text(json.dumps([{"name": "say", "command": ["echo", "{text}"]}]), encoding="utf-8")

@@ -10,17 +10,8 @@ import pytest
 
 from edgellm.errors import NoMemoryError
 from support.chat_model import write_chat_model
-from support.served import TIMEOUT_S, Served, served
+from support.served import BODIES, TIMEOUT_S, Served, served
 
-QUESTION = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
-BODIES: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": QUESTION,
-    "/v1/completions": {"model": "m", "prompt": "x"},
-    "/v1/responses": {"model": "m", "input": "x"},
-    "/v1/messages": {**QUESTION, "max_tokens": 4},
-    "/api/chat": QUESTION,
-    "/api/generate": {"model": "m", "prompt": "x"},
-}
 TELL = "edgellm.server.generating._ReplyTeller.tell"
 
 

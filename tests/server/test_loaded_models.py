@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from edgellm.server.catalog import ServedModel
-from edgellm.server.chat_pool import ChatPool
 from edgellm.server.failures import RequestError
 from edgellm.server.loaded_models import LoadedModels
 
@@ -22,7 +21,7 @@ class Machine:
 
     def __init__(self, keep_alive: float = -1) -> None:
         self.events: list[str] = []
-        self.models = LoadedModels(self.open, SIZES.__getitem__, 10 * GB, keep_alive, 2)
+        self.models = LoadedModels(self.open, SIZES.__getitem__, 10 * GB, keep_alive)
 
     def open(self, served: ServedModel) -> Any:
         self.events.append(f"+{served.name}")
@@ -118,27 +117,3 @@ def test_a_request_that_ends_does_not_stop_the_opening() -> None:
         assert machine.events == ["+a"]
 
     run(test)
-
-
-class Conversations:
-    """Stands for a model: its chats are numbers."""
-
-    def __init__(self) -> None:
-        self.made = 0
-
-    def chat(self) -> int:
-        self.made += 1
-        return self.made
-
-
-def test_a_request_gets_the_chat_of_its_conversation() -> None:
-    chats = ChatPool(Conversations(), 2)  # type: ignore[arg-type]
-
-    def taken(*messages: str) -> Any:
-        with chats.take(messages) as chat:
-            return chat
-
-    assert [taken("s", "a"), taken("t"), taken("s", "a", "b", "c"), taken("t", "u")] == [1, 2, 1, 2]
-    assert taken("other") == 1  # the least recently used of as many as there may be
-    with chats.take("t") as one, chats.take("t") as other:
-        assert one != other

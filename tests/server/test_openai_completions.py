@@ -114,7 +114,7 @@ def test_the_models(client: Any) -> None:
 def test_embeddings_are_refused_clearly(client: Any) -> None:
     with pytest.raises(openai.APIStatusError, match="embeddings are not supported") as caught:
         client.embeddings.create(model="Words", input="x")
-    assert (caught.value.status_code, caught.value.code) == (501, "not_supported")
+    assert (caught.value.status_code, caught.value.code) == (400, "not_supported")
 
 
 def test_health_and_metrics(client: Any, server: Served) -> None:
@@ -132,3 +132,12 @@ def test_health_and_metrics(client: Any, server: Served) -> None:
         values['edgellm_generated_tokens_total{model="Words"}']
     )
     assert values["edgellm_requests_running"] == "0"
+    assert values['edgellm_queue_seconds_count{model="Words"}'] == str(replies)
+    hits, cached = (
+        int(values[f'edgellm_{name}_total{{model="Words"}}']) for name in ("prefix_hits", "cached_prompt_tokens")
+    )
+    assert 0 < hits <= replies and cached >= hits
+    assert 0 < float(values['edgellm_prefix_hit_ratio{model="Words"}']) < 1
+    pages = {state: int(values[f'edgellm_kv_pages{{model="Words",state="{state}"}}']) for state in ("used", "cached")}
+    assert pages["used"] == 0 < pages["cached"]
+    assert 0 < int(values['edgellm_kv_bytes{model="Words"}']) <= int(values['edgellm_kv_budget_bytes{model="Words"}'])

@@ -6,5 +6,5 @@ from edgellm.generate.draft_policy import DraftPolicy
 class AllDrafts(DraftPolicy):
     """A policy that computes every draft completely."""
 
-    def draft_length(self, available: int, matched: int) -> int:
+    def draft_length(self, available: int, matched: int, beside: int = 0) -> int:
         return available

@@ -17,6 +17,16 @@ from edgellm.server.settings import ServeSettings
 
 LOAD = {"threads": 1}
 TIMEOUT_S = 60
+_QUESTION = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": _QUESTION,
+    "/v1/completions": {"model": "m", "prompt": "x"},
+    "/v1/responses": {"model": "m", "input": "x"},
+    "/v1/messages": {**_QUESTION, "max_tokens": 4},
+    "/api/chat": _QUESTION,
+    "/api/generate": {"model": "m", "prompt": "x"},
+}
+"""The shortest body of each route that generates, for a model "m"."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 
 from edgellm.tools.calls import ToolCall
 from edgellm.tools.commands import read_commands
-from edgellm.tools.running import run_calls
+from edgellm.tools.running import run_call
 from edgellm.tools.tool import Tool
 
 posix = pytest.mark.skipif(os.name != "posix", reason="process groups")
@@ -177,5 +177,5 @@ def test_an_exception_in_the_waiting_thread_ends_the_run(tmp_path: Path, monkeyp
 
 
 def test_the_model_is_told_of_arguments_that_are_refused(tmp_path: Path) -> None:
-    (message,) = run_calls({"run": program(tmp_path, "")}, [ToolCall("call00000", "run", {"a": "-c"})], None)
-    assert message["content"].startswith('error: OptionError: tool run: argument a begins with "-"')
+    result = run_call(program(tmp_path, ""), ToolCall("call00000", "run", {"a": "-c"}))
+    assert result.startswith('error: OptionError: tool run: argument a begins with "-"')

@@ -6,13 +6,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edgellm.errors import EdgeLLMError
 from edgellm.mcp import Servers, open_servers
 from edgellm.tools.calls import ToolCall
-from edgellm.tools.running import run_calls
+from edgellm.tools.running import run_call, run_calls
 from support import with_support
 from support.mcp_scripts import OF_THE_PACKAGE, by_hand, entry, servers_file
 
@@ -55,9 +56,10 @@ def test_a_server_gets_its_variables_and_folder_but_no_others(servers: Servers) 
 
 def test_calls_of_a_reply_run_and_may_be_refused(servers: Servers) -> None:
     calls = [ToolCall("call00000", "real__add", {"a": 1}), ToolCall("call00001", "hand__echo", {"self": "é\ud800"})]
-    results = run_calls(servers.tools, calls, lambda call: call.name == "real__add")
+    results = list[dict[str, Any]]()
+    run_calls(servers.tools, calls, lambda call: call.name == "real__add", results.append)
     assert [each["content"] for each in results] == ["2", "error: the user refused this call"]
-    assert run_calls(servers.tools, calls[1:], None)[0]["content"] == "by hand"
+    assert run_call(servers.tools["hand__echo"], calls[1]) == "by hand"
 
 
 def test_several_threads_may_call(servers: Servers) -> None:

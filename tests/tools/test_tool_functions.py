@@ -11,7 +11,7 @@ import pytest
 
 from edgellm.errors import OptionError
 from edgellm.tools.calls import ToolCall
-from edgellm.tools.running import run_calls
+from edgellm.tools.running import run_call
 from edgellm.tools.tool import tool_of, tools_of
 
 
@@ -231,8 +231,7 @@ def test_a_function_that_exits_does_not_end_the_program() -> None:
     def leave() -> None:
         sys.exit(3)
 
-    (message,) = run_calls(tools_of([leave]), [ToolCall("call00000", "leave")], None)
-    assert message["content"] == "error: SystemExit: 3"
+    assert run_call(tools_of([leave])["leave"], ToolCall("call00000", "leave")) == "error: SystemExit: 3"
 
 
 async def waiting(a: int) -> int:

@@ -49,9 +49,9 @@ class CallRunner:
         with self._lock:
             run.is_running = not run.is_stopped
         if run.is_running:
-            from edgellm.tools.running import run_calls  # on demand
+            from edgellm.tools.running import run_call  # on demand
 
-            result = run_calls({tool.name: tool}, [call], None)[0]["content"]
+            result = run_call(tool, call)
             with self._lock:
                 run.is_running = False
                 self._cancelled.clear()

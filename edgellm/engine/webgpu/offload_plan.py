@@ -82,7 +82,7 @@ class _Planner:
         placement = self._placement(n, cpu_moe)
         losing = [b for b, device in enumerate(self._asked(n, cpu_moe)) if device == GPU != placement[b]]
         losing = [block for block in losing if block not in self._empty]
-        memory, limit = gpu_memory(self.model, placement, self.limits), self.request.memory
+        memory = gpu_memory(self.model, placement, self.limits)
         return OffloadPlan(
             name=self.adapter.name,
             placement=placement,
@@ -91,9 +91,20 @@ class _Planner:
             notes=self._notes(placement, n, losing),
             reply_timeout_s=_SOFTWARE_REPLY_TIMEOUT_S if self.adapter.kind == "software" else _REPLY_TIMEOUT_S,
             adapter=self.adapter,
-            kv_limit=None if limit is None else limit - memory["weights"] - memory["activations"],
+            kv_limit=self._kv_limit(memory),
             choice=_why_losing(losing),
         )
+
+    def _kv_limit(self, memory: dict[str, int]) -> int | None:
+        """The most bytes of KV pages of all sequences, beside the other parts of `memory`.
+
+        They are what is left of the memory that is given; else of that which is free, but enough for a full sequence.
+        None where the driver does not tell what is free.
+        """
+        others = memory["weights"] + memory["activations"]
+        if self.request.memory is not None:
+            return self.request.memory - others
+        return None if self.free is None else max(memory["kv_cache"], int(MARGIN * self.free) - others)
 
     def _notes(self, placement: Placement, n: int, losing: list[int]) -> list[str]:
         """A line about what the CPU computes of `n` layers and the output head, and why; no line if that is nothing.

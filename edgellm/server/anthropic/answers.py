@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from edgellm.server.answering import OneReply
+from edgellm.server.asked import OneReply, Stamp
 from edgellm.server.blocks import BlockKind, Change, ReplyBlock, ReplyBlocks, Step
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
-from edgellm.server.openai.replies import new_id
 
 _REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 
@@ -14,8 +13,8 @@ _REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"
 class MessageMaker(OneReply):
     """Makes one answer. `stops` are the stop strings that the request has."""
 
-    def __init__(self, model: str, stops: list[str]) -> None:
-        self._model, self._stops, self._id = model, stops, new_id("msg_")
+    def __init__(self, model: str, stamp: Stamp, stops: list[str]) -> None:
+        self._model, self._stops, self._id = model, stops, stamp.new_id("msg_")
         self._blocks = ReplyBlocks()
 
     def parts(self, event: Event) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from edgellm.server.endpoint import Dialect
 from edgellm.server.failures import RequestError
+from edgellm.server.openapi.answers import ANTHROPIC_ERROR
 
 _FIELDS = {"prompt": "messages", "temp": "temperature", "stop": "stop_sequences", "think_max": "thinking.budget_tokens"}
 _TYPES = {
@@ -23,4 +24,4 @@ def message_error(error: RequestError) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": error.message}}
 
 
-ANTHROPIC = Dialect(message_error, _FIELDS, "error")
+ANTHROPIC = Dialect(message_error, _FIELDS, ANTHROPIC_ERROR, "error")

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from edgellm.server.anthropic.answers import MessageMaker
+from edgellm.server.asked import Asked
 from edgellm.server.failures import RequestError, invalid
 from edgellm.server.fields import Fields
 from edgellm.server.openai.sampling import checked
@@ -14,8 +16,14 @@ _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _IGNORED = ("metadata", "service_tier", "container", "context_management", "betas")
 
 
-def work_of(body: Fields) -> Work:
+def read_messages(body: Fields) -> Asked:
     """What a body asks for. Raises RequestError and OptionError."""
+    streams, work = body.flag("stream"), _work(body)
+    stops = list(work.options.get("stop") or ())
+    return Asked(work, lambda model, stamp: MessageMaker(model, stamp, stops), streams)
+
+
+def _work(body: Fields) -> Work:
     name, limit = body.required("model"), body.integer("max_tokens", 1)
     if limit is None:
         raise RequestError(400, "max_tokens is missing", "max_tokens")
@@ -23,9 +31,9 @@ def work_of(body: Fields) -> Work:
     think, think_max = _thinking(body)
     options = {
         "max_tokens": limit,
-        "temp": body.get("temperature"),
-        "top_p": body.get("top_p"),
-        "top_k": body.get("top_k"),
+        "temp": body.option("temperature", "temp"),
+        "top_p": body.option("top_p", "top_p"),
+        "top_k": body.option("top_k", "top_k"),
         "stop": body.entries("stop_sequences"),
         "think_max": think_max,
         "logprobs": False,
@@ -52,15 +60,13 @@ def _conversation(body: Fields) -> tuple[list[dict[str, Any]], str]:
 
 def _messages(message: Fields) -> Iterator[dict[str, Any]]:
     """The messages that one of Anthropic's is: the results of calls are messages of their own."""
-    role = message.word("role", "user", "assistant", "system")
-    if role is None:
-        raise RequestError(400, f"{message.path('role')} is missing", message.path("role"))
-    if isinstance(content := message.get("content"), str):
+    role = message.required_word("role", "user", "assistant", "system")
+    if isinstance(content := message.text_or_list("content", "blocks"), str):
         message.finish()
         yield {"role": role, "content": content}
         return
-    if not isinstance(content, list):
-        raise invalid(message.path("content"), "must be text, or a list of blocks")
+    if content is None:
+        raise RequestError(400, f"{message.path('content')} is missing", message.path("content"))
     texts, calls = list[str](), list[dict[str, Any]]()
     for block in message.objects("content"):
         if result := _read(block, texts, calls):
@@ -92,8 +98,7 @@ def _read(block: Fields, texts: list[str], calls: list[dict[str, Any]]) -> dict[
 
 def _text(fields: Fields, name: str) -> str:
     """Text, or blocks of it."""
-    value = fields.get(name)
-    if value is None or isinstance(value, str):
+    if not isinstance(value := fields.text_or_list(name, "blocks of text"), list):
         return value or ""
     texts = list[str]()
     for block in fields.objects(name):

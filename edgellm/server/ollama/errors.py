@@ -2,6 +2,7 @@
 
 from edgellm.server.endpoint import Dialect
 from edgellm.server.failures import RequestError
+from edgellm.server.openapi.answers import OLLAMA_ERROR
 
 _FIELDS = {
     "prompt": "prompt",
@@ -17,4 +18,4 @@ def error_text(error: RequestError) -> dict[str, str]:
     return {"error": error.message}
 
 
-OLLAMA = Dialect(error_text, _FIELDS)
+OLLAMA = Dialect(error_text, _FIELDS, OLLAMA_ERROR)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from edgellm.server.answering import OneReply
+from edgellm.server.asked import OneReply
 from edgellm.server.events import Event, ReplyEnd, ReplyPart, ScoredToken
 from edgellm.tools.calls import ToolCall
 
@@ -33,8 +33,9 @@ def generate_shape(answer: str, thought: str, calls: list[dict[str, Any]]) -> di
 class LineMaker(OneReply):
     """Makes the lines of one answer, and the object of a whole one."""
 
-    def __init__(self, model: str, shape: Shape) -> None:
+    def __init__(self, model: str, shape: Shape, keep_alive: float | None) -> None:
         self._model, self._shape, self._began = model, shape, monotonic()
+        self._done_without_reply = "unload" if keep_alive == 0 else "load"
         self._answer, self._thought = "", ""
         self._calls = list[dict[str, Any]]()
         self._scored = list[dict[str, Any]]()
@@ -59,11 +60,7 @@ class LineMaker(OneReply):
         """The whole answer."""
         found = self._line(self._shape(self._answer, self._thought, self._calls))
         found |= {"logprobs": self._scored} if self._scored else {}
-        return found | (self._last(self._end) if self._end else {"done": True})
-
-    def without_reply(self, reason: str) -> dict[str, Any]:
-        """The answer to a request that only loads or unloads a model."""
-        return self._line(self._shape("", "", [])) | {"done": True, "done_reason": reason}
+        return found | (self._last(self._end) if self._end else {"done": True, "done_reason": self._done_without_reply})
 
     def _line(self, found: dict[str, Any]) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")

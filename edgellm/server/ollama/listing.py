@@ -32,10 +32,15 @@ async def tags(exchange: Exchange, body: Fields) -> None:
 
 async def show(exchange: Exchange, body: Fields) -> None:
     """Answer with what the header of a model's file says."""
+    await exchange.reply(await asyncio.to_thread(_shown, await exchange.service.find(read_show(body))))
+
+
+def read_show(body: Fields) -> str:
+    """The name of a model in a body of /api/show. Raises RequestError."""
     name = body.text("model") or body.required("name")
     body.ignore("verbose", "system", "template", "options")
     body.finish()
-    await exchange.reply(await asyncio.to_thread(_shown, await exchange.service.find(name)))
+    return name
 
 
 async def ps(exchange: Exchange, body: Fields) -> None:
@@ -51,7 +56,7 @@ async def version(exchange: Exchange, body: Fields) -> None:
 
 async def embed(exchange: Exchange, body: Fields) -> None:
     """Refuse."""
-    raise RequestError(501, "embeddings are not supported: edgellm serves models that write text")
+    raise RequestError(400, "embeddings are not supported: edgellm serves models that write text")
 
 
 def _entry(served: ServedModel) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from edgellm.server.failures import invalid
 from edgellm.server.fields import Fields
-from edgellm.server.openai.sampling import checked
-from edgellm.server.openai.tools import tool_options
+from edgellm.server.openai.sampling import asked_logprobs, checked
+from edgellm.server.openai.tools import chosen, definitions
 from edgellm.text.thought import CLOSING, OPENING
 
 _OPTIONS = {
@@ -28,10 +28,14 @@ _EFFORTS = ("low", "medium", "high")
 
 def options_of(body: Fields) -> dict[str, Any]:
     """Options of edgellm from `options`, `format` and `logprobs`. Raises RequestError and OptionError."""
-    found: dict[str, Any] = {"partial": True, "logprobs": _logprobs(body), "json_schema": _format(body)}
+    found: dict[str, Any] = {
+        "partial": True,
+        "logprobs": asked_logprobs(body, body.flag("logprobs"), "logprobs to be true"),
+        "json_schema": _format(body),
+    }
     if given := body.inner("options"):
         for name, option in _OPTIONS.items():
-            value = given.get(name)
+            value = given.option(name, option)
             is_unset = name in _NONE_BELOW_0 and isinstance(value, int) and value < 0
             found[option] = None if is_unset else value
         given.ignore(*_LOADING)
@@ -40,11 +44,6 @@ def options_of(body: Fields) -> dict[str, Any]:
         given.ignore("mirostat_tau", "mirostat_eta", "penalize_newline", "tfs_z", "vocab_only", "low_vram", "f16_kv")
         given.finish()
     return checked({name: value for name, value in found.items() if value is not None})
-
-
-def _logprobs(body: Fields) -> bool | int:
-    asked, top = body.flag("logprobs"), body.integer("top_logprobs", 0, 20)
-    return (top or True) if asked else False
 
 
 def _format(body: Fields) -> dict[str, Any] | None:
@@ -85,13 +84,11 @@ def messages_of(body: Fields) -> list[dict[str, Any]]:
 
 def tools_of_body(body: Fields) -> dict[str, Any]:
     """`tools`, as `Chat.reply` takes them."""
-    return tool_options(Fields({"tools": body.get("tools")}))
+    return chosen(definitions(body), None)
 
 
 def _message(message: Fields) -> dict[str, Any]:
-    role = message.required("role")
-    if role not in ("system", "user", "assistant", "tool"):
-        raise invalid(message.path("role"), "must be one of: system, user, assistant, tool")
+    role = message.required_word("role", "system", "user", "assistant", "tool")
     found: dict[str, Any] = {"role": role, "content": message.text("content") or ""}
     check_no_images(message)
     thought, name = message.text("thinking"), message.text("tool_name") or message.text("name")

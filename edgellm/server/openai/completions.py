@@ -1,17 +1,13 @@
 """/v1/completions."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from time import time
 from typing import Any
 
-from edgellm.server.answering import answer
+from edgellm.server.asked import Asked
 from edgellm.server.events import Event, ReplyEnd, ReplyPart, ScoredToken
-from edgellm.server.exchange import EVENTS, Exchange
 from edgellm.server.failures import RequestError, invalid
 from edgellm.server.fields import Fields
-from edgellm.server.openai.chat import DONE, MAX_REPLIES, stream_usage
-from edgellm.server.openai.replies import new_id, usage
+from edgellm.server.openai.choices import MAX_REPLIES, asked_choices
 from edgellm.server.openai.sampling import checked, response_format, sampling_options
 from edgellm.server.work import Prompt, Work
 
@@ -21,11 +17,9 @@ DEFAULT_MAX_TOKENS = 16
 """OpenAI's default of `max_tokens`."""
 
 
-async def completions(exchange: Exchange, body: Fields) -> None:
-    """Answer a request."""
-    media_type, with_usage = EVENTS if body.flag("stream") else None, stream_usage(body)
-    work = _work(body)
-    await answer(exchange, work, lambda model: _Completions(model, work.n, with_usage), media_type, DONE)
+def read_completions(body: Fields) -> Asked:
+    """What a body asks for. Raises RequestError and OptionError."""
+    return asked_choices(body, _work, "cmpl-", ("text_completion", "text_completion"), TextChoice)
 
 
 def _work(body: Fields) -> Work:
@@ -36,7 +30,8 @@ def _work(body: Fields) -> Work:
         options["logprobs"] = logprobs or True
     options |= response_format(body) | {"special": body.flag("special")}
     n = body.integer("n", 1, MAX_REPLIES) or 1
-    body.only("best_of", n)
+    if body.integer("best_of", 1) not in (None, n):
+        raise invalid("best_of", "is not supported, but for the value of n")
     body.only("echo", False)
     body.only("suffix", "")
     body.finish()
@@ -45,8 +40,7 @@ def _work(body: Fields) -> Work:
 
 def _prompts(body: Fields) -> list[Prompt]:
     """The prompts: text, token ids, or a list of either. Raises RequestError."""
-    given = body.get("prompt")
-    if given is None:
+    if (given := body.text_or_list("prompt", "token ids or of prompts")) is None:
         raise RequestError(400, "prompt is missing", "prompt", "missing_required_parameter")
     several = given if isinstance(given, list) and not _are_ids(given) else [given]
     if not 1 <= len(several) <= MAX_PROMPTS:
@@ -61,67 +55,39 @@ def _are_ids(value: list[Any]) -> bool:
 
 
 @dataclass
-class _Text:
+class TextChoice:
     """A continuation so far; `length` is that of the text of all tokens with log-probabilities."""
 
+    index: int
     text: str = ""
     scored: list[dict[str, Any]] = field(default_factory=list)
     length: int = 0
     end: ReplyEnd | None = None
 
-
-class _Completions:
-    """An answer with its continuations."""
-
-    def __init__(self, model: str, n: int, with_usage: bool) -> None:
-        """`with_usage`: a stream ends with the usage."""
-        self._n, self._usage = n, {"usage": None} if with_usage else {}
-        self._head = {"id": new_id("cmpl-"), "object": "text_completion", "created": int(time()), "model": model}
-        self._texts: dict[int, _Text] = {}
-
-    @property
-    def ends(self) -> list[ReplyEnd]:
-        """The ends of the continuations so far."""
-        return [text.end for text in self._texts.values() if text.end]
-
-    def parts(self, event: Event) -> Iterator[dict[str, Any]]:
-        """Add what comes; yields a chunk, unless it adds nothing."""
-        if (choice := self._add(event)) is not None:
-            yield self._head | {"choices": [choice]} | self._usage
-
-    def last_parts(self) -> Iterator[dict[str, Any]]:
-        """The chunk with the usage."""
-        if self._usage:
-            yield self._head | {"choices": [], "usage": usage(self.ends, self._n)}
-
-    def _add(self, event: Event) -> dict[str, Any] | None:
-        """Add what comes; returns the choice of a chunk, None if it adds nothing."""
-        found = self._texts.setdefault(event.choice, _Text())
+    def add(self, event: Event) -> dict[str, Any] | None:
+        """Add what comes; returns the entry of a chunk, None if it adds nothing."""
         if isinstance(event, ReplyEnd):
-            found.end = event
-            return _text_choice(event.choice, "", [], event.reason)
+            self.end = event
+            return self._entry("", [])
         if not isinstance(event, ReplyPart) or not (event.answer or event.scored):
             return None
-        found.text += event.answer
-        scored = [_scored(found, token) for token in event.scored]
-        found.scored += scored
-        return _text_choice(event.choice, event.answer, scored, None)
+        self.text += event.answer
+        scored = list(map(self._score, event.scored))
+        self.scored += scored
+        return self._entry(event.answer, scored)
+
+    def _score(self, token: ScoredToken) -> dict[str, Any]:
+        text, offset = token.text.decode(errors="replace"), self.length
+        self.length += len(text)
+        top = {other.decode(errors="replace"): logprob for other, logprob in token.top}
+        return {"tokens": text, "token_logprobs": token.logprob, "top_logprobs": top, "text_offset": offset}
+
+    def _entry(self, text: str, scored: list[dict[str, Any]]) -> dict[str, Any]:
+        keys = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+        logprobs = {key: [each[key] for each in scored] for key in keys} if scored else None
+        reason = self.end.reason if self.end else None
+        return {"index": self.index, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
     def whole(self) -> dict[str, Any]:
-        """The whole answer."""
-        ended = [(index, text, text.end) for index, text in sorted(self._texts.items())]
-        choices = [_text_choice(i, text.text, text.scored, end.reason if end else "stop") for i, text, end in ended]
-        return self._head | {"choices": choices, "usage": usage(self.ends, self._n)}
-
-
-def _scored(found: _Text, token: ScoredToken) -> dict[str, Any]:
-    text, offset = token.text.decode(errors="replace"), found.length
-    found.length += len(text)
-    top = {other.decode(errors="replace"): logprob for other, logprob in token.top}
-    return {"tokens": text, "token_logprobs": token.logprob, "top_logprobs": top, "text_offset": offset}
-
-
-def _text_choice(index: int, text: str, scored: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
-    keys = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
-    logprobs = {key: [each[key] for each in scored] for key in keys} if scored else None
-    return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
+        """The entry of a whole answer."""
+        return self._entry(self.text, self.scored)

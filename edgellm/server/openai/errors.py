@@ -4,6 +4,7 @@ from typing import Any
 
 from edgellm.server.endpoint import Dialect
 from edgellm.server.failures import RequestError
+from edgellm.server.openapi.answers import OPENAI_ERROR
 
 FIELDS = {"prompt": "messages", "temp": "temperature", "json_schema": "response_format"}
 """The fields of the prompt, and of the options of edgellm that have another name."""
@@ -17,6 +18,6 @@ def error_body(error: RequestError) -> dict[str, Any]:
     return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
 
 
-OPENAI = Dialect(error_body, FIELDS)
-COMPLETIONS = Dialect(error_body, {**FIELDS, "prompt": "prompt"})
-RESPONSES = Dialect(error_body, {**FIELDS, "prompt": "input", "json_schema": "text.format"}, "error")
+OPENAI = Dialect(error_body, FIELDS, OPENAI_ERROR)
+COMPLETIONS = Dialect(error_body, {**FIELDS, "prompt": "prompt"}, OPENAI_ERROR)
+RESPONSES = Dialect(error_body, {**FIELDS, "prompt": "input", "json_schema": "text.format"}, OPENAI_ERROR, "error")

@@ -24,8 +24,8 @@ async def model(exchange: Exchange, body: Fields) -> None:
 
 async def embeddings(exchange: Exchange, body: Fields) -> None:
     """Refuse."""
-    message = "embeddings are not supported: edgellm serves models that write text"
-    raise RequestError(501, message, code="not_supported")
+    message = "embeddings are not supported: edgellm serves models that write text; ask another server for them"
+    raise RequestError(400, message, code="not_supported")  # clients would try again after a status of 500 or more
 
 
 def _entry(served: ServedModel) -> dict[str, Any]:

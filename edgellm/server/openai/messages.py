@@ -21,9 +21,7 @@ def conversation(body: Fields, name: str = "messages") -> list[dict[str, Any]]:
 
 
 def _message(message: Fields) -> dict[str, Any]:
-    role = message.required("role")
-    if role not in _ROLES:
-        raise invalid(message.path("role"), f"must be one of: {', '.join(_ROLES)}")
+    role = message.required_word("role", *_ROLES)
     found: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": content_of(message)}
     message.ignore("name", "refusal", "annotations")
     message.only("audio")
@@ -60,18 +58,14 @@ def _call(call: Fields) -> dict[str, Any]:
 
 def content_of(message: Fields, name: str = "content") -> str:
     """The text of a message: `content` is text, or parts of it. Raises RequestError for images and the like."""
-    value = message.get(name)
-    if value is None or isinstance(value, str):
+    if not isinstance(value := message.text_or_list(name, "parts with text"), list):
         return value or ""
-    if not isinstance(value, list):
-        raise invalid(message.path(name), "must be text, or a list of parts with text")
     return "".join(_text_of(part) for part in message.objects(name))
 
 
 def _text_of(part: Fields) -> str:
     if isinstance(text := part.get("refusal"), str):
         return text
-    kind = part.text("type")
-    if kind not in _TEXT_PARTS:
+    if part.get("type") not in _TEXT_PARTS:
         raise invalid(part.path("type"), "is not supported: only text is")
     return part.required("text")

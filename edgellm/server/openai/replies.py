@@ -2,16 +2,11 @@
 
 import json
 from collections.abc import Iterable
-from secrets import token_hex
+from itertools import groupby
 from typing import Any
 
 from edgellm.server.events import ReplyEnd, ScoredToken
 from edgellm.tools.calls import ToolCall
-
-
-def new_id(prefix: str) -> str:
-    """An identifier that no other answer has."""
-    return f"{prefix}{token_hex(12)}"
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -35,14 +30,18 @@ def _token_entry(text: bytes, logprob: float) -> dict[str, Any]:
 
 
 def usage(ends: Iterable[ReplyEnd], n: int = 1) -> dict[str, Any]:
-    """The tokens of a request: prompts once, of `n` replies to each, and all replies."""
-    found = list(ends)
-    prompts = [end.stats for end in found if end.choice % n == 0]
-    prompt, generated = sum(s.prompt_tokens for s in prompts), sum(end.stats.generated_tokens for end in found)
+    """The tokens of a request: of prompts once, however many of the `n` replies to each, and of all replies.
+
+    One reply to a prompt computes it, and the others find it cached: the least of their figures counts.
+    """
+    found = sorted(ends, key=lambda end: end.choice)
+    stats = [[end.stats for end in same] for _, same in groupby(found, lambda end: end.choice // n)]
+    prompt, generated = sum(s[0].prompt_tokens for s in stats), sum(end.stats.generated_tokens for end in found)
+    cached = sum(min(each.cached_tokens for each in s) for s in stats)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": generated,
         "total_tokens": prompt + generated,
-        "prompt_tokens_details": {"cached_tokens": sum(s.cached_tokens for s in prompts)},
+        "prompt_tokens_details": {"cached_tokens": cached},
         "completion_tokens_details": {"reasoning_tokens": sum(end.thought_tokens for end in found)},
     }

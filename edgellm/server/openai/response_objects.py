@@ -1,13 +1,12 @@
 """Whole answers of /v1/responses, and its events."""
 
-from collections.abc import Iterator, Mapping
-from time import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from edgellm.server.answering import OneReply
+from edgellm.server.asked import OneReply, Stamp
 from edgellm.server.blocks import BlockKind, Change, ReplyBlock, ReplyBlocks, Step
-from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
-from edgellm.server.openai.replies import new_id, usage
+from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart, ScoredToken
+from edgellm.server.openai.replies import logprob_entry, usage
 
 _PREFIXES = {BlockKind.THOUGHT: "rs_", BlockKind.TEXT: "msg_", BlockKind.CALL: "fc_"}
 _DELTAS = {
@@ -20,9 +19,9 @@ _DELTAS = {
 class ResponseMaker(OneReply):
     """Makes one answer. `echoed` are fields of the request that the answer repeats."""
 
-    def __init__(self, model: str, echoed: Mapping[str, Any]) -> None:
-        self._model, self._echoed = model, echoed
-        self._id, self._created, self._number = new_id("resp_"), time(), 0
+    def __init__(self, model: str, stamp: Stamp, echoed: Mapping[str, Any]) -> None:
+        self._model, self._stamp, self._echoed = model, stamp, echoed
+        self._id, self._created, self._number = stamp.new_id("resp_"), stamp.created, 0
         self._blocks, self._ids = ReplyBlocks(), list[str]()
 
     def parts(self, event: Event) -> Iterator[dict[str, Any]]:
@@ -70,14 +69,14 @@ class ResponseMaker(OneReply):
     def _changed(self, step: Step) -> Iterator[dict[str, Any]]:
         block = step.block
         if step.change is Change.OPENED:
-            self._ids.append(new_id(_PREFIXES[block.kind]))
+            self._ids.append(self._stamp.new_id(_PREFIXES[block.kind]))
             item = self._item(block, "in_progress")
             yield {"type": "response.output_item.added", "output_index": block.index, "item": item}
             if block.kind is not BlockKind.CALL:
                 yield self._place(block) | {"type": "response.content_part.added", "part": _part(block)}
         elif step.change is Change.GROWN:
-            logprobs: dict[str, Any] = {"logprobs": []} if block.kind is BlockKind.TEXT else {}
-            yield self._place(block) | {"type": f"{_DELTAS[block.kind]}.delta", "delta": step.added, **logprobs}
+            kind = {"type": f"{_DELTAS[block.kind]}.delta"}
+            yield self._place(block) | kind | {"delta": step.added, **_logprobs(block, step.scored)}
         else:
             yield from self._closed(block)
 
@@ -86,8 +85,7 @@ class ResponseMaker(OneReply):
         if block.call:
             yield self._place(block) | kind | {"arguments": block.text, "name": block.call.name}
         else:
-            logprobs: dict[str, Any] = {"logprobs": []} if block.kind is BlockKind.TEXT else {}
-            yield self._place(block) | kind | {"text": block.text, **logprobs}
+            yield self._place(block) | kind | {"text": block.text, **_logprobs(block, block.scored)}
             yield self._place(block) | {"type": "response.content_part.done", "part": _part(block)}
         item = self._item(block, "completed")
         yield {"type": "response.output_item.done", "output_index": block.index, "item": item}
@@ -112,7 +110,12 @@ class ResponseMaker(OneReply):
 def _part(block: ReplyBlock) -> dict[str, Any]:
     if block.kind is BlockKind.THOUGHT:
         return {"type": "reasoning_text", "text": block.text}
-    return {"type": "output_text", "text": block.text, "annotations": [], "logprobs": []}
+    return {"type": "output_text", "text": block.text, "annotations": [], **_logprobs(block, block.scored)}
+
+
+def _logprobs(block: ReplyBlock, scored: Iterable[ScoredToken]) -> dict[str, Any]:
+    """The field `logprobs` of the text of an answer."""
+    return {"logprobs": list(map(logprob_entry, scored))} if block.kind is BlockKind.TEXT else {}
 
 
 def _usage(end: ReplyEnd) -> dict[str, Any]:

@@ -7,35 +7,37 @@ from edgellm.server.failures import RequestError, invalid
 from edgellm.server.fields import Fields
 from edgellm.server.openai.chat import EFFORTS
 from edgellm.server.openai.messages import content_of
-from edgellm.server.openai.sampling import checked, sampling_options, schema_of
+from edgellm.server.openai.sampling import asked_logprobs, checked, sampling_options, schema_of
 from edgellm.server.openai.tools import chosen, parallel_calls
 from edgellm.server.work import Work
 
 _ROLES = ("system", "developer", "user", "assistant")
+_LOGPROBS = "message.output_text.logprobs"
+"""What `include` has to ask for log-probabilities. Its other values ask for what there is nothing of."""
 
 
 def response_work(body: Fields) -> Work:
     """What a body asks for. Raises RequestError and OptionError."""
     name, messages, options = body.text("model"), _conversation(body), sampling_options(body)
     options |= {"max_tokens": body.integer("max_output_tokens", 1), **_form(body), **_tools(body)}
+    options["logprobs"] = asked_logprobs(body, _LOGPROBS in (body.entries("include") or ()), f"include of {_LOGPROBS}")
     if body.word("truncation", "auto", "disabled") == "auto":
         options["overflow"] = "drop"
     effort = _effort(body)
     for field in ("previous_response_id", "conversation", "prompt"):
         body.only(field)
     body.only("background", False)
-    body.only("top_logprobs", 0)
-    body.ignore("store", "include", "max_tool_calls")  # nothing is stored
+    body.ignore("store", "max_tool_calls")  # nothing is stored
     body.finish()
     return Work(name, [messages], checked(options), think=effort)
 
 
 def _conversation(body: Fields) -> list[dict[str, Any]]:
     found = [{"role": "system", "content": system}] if (system := body.text("instructions")) else []
-    if isinstance(given := body.get("input"), str):
+    if isinstance(given := body.text_or_list("input", "items"), str):
         return [*found, {"role": "user", "content": given}]
-    if not isinstance(given, list) or not given:
-        raise RequestError(400, "input must be text, or a list of items", "input", "invalid_value")
+    if not given:
+        raise RequestError(400, "input is missing", "input", "missing_required_parameter")
     return [*found, *_joined(filter(None, map(_message, body.objects("input"))))]
 
 
@@ -60,9 +62,7 @@ def _message(item: Fields) -> dict[str, Any] | None:
 
 
 def _text_message(item: Fields) -> dict[str, Any]:
-    role = item.required("role")
-    if role not in _ROLES:
-        raise invalid(item.path("role"), f"must be one of: {', '.join(_ROLES)}")
+    role = item.required_word("role", *_ROLES)
     return {"role": "system" if role == "developer" else role, "content": content_of(item)}
 
 
@@ -104,8 +104,7 @@ def _effort(body: Fields) -> str | None:
 
 def _tools(body: Fields) -> dict[str, Any]:
     tools, choice = [_definition(tool) for tool in body.objects("tools")], body.get("tool_choice")
-    if isinstance(choice, dict):
-        named = Fields.of(choice, "tool_choice")
+    if isinstance(choice, dict) and (named := body.inner("tool_choice")):
         named.only("type", "function")
         choice = {"type": "function", "function": {"name": named.required("name")}}
     elif not isinstance(choice, str | None):

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from edgellm.server.answering import answer
-from edgellm.server.exchange import EVENTS, Exchange
+from edgellm.server.asked import Asked
 from edgellm.server.fields import Fields
 from edgellm.server.openai.response_objects import ResponseMaker
 from edgellm.server.openai.response_reading import response_work
@@ -24,9 +23,9 @@ _ECHOED: dict[str, Any] = {
 """Fields of a request that its answer repeats, with what it has where they are not given."""
 
 
-async def responses(exchange: Exchange, body: Fields) -> None:
-    """Answer a request."""
-    media_type, work = EVENTS if body.flag("stream") else None, response_work(body)
+def read_response(body: Fields) -> Asked:
+    """What a body asks for. Raises RequestError and OptionError."""
+    streams, work = body.flag("stream"), response_work(body)
     given = {name: body.get(name) for name in _ECHOED}
     echoed = {name: default if given[name] is None else given[name] for name, default in _ECHOED.items()}
-    await answer(exchange, work, lambda model: ResponseMaker(model, echoed), media_type)
+    return Asked(work, lambda model, stamp: ResponseMaker(model, stamp, echoed), streams)

@@ -26,13 +26,14 @@ _SAME = (
 _IGNORED = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "metadata", "service_tier")
 """Fields about accounts of users and computers of OpenAI."""
 
+MAX_TOP_LOGPROBS = 20
 _TOKEN_ID = re.compile(r"[0-9]{1,9}")
 
 
 def sampling_options(body: Fields) -> dict[str, Any]:
     """Options of edgellm from a body. Raises RequestError and OptionError."""
-    options = {name: body.get(name) for name in _SAME}
-    options |= {"temp": body.get("temperature"), "logit_bias": _biases(body)}
+    options = {name: body.option(name, name) for name in _SAME}
+    options |= {"temp": body.option("temperature", "temp"), "logit_bias": _biases(body)}
     body.ignore(*_IGNORED)
     given = {name: value for name, value in options.items() if value is not None}
     return {**given, "partial": True, "logprobs": False}
@@ -42,6 +43,14 @@ def checked(options: dict[str, Any]) -> dict[str, Any]:
     """The same options. Raises OptionError if one is impossible, or two contradict each other."""
     GenerationOptions.from_kwargs(**{name: options[name] for name in options if name in GenerationOptions.names()})
     return options
+
+
+def asked_logprobs(body: Fields, asked: bool, way: str) -> bool | int:
+    """The option `logprobs`, of `top_logprobs`, which needs `way` of asking for them. Raises RequestError."""
+    top = body.integer("top_logprobs", 0, MAX_TOP_LOGPROBS)
+    if top and not asked:
+        raise invalid("top_logprobs", f"needs {way}")
+    return (top or True) if asked else False
 
 
 def _biases(body: Fields) -> dict[int, Any] | None:

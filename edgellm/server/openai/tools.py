@@ -12,15 +12,20 @@ from edgellm.tools.use import given_tools
 
 def tool_options(body: Fields) -> dict[str, Any]:
     """`tools` and `tool_choice` as `Chat.reply` takes them. Raises RequestError."""
-    tools, choice = [dict(_definition(tool)) for tool in body.objects("tools")], body.get("tool_choice")
+    tools, choice = definitions(body), body.get("tool_choice")
     if not isinstance(choice, str | dict | None):
         raise invalid("tool_choice", "must be text, or an object with a function")
     return chosen(tools, choice, parallel_calls(body))
 
 
+def definitions(body: Fields) -> list[dict[str, Any]]:
+    """`tools`. Raises RequestError."""
+    return [_definition(tool) for tool in body.objects("tools")]
+
+
 def parallel_calls(body: Fields) -> bool:
     """Whether a reply may have several calls: `parallel_tool_calls`, by default true."""
-    return body.get("parallel_tool_calls") is None or body.flag("parallel_tool_calls")
+    return body.flag("parallel_tool_calls", default=True)
 
 
 def chosen(tools: Sequence[Any], choice: Any, parallel: bool = True) -> dict[str, Any]:

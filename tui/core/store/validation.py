@@ -77,6 +77,7 @@ _STATS: dict[str, Check] = {
     "prompt_tokens": COUNT,
     "cached_tokens": COUNT,
     "generated_tokens": COUNT,
+    "queued_s": FIGURE,
     "ttft_s": FIGURE,
     "prefill_tps": FIGURE,
     "decode_tps": FIGURE,
@@ -84,6 +85,7 @@ _STATS: dict[str, Check] = {
     "mbu": FIGURE,
     "devices": list_of(object_with(name=TEXT, blocks=COUNT, bytes=COUNT)),
     "guided": optional(object_with(tokens=COUNT, mean=number(0, 1), worst=number(0, 1), worst_at=COUNT)),
+    "estimated": instance_of(bool, "true or false"),
     "context_used": COUNT,
     "ctx": COUNT,
 }

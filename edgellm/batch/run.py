@@ -1,0 +1,144 @@
+"""From the settings of a batch to its output."""
+
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from edgellm.batch.answers import Answer, Generate, make_answer
+from edgellm.batch.at_once import RequestRunner, answer_all, at_once_of, open_model
+from edgellm.batch.figures import Figures
+from edgellm.batch.fingerprint import fingerprint_of
+from edgellm.batch.input_file import InputFile
+from edgellm.batch.job import Job, read_job
+from edgellm.batch.journal import Journal
+from edgellm.batch.output_file import failures_of, write_output
+from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
+from edgellm.models import resolve
+from edgellm.server.catalog import served_name
+from edgellm.system.file_lock import file_lock
+
+_SHOWN_S = 0.5
+"""Seconds between two views of the progress, at most."""
+
+_SAME_BYTES = ("threads", "kv_memory")
+"""Options of `Model.open` that change no answer."""
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """Settings of a batch: MODEL, the input (a file or `-`) and the path of the output.
+
+    `load` are options of `Model.open`. `parallel` is the number of requests at once, None for the one that pays.
+    `restart`: answers of earlier runs are dropped. `ray` is the address of a cluster, or `local`.
+    """
+
+    model: str
+    source: str
+    out: Path
+    load: Mapping[str, Any]
+    parallel: int | None = None
+    restart: bool = False
+    ray: str | None = None
+
+    @property
+    def journal(self) -> Path:
+        """The path of the journal."""
+        return self.out.with_name(f"{self.out.name}.partial")
+
+
+class Progress(Protocol):
+    """What is told of a run."""
+
+    def compiling(self, done: int, total: int) -> None:
+        """Kernels are compiled."""
+
+    def uploading(self, done: int, total: int) -> None:
+        """Weights are copied to a GPU."""
+
+    def note(self, text: str) -> None:
+        """Something to know, which is no error."""
+
+    def advanced(self, figures: Figures) -> None:
+        """Called at each answer, and otherwise about twice a second."""
+
+
+def run(settings: BatchSettings, figures: Figures, progress: Progress) -> None:
+    """Answer all requests, or those that an earlier run left, and write the output. `figures` are kept up to date.
+
+    Raises EdgeLLMError, ModelFileError and OptionError.
+    """
+    if settings.ray is not None:
+        from edgellm.batch.cluster import check_address
+
+        check_address(settings.ray)
+    name = printable(str(settings.out), 400)
+    lock = settings.out.with_name(f"{settings.out.name}.lock")
+    busy = f"{name}: another `edgellm batch` writes this output now; wait for it, or give another -o"
+    with InputFile(settings.source) as source, file_lock(lock, busy):
+        path = resolve(settings.model)
+        job = read_job(source, served_name(settings.model, path), _facts(path, settings.load))
+        figures.total = len(job)
+        for note in job.notes:
+            progress.note(note)
+        if settings.restart:
+            settings.journal.unlink(missing_ok=True)
+        elif (failed := failures_of(settings.out, job)) is not None:  # a kill may have left the journal
+            settings.journal.unlink(missing_ok=True)
+            figures.kept, figures.failed = len(job), failed
+            return
+        elif settings.out.exists() and not settings.journal.exists():
+            problem = "exists, and is not the output of this input, model and options"
+            raise EdgeLLMError(f"{name}: {problem}; give another -o, or replace it with --restart")
+        _complete(job, path, settings, figures, progress)
+
+
+def _facts(path: Path, load: Mapping[str, Any]) -> dict[str, str]:
+    """What the answers depend on, beside the requests."""
+    options = {name: value for name, value in sorted(load.items()) if name not in _SAME_BYTES}
+    return {"model": fingerprint_of(path), "options": sha256(repr(options).encode()).hexdigest()}
+
+
+def _complete(job: Job, path: Path, settings: BatchSettings, figures: Figures, progress: Progress) -> None:
+    with Journal(settings.journal, job.facts) as journal:
+        figures.kept = len(journal.entries)
+        figures.failed = sum(entry.status != 200 for entry in journal.entries.values())
+        if pending := job.order(journal.entries):
+            with closing(_answers(job, pending, path, settings, figures, progress)) as answers:
+                for answer in answers:
+                    journal.append(answer.index, answer.status, answer.content)
+                    figures.add(answer)
+        write_output(settings.out, journal.answers())
+        journal.remove()
+
+
+def _answers(
+    job: Job, pending: list[int], path: Path, settings: BatchSettings, figures: Figures, progress: Progress
+) -> Generator[Answer, None, None]:
+    """The answers to requests, as they come."""
+    if settings.ray is not None:
+        from edgellm.batch.cluster import answers_of_cluster
+        from edgellm.batch.worker import WorkerSettings
+
+        worker = WorkerSettings(str(path.resolve()), job.facts["model"], job.model, settings.load, settings.parallel)
+        yield from answers_of_cluster(job, pending, worker, settings.ray)
+        return
+
+    def answering(index: int, generate: Generate) -> Answer:
+        return make_answer(index, job.request(index), job.answer_id(index), job.model, generate)
+
+    with open_model(path, settings.load, progress=progress.compiling, uploading=progress.uploading) as model:
+        at_once = settings.parallel or at_once_of(model)
+        runner = RequestRunner(model)
+        figures.began = monotonic()
+        progress.advanced(figures)
+        with closing(answer_all(pending, answering, runner, at_once, _SHOWN_S)) as answers:
+            for answer in answers:
+                if answer:
+                    yield answer
+                figures.running_tokens = runner.tokens - figures.generated_tokens
+                progress.advanced(figures)

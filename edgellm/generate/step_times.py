@@ -1,0 +1,58 @@
+"""The measured times of decode batches, by their number of rows. All requests of a session share them."""
+
+_COST = 1.0, 1.05, 1.3, 2.0, 3.5
+"""Expected time of a batch of 1, 2, 3 to 4, 5 to 8 and 9 to 16 rows, relative to one row, until it is measured. These
+are separate classes: `kquants.matmul` multiplies two, four, eight and sixteen rows at once; eight rows use unpacked
+weights in most formats. A batch of twice as many rows as the last class takes twice as long."""
+
+_CLASSES = 12
+"""Classes of batches: the last has 1,025 rows and more."""
+
+_COST_DECAY = 0.998
+"""Factor on the cost of a class for each batch of another class: in the end the class is tried again, as the machine
+may have changed."""
+
+
+class StepTimes:
+    """Times of batches that compute the next tokens of replies, drafts included, and no prompt."""
+
+    def __init__(self) -> None:
+        self._batches = 0
+        self._seconds = [0.0] * _CLASSES  # of a batch of each class, 0 before the first
+        self._last = [0] * _CLASSES  # the number of the last batch of each class
+
+    def record(self, rows: int, seconds: float) -> None:
+        """A batch of `rows` rows took `seconds`."""
+        kind = _class_of(rows)
+        if before := self._seconds[kind]:  # a batch that takes much longer than usual was disturbed
+            seconds = 0.7 * before + 0.3 * min(seconds, 2 * before)
+        self._batches += 1
+        self._seconds[kind], self._last[kind] = seconds, self._batches
+
+    def seconds(self, rows: int) -> float | None:
+        """The seconds of a batch of `rows` rows; None before the first batch of any class.
+
+        They are those of its class, or of the nearest measured one times the relative cost.
+        """
+        kind = _class_of(rows)
+        if self._seconds[kind]:
+            return self._seconds[kind]
+        measured = [each for each, seconds in enumerate(self._seconds) if seconds]
+        if not measured:
+            return None
+        nearest = min(measured, key=lambda each: abs(each - kind))
+        return self._seconds[nearest] * _cost(kind) / _cost(nearest)
+
+    def wagered_seconds(self, rows: int) -> float | None:
+        """`seconds`, which become less for as long as no batch of that class is computed."""
+        seconds = self.seconds(rows)
+        return seconds and seconds * _COST_DECAY ** (self._batches - self._last[_class_of(rows)])
+
+
+def _class_of(rows: int) -> int:
+    return min((rows - 1).bit_length(), _CLASSES - 1)
+
+
+def _cost(kind: int) -> float:
+    last = len(_COST) - 1
+    return _COST[min(kind, last)] * 2.0 ** max(0, kind - last)

@@ -1,0 +1,274 @@
+"""The prefix cache of pages: what a sequence begins with are its own tokens, and no page is lost after any steps."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from edgellm.engine.checkpoints import CheckpointBudget
+from edgellm.engine.kv_pages import FREED, PagePool
+from edgellm.engine.page_node import Node
+from edgellm.engine.page_tree import PageTree
+from edgellm.engine.paged_sequence import PagedSequence
+from edgellm.engine.protocol import Segment
+from edgellm.engine.recurrent_states import StatePool
+from edgellm.errors import NoMemoryError
+from kquants.kv_layout import PAGE
+from support.token_pages import TokenPages, used_pages
+
+KINDS: dict[str, tuple[tuple[int | None, ...], bool]] = {
+    "plain": ((None, None), False),
+    "windowed": ((None, 100), False),
+    "windows alone": ((40,), False),
+    "recurrent": ((None,), True),
+    "all": ((None, 40), True),
+    "states alone": ((), True),
+}
+
+
+class World:
+    """A tree over pages that hold tokens."""
+
+    def __init__(self, kind: str, most: int = 1 << 40, limit: int = 1 << 60) -> None:
+        windows, is_recurrent = KINDS[kind]
+        self.store = TokenPages(most)
+        self.pools = [PagePool([self.store], group, window) for group, window in enumerate(windows)]
+        self.all_pools, self.check = list(self.pools), self.store.check
+        pool = PagePool([self.store], len(windows))
+        budget = CheckpointBudget(StatePool(pool, 6) if is_recurrent else None)
+        self.all_pools += [pool] if is_recurrent else []
+        self.tree = PageTree(self.pools, budget, [1] * len(self.all_pools), limit)
+
+    def extend(self, sequence: PagedSequence, tokens: list[int], drafts: int = 0, marks: tuple[int, ...] = ()) -> None:
+        self.store.write(Segment(sequence, tokens, marks=marks, drafts=drafts))
+
+    def read(self, ids: list[int]) -> tuple[PagedSequence, int]:
+        """A sequence with all of a prompt, and how much of it was there."""
+        sequence = self.tree.begin(ids)
+        cached = len(sequence)
+        self.check(sequence)
+        rest = ids[cached:]
+        self.extend(sequence, rest, marks=tuple({len(rest) // 2, len(rest) - 1}))
+        return sequence, cached
+
+    def nodes(self, node: Node | None = None) -> Iterator[Node]:
+        node = node or self.tree._root
+        yield node
+        for child in node.children.values():
+            yield from self.nodes(child)
+
+    def reachable(self, sequences: list[PagedSequence], nodes: list[Node]) -> list[set[int]]:
+        """The pages of each pool that sequences and nodes refer to, by a walk over all of them."""
+        found = [set[int]() for _ in self.all_pools]
+        points = {point for each in sequences for point in each.checkpoints.points}
+        points |= {point for node in nodes if node.kept for point in node.kept.points}
+        for group, pages in enumerate(found[: len(self.pools)]):
+            tables = [each.tables[group] for each in sequences]
+            tables += [point.tables[group] for point in points if group in point.tables]
+            pages |= {page for table in tables for page in table.ids}
+            pages |= {each.pages[group] for each in nodes if each.pages}
+            pages.discard(FREED)
+        if len(found) > len(self.pools):
+            states = [page for each in sequences for page in each.states.pages.values()]
+            found[-1] = {page.id for page in [*states, *(point.state for point in points if point.state)]}
+        return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_begins_with_what_was_read_before(kind: str) -> None:
+    world, text = World(kind), list(range(1000, 1300))
+    first, cached = world.read(text)
+    assert cached == 0
+    running, cached = world.read([*text, 5, 6])
+    assert cached == 300, "of a sequence that is in use"
+    world.tree.retire(first)
+    world.tree.retire(running)
+    del first, running
+    again, cached = world.read(text)
+    assert cached == (299 if world.tree.goes_back or kind in ("windowed", "windows alone") else 151)
+    world.tree.retire(again)
+    _, cached = world.read([*text, 5, 6, 7])
+    assert cached == 302
+    _, cached = world.read([1, *text])
+    assert cached == 0
+
+
+def test_ids_are_compared_and_not_their_hashes() -> None:
+    """-1 and -2 have the same hash in CPython."""
+    world = World("plain")
+    world.tree.retire(world.read([-1] * 200)[0])
+    assert hash((-1,) * PAGE) == hash((-2,) * PAGE)
+    assert len(world.tree.begin([-2] * 200)) == 0
+
+
+def test_rows_that_were_embeddings_are_not_found() -> None:
+    """Their keys and values are not those of their token ids, nor are those of the tokens behind them."""
+    world, text = World("plain"), list(range(300))
+    sequence = world.tree.begin(text)
+    world.extend(sequence, text[:130])
+    sequence.reserve(segment := Segment(sequence, text[130:], embeddings={3: np.zeros(4, np.float32)}))
+    sequence.append(segment)
+    assert len(world.tree.begin(text)) == 128
+    world.tree.retire(sequence)
+    del sequence, segment
+    assert len(world.tree.begin(text)) == 128
+
+
+def test_rejected_drafts_are_not_kept() -> None:
+    world, text = World("plain"), list(range(60))
+    sequence, _ = world.read(text)
+    world.extend(sequence, [1, 2, 3, 4], drafts=3)
+    sequence.trim(61)
+    world.extend(sequence, [9, 9, 9, 9])
+    assert len(world.tree.begin([*text, 1, 9, 9, 9, 8])) == 64
+    assert len(world.tree.begin([*text, 1, 2, 3, 4, 8])) == 61
+
+
+def test_two_that_compute_the_same_at_once_share_its_pages_afterwards() -> None:
+    world, text = World("plain"), list(range(200))
+    both = [world.tree.begin(text), world.tree.begin(text)]
+    for each in both:
+        world.extend(each, text)
+    assert both[0].tables[0].ids[:3] == both[1].tables[0].ids[:3]
+    assert [len(pages) for pages in used_pages(world.pools)] == [5, 5]
+
+
+def test_the_least_recently_used_leaves_go_first_and_page_by_page() -> None:
+    world, trunk = World("plain"), list(range(128))
+    for end in (1, 2, 3):
+        world.tree.retire(world.read([*trunk, *[end] * 128])[0])
+    world.tree.begin([*trunk, *[1] * 128])
+    assert world.tree.evict()
+    assert [len(world.tree.begin([*trunk, *[end] * 128])) for end in (2, 3, 1)] == [192, 255, 255]
+    running = world.tree.begin([*trunk, *[3] * 128])
+    world.tree.clear()
+    assert len(world.tree.begin([*trunk, *[3] * 128])) == 255, "what a sequence uses stays"
+    assert len(running) == 255
+    del running
+    world.tree.clear()
+    assert used_pages(world.pools) == [set(), set()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tree_stays_within_its_limit(kind: str) -> None:
+    world = World(kind, limit=40)
+    for i in range(30):
+        world.tree.retire(world.read([i] * 200)[0])
+    world.tree.begin([0])
+    assert sum(map(len, used_pages(world.all_pools))) <= 40
+    assert len(world.tree.begin([29] * 200)) >= 100, "the last one is there"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reservation_that_fails_leaves_no_page_behind(kind: str) -> None:
+    world = World(kind, most=5)
+    sequence = world.tree.begin([1] * 1000)
+    world.extend(sequence, [1] * 100)
+    before = [len(pages) for pages in used_pages(world.all_pools)]
+    if kind != "states alone":
+        with pytest.raises(NoMemoryError):
+            world.extend(sequence, [1] * 400)
+    assert [len(pages) for pages in used_pages(world.all_pools)] == before
+    world.extend(sequence, [1] * 60)
+    world.check(sequence)
+
+
+class TreeMachine(RuleBasedStateMachine):
+    """Requests that begin, go on, go back, fork, end and vanish, in memory that is short for all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: list[PagedSequence] = []
+        self.texts: list[list[int]] = [[]]
+
+    @initialize(kind=st.sampled_from(sorted(KINDS)), most=st.sampled_from([12, 1000]), limit=st.sampled_from([9, 1000]))
+    def open(self, kind: str, most: int, limit: int) -> None:
+        self.world = World(kind, most, limit)
+
+    def compute(self, sequence: PagedSequence, tokens: list[int], drafts: int = 0) -> bool:
+        """Compute tokens as a batch does: leaves are evicted before requests are preempted."""
+        while True:
+            try:
+                marks = () if drafts else tuple({len(tokens) // 2, len(tokens) - 1})
+                self.world.extend(sequence, tokens, drafts, marks)
+            except NoMemoryError:
+                if not drafts and self.world.tree.evict():
+                    continue
+                if not drafts:
+                    sequence.trim(0)
+                return False
+            self.world.check(sequence)
+            self.texts.append(list(sequence.tokens))
+            return True
+
+    @rule(text=st.integers(0, 50), kept=st.floats(0, 1), new=st.integers(1, 300), token=st.integers(0, 2))
+    def begin(self, text: int, kept: float, new: int, token: int) -> None:
+        before = self.texts[text % len(self.texts)]
+        ids = [*before[: round(kept * len(before))], *[token] * new][:600]
+        sequence = self.world.tree.begin(ids)
+        self.world.check(sequence)
+        assert sequence.tokens == ids[: len(sequence)] and len(sequence) < len(ids)
+        self.running.append(sequence)
+        while len(sequence) < len(ids) and self.compute(sequence, ids[len(sequence) :][:130]):
+            pass
+
+    @rule(which=st.integers(0, 9), drafts=st.integers(0, 7), rejected=st.integers(0, 7))
+    def decode(self, which: int, drafts: int, rejected: int) -> None:
+        if self.running:
+            sequence = self.running[which % len(self.running)]
+            if self.compute(sequence, [3, *range(drafts)], drafts) and drafts:
+                wanted = len(sequence) - min(rejected, drafts)
+                assert sequence.trim(wanted) == wanted
+                self.world.check(sequence)
+
+    @rule(which=st.integers(0, 9), left=st.floats(0, 1))
+    def rewind(self, which: int, left: float) -> None:
+        if self.running:
+            sequence = self.running[which % len(self.running)]
+            sequence.trim(int(left * len(sequence)))
+            sequence.mark()
+            self.world.check(sequence)
+
+    @rule(which=st.integers(0, 9), end=st.sampled_from(["retire", "vanish", "preempt", "fork", "hold"]))
+    def end(self, which: int, end: str) -> None:
+        if not self.running:
+            return
+        sequence = self.running[which % len(self.running)]
+        match end:
+            case "fork" if len(self.running) < 6:
+                self.running.append(sequence.fork())
+            case "hold":
+                sequence.hold(len(sequence))
+            case "preempt":
+                sequence.trim(0)
+            case "retire" | "vanish":
+                self.running.remove(sequence)
+                if end == "retire":
+                    self.world.tree.retire(sequence)
+
+    @rule()
+    def evict(self) -> None:
+        self.world.tree.evict()
+
+    @invariant()
+    def no_page_is_lost(self) -> None:
+        if hasattr(self, "world"):
+            stats = self.world.tree.stats(0, 0)
+            used = used_pages(self.world.all_pools)
+            groups = len(self.world.pools)
+            assert used == self.world.reachable(self.running, list(self.world.nodes()))
+            assert stats.used_pages == sum(map(len, self.world.reachable(self.running, [])[:groups]))
+            assert stats.cached_pages == sum(map(len, used[:groups])) - stats.used_pages
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.running.clear()
+            self.world.tree.clear()
+            assert used_pages(self.world.all_pools) == [set() for _ in self.world.all_pools]
+
+
+TestTree = TreeMachine.TestCase
+TestTree.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
