@@ -16,10 +16,14 @@ from edgellm.cli.options import (
     template_option,
     utf8,
 )
+from edgellm.cli.server_options import given_server, server_options
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
+
+_LOCAL = (*LoadOptions.names(), "template", "overflow", "special")
+"""Options that need a model on this machine."""
 
 
 @click.command("chat")
@@ -27,6 +31,7 @@ from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 @click.option("-p", "--prompt", metavar="TEXT", callback=utf8, help="The first message.")
 @click.option("--plain", is_flag=True, help="Read and write lines instead of a screen: for pipes and screen readers.")
 @click.option("--continue", "resume", is_flag=True, help="Continue the chat that was used last.")
+@server_options
 @system_option
 @template_option
 @template_arg_option
@@ -38,6 +43,8 @@ def command(
     plain: bool,
     resume: bool,
     prompt: str | None,
+    server: str | None,
+    server_key: str | None,
     system: str | None,
     template: str | None,
     template_arg: dict[str, Any],
@@ -50,13 +57,21 @@ def command(
     """
     if not plain:
         _check_terminal()
+    of_server = given_server(server, server_key, _LOCAL, {**given, "template": template})
     options = _checked(given) | _template(template)
     from tui.core.run_options import RunOptions
     from tui.start import start  # imports Textual, which takes a while
 
+    run_options = RunOptions(options, template_arg, system, prompt or "")
+    if of_server:
+        from tui.core.remote_backend import RemoteBackend
+
+        backend = RemoteBackend(*of_server)
+        start(model and backend.reference(model), plain, resume, run_options, backend)
+        return
     if model and model.lower().endswith(".gguf") and not Path(model).exists():
         raise _missing(model)
-    start(model, plain, resume, RunOptions(options, template_arg, system, prompt or ""))
+    start(model, plain, resume, run_options)
 
 
 def _missing(model: str) -> ModelFileError:

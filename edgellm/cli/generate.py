@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgellm.cli import prompt_input
-from edgellm.cli.generate_output import GenerateOutput, check_calls, notes, template_notes
+from edgellm.cli.generate_output import GenerateOutput, check_calls, notes, server_notes, template_notes
 from edgellm.cli.guide_options import check_form, guide_options
 from edgellm.cli.options import beams_option, generation_options, load_options, number
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
+from edgellm.cli.server_options import given_server, server_options
 from edgellm.cli.shell_completion import model_names
 from edgellm.cli.tool_options import check_tools, tool_options
 from edgellm.errors import EdgeLLMError, IncompleteOutputError, OptionError, PromptError
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
     from edgellm.chat import Chat
     from edgellm.generate.generation import Generation
     from edgellm.model import Model
+    from edgellm.remote.address import ServerAddress
+    from edgellm.remote.reply import RemoteReply
+
+_LOCAL = (*LoadOptions.names(), "template", "overflow", "special", "logprobs", "beams")
+"""Options that need a model on this machine."""
 
 
 @click.command("generate", context_settings={"allow_extra_args": True})
-@click.argument("model", shell_complete=model_names)
+@click.argument("model", required=False, shell_complete=model_names)
 @prompt_options
 @click.option(
     "--json",
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Write only the text and errors: no figures, no notes.")
 @click.option("--raw-output", is_flag=True, help="Do not sanitize the text: it may control the terminal.")
+@server_options
 @tool_options
 @guide_options
 @generation_options
@@ -54,7 +61,7 @@ if TYPE_CHECKING:
 def command(
     context: click.Context,
     /,
-    model: str,
+    model: str | None,
     prompt: str | None,
     files: tuple[str, ...],
     as_json: bool,
@@ -62,9 +69,11 @@ def command(
     logprobs: int | None,
     quiet: bool,
     raw_output: bool,
+    server: str | None,
+    server_key: str | None,
     **given: Any,
 ) -> None:
-    """Stream the reply of MODEL, a GGUF file or a name in `edgellm list`, to a prompt.
+    """Stream the reply of MODEL, a GGUF file, a name in `edgellm list`, or a model of a server, to a prompt.
 
     The prompt joins -p, each -f, and stdin, in this order. It is a message in the model's chat template. With --raw, or
     if the model has no template, the model completes the text. Ctrl-C stops the reply, and exits with 130.
@@ -75,7 +84,10 @@ def command(
         raise click.UsageError("--logprobs belongs to --json or --jsonl.")
     if jsonl and given["beams"] is not None:
         raise click.UsageError("--beams has no token before its end: take --json.")
-    given["logprobs"] = logprobs or jsonl
+    of_server = given_server(server, server_key, _LOCAL, {**given, "logprobs": logprobs})
+    if model is None and not of_server:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    given["logprobs"] = False if of_server else logprobs or jsonl
     chat = conversation(given)
     text = prompt_input.prompt(prompt, files, context.args)
     load = {name: given.pop(name) for name in LoadOptions.names()}
@@ -90,6 +102,9 @@ def command(
     with show_warnings(quiet):
         has_tools = (chat or {}).get("tools") is not None
         output = GenerateOutput(as_json, jsonl, quiet, raw_output, has_tools)
+        if of_server:
+            context.exit(_generate_at_server(of_server, model or "", text, chat, output, given))
+        assert model is not None
         context.exit(_generate(model, text, chat, output, load, given))
 
 
@@ -138,7 +153,38 @@ def _generate(
         return 130 if interrupted else 0
 
 
-def _stream(generation: "Generation", output: GenerateOutput, progress: ProgressLine) -> bool:
+def _generate_at_server(
+    of_server: "tuple[ServerAddress, str | None]",
+    name: str,
+    text: str,
+    chat: dict[str, Any] | None,
+    output: GenerateOutput,
+    given: dict[str, Any],
+) -> int:
+    """Stream the reply of a model of a server. Returns the exit code."""
+    from edgellm.remote.model import RemoteServer
+
+    model = RemoteServer(*of_server).model(name)
+    if chat is None:
+        reply = model.complete(text, given)
+    else:
+        system = chat.pop("system", None)
+        messages = [{"role": "system", "content": system}] if system is not None else []
+        reply = model.reply([*messages, {"role": "user", "content": text}], {**given, **chat})
+    with ProgressLine(output.quiet) as progress:
+        try:
+            interrupted = _stream(reply, output, progress)
+        except IncompleteOutputError:
+            output.end(reply, chat is not None)
+            raise
+    output.end(reply, chat is not None)
+    output.say(*server_notes(reply, given["max_tokens"]), reply.stats)
+    if not (interrupted or given["partial"]):
+        check_calls(reply)
+    return 130 if interrupted else 0
+
+
+def _stream(generation: "Generation | RemoteReply", output: GenerateOutput, progress: ProgressLine) -> bool:
     """Write the tokens as they are generated. Returns whether Ctrl-C cancelled the generation."""
     with _ctrl_c_cancels(generation) as signals:
         for token in generation:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgellm.generate.generation import Generation
     from edgellm.generate.results import Completion, Token
     from edgellm.model import Model
+    from edgellm.remote.reply import RemoteReply, ReplyPiece
     from edgellm.tools.calls import ToolCall
 
 
@@ -27,7 +28,7 @@ class GenerateOutput(NamedTuple):
     raw: bool
     tools: bool = False
 
-    def token(self, token: "Token") -> None:
+    def token(self, token: "Token | ReplyPiece") -> None:
         """Write a token to stdout; of a reply that is held to a form only its answer, so that stdout conforms."""
         if self.jsonl:
             fields = {name: getattr(token, name) for name in ("id", "text", "logprob", "finish_reason")}
@@ -44,7 +45,7 @@ class GenerateOutput(NamedTuple):
         if not self.as_json:
             write(text, self.raw)
 
-    def end(self, generation: "Generation", chat: bool) -> None:
+    def end(self, generation: "Generation | RemoteReply", chat: bool) -> None:
         """Write what follows the tokens: the JSON object, or the end of the last line."""
         if self.as_json:
             reply = {name: value for name, value in asdict(_completion(generation)).items() if value is not None}
@@ -58,7 +59,7 @@ class GenerateOutput(NamedTuple):
             for call in () if self.jsonl else generation.tool_calls:
                 write(json.dumps({"name": call.name, "arguments": dict(call.arguments)}) + "\n")
 
-    def _end_line(self, generation: "Generation") -> None:
+    def _end_line(self, generation: "Generation | RemoteReply") -> None:
         """End the last line of text, if there is one."""
         text = generation.text if generation.answer is None else generation.answer
         if not (self.as_json or self.jsonl) and text and not text.endswith("\n"):
@@ -70,7 +71,7 @@ class GenerateOutput(NamedTuple):
             click.echo(line, err=True)
 
 
-def _completion(generation: "Generation") -> "Completion":
+def _completion(generation: "Generation | RemoteReply") -> "Completion":
     """The reply, also one that was cut off before it conforms, and one whose value Python does not read."""
     try:
         return generation.completion()
@@ -85,7 +86,7 @@ def _in_openai_shape(call: "ToolCall") -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def check_calls(generation: "Generation") -> None:
+def check_calls(generation: "Generation | RemoteReply") -> None:
     """Raises EdgeLLMError if a call of a tool does not parse."""
     for broken in generation.broken_calls:
         shown = printable(broken.text, 200)
@@ -108,3 +109,11 @@ def notes(generation: "Generation", ctx: int, limit: int | None, chat: bool) -> 
     if generation.dropped_tokens:
         left_out = f"{generation.dropped_tokens:,} tokens did not fit the context of {ctx:,}"
         yield f"edgellm: note: {left_out} and were dropped"
+
+
+def server_notes(reply: "RemoteReply", limit: int | None) -> Iterator[str]:
+    """Notes about a reply of a server that has ended."""
+    if reply.finish_reason == "length" and limit is None:
+        yield "edgellm: note: the server's limit of tokens cut off the reply; -n N asks for more"
+    if reply.stats.estimated and reply.stats.generated_tokens:
+        yield "edgellm: note: the server told no number of tokens: the figures count pieces of text"

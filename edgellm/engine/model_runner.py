@@ -27,8 +27,8 @@ from kquants.jit import Progress
 class ModelRunner:
     """The CPU and perhaps a GPU, with the KV pages of all sequences. Raises EdgeLLMError.
 
-    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `check` is called after each batch, and
-    raises if its logits must not be used.
+    `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `page_bytes` are those of a page of each KV
+    group on all devices. `check` is called after each batch, and raises if its logits must not be used.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class ModelRunner:
         progress: Progress | None,
         check: Callable[[], None],
         budget: KVBudget,
+        page_bytes: Ids[int],
         outputs: OutputSettings,
         read_ahead: bool,
     ) -> None:
@@ -56,8 +57,8 @@ class ModelRunner:
         self._runs = runs(placement, outputs.taps)
         self.pools = [PagePool(self.devices, group, window) for group, window in enumerate(model.kv_groups)]
         self.checkpoints = CheckpointBudget(self._state_pool(program.state_bytes, budget))
-        page_bytes = [*program.page_bytes, *([program.state_bytes] if self.checkpoints.states else [])]
-        self.tree = PageTree(self.pools, self.checkpoints, page_bytes, budget.cached_limit)
+        pages = [*page_bytes, *([program.state_bytes] if self.checkpoints.states else [])]
+        self.tree = PageTree(self.pools, self.checkpoints, pages, budget.cached_limit)
         self._position_tables = PositionTables(model, ctx)
 
     def _state_pool(self, state_bytes: int, budget: KVBudget) -> StatePool | None:

@@ -60,9 +60,11 @@ class NativeEngine:
         self.ctx = context_length(file, model, ctx)
         outputs.check(len(model.layers))
         self.vocab = model.vocab
-        self.max_rows = max_batch_rows(build_program(model, kv_type, ctx=self.ctx), self.ctx)
+        whole = build_program(model, kv_type, ctx=self.ctx)
+        self.max_rows = max_batch_rows(whole, self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
+        self._options["page_bytes"] = whole.page_bytes
         self._options |= {"outputs": outputs, "read_ahead": prepare_for_disk(file, model)}
         offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
         if outputs.observes:

@@ -52,7 +52,7 @@ class Tail(NamedTuple):
     """The page behind the last full node of a match, of a node or of a sequence in use: ids, page of each group, and
     checkpoints there."""
 
-    ids: Ids[int]
+    ids: tuple[int, ...]
     pages: list[int]
     points: list[SequenceCheckpoint]
     node: Node | None = None

@@ -49,8 +49,9 @@ class PageTree:
         node = self._walk(wanted)
         best, points = Tail((), [], []), self._points(node)
         reached = self._reach(points, node.end)
+        rest = list(wanted[node.end : node.end + PAGE])
         for tail in self._tails(node):
-            shared = common_prefix(list(tail.ids), list(wanted[node.end : node.end + PAGE]))
+            shared = common_prefix(list(tail.ids), rest) if tail.ids[:1] == wanted[node.end : node.end + 1] else 0
             if shared and (reach := self._reach([*points, *tail.points], node.end + shared)) > reached:
                 best, reached = tail, reach
         self._touch(best.node or node)
@@ -72,8 +73,8 @@ class PageTree:
         for child in node.children.values():
             yield Tail(child.ids, child.pages, list(child.points), child)
         for sequence in list(node.running):
-            ids = sequence.tokens[node.end : node.end + PAGE]
-            pages = [table.ids[node.end // PAGE] for table in sequence.tables if len(table.ids) > node.end // PAGE]
+            ids, at = tuple(sequence.tokens[node.end : node.end + PAGE]), node.end // PAGE
+            pages = [page for table in sequence.tables for page in table.ids[at : at + 1]]  # drafts may go meanwhile
             if ids and not sequence.embeddings and len(pages) == len(self.pools):
                 yield Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])
 

@@ -10,8 +10,7 @@ cases           a case, the kinds of expectations and their scores
 suite_file      suites in files, with `case_reader` for one case; tools.json is the suite of tools
 long_contexts   suites that are made from a seed: a fact in a long text, a list to copy
 replies         asks the model, with a guide and without one
-scoring         scores of a reply, with `json_check`: whether a value is valid against a schema,
-                and `json_values`
+scoring         scores of a reply
 evaluate        goes through the cases
 summary         means, standard errors, paired differences
 earlier         results of an earlier evaluation

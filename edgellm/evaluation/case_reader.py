@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, NoReturn
 
 from edgellm.errors import EdgeLLMError, GuideError, OptionError
 from edgellm.evaluation.cases import SCORES, Case
-from edgellm.evaluation.json_check import conforms
 from edgellm.fmt import counted, printable
 from edgellm.generate.call_guides import check_tool
 from edgellm.guides.compile import check
+from edgellm.guides.schema.json_check import conforms
 from edgellm.guides.spec import GuideSpec
 from edgellm.text.conversation import check_messages
 from edgellm.text.json_values import json_value

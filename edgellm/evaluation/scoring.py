@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgellm.evaluation.cases import OVERALL, UNGUIDED, Case
-from edgellm.evaluation.json_check import conforms
-from edgellm.evaluation.json_values import json_of, same
+from edgellm.guides.schema.json_check import conforms
+from edgellm.guides.schema.json_equality import json_of, same
 from edgellm.tools.calls import BrokenCall, ToolCall
 from edgellm.tools.schemas import guided_parameters
 

@@ -90,11 +90,16 @@ class Batcher:
 
     def exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
         """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
+
+        def in_turn() -> T:
+            self._do_all_first()
+            return work()
+
         ticket = object()
         self._works[ticket] = None
         self.arrivals.tell()
         try:
-            return self._lock.run(lambda: self._do_after_all_first(work), lambda: cancel.requested)
+            return self._lock.run(in_turn, lambda: cancel.requested)
         except WaitCancelled:
             raise Stopped from None
         finally:
@@ -103,10 +108,6 @@ class Batcher:
     def do_first(self, work: Callable[[], object]) -> None:
         """Have whoever gets the next turn run `work` first. It does not wait."""
         self._first.append(work)
-
-    def _do_after_all_first(self, work: Callable[[], T]) -> T:
-        self._do_all_first()
-        return work()
 
     def _do_all_first(self) -> None:
         while self._first:

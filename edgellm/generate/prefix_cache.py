@@ -46,9 +46,19 @@ class PrefixCache:
         try:
             yield sequence
         finally:
-            self._last = list(sequence.tokens)
+            self._keep_later(sequence)
             self._session.prompts.pop(ref(sequence), None)
             self._session.engine.retire(sequence)
+
+    def _keep_later(self, sequence: Sequence) -> None:
+        """Keep the tokens of a sequence to compare the next prompt with, when its rejected drafts are dropped."""
+        found = ref(self)  # a reference would keep the session, and so the engine, of a forgotten model
+
+        def keep() -> None:
+            if cache := found():
+                cache._last = list(sequence.tokens)
+
+        self._session.do_first(keep)
 
     def _take(self, ids: list[int], cancel: CancelFlag, ends: Collection[int]) -> Sequence:
         waited: list[Sequence] = []
@@ -64,7 +74,7 @@ class PrefixCache:
         sequence = self._session.engine.begin(ids)
         prompts = self._session.prompts
         for other, prompt in [(other, prompt) for each, prompt in list(prompts.items()) if (other := each())]:
-            tokens = _promised(other, prompt, ids, ends)
+            tokens = promised(other, prompt, ids, ends)
             if other not in waited and len(other) < tokens and tokens - len(sequence) >= PAGE:
                 return _Promise(other, tokens)
         prompts[ref(sequence, lambda dead: prompts.pop(dead, None))] = ids
@@ -83,7 +93,7 @@ class PrefixCache:
             self._session.check_active(cancel)
 
 
-def _promised(sequence: Sequence, prompt: list[int], ids: list[int], ends: Collection[int]) -> int:
+def promised(sequence: Sequence, prompt: list[int], ids: list[int], ends: Collection[int]) -> int:
     """The most tokens of `ids` with which `sequence`, used for another prompt, can be continued when it has them."""
     shared = common_prefix(prompt, ids)
     if sequence.shared_prefix(prompt) < len(sequence):  # the reply has outgrown the context

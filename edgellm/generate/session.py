@@ -169,7 +169,11 @@ class Session:
             if left := found():
                 left.trim(length)
 
-        self._batcher.do_first(trim)
+        self.do_first(trim)
+
+    def do_first(self, work: Callable[[], object]) -> None:
+        """Have `work` done before anything else is computed or done exclusively. It never waits."""
+        self._batcher.do_first(work)
 
     def decoding(self, request: CancelFlag) -> AbstractContextManager[None]:
         """Count a request as one that decodes: it will ask for its next token soon after it was given one."""

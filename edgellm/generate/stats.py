@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from edgellm.fmt import counted
 from edgellm.generate.guided_stats import GuidedStats
 
 GAPS = 64
@@ -26,7 +27,8 @@ class Stats:
     `edgellm.generate.speculation`), which an earlier step computed. `mbu` is the memory bandwidth utilization of
     decoding, None until the bandwidth was measured. `devices` lists the name, blocks and bytes of each device that
     computed. `guided` is None unless the reply is held to a form. `queued_s` is the part of `ttft_s` before the first
-    batch that computes tokens of the prompt: the request waits for others, and for memory.
+    batch that computes tokens of the prompt: the request waits for others, and for memory. `estimated`: a server told
+    no number of tokens, so `generated_tokens` and `decode_tps` count pieces of text, each of one or several tokens.
     """
 
     prompt_tokens: int
@@ -40,16 +42,18 @@ class Stats:
     devices: list[dict[str, Any]]
     guided: GuidedStats | None = None
     queued_s: float = 0.0
+    estimated: bool = False
 
     def __str__(self) -> str:
         parts = [f"prompt {self.prompt_tokens:,} ({self.cached_tokens:,} cached)"] if self.prompt_tokens else []
-        parts.append(f"generated {self.generated_tokens:,}")
+        generated = self.generated_tokens
+        parts.append(f"generated {counted(generated, 'piece') if self.estimated else f'{generated:,}'}")
         if self.ttft_s is not None:
             parts.append(f"TTFT {self.ttft_s:.3f} s")
         if self.prefill_tps is not None:
             parts.append(f"prefill {self.prefill_tps:,.1f} t/s")
         if self.decode_tps is not None:
-            parts.append(f"decode {self.decode_tps:,.1f} t/s")
+            parts.append(f"decode {self.decode_tps:,.1f} {'pieces/s' if self.estimated else 't/s'}")
         if self.mbu is not None:
             parts.append(f"MBU {self.mbu:.2f}")
         if self.guided is not None:
@@ -66,6 +70,8 @@ class Live:
     `recent_tps` is the speed over about the last second of tokens, None before two tokens. `gaps_ms` are the last GAPS
     inter-token latencies, oldest first. `context_used` is the number of tokens in the sequence.
 
+    `silent_s` is the time since the last token, or since the request if there is none; 0 behind the end.
+
     `diverged_at` is the index of the first prompt token that differs from the cached sequence; None if all of that
     sequence was reused. `diverged_text` is the prompt's text around it, on one line.
     """
@@ -80,3 +86,4 @@ class Live:
     stats: Stats
     diverged_at: int | None
     diverged_text: str
+    silent_s: float = 0.0

@@ -121,6 +121,7 @@ class RequestTimer:
             stats=self.stats(),
             diverged_at=self.diverged_at,
             diverged_text=diverged_text,
+            silent_s=now - (recent[-1] if recent else self.started) if self._ended is None else 0.0,
         )
 
     def _recent_tps(self) -> float | None:

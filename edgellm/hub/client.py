@@ -16,8 +16,9 @@ from edgellm.hub.http import HTTPClient, HTTPResponse, UnreadableResponseError
 from edgellm.hub.http_errors import response_error
 from edgellm.hub.listing import RemoteFile, Repository, parse_listing
 from edgellm.hub.observer import DownloadObserver
-from edgellm.hub.retry import RetryPolicy, TransientError, retry_after_seconds
+from edgellm.hub.retry import RetryPolicy, TransientError
 from edgellm.hub.token import user_token
+from edgellm.system.http import retry_after_seconds
 
 if TYPE_CHECKING:
     from httpx2 import TransportError

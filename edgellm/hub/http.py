@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable, size
+from edgellm.fmt import size
 from edgellm.hub.watchdog import Watchdog
+from edgellm.system.http import http_client
 
 if TYPE_CHECKING:
-    from httpx2 import Client, Request, Response
+    from httpx2 import Request, Response
 
 _TIMEOUT_S = 30.0
 _MAX_REDIRECTS = 10
@@ -58,7 +58,7 @@ class HTTPClient:
     """Sends requests. Raises EdgeLLMError if a proxy or certificate in the environment is invalid."""
 
     def __init__(self) -> None:
-        self._client = _client()
+        self._client = http_client(_TIMEOUT_S)
 
     @contextmanager
     def get(self, url: str, headers: Mapping[str, str]) -> Iterator[HTTPResponse]:
@@ -67,7 +67,9 @@ class HTTPClient:
 
         with Watchdog() as watchdog:
             headers = {"User-Agent": "edgellm", "Accept-Encoding": "identity", **headers}
-            request = self._client.build_request("GET", url, headers=headers, extensions={"trace": watchdog.trace})
+            request = self._client.build_request(
+                "GET", url, headers=headers, extensions={"trace": watchdog.connection.trace}
+            )
             try:
                 response = self._follow(request)
                 try:
@@ -90,15 +92,3 @@ class HTTPClient:
             response.close()
             request = response.next_request
         raise TooManyRedirects(f"more than {_MAX_REDIRECTS} redirects", request=request)
-
-
-def _client() -> "Client":
-    """A client that opens a connection for each request: a watchdog learns of a connection only when it is opened."""
-    from httpx2 import Client, InvalidURL, Limits
-
-    try:
-        return Client(timeout=_TIMEOUT_S, limits=Limits(max_keepalive_connections=0))
-    except (OSError, ValueError, ImportError, InvalidURL) as error:
-        detail = printable(" ".join(str(error).split()), 200)
-        advice = "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
-        raise EdgeLLMError(f"the network cannot be used as the environment says ({detail}); {advice}") from error

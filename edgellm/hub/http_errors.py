@@ -3,7 +3,7 @@
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.hub.http import HTTPResponse
-from edgellm.hub.retry import retry_after_seconds
+from edgellm.system.http import retry_after_seconds
 
 
 def response_error(response: HTTPResponse, what: str, repository: str, endpoint: str, has_token: bool) -> EdgeLLMError:

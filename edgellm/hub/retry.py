@@ -1,17 +1,9 @@
 """When to retry a failed request, and when to give up."""
 
-import re
-from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-
 from edgellm.errors import EdgeLLMError
 from edgellm.hub.observer import DownloadObserver
 from edgellm.hub.watchdog import MIN_BYTES
 
-_RATE_LIMIT = re.compile(r"r=0;t=(\d{1,9})\b", re.ASCII)
-_SECONDS = re.compile(r"\d{1,9}", re.ASCII)
 _MAX_BACKOFF_S = 16.0
 _MAX_RETRY_AFTER_S = 300.0
 
@@ -52,19 +44,3 @@ class RetryPolicy:
             seconds = min(2.0 ** (self._failures - 1), _MAX_BACKOFF_S)
         self._observer.retrying(failure.reason, seconds)
         self._observer.sleep(seconds)
-
-
-def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait by the header Retry-After, a number or a date (RFC 9110, 10.2.3).
-
-    Without it, those of the header RateLimit: 55 for `"api";r=0;t=55` (IETF draft of RateLimit headers). None without
-    either.
-    """
-    given = headers.get("retry-after", "")
-    if not given and (left := _RATE_LIMIT.search(headers.get("ratelimit", ""))):
-        return float(left[1])
-    with suppress(ValueError, TypeError, OverflowError):  # a date without a time zone, or in a far year
-        if _SECONDS.fullmatch(given):
-            return float(given)
-        return max(0.0, (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds())
-    return None

@@ -1,13 +1,11 @@
 """Shuts down connections that are too slow, whether headers, frames or bytes of a file arrive slowly."""
 
-import socket
-from collections.abc import Mapping
-from contextlib import suppress
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from edgellm.fmt import size
+from edgellm.system.http import RequestConnection
 
 WINDOW_S = 60.0
 MIN_BYTES = 60_000
@@ -25,13 +23,8 @@ class Watchdog:
     def __init__(self) -> None:
         self.is_slow = False
         self._received = 0
-        self._stream: Any = None
+        self.connection = RequestConnection()
         self._ended = Event()
-
-    def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Receive the connection when it is opened: the extension `trace` of an httpx2 request."""
-        if hasattr(info.get("return_value"), "get_extra_info"):
-            self._stream = info["return_value"]
 
     def received(self, nbytes: int) -> None:
         """`nbytes` of the body arrived."""
@@ -55,15 +48,7 @@ class Watchdog:
             received, before = self._received - before, self._received
             if received < MIN_BYTES:
                 break
-        while not self._ended.is_set():  # the connection may not be open yet
+        while not self._ended.is_set():  # a connection that was opened meanwhile
             self.is_slow = True
-            self._shut_down()
+            self.connection.shut_down()
             self._ended.wait(_AGAIN_S)
-
-    def _shut_down(self) -> None:
-        connection = self._stream and self._stream.get_extra_info("socket")
-        if isinstance(connection, socket.socket):
-            with suppress(OSError):
-                # `close` would free the file descriptor for another file while a thread still reads from it. The
-                # method of an SSL socket would remove the SSL state that a thread reads with.
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)

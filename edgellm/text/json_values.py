@@ -1,7 +1,7 @@
 """Values that JSON can represent, and keywords of JSON Schema that describe them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgellm.errors import OptionError
@@ -21,6 +21,13 @@ ANNOTATIONS = frozenset(
 def is_annotation(keyword: str) -> bool:
     """Whether a keyword of JSON Schema says nothing about which values are valid, as those that begin with x-."""
     return keyword in ANNOTATIONS or keyword.startswith("x-")
+
+
+def type_name(value: Any) -> str:
+    """The type of a value in JSON Schema; "integer" for a number without a fraction."""
+    names: Sequence[tuple[type, str]] = [(bool, "boolean"), (int, "integer"), (float, "number"), (str, "string")]
+    known = [*names, (Mapping, "object"), (list, "array")]
+    return next((name for kind, name in known if isinstance(value, kind)), "null")
 
 
 def json_value(value: Any, name: str) -> Any:

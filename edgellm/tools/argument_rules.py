@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from edgellm.text.json_values import type_name
 from edgellm.tools.grammar import Grammar, alternatives, literal, pattern
-from edgellm.tools.schemas import Definitions, Schema, guided_parameters, restricting, type_name
+from edgellm.tools.schemas import Definitions, Schema, guided_parameters, restricting
 from edgellm.tools.tool import Tool
 
 _OF_OBJECTS = ("type", "properties", "required", "additionalProperties")

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
-from edgellm.text.json_values import is_annotation
+from edgellm.text.json_values import is_annotation, type_name
 from edgellm.tools.schema_parts import with_parts
 from edgellm.tools.tool import Tool
 
@@ -156,10 +156,3 @@ def _own_types(schema: Any) -> frozenset[str]:
     if isinstance(schema, Mapping) and {"const", "enum"} & schema.keys():
         return frozenset(type_name(value) for value in schema.get("enum", [schema.get("const")]))
     return frozenset(_TYPES)
-
-
-def type_name(value: Any) -> str:
-    """The type of a value in JSON Schema; "integer" for a number without a fraction."""
-    names: Sequence[tuple[type, str]] = [(bool, "boolean"), (int, "integer"), (float, "number"), (str, "string")]
-    known = [*names, (Mapping, "object"), (list, "array")]
-    return next((name for kind, name in known if isinstance(value, kind)), "null")

@@ -20,7 +20,7 @@ from support.generate_command import EDGELLM, GREEDY, generate, only_line, path,
 __all__ = ["path", "text_of"]
 
 STATS = ["prompt_tokens", "cached_tokens", "generated_tokens", "ttft_s", "prefill_tps", "decode_tps"]
-STATS += ["itl_ms", "mbu", "devices", "guided", "queued_s"]
+STATS += ["itl_ms", "mbu", "devices", "guided", "queued_s", "estimated"]
 
 
 def test_stdout_has_the_tokens_alone(path: Path, text_of: Callable[[str], str]) -> None:
@@ -144,6 +144,7 @@ def test_the_best_reply_of_a_beam_search(path: Path) -> None:
         (["--jsonl"], "--beams has no token before its end"),
         (["--regex", "a"], "--regex and --beams exclude each other"),
         (["--tools", "tools.json"], "--beams and --tools exclude each other"),
+        (["--server", "http://127.0.0.1:1"], "--beams is for a model on this machine"),
     ],
 )
 def test_what_excludes_a_beam_search(tmp_path: Path, options: list[str], words: str) -> None:

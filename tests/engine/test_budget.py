@@ -18,6 +18,7 @@ from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import OffloadRequest
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
+from edgellm.engine.webgpu.offload_plan import _Planner
 from edgellm.errors import NoMemoryError
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -228,6 +229,17 @@ def test_some_memory_stays_free(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (machine.unreserved_memory(), machine.allocatable_memory()) == (0, 1 << 20)
     monkeypatch.setattr(sys, "platform", "darwin")
     assert machine.unreserved_memory() == machine.allocatable_memory() == sys.maxsize
+
+
+@pytest.mark.parametrize(
+    ("given", "free", "limit"),
+    [(1000, None, 600), (1000, 90_000, 600), (None, None, None), (None, 10_000, 8600), (None, 100, 100)],
+)
+def test_pages_on_a_gpu_may_take_what_the_rest_leaves(given: int | None, free: int | None, limit: int | None) -> None:
+    """Of what is given, else of nine tenths of what is free, where there is room for one full context at least."""
+    nothing: Any = None
+    planner = _Planner(nothing, nothing, OffloadRequest(memory=given), nothing, free)
+    assert planner._kv_limit({"weights": 300, "activations": 100, "kv_cache": 100}) == limit
 
 
 @pytest.mark.gpu

@@ -10,8 +10,10 @@ import pytest
 
 from edgellm import Chat, EdgeLLMError, Model
 from edgellm.engine.host_kv_pages import HostKVPages
+from edgellm.generate.prefix_cache import promised
 from kquants.kv_layout import PAGE
 from support.model_file import ModelFile
+from support.stateless import Sequence
 
 TINY: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 TEMPLATE = (
@@ -141,3 +143,22 @@ def test_old_branches_go_when_there_is_no_memory_for_pages(path: Path, monkeypat
         with pytest.raises(EdgeLLMError, match="no memory for another"):
             chat.reply([user("Z" * 300)]).completion()
         assert chat.reply(prompts[1]).completion().tokens == alone[1]
+
+
+@pytest.mark.parametrize(
+    ("goes_back", "ids", "tokens"),
+    [
+        (True, [1, 2, 9, 4, 5, 6, 7], 7),
+        (True, [1, 2, 9, 4, 8], 4),
+        (False, [1, 2, 9, 4, 8], 3),
+        (False, [1, 2, 9, 4, 5, 6, 7], 6),
+        (False, [1, 2], 0),
+    ],
+)
+def test_a_request_waits_for_what_it_can_continue(goes_back: bool, ids: list[int], tokens: int) -> None:
+    """With windows or states that are ends of messages, here token 9, and the last but one token of the prompt."""
+    computing = Sequence()
+    computing.goes_back, computing.tokens = goes_back, [1]
+    assert promised(computing, [1, 2, 9, 4, 5, 6, 7], ids, {9}) == tokens
+    computing.tokens = [3, 4]  # a reply that has outgrown the context begins with other tokens than its prompt
+    assert promised(computing, [1, 2, 9, 4, 5, 6, 7], ids, {9}) == 0

@@ -87,7 +87,7 @@ def test_the_figures_tell_what_was_cached(model: Model) -> None:
 
 
 @pytest.mark.parametrize("kv_type", ["f32", "q8_0"])
-def test_what_was_evicted_is_computed_again_with_the_same_bits(kind: str, kv_type: KVType, model_file: ModelFile) -> None:
+def test_what_was_evicted_has_the_same_bits_again(kind: str, kv_type: KVType, model_file: ModelFile) -> None:
     path = model_file(**KINDS[kind], chat_template=TEMPLATE)
     with Model.open(path, threads=1, kv_type=kv_type) as model:
 

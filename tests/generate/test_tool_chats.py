@@ -152,9 +152,11 @@ def test_drafts_change_no_text(choice: str, open_model: Open, monkeypatch: pytes
 
     lengths, decode = list[int](), Session.decode
 
-    def counted(session: Session, sequence: Sequence, tokens: list[int], cancel: CancelFlag) -> tuple[Logits, float]:
+    def counted(
+        session: Session, sequence: Sequence, tokens: list[int], cancel: CancelFlag, length: int | None = None
+    ) -> Logits:
         lengths.append(len(tokens))
-        return decode(session, sequence, tokens, cancel)
+        return decode(session, sequence, tokens, cancel, length)
 
     monkeypatch.setattr(Session, "decode", counted)
     with_drafts = replies()

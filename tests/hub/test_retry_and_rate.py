@@ -11,8 +11,9 @@ from edgellm.cli import pull_progress
 from edgellm.cli.progress import ProgressLine
 from edgellm.errors import EdgeLLMError
 from edgellm.hub import DownloadObserver, observer, rate
-from edgellm.hub.retry import RetryPolicy, TransientError, retry_after_seconds
+from edgellm.hub.retry import RetryPolicy, TransientError
 from edgellm.hub.watchdog import MIN_BYTES
+from edgellm.system.http import retry_after_seconds
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.generate.stats import Live, Stats
 from edgellm.tools.calls import BrokenCall, ToolCall
 from tui.core.backend import Messages, NoTemplateError, Options, Report
+from tui.core.model_references import absolute_model_path, is_of_server
 
 
 def stats(generated: int = 12) -> Stats:
@@ -97,6 +98,7 @@ class FakeModel:
     thinking: bool = True
     effort: bool = False
     calls: bool = True
+    counts: bool = True
     defaults: Mapping[str, Any] = field(default_factory=dict)
     replies: list[list[Piece]] = field(default_factory=list)
     hold: int | None = None
@@ -151,6 +153,16 @@ class FakeBackend:
     named: dict[str, str] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
     find: Callable[[], list[str]] = list
+    server: str = ""
+
+    def reference(self, model: str) -> str:
+        return absolute_model_path(model)
+
+    def title(self, reference: str) -> str:
+        return reference
+
+    def owns(self, model: str) -> bool:
+        return not is_of_server(model)
 
     def open(self, model: str, options: Options, report: Report) -> FakeModel:
         report(f"opening {model}")

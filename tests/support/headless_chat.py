@@ -5,6 +5,7 @@ from pathlib import Path
 from queue import Queue
 
 from support.chat_fakes import FakeBackend, FakeModel
+from tui.core.backend import Backend
 from tui.core.controller import ChatController
 from tui.core.events import Event, ModelOpened, Notice, ReplyEnded
 from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
@@ -20,11 +21,14 @@ class HeadlessFrontend:
         model: FakeModel | None = None,
         run_options: RunOptions = NO_RUN_OPTIONS,
         first_model: str | None = None,
+        backend: Backend | None = None,
     ) -> None:
         self.events: Queue[Event] = Queue()
         self.notices: list[str] = []
         self.backend = FakeBackend(model or FakeModel())
-        self.controller = ChatController(Store(path), self.backend, self.events.put, run_options, first_model)
+        self.controller = ChatController(
+            Store(path), backend or self.backend, self.events.put, run_options, first_model
+        )
 
     def until(self, kind: type[Event]) -> Event:
         while True:

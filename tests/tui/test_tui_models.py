@@ -18,7 +18,7 @@ from edgellm.perf.plan import Plan, make_plan
 from support import gguf_bytes as raw
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
-from tui.models.catalog import ModelCatalog, local_rows, offered_rows
+from tui.models.catalog import ModelCatalog, all_rows, local_rows, offered_rows
 from tui.models.columns import HERE, fitted, heading, offered, row_line, visible
 from tui.models.row import Fit, ModelRow, fit
 from tui.models.typed_name import typed_row
@@ -170,7 +170,7 @@ def test_long_names_are_cut_in_the_middle() -> None:
 def whole_catalog() -> tuple[ModelRow, ...]:
     """What a catalog has when it is complete; each look at it before shows the beginning of that."""
     looks: list[tuple[ModelRow, ...]] = []
-    catalog = ModelCatalog(lambda: looks.append(catalog.rows))
+    catalog = ModelCatalog(lambda: looks.append(catalog.rows), all_rows)
     catalog._read()
     assert catalog.complete
     assert all(rows == catalog.rows[: len(rows)] for rows in looks)

@@ -63,7 +63,7 @@ class EventRouter:
         elif isinstance(event, ChatsChanged):
             self._sidebar.refresh()
         elif isinstance(event, ModelFailed) and not (
-            event.previous_open or event.needs_setting or self._composer.unsent
+            event.previous_open or event.needs_setting or self._composer.unsent or self._controller.model.server
         ):
             self._frontend.show("models")  # not while the user types: the keys would go to the list of models
         elif isinstance(event, ReplyEnded):

@@ -15,8 +15,13 @@ def view(name: str, controller: ChatController) -> Screen[Any]:
     match name:
         case "models":
             from tui.models.screen import ModelsScreen
+            from tui.models.source import of_server
 
-            return ModelsScreen(None if controller.model.error else controller.model.name)
+            model, backend = controller.model, controller.worker.backend
+            if model.server:
+                current = (model.path or "").removeprefix(backend.reference(""))
+                return ModelsScreen(current, of_server(model.server, backend.names))
+            return ModelsScreen(None if model.error else model.name)
         case "settings":
             from tui.views.settings import SettingsScreen
 

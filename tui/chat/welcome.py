@@ -61,7 +61,7 @@ class Welcome(Widget):
 
     def _lines(self) -> Iterator[Content]:
         yield Content.styled("edgellm", "bold $text-primary")
-        yield Content.styled("Nothing that you say here leaves this machine.", _QUIET)
+        yield Content.styled(_privacy(self._activity.server), _QUIET)
         yield Content()
         yield from self._model()
         yield Content()
@@ -76,7 +76,9 @@ class Welcome(Widget):
                 yield Content.styled(self._error, "$text-error")
             return
         yield Content.assemble(mark, (display_name(activity.model, 44), "bold"))
-        about = f"{activity.context:,} tokens of context" if activity.context else printable(activity.progress, 44)
+        about = printable(activity.progress, 44)
+        if activity.context or (activity.server and activity.phase is not Phase.LOADING):
+            about = f"{activity.context:,} tokens of context" if activity.context else ""
         yield Content.styled(f"  {about}", _QUIET)
 
     def _keys(self) -> Iterator[Content]:
@@ -100,3 +102,10 @@ class Welcome(Widget):
     def _key(self, name: str) -> str:
         """The name of the key of a binding, or `name` itself if there is no such binding."""
         return self._key_names.get(name, name)
+
+
+def _privacy(server: str) -> str:
+    """Where messages go."""
+    if server:
+        return f"What you say here goes to {printable(server, 44)}."
+    return "Nothing that you say here leaves this machine."

@@ -20,10 +20,12 @@ class Phase(Enum):
 class Activity:
     """The state of the worker and the figures of a reply (`live`), which stay until the next reply begins.
 
-    `progress` says what is loaded or compiled. `context` is the size of the context in tokens, `counted` the tokens of
-    the conversation that are known without `live`. The last reply did not see the first `dropped_tokens` tokens and
-    `dropped_messages` messages, by the policy `overflow`. Of the model's `blocks` a GPU computes `gpu_blocks`.
+    `progress` says what is loaded or compiled. `context` is the size of the context in tokens, 0 if unknown, `counted`
+    the tokens of the conversation that are known without `live`. The last reply did not see the first `dropped_tokens`
+    tokens and `dropped_messages` messages, by the policy `overflow`. Of the model's `blocks` a GPU computes
+    `gpu_blocks`.
     `uses` names what replies follow or may call: a schema or tools; empty for free replies.
+    `server` is the host that computes, empty for this machine.
     Of its `weights`, in bytes, `resident` were in memory when the last reply ended; None if unknown.
     """
 
@@ -42,6 +44,12 @@ class Activity:
     weights: int = 0
     resident: int | None = None
     uses: str = ""
+    server: str = ""
+
+    @property
+    def knows_context(self) -> bool:
+        """Whether it is known how full the context is; a server may tell neither its size nor the tokens."""
+        return self.context > 0 and not (self.live and self.live.stats.estimated)
 
     @property
     def used(self) -> int:

@@ -1,4 +1,7 @@
-"""The interfaces through which the worker opens and calls models. `tui.core.edge_backend` implements them."""
+"""The interfaces through which the worker opens and calls models.
+
+`tui.core.edge_backend` implements them for models of this machine, `tui.core.remote_backend` for those of a server.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class NoTemplateError(EdgeLLMError):
 
 
 class ReplyStream(Protocol):
-    """A reply; iterating over it writes it. `edgellm.generate.generation.Generation` is one."""
+    """A reply; iterating over it writes it.
+
+    `edgellm.generate.generation.Generation` is one, and `edgellm.remote.reply.RemoteReply`.
+    """
 
     @property
     def text(self) -> str:
@@ -69,9 +75,10 @@ class ReplyStream(Protocol):
 class OpenModel(Protocol):
     """A model that is ready to reply.
 
-    `ctx` is its context in tokens. `thinking` is true if its template can switch thinking on and off, `effort` if it
-    takes an effort of thinking, `calls` if it shows how the model calls tools. `defaults` are the generation options
-    for which its file brings values. `path` opens it again from any folder.
+    `ctx` is its context in tokens, 0 if a server does not tell. `thinking` is true if its template can switch thinking
+    on and off, `effort` if it takes an effort of thinking, `calls` if it shows how the model calls tools. `counts`: it
+    counts tokens and shows prompts. `defaults` are the generation options for which its file brings values. `path`
+    opens it again from any folder.
     """
 
     name: str
@@ -81,6 +88,7 @@ class OpenModel(Protocol):
     thinking: bool
     effort: bool
     calls: bool
+    counts: bool
     defaults: Mapping[str, Any]
 
     @property
@@ -111,7 +119,18 @@ class OpenModel(Protocol):
 
 
 class Backend(Protocol):
-    """Finds models and opens them."""
+    """Finds models and opens them. `server` is the host whose models these are, empty for those of this machine."""
+
+    server: str
+
+    def reference(self, model: str) -> str:
+        """What opens a model that the user names, from any folder: a path is absolute."""
+
+    def title(self, reference: str) -> str:
+        """What people call a model before it is open."""
+
+    def owns(self, model: str) -> bool:
+        """Whether a model that is stored with a chat is one of these: no chat leads to another server."""
 
     def open(self, model: str, options: Options, report: Report) -> OpenModel:
         """Open a model by its path or name. Raises EdgeLLMError, and whatever `report` raises."""

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
 from tui.core.conversation import Conversation
-from tui.core.current_model import CurrentModel, is_model_name
-from tui.core.events import ChatsChanged, Emit, PathChanged, SettingsChanged
+from tui.core.current_model import CurrentModel
+from tui.core.display_names import display_name
+from tui.core.events import ChatsChanged, Emit, Notice, PathChanged, SettingsChanged
 from tui.core.files import write_new
+from tui.core.model_references import is_model_name
 from tui.core.replies import Replies
 from tui.core.store import ChatRow, SavedChat, Store
 from tui.core.token_count import TokenCount
@@ -57,7 +59,12 @@ class Chats:
 
     def _open_model(self, chat: SavedChat) -> None:
         model, own = self._model, chat.path or chat.model
-        if own and model.path and own not in (model.path, model.name) and (chat.path or is_model_name(own)):
+        if not own or own in (model.path, model.name):
+            return
+        if not model.owns(own):
+            was, place = display_name(chat.model or own), model.server or "this machine"
+            self._emit(Notice(f"this chat was with {was}; the next reply comes from a model of {place}"))
+        elif model.path and (chat.path or is_model_name(own)):
             model.open(own)
 
     def fork(self, message: int) -> None:

@@ -1,16 +1,15 @@
 """The model that is open or being opened, and its settings."""
 
-import os
 from typing import Any
 
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
 from tui.core.display_names import display_name
 from tui.core.events import Emit, ModelFailed, ModelOpened, Notice, SettingsChanged
 from tui.core.model_settings import EFFORTS, ModelSettings
 from tui.core.session_tools import SessionTools
 from tui.core.setting_values import value_text
-from tui.core.settings import setting
+from tui.core.settings import SETTINGS, Group, Setting, setting
 from tui.core.store import Store
 from tui.core.store_errors import store_or_notify
 from tui.core.worker import Worker
@@ -36,11 +35,25 @@ class CurrentModel:
         self._last: ModelOpened | None = None
         self._opened_with = settings.snapshot()
 
+    @property
+    def server(self) -> str:
+        """The host of the server whose models these are; empty for this machine."""
+        return self._worker.backend.server
+
+    def owns(self, model: str) -> bool:
+        """Whether a model that is stored with a chat is one of this machine, or of the server."""
+        return self._worker.backend.owns(model)
+
+    @property
+    def settable(self) -> tuple[Setting, ...]:
+        """The settings that there are: how a model is opened, the owner of its server decides."""
+        return tuple(each for each in SETTINGS if not self.server or each.group is Group.GENERATION)
+
     def open(self, name: str) -> None:
         """Open a model in place of the open one. The chat goes on with it, and waiting replies are for it."""
-        requested = absolute_model_path(name)
+        requested = self._worker.backend.reference(name)
         store_or_notify(self._emit, lambda: self.settings.recall(requested))
-        self.name = self.path = requested
+        self.name, self.path = self._worker.backend.title(requested), requested
         self.opened = self.error = None
         self._worker.open(requested, lambda found, path: self._load_options(requested, found, path))
         self._emit(SettingsChanged())
@@ -83,6 +96,8 @@ class CurrentModel:
         option = setting(name)
         if option.name in self.settings.values:
             return value_text(self.settings.values[option.name])
+        if self.server:
+            return "the server's default"
         from_file = self.opened.defaults.get(option.name) if self.opened else None
         default = option.default if from_file is None else from_file
         return "automatic" if default is None else f"{value_text(default) or 'none'} (default)"
@@ -94,6 +109,8 @@ class CurrentModel:
 
     def set_without_reopen(self, name: str, text: str) -> bool:
         """Set a setting of this model. Returns whether it takes effect only after `reopen`. Raises OptionError."""
+        if setting(name) not in self.settable:
+            raise OptionError(f"{setting(name).name} is a setting of the server {self.server}, not of this chat")
         changed = self.settings.set(name, text)
         self._emit(SettingsChanged())
         return changed.loads
@@ -138,7 +155,8 @@ class CurrentModel:
         self.name, self.path = event.name, event.path
         store_or_notify(self._emit, lambda: self.settings.move_to_path(event.requested, event.name, event.path))
         self._opened_with = self.settings.snapshot()
-        store_or_notify(self._emit, lambda: self._store.preferences.set("model", event.path))
+        if not self.server:  # a later chat without --server begins with a model of this machine
+            store_or_notify(self._emit, lambda: self._store.preferences.set("model", event.path))
         if self._tools.tools and not event.calls:
             text = f"the chat template {self._template_name()} shows no calls: replies get no tools"
             self._emit(Notice(text, "warning"))
@@ -161,15 +179,3 @@ class CurrentModel:
         store_or_notify(self._emit, lambda: self.settings.recall(before.path))
         store_or_notify(self._emit, lambda: self.settings.restore(self._opened_with))
         self._emit(SettingsChanged())
-
-
-def absolute_model_path(name: str) -> str:
-    """The absolute path if `name` is a path, so that it means the same from every folder; else `name`."""
-    if name.startswith((".", "~")) or name.lower().endswith(".gguf"):
-        return os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 (those may raise)
-    return name
-
-
-def is_model_name(model: str) -> bool:
-    """Whether this is a model's name and no path: a chat from another program must not choose a file."""
-    return absolute_model_path(model) == model and not model.startswith(("/", "\\"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import NoTemplateError
 from tui.core.continued_reply import ContinuedReply
+from tui.core.model_references import absolute_model_path, is_of_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class EdgeModel:
-    """An OpenModel of edgellm. One `edgellm.chat.Chat` serves all conversations: they share its prefix cache."""
+    """An OpenModel of this machine. One `edgellm.chat.Chat` serves all conversations: they share its prefix cache."""
 
     def __init__(self, name: str, path: str, model: Model, template: str | None) -> None:
         self.name, self.path, self._model = name, path, model
-        self.ctx = model.ctx
+        self.ctx, self.counts = model.ctx, True
         self.threads = model.engine.threads
         self._chat: Chat = model.chat(template=template)
         self.thinking, self.effort, self.calls = self._chat.thinking, self._chat.effort, self._chat.calls
@@ -68,7 +69,21 @@ class EdgeModel:
 
 
 class EdgeBackend:
-    """The Backend of edgellm."""
+    """The Backend of this machine."""
+
+    server = ""
+
+    def reference(self, model: str) -> str:
+        """The absolute path if `model` is a path, else the name."""
+        return absolute_model_path(model)
+
+    def title(self, reference: str) -> str:
+        """The reference."""
+        return reference
+
+    def owns(self, model: str) -> bool:
+        """Whether this is no reference to a model of a server."""
+        return not is_of_server(model)
 
     def open(self, model: str, options: Options, report: Report) -> OpenModel:
         """Open a path, a name of `edgellm list`, or `builtin`. Raises EdgeLLMError."""

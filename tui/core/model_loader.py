@@ -67,7 +67,7 @@ class ModelLoader:
         if self.model and (error := self._check(name, options)):
             return _failed(name, error, previous_open=True)
         self.release()
-        self.name = name
+        self.name = self._backend.title(name)
 
         def report(progress: str) -> None:
             if self._is_superseded(number):
@@ -83,7 +83,15 @@ class ModelLoader:
             return _failed(name, error)
         self.name = model.name
         return ModelOpened(
-            model.name, model.ctx, model.thinking, model.defaults, name, model.path, model.effort, model.calls
+            model.name,
+            model.ctx,
+            model.thinking,
+            model.defaults,
+            name,
+            model.path,
+            model.effort,
+            model.calls,
+            model.counts,
         )
 
     def _is_superseded(self, number: int) -> bool:

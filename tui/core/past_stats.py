@@ -31,6 +31,7 @@ def past_live(stats: Mapping[str, Any], context_used: int) -> Live:
     counts: dict[str, Any] = {name: stats.get(name, 0) for name in _COUNTS}
     measured: dict[str, Any] = {name: stats.get(name) for name in _MEASURED}
     guided = GuidedStats(**found) if (found := stats.get("guided")) else None
-    known = Stats(**counts, **measured, devices=list(stats.get("devices", ())), guided=guided)
+    devices, estimated = list(stats.get("devices", ())), stats.get("estimated") is True
+    known = Stats(**counts, **measured, devices=devices, guided=guided, estimated=estimated)
     read = max(0, known.prompt_tokens - known.cached_tokens)
     return Live(0.0, read, read, None, None, (), context_used, known, None, "")

@@ -137,6 +137,6 @@ def _broken_call(stream: ReplyStream) -> str | None:
 def _full_context(model: OpenModel, stream: ReplyStream, overflow: object) -> str | None:
     """A line for a reply that ended because the context was full, and not at `max_tokens`."""
     held = stream.stats.prompt_tokens + stream.stats.generated_tokens - 1  # the last token is never computed with
-    if stream.finish_reason != "length" or overflow == "window" or held < model.ctx:
+    if not model.ctx or stream.finish_reason != "length" or overflow == "window" or held < model.ctx:
         return None
     return f"the context of {model.ctx:,} tokens is full; /set overflow window lets replies go on"

@@ -32,7 +32,10 @@ class TokenCount:
             self.recount()
 
     def recount(self) -> None:
-        """Count the path; ConversationCounted follows. Without a model or messages the count is 0."""
+        """Count the path; ConversationCounted follows.
+
+        Without a model or messages the count is 0. With a model that does not count it is that of the last reply.
+        """
         leaf, messages = self._conversation.leaf, prompt_messages(self._conversation.chat)
         options = self._model.reply_options()
 
@@ -42,10 +45,12 @@ class TokenCount:
             except EdgeLLMError:  # an error of the template is shown where a reply needs it
                 return ConversationCounted(leaf, 0)
 
-        if messages and self._model.opened:
+        opened = self._model.opened
+        if messages and opened and opened.counts:
             self._worker.ask(count)
         else:
-            self.tokens = 0
+            last = self._conversation.last_reply() if messages and opened else None
+            self.tokens = context_used(last.stats) if last and last.stats else 0
 
     def report(self, text: str) -> None:
         """Count a text, or the conversation if `text` is empty. A Notice with the count follows."""
@@ -60,9 +65,9 @@ class TokenCount:
         self._worker.ask(count)
 
     def count_attachment(self, name: str, text: str) -> None:
-        """Count a file, or a pasted text if `name` is empty. AttachmentCounted follows if a model is open."""
+        """Count a file, or a pasted text if `name` is empty. AttachmentCounted follows if an open model counts."""
         sent = with_files("", [(name, text)]) if name else text
-        if self._model.opened:
+        if self._model.opened and self._model.opened.counts:
             self._worker.ask(lambda model: AttachmentCounted(name, text, model.count_text(sent)))
 
     def on_counted(self, event: ConversationCounted) -> None:

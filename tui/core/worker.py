@@ -34,7 +34,7 @@ class Worker:
     """
 
     def __init__(self, backend: Backend, emit: Emit) -> None:
-        self._emit = emit
+        self.backend, self._emit = backend, emit
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._writer = ReplyWriter(emit)
         self._loader = ModelLoader(backend, emit, self._writer.drop_stream)
@@ -99,6 +99,7 @@ class Worker:
         return Activity(
             phase=self._phase(),
             model=self._loader.name,
+            server=self.backend.server,
             progress=self._loader.progress,
             live=stream.live() if stream else None,
             context=model.ctx if model else 0,

@@ -35,7 +35,8 @@ def metric_values(activity: Activity, memory: Memory | None) -> dict[str, Metric
 def state(activity: Activity) -> TextValue:
     """What the model does: a symbol and a word."""
     mark, style = _MARKS[activity.phase]
-    return TextValue(f"{mark} {activity.phase.value}", style)
+    word = "waiting" if activity.server and activity.phase is Phase.PREFILL else activity.phase.value
+    return TextValue(f"{mark} {word}", style)
 
 
 def prompt_read(live: Live) -> tuple[int, int]:
@@ -70,8 +71,8 @@ def _of_model(activity: Activity) -> dict[str, MetricValue]:
         "model": TextValue(display_name(activity.model, 30), "bold"),
         "phase": _phase_or_progress(activity),
         "gauge": BarValue(filled, level(filled)),
-        "context": TextValue(f"{part_of(used, activity.context)} {filled:4.0%}" if activity.context else UNKNOWN),
-        "overflow": TextValue(POLICIES[activity.overflow]),
+        "context": TextValue(f"{part_of(used, activity.context)} {filled:4.0%}" if activity.knows_context else UNKNOWN),
+        "overflow": TextValue(UNKNOWN if activity.server else POLICIES[activity.overflow]),
         "dropped": TextValue(f"{dropped:,} tokens", "$text-warning") if dropped else TextValue(),
         "threads": TextValue(f"{activity.threads}" if activity.threads else UNKNOWN),
         "gpu": TextValue(part_of(activity.gpu_blocks, activity.blocks) if activity.blocks else UNKNOWN),

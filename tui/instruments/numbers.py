@@ -25,11 +25,11 @@ def remaining(value: float | None) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02} min"
 
 
-def speed(value: float | None) -> str:
+def speed(value: float | None, unit: str = "t/s") -> str:
     """Tokens per second, at most 9 characters below 10,000: `45.3 t/s`, `1,234 t/s`."""
     if value is None:
         return UNKNOWN
-    return f"{value:,.1f} t/s" if value < 999.95 else f"{value:,.0f} t/s"
+    return f"{value:,.1f} {unit}" if value < 999.95 else f"{value:,.0f} {unit}"
 
 
 def milliseconds(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from edgellm.fmt import counted
 from tui.instruments.numbers import milliseconds, seconds, speed
 
 _ENDINGS = {
@@ -23,13 +24,15 @@ def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, droppe
     itl = stats.get("itl_ms")
     ttft, tps, mbu = (_number(stats, key) for key in ("ttft_s", "decode_tps", "mbu"))
     tokens, cached, prompt = (_number(stats, key) for key in ("generated_tokens", "cached_tokens", "prompt_tokens"))
+    estimated = stats.get("estimated") is True  # the server told no number of tokens
+    unit = "pieces/s" if estimated else "t/s"
     p95 = _number(itl, "p95") if isinstance(itl, Mapping) else None
     parts = [
         f"did not see {dropped_tokens:,} tokens" if dropped_tokens else "",
         _ENDINGS.get(finish_reason, ""),
         f"TTFT {seconds(ttft)}" if ttft is not None else "",
-        f"decode {speed(tps)}" if tps is not None else "",
-        f"{tokens:,.0f} generated" if tokens is not None else "",
+        f"decode {speed(tps, unit)}" if tps is not None else "",
+        "" if tokens is None else counted(int(tokens), "piece") if estimated else f"{tokens:,.0f} generated",
         f"ITL p95 {milliseconds(p95)} ms" if p95 is not None else "",
         f"MBU {mbu:.2f}" if mbu is not None else "",
         f"{cached:,.0f} of {prompt:,.0f} cached" if cached and prompt else "",

@@ -13,7 +13,10 @@ from tui.instruments.numbers import Words, milliseconds, part_of, ratio, remaini
 from tui.instruments.status_layout import SegmentForms, fit_segments, join
 
 _QUIET = "$foreground-muted"
-_LEFT = ("phase", "loading", "ttft", "progress", "left", "speed", "spark", "mean", "itl", "mbu", "reused")
+_SILENT_S = 3.0
+"""Seconds without a token, from which on the status line says so."""
+
+_LEFT = ("phase", "loading", "ttft", "progress", "left", "silent", "speed", "spark", "mean", "itl", "mbu", "reused")
 _RIGHT = ("threads", "gpu", "memory", "model", "uses", "dropped", "context")
 _FULL = "context context dropped"
 _REST = "reused memory gpu threads"
@@ -22,7 +25,8 @@ _ORDER = {
     Phase.LOADING: "phase loading model uses loading model memory threads",
     Phase.READY: f"phase context uses dropped model dropped mean {_FULL} ttft itl mbu model spark {_REST}",
     Phase.PREFILL: f"phase progress left ttft context uses dropped progress dropped {_FULL} model model {_REST}",
-    Phase.DECODE: f"phase speed context uses dropped ttft dropped {_FULL} spark itl mbu model mean model spark {_REST}",
+    Phase.DECODE: "phase silent speed context uses dropped ttft dropped "
+    f"{_FULL} spark itl mbu model mean model spark {_REST}",
 }
 """The priority of segments in each phase, as the `order` of `fit_segments`."""
 
@@ -52,12 +56,13 @@ def _of_model(activity: Activity) -> SegmentForms:
     if activity.progress:
         forms["loading"] = [((printable(activity.progress, limit), ""),) for limit in (24, 60)]
     if activity.model:
-        forms["model"] = [((display_name(activity.model, limit), "bold"),) for limit in (12, 28)]
+        limits = (12, 28, 60) if activity.server else (12, 28)  # the name of a server's model has its host
+        forms["model"] = [((display_name(activity.model, limit), "bold"),) for limit in limits]
     if activity.threads:
         forms["threads"] = [((f"{activity.threads}", ""), (" thread" if activity.threads == 1 else " threads", _QUIET))]
     if activity.gpu_blocks:
         forms["gpu"] = [(("GPU ", _QUIET), (part_of(activity.gpu_blocks, activity.blocks), ""), (" blocks", _QUIET))]
-    if activity.context:
+    if activity.knows_context:
         forms["context"] = _context(activity.used, activity.context)
     if activity.dropped_tokens:
         forms["dropped"] = _dropped(activity)
@@ -88,8 +93,6 @@ def _of_reply(live: Live, now: Phase) -> SegmentForms:
     p50, p95 = (milliseconds(itl.get(key)).rjust(3) for key in ("p50", "p95"))
     forms: dict[str, Sequence[Words]] = {
         "ttft": [(("TTFT ", _QUIET), (first.text.rjust(6), first.style))],
-        "progress": [progress, (*progress, (f" {part_of(*prompt_read(live))}", ""))],
-        "left": [((wait.ljust(13), ""),)],
         "speed": [((speed(live.recent_tps).rjust(9), "bold"),)],
         "spark": [((sparkline(live.gaps_ms, itl.get("p50"), width), "$text-primary"),) for width in (8, 16)],
         "mean": [(("mean ", _QUIET), (speed(stats.decode_tps).rjust(9), ""))],
@@ -98,6 +101,11 @@ def _of_reply(live: Live, now: Phase) -> SegmentForms:
     }
     if stats.mbu is None and now is Phase.READY:  # during a reply it keeps its place
         del forms["mbu"]
+    if live.prefill_total or stats.prompt_tokens:  # a server tells nothing of the prompt before the end
+        forms["progress"] = [progress, (*progress, (f" {part_of(*prompt_read(live))}", ""))]
+        forms["left"] = [((wait.ljust(13), ""),)]
+    if now is Phase.DECODE and live.silent_s >= _SILENT_S:
+        forms["silent"] = [((f"nothing for {live.silent_s:,.0f} s", "$text-warning"),)]
     if stats.cached_tokens:
         forms["reused"] = [((part_of(stats.cached_tokens, stats.prompt_tokens), ""), (" reused", _QUIET))]
     return forms

@@ -1,6 +1,6 @@
 """The models to list, found by a thread, so that a slow disk does not block the screen."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from threading import Lock, Thread
@@ -20,13 +20,15 @@ _NO_TEMPLATE = "has no chat template and may be no chat model"
 
 
 class ModelCatalog:
-    """The `rows` found so far; all of them once it is `complete`. `on_change` is called in its thread when they change.
+    """The `rows` that `find` has found so far; all of them once it is `complete`.
+
+    `on_change` is called in its thread when they change.
 
     The thread is a daemon: a file on a network may never answer.
     """
 
-    def __init__(self, on_change: Callable[[], object]) -> None:
-        self._on_change = on_change
+    def __init__(self, on_change: Callable[[], object], find: Callable[[], Iterable[ModelRow]]) -> None:
+        self._on_change, self._find = on_change, find
         self._one_at_a_time = Lock()
         self.rows: tuple[ModelRow, ...] = ()
         self.complete = False
@@ -38,7 +40,7 @@ class ModelCatalog:
     def _read(self) -> None:
         with self._one_at_a_time:
             rows: list[ModelRow] = []
-            for row in _all_rows():
+            for row in self._find():
                 rows.append(row)
                 if not self.complete:
                     self.rows = tuple(rows)
@@ -47,8 +49,8 @@ class ModelCatalog:
         self._on_change()
 
 
-def _all_rows() -> Iterator[ModelRow]:
-    """All rows; those to pull come first, since they are known at once."""
+def all_rows() -> Iterator[ModelRow]:
+    """The models of this machine, and those to pull; those to pull come first, since they are known at once."""
     try:
         yield from offered_rows()
         yield from local_rows()

@@ -31,8 +31,10 @@ class ModelList(OptionList, can_focus=False):
             super().__init__()
             self.row = row
 
-    def __init__(self, current: str | None) -> None:
+    def __init__(self, current: str | None, title: str) -> None:
+        """`title` stands above the models that can be opened."""
         super().__init__(markup=False)
+        self._title = title
         self._current, self._kept = current, (current, False)
         self._rows: Sequence[ModelRow] = ()
         self._at: list[ModelRow | None] = []
@@ -92,7 +94,7 @@ class ModelList(OptionList, can_focus=False):
     def _sections(self, width: int) -> Iterator[tuple[str, TableColumns, list[ModelRow]]]:
         here = [row for row in self._rows if not row.offered and not row.problem]
         if here or self._looking:
-            yield "looking for models …" if self._looking else "on this machine", HERE, here
+            yield "looking for models …" if self._looking else self._title, HERE, here
         if to_pull := [row for row in self._rows if row.offered]:
             yield "to pull from Hugging Face", offered(to_pull, width), to_pull
         if bad := [row for row in self._rows if row.problem]:

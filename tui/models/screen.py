@@ -18,7 +18,7 @@ from tui.models.filter import Filter
 from tui.models.model_list import ModelList
 from tui.models.pull_status import PullStatus
 from tui.models.row import ModelRow
-from tui.models.typed_name import typed_row
+from tui.models.source import THIS_MACHINE, ModelSource
 
 
 class ModelsScreen(ModalScreen[str | None]):
@@ -49,18 +49,18 @@ class ModelsScreen(ModalScreen[str | None]):
             """One refresh is enough for all of them."""
             return isinstance(message, type(self))
 
-    def __init__(self, current: str | None = None) -> None:
+    def __init__(self, current: str | None = None, source: ModelSource = THIS_MACHINE) -> None:
         super().__init__()
-        self._current = current
-        self._catalog = ModelCatalog(self._post_read)
+        self._current, self._source = current, source
+        self._catalog = ModelCatalog(self._post_read, source.find)
         self._arrived: str | None = None
 
     def compose(self) -> ComposeResult:
         """The filter, the list, a line about the highlighted model, and the pull."""
         with Vertical(id="models") as frame:
             frame.border_title = "Models"
-            yield Filter(placeholder="type to filter, or ORG/NAME to pull from Hugging Face")
-            yield ModelList(self._current)
+            yield Filter(placeholder=self._source.placeholder)
+            yield ModelList(self._current, self._source.title)
             yield Static(id="models-about", markup=False)
             yield PullStatus()
             yield Footer()
@@ -79,7 +79,7 @@ class ModelsScreen(ModalScreen[str | None]):
     def _fill(self) -> None:
         typed = self.query_one(Filter).value.strip()
         rows = [row for row in self._catalog.rows if row.matches(typed)]
-        self.query_one(ModelList).show([*rows, *typed_row(typed, rows)], looking=not self._catalog.complete)
+        self.query_one(ModelList).show([*rows, *self._source.typed(typed, rows)], looking=not self._catalog.complete)
         for row in rows:
             if row.name == self._arrived and not row.offered:
                 self._welcome(row)
@@ -93,7 +93,7 @@ class ModelsScreen(ModalScreen[str | None]):
 
     @on(ModelList.Pointed)
     def _pointed(self, message: ModelList.Pointed) -> None:
-        self.query_one("#models-about", Static).update(_about(message.row))
+        self.query_one("#models-about", Static).update(self._about(message.row))
 
     @on(ModelList.Chosen)
     def _clicked(self, message: ModelList.Chosen) -> None:
@@ -147,9 +147,8 @@ class ModelsScreen(ModalScreen[str | None]):
         """Close."""
         self.dismiss(None)
 
-
-def _about(row: ModelRow | None) -> str:
-    """The full name of a model, and its note or problem."""
-    if row is None:
-        return "no model here has this name; ORG/NAME pulls a model from Hugging Face"
-    return "\n".join(printable(text, 400) for text in (row.name, row.problem or row.note) if text)
+    def _about(self, row: ModelRow | None) -> str:
+        """The full name of a model, and its note or problem."""
+        if row is None:
+            return self._source.advice
+        return "\n".join(printable(text, 400) for text in (row.name, row.problem or row.note) if text)

@@ -12,7 +12,6 @@ from tui.core.controller import ChatController
 from tui.core.conversation import Conversation
 from tui.core.display_names import display_name
 from tui.core.memory import memory
-from tui.core.settings import SETTINGS
 from tui.core.titles import one_line
 from tui.core.tree import Message
 from tui.instruments.metric_row import TextValue
@@ -36,7 +35,8 @@ def _help(_: ChatController) -> Iterator[str]:
 
 def _settings(controller: ChatController) -> Iterator[str]:
     """The settings of the model in use."""
-    yield from table(("setting", "value", ""), ((s.name, controller.model.value(s.name), s.help) for s in SETTINGS))
+    model = controller.model
+    yield from table(("setting", "value", ""), ((s.name, model.value(s.name), s.help) for s in model.settable))
 
 
 def _chats(controller: ChatController) -> Iterator[str]:
@@ -48,8 +48,11 @@ def _chats(controller: ChatController) -> Iterator[str]:
     yield from table(("number", "last used", "messages", "title"), rows)
 
 
-def _models(_: ChatController) -> Iterator[str]:
-    """The models on this machine."""
+def _models(controller: ChatController) -> Iterator[str]:
+    """The models on this machine, or of the server."""
+    if controller.model.server:
+        yield from table(("name",), ((name,) for name in controller.worker.backend.names()))
+        return
     from edgellm.models import find_models
 
     rows = (

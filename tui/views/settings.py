@@ -15,7 +15,7 @@ from tui.core.display_names import display_name
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
 from tui.core.model_settings import EFFORTS
 from tui.core.setting_values import value_text
-from tui.core.settings import SETTINGS, Setting
+from tui.core.settings import Setting
 from tui.views.setting_row import SettingRow
 from tui.views.view import View
 
@@ -45,7 +45,7 @@ class SettingsScreen(View):
         self._system = TextArea(controller.conversation.chat.system or "", tab_behavior="focus", compact=True)
         self._thinking = SettingRow("thinking", _THINKING, choices=("on", "off"))
         self._effort = SettingRow("effort", _EFFORT, choices=EFFORTS)
-        self._rows = {SettingRow(s.name, _about(s), s.parse, s.choices): s for s in SETTINGS}
+        self._rows = {SettingRow(s.name, _about(s), s.parse, s.choices): s for s in controller.model.settable}
 
     def contents(self) -> ComposeResult:
         """A row for each setting, and a line about the focused one if the screen is too low to explain all."""
@@ -79,6 +79,8 @@ class SettingsScreen(View):
 
     def _default(self, setting: Setting) -> tuple[str, str]:
         """The default of a setting, and its source."""
+        if self._controller.model.server:
+            return _AUTOMATIC, "by the server"
         opened = self._controller.model.opened
         brought = opened.defaults if opened else {}
         if setting.name in brought:

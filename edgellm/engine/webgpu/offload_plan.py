@@ -95,18 +95,16 @@ class _Planner:
             choice=_why_losing(losing),
         )
 
-    def _kv_limit(self, memory: dict[str, int]) -> int:
+    def _kv_limit(self, memory: dict[str, int]) -> int | None:
         """The most bytes of KV pages of all sequences, beside the other parts of `memory`.
 
-        They are what is left of the memory that may be used; if none is given, enough for one full sequence, and where
-        the driver does not tell what is free, for two.
+        They are what is left of the memory that is given; else of that which is free, but enough for a full sequence.
+        None where the driver does not tell what is free.
         """
         others = memory["weights"] + memory["activations"]
         if self.request.memory is not None:
             return self.request.memory - others
-        return (
-            2 * memory["kv_cache"] if self.free is None else max(memory["kv_cache"], int(MARGIN * self.free) - others)
-        )
+        return None if self.free is None else max(memory["kv_cache"], int(MARGIN * self.free) - others)
 
     def _notes(self, placement: Placement, n: int, losing: list[int]) -> list[str]:
         """A line about what the CPU computes of `n` layers and the output head, and why; no line if that is nothing.

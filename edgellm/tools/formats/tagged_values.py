@@ -3,11 +3,12 @@
 from typing import Any
 
 from edgellm.fmt import printable
+from edgellm.text.json_values import type_name
 from edgellm.tools.argument_rules import is_any_text, text_up_to
 from edgellm.tools.grammar import Grammar, alternatives
 from edgellm.tools.maker import parsed
 from edgellm.tools.notation import JSON, PYTHON
-from edgellm.tools.schemas import Definitions, guided_parameters, type_name
+from edgellm.tools.schemas import Definitions, guided_parameters
 from edgellm.tools.source import MalformedError
 from edgellm.tools.tool import Tool
 

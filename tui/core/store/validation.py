@@ -85,6 +85,7 @@ _STATS: dict[str, Check] = {
     "mbu": FIGURE,
     "devices": list_of(object_with(name=TEXT, blocks=COUNT, bytes=COUNT)),
     "guided": optional(object_with(tokens=COUNT, mean=number(0, 1), worst=number(0, 1), worst_at=COUNT)),
+    "estimated": instance_of(bool, "true or false"),
     "context_used": COUNT,
     "ctx": COUNT,
 }

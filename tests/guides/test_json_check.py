@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from edgellm import EdgeLLMError
-from edgellm.evaluation.json_check import conforms
-from edgellm.evaluation.json_values import json_of, same
+from edgellm.guides.schema.json_check import conforms
+from edgellm.guides.schema.json_equality import json_of, same
 from support.guided_schemas import SCHEMAS
 
 jsonschema = pytest.importorskip("jsonschema")

@@ -11,12 +11,12 @@ from fractions import Fraction
 from operator import ge, gt, le, lt
 from typing import Any
 
-from edgellm.evaluation.json_values import exact, is_number, same
 from edgellm.guides.compile import accepts
 from edgellm.guides.schema.document import Document, Pointer
+from edgellm.guides.schema.json_equality import exact, is_number, same
 from edgellm.guides.spec import GuideSpec
+from edgellm.text.json_values import type_name
 from edgellm.text.utf8 import replace_surrogates
-from edgellm.tools.schemas import type_name
 
 _BOUNDS: Mapping[str, Callable[[Fraction, Fraction], bool]] = {
     "minimum": ge,
