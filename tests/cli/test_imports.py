@@ -26,7 +26,9 @@ def test_the_list_of_commands_needs_no_option_set(command: str) -> None:
     assert not modules & {"edgellm.options.definitions", "dataclasses"}
 
 
-@pytest.mark.parametrize("command", ["'--help'", "'--version'", "'generate', '--help'", "'serve', '--help'"])
+@pytest.mark.parametrize(
+    "command", ["'--help'", "'--version'", "'generate', '--help'", "'serve', '--help'", "'batch', '--help'"]
+)
 def test_help_loads_nothing_heavy(command: str) -> None:
     modules = loaded(f"sys.argv = ['edgellm', {command}]; from edgellm.entry import main; main()")
     assert "edgellm.cli" in modules

@@ -16,6 +16,7 @@ HEAVY = {
     "psutil",
     "starlette",
     "uvicorn",
+    "ray",
     "requests",
     "textual",
     "wgpu",
