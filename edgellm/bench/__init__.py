@@ -8,5 +8,6 @@ baseline        llama.cpp, in a child process; worker is that process
 cold_start      time to first token of a new process
 machine_limits  memory bandwidth and int8 peak in each round
 devices         what each device did, when a GPU takes part
+serving         many requests at once, with --serve and --clients
 results, report the measured times, and the figures that `--json` prints
 """

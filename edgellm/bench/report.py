@@ -44,7 +44,7 @@ def _run(result: BenchResult) -> dict[str, Any]:
         theirs = _values(result, against)
         engine = {"engine": against, "version": result.baseline_version, "repacked": result.repacked}
         run["against"] = engine | _side(result, against, theirs, peaks) | {"rounds": theirs}
-        run["ratio"] = {name: ratio(name, ours[name], theirs[name]) for name in ours}
+        run["ratio"] = {name: ratio(name == "cold_start_s", ours[name], theirs[name]) for name in ours}
     return run
 
 
@@ -109,10 +109,10 @@ def _mbu(result: BenchResult, side: str) -> float:
     return median(speed / peak for speed, peak in zip(speeds, peaks, strict=True))
 
 
-def ratio(name: str, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
+def ratio(are_times: bool, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
     """The speed of edgellm relative to the baseline: the ratio of the medians, and the spread of that of each round."""
     pairs = list(zip(ours, theirs, strict=True))
-    if name == "cold_start_s":  # times, not speeds
+    if are_times:
         pairs = [(b, a) for a, b in pairs]
     fast, slow = (median(side) for side in zip(*pairs, strict=True))
     return spread("median", [a / b for a, b in pairs]) | {"median": fast / slow}

@@ -12,10 +12,14 @@ import click
 from click.core import ParameterSource
 
 from edgellm.bench.options import BASELINE, LOAD_NAMES, BenchOptions
+from edgellm.bench.serving.lengths import Lengths
+from edgellm.cli.bench_serving import run_serving
+from edgellm.cli.bench_serving_options import read_serving, serving_options
 from edgellm.cli.options import AdvisedChoice, moe_options, number, option_of
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import model_names
-from edgellm.fmt import counted
+from edgellm.errors import OptionError
+from edgellm.fmt import counted, printable
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 _DEFAULT = BenchOptions()
 _BASELINES = AdvisedChoice([BASELINE], f"--against: edgellm compares with {BASELINE} only")
+_LENGTH_NAMES = ("prompt_tokens", "tokens")
 _MAX_THREADS, _MAX_PARALLEL = 512, 64
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +39,20 @@ def _thread_counts(context: click.Context, parameter: click.Parameter, given: st
     if not all(1 <= n <= _MAX_THREADS for n in counts):
         raise click.BadParameter(f"give a number from 1 to {_MAX_THREADS}, or several: 1,2.")
     return list(dict.fromkeys(counts))
+
+
+def _lengths(context: click.Context, parameter: click.Parameter, given: str) -> Lengths:
+    try:
+        return Lengths.parse(given)
+    except ValueError as error:
+        raise OptionError(f"option {parameter.name} cannot be {printable(given)!r}: {error}") from None
+
+
+def _length(name: str, short: str, help: str) -> Callable[[F], F]:
+    """A click option for a number of tokens; with --serve and --clients also a range."""
+    default = getattr(_DEFAULT, name.replace("-", "_"))
+    text = f"{help} [{default}]."
+    return click.option(short, f"--{name}", callback=_lengths, default=str(default), metavar="N[-N]", help=text)
 
 
 def _number(name: str, *short: str, help: str, least: int, most: float = math.inf) -> Callable[[F], F]:
@@ -52,8 +71,8 @@ def _number(name: str, *short: str, help: str, least: int, most: float = math.in
 
 @click.command("bench")
 @click.argument("model", shell_complete=model_names)
-@_number("prompt-tokens", "-p", least=0, help="Tokens of the prompt; 0 skips prefill")
-@_number("tokens", "-n", least=0, help="Tokens to decode; 0 skips decode")
+@_length("prompt-tokens", "-p", help="Tokens of the prompt; 0 skips prefill")
+@_length("tokens", "-n", help="Tokens to decode; 0 skips decode")
 @_number("depth", "-d", least=0, help="Tokens in the context before prompt and decode")
 @click.option("--threads", metavar="N[,N]", callback=_thread_counts, help="Compute threads, or several numbers to try.")
 @_number("parallel", least=1, most=_MAX_PARALLEL, help=f"Sequences to decode at once, up to {_MAX_PARALLEL}")
@@ -63,6 +82,7 @@ def _number(name: str, *short: str, help: str, least: int, most: float = math.in
 @option_of(LoadOptions, "gpu_layers")
 @moe_options
 @click.option("--against", type=_BASELINES, help="Measure this engine as well, in the same rounds.")
+@serving_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, /, model: str, threads: list[int] | None, as_json: bool, **given: Any) -> None:
@@ -71,15 +91,36 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     Each figure is the median of several rounds, with its spread. Each round also measures the memory bandwidth and the
     int8 peak of this machine. MBU is the share of the memory bandwidth that decode uses. Ctrl-C shows the complete
     rounds, and exits with 130.
+
+    With --serve or --clients: measure latency, goodput and cost of many requests at once. --serve sends requests at
+    random times, RATE per second, that wait for no other. A reply is good if it keeps the limits --slo-ttft and
+    --slo-itl.
     """
-    load = LoadOptions.from_kwargs(**{name: given.pop(name) for name in LOAD_NAMES})
-    options = BenchOptions(**given, **{name: getattr(load, name) for name in LOAD_NAMES})
+    load = {name: given.pop(name) for name in LOAD_NAMES}
+    checked = LoadOptions.from_kwargs(**load)
+    load = {name: getattr(checked, name) for name in LOAD_NAMES}
     chosen = {name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    if serving := read_serving(given, chosen):
+        context.exit(run_serving(model, serving, load | {"threads": _one_number(threads)}, chosen, as_json))
+    given |= {name: _one_length(name, given[name]) for name in _LENGTH_NAMES}
+    options = BenchOptions(**given, **load)
     if options.against:
         from edgellm.bench.baseline import check_baseline
 
         check_baseline()
     context.exit(_bench(model, options, chosen, threads, as_json))
+
+
+def _one_number(threads: list[int] | None) -> int | None:
+    if threads and len(threads) > 1:
+        raise OptionError("option threads cannot be several numbers with --serve and --clients: give one")
+    return threads[0] if threads else None
+
+
+def _one_length(name: str, lengths: Lengths) -> int:
+    if lengths.least < lengths.most:
+        raise OptionError(f"option {name} cannot be a range without --serve or --clients: give a number")
+    return lengths.least
 
 
 def _bench(name: str, options: BenchOptions, chosen: set[str], threads: list[int] | None, as_json: bool) -> int:

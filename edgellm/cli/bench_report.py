@@ -86,12 +86,17 @@ def _table(run: dict[str, Any], glyphs: Glyphs) -> Iterator[str]:
     span = f"min{glyphs.dash}max" if len(run["rounds"]["bandwidth"]) > 1 else ""
     rows = [["", _OURS, span, *([baseline["engine"], span, "ratio", span] if baseline else [])]]
     for name in (name for name in _ROWS if name in run["rounds"]):
-        row = [_ROWS[name], *_cells(run["rounds"][name], glyphs)]
+        row = [_ROWS[name], *cells(run["rounds"][name], glyphs)]
         if baseline:
             ratio = run["ratio"][name]
-            row += [*_cells(baseline["rounds"][name], glyphs), f"{ratio['median']:.2f}"]
+            row += [*cells(baseline["rounds"][name], glyphs), f"{ratio['median']:.2f}"]
             row.append(f"{ratio['min']:.2f}{glyphs.dash}{ratio['max']:.2f}" if row[2] else "")
         rows.append(row)
+    yield from paired_columns(rows)
+
+
+def paired_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table: a label, then pairs of columns, a figure and its spread, all but the label to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         label, *cells = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
@@ -112,7 +117,8 @@ def _devices(phases: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
                 yield f"  {there} there, {back} back, {_number(device['transfer_ms'])} ms of copying"
 
 
-def _cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
+def cells(values: Sequence[float], glyphs: Glyphs) -> list[str]:
+    """The median of values, and their spread."""
     return [_number(median(values)), _span(values, glyphs)]
 
 
