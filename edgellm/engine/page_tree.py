@@ -48,14 +48,15 @@ class PageTree:
         wanted = tuple(ids[:-1])
         node = self._walk(wanted)
         best, points = Tail((), [], []), self._points(node)
-        reached = self._reach(points, node.end)
+        found, reached = points, self._reach(points, node.end)
         rest = list(wanted[node.end : node.end + PAGE])
         for tail in self._tails(node):
             shared = common_prefix(list(tail.ids), rest) if tail.ids[:1] == wanted[node.end : node.end + 1] else 0
-            if shared and (reach := self._reach([*points, *tail.points], node.end + shared)) > reached:
-                best, reached = tail, reach
+            own = points | dict.fromkeys(tail.points, node.end + shared)
+            if shared and (reach := self._reach(own, node.end + shared)) > reached:
+                best, found, reached = tail, own, reach
         self._touch(best.node or node)
-        return self._sequence(wanted[:reached], node, best, [*points, *best.points])
+        return self._sequence(wanted[:reached], node, best, found)
 
     def _walk(self, ids: tuple[int, ...]) -> Node:
         """The last node of full pages that `ids` begin with."""
@@ -64,9 +65,13 @@ class PageTree:
             node = child
         return node
 
-    def _points(self, node: Node) -> list[SequenceCheckpoint]:
-        """The checkpoints at the tokens of a path."""
-        return [] if self.goes_back else [point for each in node.path() for point in each.points]
+    def _points(self, node: Node) -> dict[SequenceCheckpoint, int]:
+        """The checkpoints at the tokens of a path, and up to where their tokens are those of the path."""
+        found: dict[SequenceCheckpoint, int] = {}
+        for each in () if self.goes_back else node.path():
+            for point in each.points:
+                found.setdefault(point, each.end)
+        return found
 
     def _tails(self, node: Node) -> Iterator[Tail]:
         """The pages behind a node: those of its children, and of sequences in use."""
@@ -78,17 +83,20 @@ class PageTree:
             if ids and not sequence.embeddings and len(pages) == len(self.pools):
                 yield Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])
 
-    def _reach(self, points: Ids[SequenceCheckpoint], n: int) -> int:
+    def _reach(self, points: dict[SequenceCheckpoint, int], n: int) -> int:
         """The largest length up to `n` at which a sequence can continue."""
-        return n if self.goes_back else max((point.reach(n) for point in points), default=0)
+        if self.goes_back:
+            return n
+        return max((point.reach(min(n, end)) for point, end in points.items()), default=0)
 
     def _sequence(
-        self, tokens: tuple[int, ...], node: Node, tail: Tail, points: list[SequenceCheckpoint]
+        self, tokens: tuple[int, ...], node: Node, tail: Tail, points: dict[SequenceCheckpoint, int]
     ) -> PagedSequence:
         """A sequence with `tokens`, whose pages are those of the path to `node` and of `tail`."""
         n, sequence = len(tokens), self.new_sequence()
         pages = [*reversed([each.pages for each in node.path()]), tail.pages][: -(-n // PAGE)]
-        point = None if self.goes_back or not n else next(each for each in points if each.reach(n) == n)
+        reaching = (each for each, end in points.items() if each.reach(min(n, end)) == n)
+        point = next(reaching) if n and not self.goes_back else None
         for group, table in enumerate(sequence.tables):
             if table.pool.window is None:
                 for each in pages:  # one by one, as an interrupt may come between any two
@@ -97,7 +105,7 @@ class PageTree:
                 sequence.tables[group] = point.tables[group].fork(n)
         if point and point.state:
             sequence.states = RecurrentStates(sequence.states.pool, {n: point.state})
-        sequence.checkpoints.take(each for each in points if each.length <= n)
+        sequence.checkpoints.take(each for each, end in points.items() if each.length <= min(n, end))
         sequence.tokens = list(tokens)
         sequence.move_to(node)
         sequence.leave_nodes(n)

@@ -96,6 +96,19 @@ def test_a_prompt_begins_with_what_was_read_before(kind: str) -> None:
     assert cached == 0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_window_of_another_branch_is_not_taken(kind: str) -> None:
+    """A checkpoint of one branch also reaches lengths of the trunk, but none of another branch behind it."""
+    world, trunk = World(kind), list(range(128))
+    world.tree.retire(world.read([*trunk, *[1] * 100])[0])
+    other = world.tree.begin([*trunk, *[2] * 100])
+    world.extend(other, [*trunk, *[2] * 100][len(other) :])  # without a checkpoint of its own
+    sequence = world.tree.begin([*trunk, *[2] * 110])
+    world.check(sequence)
+    assert len(sequence) <= (228 if world.tree.goes_back else 128)
+    assert all(point.length <= 128 for point in sequence.checkpoints.points)
+
+
 def test_ids_are_compared_and_not_their_hashes() -> None:
     """-1 and -2 have the same hash in CPython."""
     world = World("plain")
