@@ -13,6 +13,7 @@ from edgellm.model import Model
 from edgellm.server.events import Event, ReplyEnd, ReplyPart
 from edgellm.server.generating import Emit, Generating
 from edgellm.server.work import Work
+from edgellm.system.interrupts import POLL_S, held_interrupts
 
 AT_ONCE = 32
 """Requests at once. (Measured, 1.2B Q4_K_M, two threads: steps of 8, 16, 24 and 32 sequences give 93, 99, 136 and 169
@@ -79,21 +80,22 @@ def at_once_of(model: Model) -> int:
 
 
 def answer_all(
-    indices: Iterable[int], answering: Answering, runner: RequestRunner, at_once: int, wait_s: float | None = None
+    indices: Iterable[int], answering: Answering, runner: RequestRunner, at_once: int
 ) -> Generator[BatchAnswer | None, None, None]:
-    """The answers, as they come; None when `wait_s` seconds went by without one.
+    """The answers, as they come; None when a moment went by without one.
 
-    Raises what ends a run, such as errors of the machine. Closing the iterator cancels what runs.
+    Raises what ends a run, such as errors of the machine. Closing the iterator cancels what runs, and so does Ctrl-C.
     """
     left, running = iter(indices), set[Future[BatchAnswer]]()
-    with ThreadPoolExecutor(at_once, "edgellm request") as pool:
+    with held_interrupts() as check, ThreadPoolExecutor(at_once, "edgellm request") as pool:
         try:
             while True:
+                check()
                 while len(running) < at_once and (index := next(left, None)) is not None:
                     running.add(pool.submit(answering, index, runner))
                 if not running:
                     return
-                done, running = wait(running, wait_s, FIRST_COMPLETED)
+                done, running = wait(running, POLL_S, FIRST_COMPLETED)
                 yield from (each.result() for each in done)
                 if not done:
                     yield None

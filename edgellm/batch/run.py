@@ -22,9 +22,6 @@ from edgellm.models import resolve
 from edgellm.server.catalog import served_name
 from edgellm.system.file_lock import file_lock
 
-_SHOWN_S = 0.5
-"""Seconds between two views of the progress, at most."""
-
 _SAME_BYTES = ("threads", "kv_memory")
 """Options of `Model.open` that change no answer."""
 
@@ -64,7 +61,7 @@ class Progress(Protocol):
         """Something to know, which is no error."""
 
     def advanced(self, figures: Figures) -> None:
-        """Called at each answer, and otherwise about twice a second."""
+        """Called at each answer, and otherwise several times a second."""
 
 
 def run(settings: BatchSettings, figures: Figures, progress: Progress) -> None:
@@ -136,7 +133,7 @@ def _answers(
         runner = RequestRunner(model)
         figures.began = monotonic()
         progress.advanced(figures)
-        with closing(answer_all(pending, answering, runner, at_once, _SHOWN_S)) as answers:
+        with closing(answer_all(pending, answering, runner, at_once)) as answers:
             for answer in answers:
                 if answer:
                     yield answer

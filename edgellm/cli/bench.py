@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from edgellm.cli.shell_completion import model_names
 from edgellm.errors import OptionError
 from edgellm.fmt import counted, printable
 from edgellm.options import LoadOptions
+from edgellm.terminal.streams import write_styled
 
 if TYPE_CHECKING:
     from edgellm.bench.results import BenchResult
@@ -176,4 +176,4 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     from edgellm.cli.bench_report import Glyphs, report
 
     glyphs = Glyphs.for_encoding(sys.stdout.encoding if sys.stdout else None)
-    click.echo("\n".join(report(found, glyphs)), color=False if os.environ.get("NO_COLOR") else None)
+    write_styled("\n".join([*report(found, glyphs), ""]))

@@ -1,7 +1,6 @@
 """`edgellm bench --serve RATE` and `--clients N`: the run."""
 
 import json
-import os
 import sys
 from collections.abc import Set
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ import click
 
 from edgellm.bench.serving.options import ServingOptions
 from edgellm.cli.progress import ProgressLine, show_warnings
+from edgellm.terminal.streams import write_styled
 
 if TYPE_CHECKING:
     from edgellm.bench.serving.serving_bench import ServingBench
@@ -44,4 +44,4 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
     from edgellm.cli.bench_serving_report import serving_report
 
     encoding = sys.stdout.encoding if sys.stdout else None
-    click.echo("\n".join(serving_report(found, encoding)), color=False if os.environ.get("NO_COLOR") else None)
+    write_styled("\n".join([*serving_report(found, encoding), ""]))

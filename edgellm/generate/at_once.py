@@ -1,7 +1,7 @@
 """Several generations at once, each in a thread of its own, so that the session computes them together."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from edgellm.engine.protocol import Stopped
 from edgellm.generate.generation import Generation
 from edgellm.generate.results import Completion
+from edgellm.system.interrupts import POLL_S, held_interrupts
 
 T = TypeVar("T")
 
@@ -48,10 +49,11 @@ class GenerationGroup:
         return results
 
     def _run_in_threads(self, works: Sequence[Callable[[], T]]) -> list[T]:
-        with ThreadPoolExecutor(min(MOST_AT_ONCE, len(works)) or 1, "edgellm generation") as pool:
+        threads = min(MOST_AT_ONCE, len(works)) or 1
+        with held_interrupts() as check, ThreadPoolExecutor(threads, "edgellm generation") as pool:
             done = [pool.submit(work) for work in works]
             try:
-                failed = next((each for each in wait(done, return_when=FIRST_EXCEPTION).done if each.exception()), None)
+                failed = _first_failed(done, check)
                 return [each.result() for each in ([failed] if failed else done)]
             except BaseException:
                 for each in done:
@@ -79,6 +81,17 @@ class GenerationGroup:
             self._cancelled, running = True, list(self._running.values())
         for each in running:
             each.cancel()
+
+
+def _first_failed(running: Sequence[Future[T]], check: Callable[[], None]) -> Future[T] | None:
+    """Wait until all have ended, or one fails, which is returned. `check` may raise meanwhile."""
+    left = set(running)
+    while left:
+        check()
+        ended, left = wait(left, POLL_S, FIRST_EXCEPTION)
+        if failed := next((each for each in ended if each.exception()), None):
+            return failed
+    return None
 
 
 def complete_all(starts: Sequence[Callable[[], Generation]]) -> list[Completion]:

@@ -7,6 +7,8 @@ from collections.abc import Coroutine
 from concurrent.futures import wait
 from typing import Any, TypeVar
 
+from edgellm.system.interrupts import held_interrupts
+
 T = TypeVar("T")
 _POLL_S = 0.05
 _JOIN_S = 2.0
@@ -37,11 +39,13 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         end = time.monotonic() + timeout_s
         try:
-            while not cancelled.is_set():
-                if wait([future], _POLL_S).done:
-                    return future.result()
-                if time.monotonic() > end:
-                    raise TimeoutError
+            with held_interrupts() as check:
+                while not cancelled.is_set():
+                    if wait([future], _POLL_S).done:
+                        return future.result()
+                    if time.monotonic() > end:
+                        raise TimeoutError
+                    check()
             raise CallStoppedError
         finally:
             future.cancel()

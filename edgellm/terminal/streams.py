@@ -1,11 +1,15 @@
 """stdout, stderr and stdin of the command: text is sanitized for a terminal, and no character raises an error."""
 
+import os
+import re
 import sys
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TextIO
 
 _BEFORE = 3
 """The number of written characters that matter for the next ones: the combining marks that a character may have."""
+
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 class TerminalStream(TextIOWrapper):
@@ -68,6 +72,21 @@ def write(text: str, raw: bool = False) -> None:
     if out := sys.stdout:
         (out.write_control if raw and isinstance(out, TerminalStream) else out.write)(text)
         out.flush()
+
+
+def write_styled(text: str) -> None:
+    """Write a text with the colours of `click.style` to stdout, sanitized for a terminal.
+
+    A file or a pipe gets no colours, nor does a terminal if NO_COLOR is set.
+    """
+    if not (out := sys.stdout):
+        return
+    for place, part in enumerate(_STYLE.split(text)):
+        if place % 2 == 0:
+            out.write(part)
+        elif isinstance(out, TerminalStream) and not os.environ.get("NO_COLOR"):
+            out.write_control(part)
+    out.flush()
 
 
 def plus_minus() -> str:

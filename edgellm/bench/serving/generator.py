@@ -7,8 +7,9 @@ from time import perf_counter, sleep
 from edgellm.bench.serving.outcome import Outcome, Status
 from edgellm.bench.serving.target import Cancellation, LoadRequest, NoRoomError, RequestCancelledError, Target
 from edgellm.errors import EdgeLLMError
+from edgellm.system.interrupts import POLL_S, held_interrupts
 
-TICK_S = 0.25
+TICK_S = POLL_S
 """The longest time between two calls of `on_tick`."""
 
 OnTick = Callable[[int, int], None]
@@ -39,26 +40,31 @@ class LoadGenerator:
         requests are cancelled, too, and KeyboardInterrupt goes on.
         """
         self._began = perf_counter()
-        with ThreadPoolExecutor(self._at_once, "load") as pool:
+        with held_interrupts() as check, ThreadPoolExecutor(self._at_once, "load") as pool:
+
+            def tick() -> None:
+                check()
+                on_tick(len(self.outcomes), len(requests))
+
             try:
-                sent = [self._submit(pool, request, len(requests), on_tick) for request in requests]
+                sent = [self._submit(pool, request, tick) for request in requests]
                 end = None if drain_s is None else perf_counter() + drain_s
                 while self._wait(sent) and (end is None or perf_counter() < end):
-                    on_tick(len(self.outcomes), len(requests))
+                    tick()
             finally:
                 self._cancellation.cancel()
         on_tick(len(self.outcomes), len(requests))
         for each in sent:
             each.result()  # raises what no request may raise
 
-    def _submit(self, pool: ThreadPoolExecutor, request: LoadRequest, total: int, on_tick: OnTick) -> Future[None]:
+    def _submit(self, pool: ThreadPoolExecutor, request: LoadRequest, tick: Callable[[], None]) -> Future[None]:
         """Hand a request to a thread once it arrives."""
         while request.arrival_s is not None and (left := request.arrival_s - self._now()) > 0:
             pause = min(left, TICK_S)
             begin = self._now()
             sleep(pause)
             self._check_stall(begin, pause)
-            on_tick(len(self.outcomes), total)
+            tick()
         return pool.submit(self._complete, request)
 
     def _wait(self, sent: Sequence[Future[None]]) -> bool:
