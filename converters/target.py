@@ -10,20 +10,27 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable, size
 
 
-def check_target(out: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str] | None], *, force: bool) -> Path:
+def check_target(
+    out: str | os.PathLike[str],
+    sources: Iterable[str | os.PathLike[str] | None],
+    *,
+    force: bool,
+    example: str = "model.gguf",
+) -> Path:
     """The path of the file to write, symbolic links resolved.
 
     Raises OptionError for an empty name. Raises EdgeLLMError if no file can be written there, if it exists and is one
     of the `sources`, under whatever name, or if it exists and `force` is False. Sources that are None do not count.
+    `example` is the name of such a file.
     """
     if not os.fspath(out):
         raise OptionError("the new file has an empty name; give one")
     name = printable(str(out), 400)
     with wrap_os_errors(Path(out)):
         target = _resolved(out, name)
-        _check_folder(out, target, name)
-        if target.exists():
-            _check_replaced(target, name, sources, force)
+        _check_folder(out, target, name, example)
+        if Path(out).exists():
+            _check_replaced(Path(out), name, sources, force)
     return target
 
 
@@ -34,9 +41,9 @@ def _resolved(out: str | os.PathLike[str], name: str) -> Path:
         raise EdgeLLMError(f"{name}: is no path to a file; choose another name") from None
 
 
-def _check_folder(out: str | os.PathLike[str], target: Path, name: str) -> None:
+def _check_folder(out: str | os.PathLike[str], target: Path, name: str, example: str) -> None:
     if target.is_dir():
-        inside = printable(str(Path(out) / "model.gguf"), 400)
+        inside = printable(str(Path(out) / example), 400)
         raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {inside}")
     if os.fspath(out).endswith(("/", os.sep)):
         raise EdgeLLMError(f"{name}: there is no such folder; make it first, or give the name of a file")

@@ -4,7 +4,8 @@
     ├── ModelFileError            a model file is missing, unreadable, damaged or contradicts itself
     ├── UnsupportedModelError     the file is valid, but needs a feature that this version does not have
     ├── PromptError               a prompt that cannot be computed, such as one without tokens
-    │   └── ContextOverflowError  a prompt that does not fit the context
+    │   ├── ContextOverflowError  a prompt that does not fit the context
+    │   └── MissingTemplateError  a message for a model whose file has no chat template
     ├── NoMemoryError             no memory is left for the KV cache or for logits
     ├── IncompleteOutputError     a reply that must conform to a schema or grammar was cut off before it did
     ├── AnswerError               an answer that its class refuses, or that Python does not read
@@ -26,6 +27,7 @@ _IN_PYTHON = {
     "overflow": 'overflow="drop" or "window"',
     "partial": "partial=True",
     "prompt": "some text",
+    "template": "`edgellm generate --template NAME|FILE` takes one, as `template=` does in Python",
 }
 
 
@@ -44,8 +46,8 @@ class UnsupportedModelError(EdgeLLMError):
 class AdvisedError(Exception):
     """What errors have in common whose advice names settings.
 
-    `advice` has the placeholders `{ctx}`, `{max_tokens}`, `{overflow}`, `{partial}` and `{prompt}`, which Python, the
-    command line and the chat replace by their own words for these settings.
+    `advice` has the placeholders `{ctx}`, `{max_tokens}`, `{overflow}`, `{partial}`, `{prompt}` and `{template}`, which
+    Python, the command line, the chat and the server replace by their own words for these settings.
     """
 
     def __init__(self, problem: str, advice: str) -> None:
@@ -57,7 +59,7 @@ class AdvisedError(Exception):
 
     def message_with(self, words: Mapping[str, str]) -> str:
         """The message with `words` in place of the placeholders of `advice`."""
-        return f"{self.problem}: {self.advice.format_map(words)}"
+        return f"{self.problem}: {self.advice.format_map({**_IN_PYTHON, **words})}"
 
 
 class PromptError(AdvisedError, EdgeLLMError):
@@ -66,6 +68,10 @@ class PromptError(AdvisedError, EdgeLLMError):
 
 class ContextOverflowError(PromptError):
     """The prompt has more tokens than fit the context; raised before anything is computed."""
+
+
+class MissingTemplateError(PromptError):
+    """A model's file has no chat template, and none is given."""
 
 
 class NoMemoryError(EdgeLLMError):

@@ -243,7 +243,7 @@ class Model:
         options.setdefault("logprobs", False)
         count = validate("n", integer(1, 1000), 1 if n is None else n)
         if count > 1 and options.get("beams") is not None:
-            raise OptionError("option n asks for several samples, so it and option beams exclude each other: give one")
+            raise OptionError("option n cannot go with option beams, which gives several replies itself: give one")
         prompts = _prompts(prompt)
         if prompts is None and n is None:
             return self._stream(cast("Prompt", prompt), options).completion()

@@ -6,6 +6,7 @@ import click
 
 from edgellm.cli.batch_report import BatchProgress, interrupted, summary
 from edgellm.cli.options import load_options, number, utf8
+from edgellm.cli.output_path import is_stdout
 from edgellm.cli.progress import show_warnings
 from edgellm.cli.prompt_input import STDIN, check_file_name
 from edgellm.cli.shell_completion import files, model_names
@@ -63,9 +64,11 @@ def _code(
     from converters.target import check_target
     from edgellm.models import resolve
 
-    if out == "-":
+    if is_stdout(out):
         raise click.UsageError("the answers cannot go to stdout, as a killed run goes on from a file: give its name.")
-    target = check_target(out, [resolve(model), None if source == STDIN else source], force=True)
+    target = check_target(
+        out, [resolve(model), None if source == STDIN else source], force=True, example="answers.jsonl"
+    )
     from edgellm.batch.figures import Figures  # these import numpy and starlette
     from edgellm.batch.run import BatchSettings, run
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "pull": "Download a model from Hugging Face.",
     "quantize": "Make a smaller GGUF file from a GGUF file.",
     "rm": "Remove models that were pulled.",
-    "serve": "Serve models over HTTP, as OpenAI and ollama do.",
+    "serve": "Serve models over HTTP, as OpenAI, Anthropic and ollama do.",
     "tokenize": "Turn text from stdin into token ids, or back.",
     "verify": "Check that a model file is complete and valid.",
 }

@@ -5,6 +5,8 @@ from os import PathLike
 
 import click
 
+_STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
 
 def output_path(
     out: str | None, name: Callable[[], str], type: str, force: bool, sources: Iterable[str | PathLike[str] | None]
@@ -19,9 +21,14 @@ def output_path(
     from converters.quant_mixes import mix_name
     from converters.target import check_target
 
-    if out == "-":
+    if is_stdout(out):
         raise click.UsageError("a GGUF file cannot go to stdout, as it is written out of order: give a file's name.")
     label = DYNAMIC if type.lower() == DYNAMIC else mix_name(type)
     target = file_name(name(), label) if out is None else out
     check_target(target, sources, force=force)
     return target
+
+
+def is_stdout(out: str | None) -> bool:
+    """Whether a name of a file means stdout."""
+    return out in _STDOUT

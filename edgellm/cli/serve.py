@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from edgellm import __version__
 from edgellm.cli.options import load_options, number, utf8
@@ -16,7 +17,9 @@ from edgellm.fmt import printable
 from edgellm.options import LoadOptions, validate
 from edgellm.options.checks import nonempty_text
 from edgellm.options.checks import number as number_above
+from edgellm.server.origins import is_origin
 
+_DEFAULT = ParameterSource.DEFAULT
 _DURATIONS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -33,6 +36,8 @@ def _keep_alive(context: click.Context, option: click.Parameter, given: str) -> 
 
 
 def _key(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    if given == "":
+        raise OptionError("option api_key is empty: give a key, or leave it out")
     if given is not None and not (given.isascii() and given.isprintable() and given.strip() == given != ""):
         raise OptionError("option api_key cannot be this: give printable ASCII without spaces around it")
     return given
@@ -44,6 +49,20 @@ def _seconds(context: click.Context, option: click.Parameter, given: float | Non
 
 def _socket(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
     return None if given is None else validate("unix", nonempty_text, given)
+
+
+def _origins(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    if wrong := next((each for each in given if each != "*" and not is_origin(each)), None):
+        advice = "give the page as browsers name it, such as https://example.org, without a path; or * for all"
+        raise OptionError(f"option allow_origin cannot be {printable(wrong)!r}: {advice}")
+    return given
+
+
+def _check_one_address(context: click.Context) -> None:
+    """Raises click.UsageError for a socket and a port, as only one of them is listened at."""
+    given = {name for name in ("host", "port", "unix") if context.get_parameter_source(name) is not _DEFAULT}
+    if "unix" in given and (other := sorted(given - {"unix"})):
+        raise click.UsageError(f"--unix takes the place of --{other[0]}: give one of them.")
 
 
 @click.command("serve")
@@ -64,10 +83,11 @@ def _socket(context: click.Context, option: click.Parameter, given: str | None) 
     "--allow-origin",
     metavar="ORIGIN",
     multiple=True,
+    callback=_origins,
     help="Let scripts of this web page use the server, such as https://example.org, or * for all; repeatable.",
 )
 @click.option(
-    "--parallel", type=int, default=4, show_default=True, callback=number(1, 256), metavar="N", help="Requests at once."
+    "--parallel", type=int, default=8, show_default=True, callback=number(1, 256), metavar="N", help="Requests at once."
 )
 @click.option(
     "--max-queue",
@@ -128,12 +148,13 @@ def command(
     quiet: bool,
     **load: Any,
 ) -> None:
-    """Serve models to clients of OpenAI's API and of ollama, on this machine.
+    """Serve models to clients of OpenAI's, Anthropic's and ollama's APIs, on this machine.
 
     Without MODEL all models in `edgellm list` are served, each opened when a request names it. The first MODEL is
     opened at once, and is the one of requests that name none. A line for each request goes to stderr, without its
     texts. Ctrl-C lets running requests end; a second Ctrl-C stops at once.
     """
+    _check_one_address(context)
     options = {name: value for name, value in load.items() if value is not None}
     LoadOptions.from_kwargs(**options)
     from edgellm.server.settings import ServeSettings

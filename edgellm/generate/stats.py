@@ -27,8 +27,9 @@ class Stats:
     `edgellm.generate.speculation`), which an earlier step computed. `mbu` is the memory bandwidth utilization of
     decoding, None until the bandwidth was measured. `devices` lists the name, blocks and bytes of each device that
     computed. `guided` is None unless the reply is held to a form. `queued_s` is the part of `ttft_s` before the first
-    batch that computes tokens of the prompt: the request waits for others, and for memory. `estimated`: a server told
-    no number of tokens, so `generated_tokens` and `decode_tps` count pieces of text, each of one or several tokens.
+    batch that computes tokens of the prompt: the request waits for others, and for memory; None for a reply of a
+    server. `estimated`: a server told no number of tokens, so `generated_tokens` and `decode_tps` count pieces of text,
+    each of one or several tokens.
     """
 
     prompt_tokens: int
@@ -41,7 +42,7 @@ class Stats:
     mbu: float | None
     devices: list[dict[str, Any]]
     guided: GuidedStats | None = None
-    queued_s: float = 0.0
+    queued_s: float | None = 0.0
     estimated: bool = False
 
     def __str__(self) -> str:

@@ -1,6 +1,7 @@
 """One GGUF file on disk: mapped, its header read and checked."""
 
 import mmap
+import shlex
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,14 +59,21 @@ def read_header(reader: HeaderReader, data: NDArray[np.uint8]) -> tuple[int, dic
     return version, metadata, _read_tensors(reader, n_tensors, _alignment(reader, metadata), data)
 
 
+def folder_error(path: Path) -> ModelFileError:
+    """The error for a folder in place of a model file: it may be a checkpoint of Hugging Face."""
+    name = printable(str(path), 400)
+    if (path / "config.json").is_file():
+        command = f"edgellm convert {shlex.quote(name)} -o model.gguf"
+        return ModelFileError(f"{name}: is a checkpoint; `{command}` makes a .gguf file of it")
+    return ModelFileError(f"{name}: is a directory; name the .gguf file inside it")
+
+
 def _map(path: Path) -> MappedFile:
     name = printable(str(path), 400)
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            if (path / "config.json").is_file():
-                raise ModelFileError(f"{name}: is a checkpoint; `edgellm convert` makes a .gguf file of it")
-            raise ModelFileError(f"{name}: is a directory; name the .gguf file inside it")
+            raise folder_error(path)
         if not stat.S_ISREG(mode):  # a FIFO would block, a device has no length
             raise ModelFileError(f"{name}: is not a regular file; name a .gguf file")
         if path.stat().st_size == 0:

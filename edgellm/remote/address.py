@@ -3,15 +3,16 @@
 import re
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 from typing import NoReturn
 from urllib.parse import SplitResult, urlsplit
 
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 
-_SOCKET = re.compile(r"(?:http\+)?unix:(?://)?(?P<path>/.+)")
+_SOCKET = re.compile(r"(?:http\+)?unix:(?://)?(?P<path>.+)")
 _VERSION = re.compile(r"v\d+\w*")
-_EXAMPLE = "give one such as http://127.0.0.1:8080, https://HOST/v1, or unix:/PATH"
+_EXAMPLE = "give one such as http://127.0.0.1:8080, https://HOST/v1, or unix:PATH"
 _SPACE_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
@@ -40,7 +41,8 @@ class ServerAddress:
 def server_address(given: str) -> ServerAddress:
     """The address that a user gave, with or without `/v1`. Raises OptionError, in one line."""
     if found := _SOCKET.fullmatch(given):
-        return ServerAddress("http://localhost/v1", found["path"], found["path"])
+        path = str(Path(found["path"]).absolute())
+        return ServerAddress("http://localhost/v1", path, path)
     url = _split(given)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
         _refuse(given)

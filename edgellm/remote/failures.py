@@ -47,7 +47,7 @@ def transport_error(error: Exception, host: str) -> ServerError:
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return ServerError(f"{host} was not found: check the address and the network")
     if any(isinstance(cause, ConnectionRefusedError | FileNotFoundError) for cause in causes):
-        return ServerError(f"no server answers at {host}: start it, or check the address")
+        return no_server(host)
     if isinstance(error, ConnectTimeout):
         return ServerError(f"{host} does not answer: check the address and the network")
     if isinstance(error, ReadTimeout):
@@ -57,6 +57,11 @@ def transport_error(error: Exception, host: str) -> ServerError:
     if isinstance(error, RemoteProtocolError):
         return ServerError(f"{host} ended the connection, or is no HTTP server ({detail}); try again")
     return ServerError(f"the connection to {host} failed ({detail}); try again")
+
+
+def no_server(host: str) -> ServerError:
+    """The error for an address at which nothing listens."""
+    return ServerError(f"no server answers at {host}: start it, or check the address")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

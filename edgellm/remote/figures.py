@@ -36,7 +36,7 @@ class ReplyFigures:
 
         The mean speed is that of tokens if the server told their number, else that of pieces.
         """
-        found = self._timer.stats(pieces)
+        found = replace(self._timer.stats(pieces), queued_s=None)  # the server does not tell
         if pieces is not None or self._usage is None:
             return replace(found, estimated=True)
         tokens, arrived = self._usage.generated, found.generated_tokens

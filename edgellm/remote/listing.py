@@ -25,6 +25,10 @@ class ListedModel:
     ctx: int = 0
 
 
+class UnnamedModelError(ServerError):
+    """A server has several models, and none was named."""
+
+
 def listed_models(body: bytes, host: str) -> list[ListedModel]:
     """The models of an answer. Raises ServerError if it is no list of models."""
     try:
@@ -57,7 +61,9 @@ def chosen_model(models: Sequence[ListedModel], name: str, host: str) -> ListedM
     if not name:
         if len(models) == 1:
             return models[0]
-        raise ServerError(f"name one of the models at {host}: {_names(models)}" if models else f"{host} has no models")
+        if models:
+            raise UnnamedModelError(f"name one of the models at {host}: {_names(models)}")
+        raise ServerError(f"{host} has no models")
     same = (model for model in models if model.name.casefold() in (name.casefold(), f"{name}:latest".casefold()))
     if found := next(same, None):
         return found

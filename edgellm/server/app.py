@@ -31,9 +31,12 @@ def make_app(service: Service, log: Callable[[str], None]) -> ASGIApp:
 
     async def refuse(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        reason = {404: "there is no such path", 405: "this path takes another method"}.get(status, "an error")
+        methods = (getattr(error, "headers", None) or {}).get("Allow", "another method")
+        reason = {404: "there is no such path", 405: f"give {methods} in place of {request.method}"}
         code = {404: "not_found", 405: "method_not_allowed"}.get(status, "internal_error")
-        refusal = guard.refusal(request.url.path, RequestError(status, f"{reason}: {request.url.path}", code=code))
+        refusal = guard.refusal(
+            request.url.path, RequestError(status, f"{reason.get(status, 'an error')}: {request.url.path}", code=code)
+        )
         refusal.headers.update(getattr(error, "headers", None) or {})  # Allow has the methods
         return refusal
 

@@ -6,12 +6,16 @@ from pathlib import Path
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
+from edgellm.gguf.part import folder_error
 from edgellm.models import display_name, resolve
 from edgellm.models.names import unique_names
 from edgellm.models.stores import stored_models
 from edgellm.server.failures import RequestError
 
 _SHOWN = 8
+_PATH_LENGTH = 400
+"""Characters of a path that messages show."""
+
 _OLLAMA_TAG = ":latest"
 """Clients of ollama add it to names without a tag."""
 
@@ -33,11 +37,14 @@ class Catalog:
     def __init__(self, given: Sequence[str]) -> None:
         """Raises ModelFileError for a name of no file."""
         self._given: dict[str, ServedModel] = {}
+        self._asked_for = set[ServedModel]()
         for name in given:
             path = resolve(name)
             if not path.is_file():
-                problem = "is a folder" if path.is_dir() else "does not exist"
-                raise ModelFileError(f"{printable(str(path), 400)} {problem}; `edgellm list` shows the models")
+                if path.is_dir():
+                    raise folder_error(path)
+                shown = printable(str(path), _PATH_LENGTH)
+                raise ModelFileError(f"{shown} does not exist; `edgellm list` shows the models")
             model = ServedModel(served_name(name, path), path)
             self._given |= dict.fromkeys((name.casefold(), model.name.casefold()), model)
 
@@ -50,6 +57,24 @@ class Catalog:
 
     def find(self, name: str | None) -> ServedModel:
         """The model of a name; without one, the first that the user named. Raises RequestError."""
+        self._asked_for.add(found := self._find(name))
+        return found
+
+    def without_paths(self, message: str) -> str:
+        """A message for clients: it has the names of models that were asked for in place of the paths of their files.
+
+        Of other files in the folders of these, such as further parts of a model, it has the names alone.
+        """
+        for model in list(self._asked_for):
+            paths = {model.path, model.path.absolute(), model.path.resolve()}
+            for path in sorted(paths, key=lambda path: len(str(path)), reverse=True):
+                for written in (str(path), printable(str(path), _PATH_LENGTH)):
+                    message = message.replace(written, printable(model.name))
+            for folder in {path.parent for path in paths if path.is_absolute()}:
+                message = message.replace(f"{printable(str(folder), _PATH_LENGTH)}/", "")
+        return message
+
+    def _find(self, name: str | None) -> ServedModel:
         if not name:
             if not self._given:
                 raise RequestError(400, "model is missing", "model", "missing_required_parameter")

@@ -71,6 +71,7 @@ class RouteEndpoint:
 
     async def _fail(self, exchange: Exchange, error: RequestError) -> None:
         exchange.note["end"] = error.code or "error"
+        error.message = self._service.catalog.without_paths(error.message)
         body = self._dialect.error(error)
         if not exchange.begun:
             return await exchange.reply(body, error.status, error.headers)

@@ -15,7 +15,11 @@ from edgellm.fmt import printable
 from edgellm.system.os_errors import explain_error
 
 _OPTION = re.compile(r"(?:\boption |^(?=prompt\b))(\w+)\b")
-_WORDS = {"ctx": "--ctx of edgellm serve", "overflow": "fewer messages", "prompt": "some text"}
+_RAW = (
+    'continue plain text with /v1/completions, with "raw": true in /api/generate, or with '
+    "`edgellm generate --server URL --raw`"
+)
+_WORDS = {"ctx": "--ctx of edgellm serve", "overflow": "fewer messages", "prompt": "some text", "template": _RAW}
 _MAX_LENGTH = 2000
 RETRY_S = 5
 """Seconds after which a client may ask again when memory is short."""

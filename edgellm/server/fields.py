@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from edgellm.fmt import printable
+from edgellm.options.aliases import closest_match
 from edgellm.server.failures import RequestError, invalid
 
 _SHOWN = 8
@@ -146,7 +147,13 @@ class Fields:
         rest = [name for name, value in self._values.items() if name not in self._read and value is not None]
         if rest:
             named = ", ".join(printable(self.path(name)) for name in rest[:_SHOWN])
+            if meant := self._meant(rest[0]):
+                named += f"; did you mean {meant}?"
             raise RequestError(400, f"not supported: {named}", printable(self.path(rest[0])), "unsupported_parameter")
+
+    def _meant(self, name: str) -> str | None:
+        """The field that a name may mean: one that was read here, and is not given."""
+        return closest_match(name, sorted(self._read - self._values.keys()))
 
 
 def _or_null(*types: str) -> Schema:

@@ -1,5 +1,6 @@
 """The socket of a server: bound before a model is opened, so that a wrong address is an error at once."""
 
+import errno
 import os
 import socket
 import stat
@@ -35,7 +36,7 @@ def listening(settings: ServeSettings) -> Iterator[tuple[socket.socket, str]]:
     """The bound socket, and its address to show. Raises EdgeLLMError if it cannot be bound."""
     if settings.unix is not None:
         with _unix(Path(settings.unix)) as bound:
-            yield bound, f"unix:{settings.unix}"
+            yield bound, f"unix:{Path(settings.unix).absolute()}"
         return
     with _tcp(settings.host, settings.port) as bound:
         port = bound.getsockname()[1]
@@ -51,9 +52,12 @@ def _tcp(host: str, port: int) -> socket.socket:
     except socket.gaierror as error:
         raise EdgeLLMError(f"--host {name}: {error.strerror}; give the address of this machine") from None
     except (OSError, UnicodeError) as error:
-        problem = getattr(error, "strerror", None) or str(error)
-        advice = "another program has it, or may have it; choose another --port"
-        raise EdgeLLMError(f"{name}, port {port}: {problem}: {advice}") from None
+        number = getattr(error, "errno", None)
+        if number == errno.EADDRINUSE:
+            raise EdgeLLMError(f"port {port} is in use; choose another --port") from None
+        problem = os.strerror(number) if number else str(error)  # strerror of `error` has the address as well
+        advice = "give the address of this machine" if number == errno.EADDRNOTAVAIL else "choose another --port"
+        raise EdgeLLMError(f"--host {name}, --port {port}: {problem}; {advice}") from None
 
 
 @contextmanager
@@ -68,6 +72,9 @@ def _unix(path: Path) -> Iterator[socket.socket]:
         _remove_stale(path, family)
         bound.bind(str(path))
         bound.listen(_BACKLOG)
+    except EdgeLLMError:
+        bound.close()
+        raise
     except OSError as error:
         bound.close()
         problem = error.strerror or str(error)
@@ -83,14 +90,17 @@ def _unix(path: Path) -> Iterator[socket.socket]:
 
 
 def _remove_stale(path: Path, family: int) -> None:
-    """Remove a socket that a server left when it was killed. Raises OSError if one listens."""
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            return
-    except FileNotFoundError:
-        return
+    """Remove a socket that a server left when it was killed. Raises EdgeLLMError if one listens."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            _remove_unless_used(path, family)
+
+
+def _remove_unless_used(path: Path, family: int) -> None:
     with socket.socket(family, socket.SOCK_STREAM) as client:
         try:
             client.connect(str(path))
         except ConnectionRefusedError:
             path.unlink()
+            return
+    raise EdgeLLMError(f"--unix {printable(str(path), 400)}: a server listens there; stop it, or choose another path")

@@ -95,7 +95,7 @@ class Metrics:
             self._counts["prompt_tokens"][model] += stats.prompt_tokens
             self._counts["cached_prompt_tokens"][model] += stats.cached_tokens
             self._counts["prefix_hits"][model] += stats.cached_tokens > 0
-            self._queue[model].add(waited_s + stats.queued_s)
+            self._queue[model].add(waited_s + (stats.queued_s or 0.0))
             self._counts["generated_tokens"][model] += stats.generated_tokens
             self._counts["replies"][model] += 1
             if stats.ttft_s is not None:

@@ -82,6 +82,7 @@ ROUTES = (
     ),
     APIRoute("POST", "/api/embed", OLLAMA, ollama_listing.embed, "Refused: there are no such models yet"),
     APIRoute("POST", "/api/embeddings", OLLAMA, ollama_listing.embed, "Refused: there are no such models yet"),
+    APIRoute("POST", "/api/pull", OLLAMA, ollama_listing.pull, "Refused: `edgellm pull` pulls models"),
     APIRoute("GET", "/api/tags", OLLAMA, ollama_listing.tags, "The models", answers.TAGS),
     APIRoute("GET", "/api/ps", OLLAMA, ollama_listing.ps, "The models that are open", answers.TAGS),
     APIRoute("GET", "/api/version", OLLAMA, ollama_listing.version, "The version of edgellm", answers.VERSION),

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-PARALLEL = 4
-"""Requests that generate at once."""
+PARALLEL = 8
+"""Requests that generate at once: a batch of eight sequences has about four times the tokens per second of one."""
 
 MAX_QUEUE = 64
 """Requests that wait for others."""

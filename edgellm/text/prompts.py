@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, MissingTemplateError
 from edgellm.text.call_rendering import (
     CALLS_ADVICE,
     CallStyle,
@@ -25,12 +25,9 @@ _CACHED_TEXTS = 2048
 
 
 def own_template(model: str, source: str | None) -> str:
-    """The chat template of a model's file. Raises EdgeLLMError if it has none."""
+    """The chat template of a model's file. Raises MissingTemplateError if it has none."""
     if source is None:
-        raise EdgeLLMError(
-            f"{model} has no chat template: it may not be a chat model; "
-            "`edgellm generate --template NAME|FILE` takes one, as `template=` does in Python"
-        )
+        raise MissingTemplateError(f"{model} has no chat template", "it may not be a chat model; {template}")
     return source
 
 

@@ -161,6 +161,9 @@ def test_files_that_cannot_be_used_are_refused(source: Path, tmp_path: Path) -> 
         (("nomodel", source, "-o", out), "no model named nomodel"),
         ((source, source, "-o", out), "in.jsonl"),
         (("builtin", source, "-o", "-"), "cannot go to stdout"),
+        (("builtin", source, "-o", "/dev/stdout"), "cannot go to stdout"),
+        (("builtin", source, "-o", "/dev/null"), "is not a regular file"),
+        (("builtin", source, "-o", tmp_path), "answers.jsonl"),
         (("builtin", source, "-o", out, "--parallel", 0), "parallel"),
     ]
     for arguments, problem in cases:

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,12 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from edgellm import EdgeLLMError
 from edgellm.cli import cli
+from edgellm.remote.address import server_address
+from edgellm.server.listen import listening
+from edgellm.server.origins import is_origin
+from edgellm.server.settings import ServeSettings
 from support.chat_model import write_chat_model
 
 ENDLESS = {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True}
@@ -88,6 +94,13 @@ def serve(*arguments: str) -> Result:
         (("--parallel", "0"), "parallel"),
         (("--keep-alive", "soon"), "-1 for ever"),
         (("--api-key", "é"), "ASCII"),
+        (("--api-key", ""), "option api_key is empty"),
+        (("--unix", "s", "--port", "8080"), "--unix takes the place of --port: give one of them"),
+        (("--unix", "s", "--host", "127.0.0.1"), "--unix takes the place of --host: give one of them"),
+        (("--allow-origin", "foo"), "option allow_origin cannot be 'foo'"),
+        (("--allow-origin", "https://example.org/page"), "without a path"),
+        (("--allow-origin", "https://Example.org"), "as browsers name it"),
+        (("--allow-origin", "https://example.org:443"), "as browsers name it"),
         (("--ctx", "0.5"), "--ctx"),
         (("--kv-memory", "-1"), "kv_memory"),
     ],
@@ -95,6 +108,40 @@ def serve(*arguments: str) -> Result:
 def test_wrong_usage(arguments: tuple[str, ...], words: str) -> None:
     found = serve(*arguments)
     assert found.exit_code and words in str(found.exception) + found.output
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://example.org", "http://[::1]:3000", "chrome-extension://abc", "null", "http://localhost:443"]
+)
+def test_what_browsers_send_is_an_origin(origin: str) -> None:
+    assert is_origin(origin)
+
+
+def test_a_port_in_use(path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        found = serve("--port", str(port), str(path))
+    assert found.exit_code == 1 and str(found.exception) == f"port {port} is in use; choose another --port"
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets of Unix")
+def test_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its address is absolute, and that of a client; one with a server is not taken over, one without is."""
+    monkeypatch.chdir(tmp_path)
+    settings = ServeSettings(unix="s.sock")
+    with listening(settings) as (_, address):
+        assert address == f"unix:{tmp_path}/s.sock"
+        assert server_address(address) == server_address("unix:s.sock")
+        with (
+            pytest.raises(EdgeLLMError, match=r"^--unix s\.sock: a server listens there; stop it"),
+            listening(settings),
+        ):
+            pytest.fail("it was taken over")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind("s.sock")
+    with listening(settings):
+        pass
+    assert not Path("s.sock").exists()
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:

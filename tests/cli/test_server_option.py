@@ -44,7 +44,7 @@ def test_json_has_its_documented_shape(api: FakeAPI) -> None:
     assert (reply["text"], reply["finish_reason"], reply["chat"], reply["dropped_tokens"]) == ("Hello", "eog", True, 0)
     stats = reply["stats"]
     assert (stats["prompt_tokens"], stats["generated_tokens"], stats["estimated"]) == (5, 2, False)
-    assert stats["ttft_s"] > 0 and stats["mbu"] is None and stats["devices"] == []
+    assert stats["ttft_s"] > 0 and stats["mbu"] is None and stats["queued_s"] is None and stats["devices"] == []
 
 
 def test_jsonl_has_a_line_for_each_piece(api: FakeAPI) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from io import BufferedWriter, FileIO
 from pathlib import Path
 
+import click
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,6 +74,22 @@ def test_text_in_any_pieces_is_sanitized(text: str, data: st.DataObject) -> None
             stream.write(text[start:end])
             stream.flush()
         assert harmless(come().replace("\r\n", "\n"))
+
+
+def test_own_styles_reach_a_terminal_and_other_controls_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = click.style("4 clients", bold=True, fg="green") + " of a\x1b[2Jb\n"
+    with opened() as (stream, come):
+        monkeypatch.setattr(sys, "stdout", stream)
+        streams.write_styled(text)
+        assert come() == "\x1b[32m\x1b[1m4 clients\x1b[0m of a\u241b[2Jb\r\n"
+        monkeypatch.setenv("NO_COLOR", "1")
+        streams.write_styled(text)
+        assert come() == "4 clients of a\u241b[2Jb\r\n"
+
+
+def test_a_file_gets_no_styles(capsys: pytest.CaptureFixture[str]) -> None:
+    streams.write_styled(click.style("4 clients", bold=True) + "\n")
+    assert capsys.readouterr().out == "4 clients\n"
 
 
 @pytest.mark.parametrize("text", ["Grüße, 模型 🙂\tand\nmore", "नमस्ते\r\nשלום", "é́́"])

@@ -1,5 +1,7 @@
 """Addresses of servers as users give them, and to whom their keys go."""
 
+from pathlib import Path
+
 import pytest
 
 from edgellm.errors import OptionError
@@ -31,11 +33,17 @@ def test_a_unix_socket(given: str) -> None:
     assert (address.host, address.socket, address.is_local) == ("/run/a b.sock", "/run/a b.sock", True)
 
 
+@pytest.mark.parametrize("given", ["unix:run.sock", "unix://run.sock"])
+def test_a_unix_socket_in_the_current_folder(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert server_address(given).socket == str(tmp_path / "run.sock")
+
+
 @pytest.mark.parametrize(
     "given",
     [
         *("", "ftp://host", "llm.example.org", "http://", "http://host:99999", "http://host:0", "http://host/?key=1"),
-        *("http://host/#x", "http://ho st", "http://host/\nx", "http://bücher.example", "unix:run.sock", "https:///v1"),
+        *("http://host/#x", "http://ho st", "http://host/\nx", "http://bücher.example", "unix:", "https:///v1"),
     ],
 )
 def test_what_is_no_address(given: str) -> None:

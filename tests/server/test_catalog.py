@@ -10,7 +10,7 @@ from edgellm.server.catalog import Catalog
 from edgellm.server.failures import RequestError
 from support.chat_model import write_chat_model
 from support.local_models import Machine, machine, model
-from support.served import served
+from support.served import BODIES, served
 
 __all__ = ["machine"]
 
@@ -53,8 +53,24 @@ def test_a_model_that_is_not_there_is_an_error_at_once(machine: Machine) -> None
         Catalog(["./none.gguf"])
     with pytest.raises(ModelFileError, match="no file and no model"):
         Catalog(["none"])
-    with pytest.raises(ModelFileError, match="is a folder"):
+    with pytest.raises(ModelFileError, match="is a directory"):
         Catalog(["."])
+    (machine.here / "config.json").touch()
+    with pytest.raises(ModelFileError, match=r"is a checkpoint; `edgellm convert \. -o model\.gguf` makes"):
+        Catalog(["."])
+
+
+def test_messages_for_clients_have_names_in_place_of_paths(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = machine.write("models/a b-00001-of-00002.gguf")
+    link = machine.here / "link.gguf"
+    link.symlink_to(path)
+    catalog = Catalog([str(link)])
+    name = catalog.find(None).name
+    for each in (path, link, link.absolute(), path.resolve()):
+        assert catalog.without_paths(f"{each}: is damaged") == f"{name}: is damaged"
+    second = path.with_name("a b-00002-of-00002.gguf").resolve()
+    assert catalog.without_paths(f"{second}: is missing") == f"{second.name}: is missing"
+    assert catalog.without_paths("give /v1/completions") == "give /v1/completions"
 
 
 def test_a_server_without_a_model_opens_those_that_are_asked_for(machine: Machine) -> None:
@@ -75,5 +91,8 @@ def test_a_server_without_a_model_opens_those_that_are_asked_for(machine: Machin
             "broken": 400,
             "none": 404,
         }
-        assert "broken.gguf" in answers["broken"].json()["error"]["message"]
+        for route, asked in {**BODIES, "/api/show": {}}.items():
+            told = httpx.post(f"{server.url}{route}", json={**asked, "model": "broken"}, timeout=60)
+            assert told.status_code == 400 and "broken: is cut off" in told.text, route
+            assert str(machine.here) not in told.text and ".gguf" not in told.text
         assert len(httpx.get(f"{server.url}/api/tags").json()["models"]) == 2

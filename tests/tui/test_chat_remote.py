@@ -20,6 +20,7 @@ from tui.core.events import Notice, ReplyEnded
 from tui.core.remote_backend import RemoteBackend
 from tui.core.store import Store
 from tui.instruments import status_text
+from tui.models.screen import ModelsScreen
 
 KEY = "sk-very-secret"
 
@@ -60,6 +61,18 @@ def headless(folder: Path, api: FakeAPI) -> Iterator[HeadlessFrontend]:
 
 def posts(api: FakeAPI) -> list[Any]:
     return [asked.body for asked in api.asked if asked.body is not None]
+
+
+def test_the_models_are_listed_at_once_if_there_are_several(tmp_path: Path, api: FakeAPI) -> None:
+    api.models = listing({"id": "first"}, {"id": "second"})
+
+    async def test() -> None:
+        async with talking(tmp_path, api, opens=False) as chat:
+            await chat.until(lambda: isinstance(chat.app.screen, ModelsScreen))
+            await chat.until(lambda: "second" in chat.shown())
+            assert "first" in chat.shown()
+
+    run(test())
 
 
 def test_a_conversation_with_figures(tmp_path: Path, api: FakeAPI) -> None:

@@ -62,16 +62,20 @@ class EventRouter:
             self._attachments.check()
         elif isinstance(event, ChatsChanged):
             self._sidebar.refresh()
-        elif isinstance(event, ModelFailed) and not (
-            event.previous_open or event.needs_setting or self._composer.unsent or self._controller.model.server
-        ):
-            self._frontend.show("models")  # not while the user types: the keys would go to the list of models
+        elif isinstance(event, ModelFailed):
+            self._choose_another(event)
         elif isinstance(event, ReplyEnded):
             self._queue.on_reply_ended(event)
         elif isinstance(event, ModelOpened):
             self._attachments.count_all()
         elif isinstance(event, AttachmentCounted):
             self._attachments.on_counted(event)
+
+    def _choose_another(self, event: ModelFailed) -> None:
+        """Show the list of models if it has one to choose. Not while the user types: the keys would go to the list."""
+        has_others = event.needs_choice or not self._controller.model.server
+        if has_others and not (event.previous_open or event.needs_setting or self._composer.unsent):
+            self._frontend.show("models")
 
     def _show_path(self) -> None:
         """Show the messages, and the question about a call, if there is one on this path."""

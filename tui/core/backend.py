@@ -25,6 +25,10 @@ Options = Callable[[str, str], Mapping[str, Any]]
 """Returns the fields of `LoadOptions` and `TemplateOptions` for a model, given its name in lists and its path."""
 
 
+class SeveralModelsError(EdgeLLMError):
+    """No model of a server was named, and it has several to choose from."""
+
+
 class NoTemplateError(EdgeLLMError):
     """A model has no chat template; it opens once the setting `template` names one."""
 

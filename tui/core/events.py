@@ -42,12 +42,14 @@ class ModelFailed(Event):
     """The model `name`, as it was requested, was not opened; `problem` is one line with the reason and what to do.
 
     `previous_open` is true if the model before is still open, `needs_setting` if a setting would let this model open.
+    `needs_choice`: a server has several models, and none was named.
     """
 
     name: str
     problem: str
     previous_open: bool = False
     needs_setting: bool = False
+    needs_choice: bool = False
 
 
 @dataclass(frozen=True, slots=True)

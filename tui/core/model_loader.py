@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tui.core.backend import NoTemplateError
+from tui.core.backend import NoTemplateError, SeveralModelsError
 from tui.core.error_text import error_line
 from tui.core.events import ModelFailed, ModelOpened, Notice
 
@@ -121,4 +121,5 @@ class ModelLoader:
 
 
 def _failed(name: str, error: Exception, previous_open: bool = False) -> ModelFailed:
-    return ModelFailed(name, error_line(error), previous_open, needs_setting=isinstance(error, NoTemplateError))
+    needs = isinstance(error, NoTemplateError), isinstance(error, SeveralModelsError)
+    return ModelFailed(name, error_line(error), previous_open, *needs)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from edgellm.errors import EdgeLLMError
+from tui.core.backend import SeveralModelsError
 
 if TYPE_CHECKING:
     from edgellm.remote.address import ServerAddress
@@ -84,7 +85,12 @@ class RemoteBackend:
         return model.startswith(self._address.reference)
 
     def _opened(self, reference: str) -> RemoteModel:
-        return self._remote.model(reference.removeprefix(self._address.reference))
+        from edgellm.remote.listing import UnnamedModelError
+
+        try:
+            return self._remote.model(reference.removeprefix(self._address.reference))
+        except UnnamedModelError as error:
+            raise SeveralModelsError(str(error)) from error
 
     def open(self, model: str, options: Options, report: Report) -> OpenModel:
         """Ask the server for a model. Raises EdgeLLMError."""

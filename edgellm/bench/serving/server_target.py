@@ -18,6 +18,7 @@ from edgellm.bench.serving.outcome import ReplyCounts
 from edgellm.bench.serving.target import Cancellation, LoadRequest, NoRoomError, RequestCancelledError
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
+from edgellm.remote.failures import no_server
 
 FORBIDDEN = -100
 """The least `logit_bias` of OpenAI's API; a token with it does not come."""
@@ -36,6 +37,7 @@ class ServerTarget:
             raise OptionError("EDGELLM_API_KEY cannot be this: give printable ASCII")
         parts = _parts(url)
         self._scheme, self._host, self._port = parts.scheme, parts.hostname or "", parts.port
+        self._netloc = printable(parts.netloc)
         self._path = f"{parts.path.rstrip('/').removesuffix('/v1')}/v1/completions"
         self.shown, self.is_local = printable(url), _is_loopback(self._host)
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
@@ -60,6 +62,8 @@ class ServerTarget:
                     raise RequestCancelledError("the request was cancelled") from None
                 if isinstance(error, EdgeLLMError):
                     raise
+                if isinstance(error, ConnectionRefusedError):
+                    raise no_server(self._netloc) from error
                 why = printable(str(error) or type(error).__name__)
                 raise EdgeLLMError(f"{self.shown}: {why}: start the server, or give its address") from error
 

@@ -1,4 +1,4 @@
-"""/api/tags, /api/show, /api/ps, /api/version, and /api/embed, which no model has yet."""
+"""/api/tags, /api/show, /api/ps, /api/version; /api/embed and /api/pull are refused."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -7,6 +7,7 @@ from math import isfinite
 from time import monotonic
 from typing import Any
 
+from edgellm.errors import EdgeLLMError
 from edgellm.fmt import count
 from edgellm.gguf import GGUFFile
 from edgellm.models.local_models import read_header
@@ -59,6 +60,11 @@ async def embed(exchange: Exchange, body: Fields) -> None:
     raise RequestError(400, "embeddings are not supported: edgellm serves models that write text")
 
 
+async def pull(exchange: Exchange, body: Fields) -> None:
+    """Refuse."""
+    raise RequestError(400, "models cannot be pulled over HTTP; use `edgellm pull`")
+
+
 def _entry(served: ServedModel) -> dict[str, Any]:
     found = read_header(served.name, StoredModel([served.name], "", served.path))
     return {
@@ -68,11 +74,28 @@ def _entry(served: ServedModel) -> dict[str, Any]:
         "size": found.bytes or 0,
         # Clients want a digest; reading gigabytes to have one of the weights would take minutes.
         "digest": sha256(f"{served.path}\0{_modified(served)}\0{found.bytes}".encode()).hexdigest(),
-        "details": _details(found.architecture, found.quantization),
+        "details": _details(found.architecture, found.quantization, _parameter_size(served)),
     }
 
 
-def _details(architecture: str | None, quantization: str | None, parameters: str = "") -> dict[str, Any]:
+def _parameter_size(served: ServedModel) -> str:
+    """The number of parameters, such as 1.2B; empty for a file that cannot be read."""
+    try:
+        with GGUFFile.open(served.path) as file:
+            return _shown_count(_parameters(file))
+    except EdgeLLMError:
+        return ""
+
+
+def _parameters(file: GGUFFile) -> int:
+    return sum(tensor.size for tensor in file.tensors.values())
+
+
+def _shown_count(parameters: int) -> str:
+    return count(parameters).replace(" ", "")
+
+
+def _details(architecture: str | None, quantization: str | None, parameters: str) -> dict[str, Any]:
     return {
         "parent_model": "",
         "format": "gguf",
@@ -94,14 +117,14 @@ def _shown(served: ServedModel) -> dict[str, Any]:
     found = read_header(served.name, StoredModel([served.name], "", served.path))
     with GGUFFile.open(served.path) as file:
         info = {key: value for key, value in file.metadata.items() if _is_plain(value)}
-        parameters = sum(tensor.size for tensor in file.tensors.values())
+        parameters = _parameters(file)
     template = str(info.pop(_TEMPLATE, ""))
     return {
         "modelfile": f"FROM {served.name}",
         "parameters": "",
         "template": template,
         "modified_at": _modified(served),
-        "details": _details(found.architecture, found.quantization, count(parameters).replace(" ", "")),
+        "details": _details(found.architecture, found.quantization, _shown_count(parameters)),
         "model_info": {**info, "general.parameter_count": parameters},
         "capabilities": _capabilities(template),
     }

@@ -31,7 +31,6 @@ def _work(body: Fields) -> Work:
     }
     options["template_args"] = body.mapping("chat_template_kwargs")
     effort, n = body.word("reasoning_effort", *EFFORTS), body.integer("n", 1, MAX_REPLIES) or 1
-    body.only("store", False)
     body.only("modalities", ["text"])
     body.ignore("verbosity", "prediction")
     body.finish()

@@ -23,8 +23,16 @@ _SAME = (
 )
 """Fields with the name of the option that they set. OpenAI's API has five of them; clients pass the others beside."""
 
-_IGNORED = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "metadata", "service_tier")
-"""Fields about accounts of users and computers of OpenAI."""
+_IGNORED = (
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "metadata",
+    "service_tier",
+    "store",
+)
+"""Fields about accounts of users and computers of OpenAI. Nothing is stored here."""
 
 MAX_TOP_LOGPROBS = 20
 _TOKEN_ID = re.compile(r"[0-9]{1,9}")
