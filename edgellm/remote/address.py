@@ -39,14 +39,15 @@ class ServerAddress:
 
 def server_address(given: str) -> ServerAddress:
     """The address that a user gave, with or without `/v1`. Raises OptionError, in one line."""
-    if found := _SOCKET.fullmatch(given):
+    if (found := _SOCKET.fullmatch(given)) and found["path"].isprintable():
         return ServerAddress("http://localhost/v1", found["path"], found["path"])
     url = _split(given)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
         _refuse(given)
     if "@" in url.netloc:
         raise OptionError("option server has a name or password in it; give the key in EDGELLM_SERVER_KEY")
-    return ServerAddress(f"{url.scheme}://{url.netloc}{_base_path(url.path)}", url.netloc)
+    host = url.netloc.lower()  # the key of OpenAI depends on it
+    return ServerAddress(f"{url.scheme}://{host}{_base_path(url.path)}", host)
 
 
 def _split(given: str) -> SplitResult:
@@ -56,6 +57,7 @@ def _split(given: str) -> SplitResult:
     try:
         url = urlsplit(given if "://" in given else f"http://{given}")
         port = url.port
+        (url.hostname or "").encode("idna")  # as Python does when it looks for the host
     except ValueError:
         _refuse(given)
     if port == 0 or ("://" not in given and not _is_loopback(url.hostname or "")):
