@@ -25,7 +25,7 @@ MAX_ERROR_BYTES = 64 << 10
 
 
 class ServerClient:
-    """Sends requests to one server, each with the key, if there is one.
+    """Sends requests to one server, each with the key, if there is one, and on a connection of its own.
 
     Raises EdgeLLMError if a proxy or certificate in the environment is invalid.
     """
@@ -34,17 +34,13 @@ class ServerClient:
         self.address, self.key = address, key
         self._client = _client(address)
 
-    def close(self) -> None:
-        """Close the client."""
-        self._client.close()
-
     def get(self, route: str) -> bytes:
         """The whole answer to a GET request, which takes at most LISTING_S. Raises ServerError."""
-        connection = RequestConnection()
-        with _deadline(connection, self.address.host), self._sent("GET", route, None, LISTING_S, connection) as response:
+        connection, host = RequestConnection(), self.address.host
+        with _deadline(connection, host), self._sent("GET", route, None, LISTING_S, connection) as response:
             body = _beginning(response, MAX_LISTING_BYTES + 1)
         if len(body) > MAX_LISTING_BYTES:
-            raise ServerError(f"{self.address.host} answers with more than any list of models has: check the address")
+            raise ServerError(f"{host} answers with more than any list of models has: check the address")
         return body
 
     @contextmanager
