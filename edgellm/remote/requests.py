@@ -67,7 +67,7 @@ def chat_body(
     return body | _thinking(options.template_args) | _tools(options) | _continuing(body["messages"], begun, dialect)
 
 
-def _continuing(messages: Sequence[Mapping[str, Any]], begun: str, dialect: ServerFields) -> Mapping[str, Any]:
+def _continuing(messages: Sequence[Mapping[str, Any]], begun: str, dialect: ServerFields) -> dict[str, Any]:
     """The fields of a reply that was begun: its text is sent as it is, thoughts included."""
     if not begun:
         return {}
