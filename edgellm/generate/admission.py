@@ -42,11 +42,10 @@ class Admission:
         if not others and not self._arrivals.away():
             return False
         youngest = max([*others, computation], key=self._age)
-        runs, youngest.running = youngest.running, True  # its request does not touch the sequence as long as that is so
-        if youngest is computation or youngest in self._waiting:  # one that left before has seen that nothing runs
-            youngest.preempt()
-            self._preempted[youngest] = self._arrivals.ended
-        youngest.running = runs
+        with youngest.held():
+            if youngest is computation or youngest in self._waiting:
+                youngest.preempt()
+                self._preempted[youngest] = self._arrivals.ended
         return True
 
     def _age(self, computation: Computation) -> float:
