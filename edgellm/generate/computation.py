@@ -53,6 +53,11 @@ class Computation:
         return self._is_step and self._lost is None
 
     @property
+    def is_new(self) -> bool:
+        """Whether it is a prompt of which nothing was computed yet."""
+        return not (self._is_step or self.done or self._lost)
+
+    @property
     def left(self) -> int:
         """Tokens that are not computed yet."""
         return self._tokens - self.done + self._lost_left
