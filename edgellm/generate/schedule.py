@@ -56,14 +56,22 @@ class Schedule:
                 chosen.append((step, step.left))
                 steps += step.left
         room = most_rows - steps
-        if shared:
-            filled = -(-(steps + least) // _GROUPS[-1]) * _GROUPS[-1] - steps
-            room = min(room, max(filled, self._rows_in_time(prompts, steps)))
+        if shared and prompts:
+            filling = self._rows_to_fill(steps, least, len(prompts[0].sequence))
+            room = min(room, max(filling, self._rows_in_time(prompts, steps)))
         for prompt in prompts:
             if room > 0:
                 chosen.append((prompt, min(room, prompt.ready)))
                 room -= prompt.ready
         return chosen
+
+    def _rows_to_fill(self, steps: int, least: int, position: int) -> int:
+        """How many tokens of a prompt, at least `least`, fill a group beside `steps` rows.
+
+        It is the larger group if the tokens take no longer than `slo_itl`.
+        """
+        larger, smaller = (-(-(steps + least) // group) * group - steps for group in _GROUPS)
+        return larger if self._prompt_times.seconds(larger, position) <= self._slo_itl else smaller
 
     def _rows_in_time(self, prompts: Iterable[Computation], steps: int) -> int:
         """How many tokens of prompts, in their order, fit the time beside `steps` rows of steps."""

@@ -108,6 +108,12 @@ def test_where_steps_take_all_the_time_prompts_get_half_as_much() -> None:
     assert all(0.7 < seconds < 0.95 for _, seconds in batches[3:-1])
 
 
+@pytest.mark.parametrize(("row_s", "rows"), [(0.004, 12), (0.02, 4)])
+def test_prompts_fill_sixteen_rows_where_that_delays_replies_by_less_than_the_limit(row_s: float, rows: int) -> None:
+    batches = computed(Schedule(), of(0.09, row_s), 4, 300)
+    assert {count for count, _ in batches[10:-1]} == {rows}
+
+
 def test_a_machine_that_becomes_slower_has_smaller_batches() -> None:
     schedule = Schedule()
     computed(schedule, of(0.04, 0.0005), 4, 1000)
