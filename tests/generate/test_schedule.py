@@ -116,7 +116,7 @@ def test_where_several_prompts_wait_a_batch_may_take_three_times_as_long() -> No
     for rows in (150, 250):
         schedule.record(4, [(rows, 0)], machine(4, rows, 0))
     beside = schedule.choose([*decoding, waiting(2000), waiting(2000)], 256, True)
-    assert 0.8 * SLO_ITL < machine(4, alone[-1][1], 0) < 1.05 * SLO_ITL
+    assert 0.8 * SLO_ITL < machine(4, alone[-1][1], 0) < 1.2 * SLO_ITL
     assert 2.5 * SLO_ITL < machine(4, beside[-1][1], 0) < 3.1 * SLO_ITL
 
 
