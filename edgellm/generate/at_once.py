@@ -1,7 +1,7 @@
 """Several generations at once, each in a thread of its own, so that the session computes them together."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
@@ -49,8 +49,10 @@ class GenerationGroup:
 
     def _run_in_threads(self, works: Sequence[Callable[[], T]]) -> list[T]:
         with ThreadPoolExecutor(min(MOST_AT_ONCE, len(works)) or 1, "edgellm generation") as pool:
-            done = [pool.submit(work) for work in works]
+            done = list[Future[T]]()
             try:
+                for work in works:
+                    done.append(pool.submit(work))
                 failed = next((each for each in wait(done, return_when=FIRST_EXCEPTION).done if each.exception()), None)
                 return [each.result() for each in ([failed] if failed else done)]
             except BaseException:

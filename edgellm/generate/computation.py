@@ -1,6 +1,7 @@
 """A computation that a request waits for: tokens that continue its sequence, computed batch by batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 import numpy as np
@@ -52,6 +53,11 @@ class Computation:
         return self._is_step and self._lost is None
 
     @property
+    def is_new(self) -> bool:
+        """Whether it is a prompt of which nothing was computed yet."""
+        return not (self._is_step or self.done or self._lost)
+
+    @property
     def left(self) -> int:
         """Tokens that are not computed yet."""
         return self._tokens - self.done + self._lost_left
@@ -63,12 +69,22 @@ class Computation:
 
     @property
     def _lost_left(self) -> int:
-        return len(self._lost.tokens) - len(self.sequence) if self._lost else 0
+        lost = self._lost  # once, as any thread may ask how much is left
+        return len(lost.tokens) - len(lost.sequence) if lost else 0
 
     @property
     def logits(self) -> Logits:
         """The logits of the wanted tokens, float32 [tokens, vocab], once all are computed."""
         return self._logits[0] if len(self._logits) == 1 else np.concatenate(self._logits)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the request from leaving, and so from touching its sequence, unless it has left before."""
+        running, self.running = self.running, True
+        try:
+            yield
+        finally:
+            self.running = running
 
     def drop_rejected(self) -> None:
         """Drop the rejected drafts. Accepted tokens that the sequence drops with them are computed again."""
