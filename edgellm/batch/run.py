@@ -103,8 +103,11 @@ def run(settings: BatchSettings, figures: Figures, progress: Progress) -> None:
 
 def _check_names(settings: BatchSettings) -> None:
     """Raises EdgeLLMError if the input has the name of a file that a run writes and removes."""
+    source = Path(settings.source)
+    if settings.source == STDIN or not source.exists():
+        return
     for own in (settings.journal, settings.lock, temporary_of(settings.out)):
-        if settings.source != STDIN and own.exists() and Path(settings.source).exists() and own.samefile(settings.source):
+        if own.exists() and own.samefile(source):
             name = printable(str(own), 400)
             raise EdgeLLMError(f"{name}: is read by this command, and is beside the output; give another -o")
 

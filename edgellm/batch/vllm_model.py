@@ -67,9 +67,7 @@ class VLLMModel:
         for (number, _, _), output in zip(choices, found, strict=True):
             outputs.setdefault(number, []).append(output)
 
-    def _outputs(
-        self, generate: Callable[..., list[Output]], asked: list[tuple[Any, dict[str, Any]]]
-    ) -> list[Output]:
+    def _outputs(self, generate: Callable[..., list[Output]], asked: list[tuple[Any, dict[str, Any]]]) -> list[Output]:
         """What vLLM generates, or its error: one with a single prompt, such as a long one, harms no other."""
         try:
             params = [self._vllm.SamplingParams(**given) for _, given in asked]

@@ -79,9 +79,9 @@ def _run(run: dict[str, Any]) -> Iterator[str]:
 
 def _table(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A row for each rate, in the order of the rates."""
-    yield f"{'':15}{'TTFT ms':>21}{'ITL ms':>20}{'out':>9}{'good':>7}"
+    yield f"{'':15}{'TTFT ms':>21}{'ITL ms':>20}{'out':>8}{'good':>7}"
     names = ("rate/s", "done", "p50", "p95", "p99", "p50", "p95", "p99", "tok/s", "req/s", "share")
-    widths = (6, 9, 7, 7, 7, 7, 7, 7, 8, 7, 6)
+    widths = (7, 9, 7, 7, 7, 7, 7, 7, 7, 7, 6)
     yield _cells(names, widths)
     for run in sorted(runs, key=lambda run: run["rate"] or 0):
         ttft, itl = ([_shown(run[name], key) for key in ("p50", "p95", "p99")] for name in ("ttft_ms", "itl_ms"))
@@ -94,7 +94,7 @@ def _table(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
     """A row of a table; a cell that is too wide moves those behind it."""
-    return "".join(f" {cell:>{width - 1}}" for cell, width in zip(row, widths, strict=True))
+    return " ".join(f"{cell:>{width - 1}}" for cell, width in zip(row, widths, strict=True))
 
 
 def _shown(values: dict[str, float] | None, key: str) -> str:
