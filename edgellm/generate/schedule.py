@@ -1,8 +1,8 @@
 """Which tokens the next batch computes: a step of each reply that waits, then tokens of prompts.
 
 While others decode, a batch has only as many tokens of prompts as fit the time `slo_itl`, so that no reply waits much
-longer than that for its next token because of a long prompt. It is twice that while several prompts wait, as they have
-their first tokens much sooner then.
+longer than that for its next token because of a long prompt. It is three times that while several prompts wait, as they
+have their first tokens much sooner then.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,9 +18,9 @@ SLO_ITL = 0.1
 LEAST_ROWS = 4
 """Tokens of prompts in a batch at least, however long they take: a prompt must come to its end."""
 
-_SEVERAL = 2
+_SEVERAL = 3
 """Where several prompts wait a batch may take this many times `slo_itl`. (Measured with AMX on Emerald Rapids, 1.2B, 8
-clients: 33 tokens/s with once, 46 with twice, 47 with four times that.)"""
+clients, in turn: 29 tokens/s with twice, 41 with three times that.)"""
 
 _SLOW_SHARE = 0.5
 """Where steps take most of the time or more, prompts get this many times the time of the steps."""
