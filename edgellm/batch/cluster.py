@@ -94,7 +94,8 @@ def answers_of_cluster(
         dataset = ray.data.from_items(items).map_batches(
             BatchWorker,
             batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(workers, len(shards))),
+            # A pool that may shrink: a worker of a node that is gone for good begins again where another one has ended.
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(workers, len(shards))),
             num_cpus=cpus,
             fn_constructor_kwargs={"settings": asdict(settings)},
         )
