@@ -188,6 +188,13 @@ class PageTree:
         sequence.checkpoints = Checkpoints(self.checkpoints)
         sequence.trim(0)
 
+    def pause(self, sequence: PagedSequence) -> None:
+        """Take all pages of a sequence that waits until there is memory for it; it can continue from what is left."""
+        self._take(sequence)
+        self.sequences.add(sequence)
+        if not sequence.embeddings:  # what the tree has for their tokens are other rows
+            sequence.move_to(self._root)
+
     def _leave(self, sequence: PagedSequence, node: Node) -> None:
         """Make a leaf of the tokens behind the last full page, and of the checkpoints."""
         ids = tuple(sequence.tokens[node.end :])

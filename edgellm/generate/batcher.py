@@ -148,6 +148,8 @@ class Batcher:
             return
         if is_main or not together:
             waiting = mine
+        for each in waiting:
+            each.resume()
         if waiting:
             shared = together and (any(each.is_step for each in waiting) or self.arrivals.decode_rows(own.cancel) > 0)
             self._compute(self._schedule.choose(waiting, self._engine.max_rows, shared))

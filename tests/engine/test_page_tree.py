@@ -140,6 +140,42 @@ def test_rejected_drafts_are_not_kept() -> None:
     assert len(world.tree.begin([*text, 1, 2, 3, 4, 8])) == 61
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sequence_that_was_paused_continues_from_what_the_tree_still_has(kind: str) -> None:
+    world, text = World(kind), list(range(300))
+    sequence, _ = world.read(text)
+    sequence.pause()
+    assert sequence.tokens == []
+    assert world.tree.stats(0, 0).used_pages == 0, "all of its memory can be evicted"
+    sequence.resume([*text, 7])
+    assert sequence.tokens == text
+    world.check(sequence)
+    world.extend(sequence, [7] * 100)
+    world.check(sequence)
+    sequence.pause()
+    world.tree.evict()
+    sequence.resume([*text, *[7] * 100, 8])
+    world.check(sequence)
+    assert len(sequence) == (384 if world.tree.goes_back else 0), "checkpoints belong to the leaf"
+    sequence.pause()
+    world.tree.clear()
+    assert used_pages(world.all_pools) == [set() for _ in world.all_pools]
+    sequence.resume(text)
+    assert sequence.tokens == []
+
+
+def test_a_sequence_whose_rows_were_embeddings_or_that_is_not_cached_does_not_resume() -> None:
+    world, text = World("plain"), list(range(100))
+    world.tree.retire(world.read(text)[0])
+    embedded, unknown = world.tree.begin([]), PagedSequence(world.pools, world.tree.checkpoints, world.tree)
+    world.store.write(Segment(embedded, text, embeddings={70: np.zeros(4, np.float32)}))
+    world.extend(unknown, text)
+    for sequence in (embedded, unknown):
+        sequence.pause()
+        sequence.resume([*text, 1])
+        assert sequence.tokens == []
+
+
 def test_two_that_compute_the_same_at_once_share_its_pages_afterwards() -> None:
     world, text = World("plain"), list(range(200))
     both = [world.tree.begin(text), world.tree.begin(text)]
@@ -211,7 +247,7 @@ class TreeMachine(RuleBasedStateMachine):
                 if not drafts and self.world.tree.evict():
                     continue
                 if not drafts:
-                    sequence.trim(0)
+                    sequence.pause()
                 return False
             self.world.check(sequence)
             self.texts.append(list(sequence.tokens))
@@ -245,7 +281,7 @@ class TreeMachine(RuleBasedStateMachine):
             sequence.mark()
             self.world.check(sequence)
 
-    @rule(which=st.integers(0, 9), end=st.sampled_from(["retire", "vanish", "preempt", "fork", "hold"]))
+    @rule(which=st.integers(0, 9), end=st.sampled_from(["retire", "vanish", "pause", "resume", "fork", "hold"]))
     def end(self, which: int, end: str) -> None:
         if not self.running:
             return
@@ -255,8 +291,14 @@ class TreeMachine(RuleBasedStateMachine):
                 self.running.append(sequence.fork())
             case "hold":
                 sequence.hold(len(sequence))
-            case "preempt":
-                sequence.trim(0)
+            case "pause":
+                sequence.pause()
+                assert not sequence.tokens
+            case "resume" if not sequence.tokens:
+                sequence.resume(ids := self.texts[-1])
+                self.world.check(sequence)
+                assert sequence.tokens == ids[: len(sequence)]
+                assert len(sequence) < len(ids) or not ids
             case "retire" | "vanish":
                 self.running.remove(sequence)
                 if end == "retire":
