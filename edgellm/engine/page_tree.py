@@ -49,11 +49,11 @@ class PageTree:
         node = self._walk(wanted)
         best, points = Tail((), [], []), self._points(node)
         found, reached = points, self._reach(points, node.end)
-        rest = list(wanted[node.end : node.end + PAGE])
-        for tail in self._tails(node):
-            shared = common_prefix(list(tail.ids), rest) if tail.ids[:1] == wanted[node.end : node.end + 1] else 0
+        rest = wanted[node.end : node.end + PAGE]
+        for tail in self._tails(node, rest[:1]):
+            shared = common_prefix(tail.ids, rest)
             own = points | dict.fromkeys(tail.points, node.end + shared)
-            if shared and (reach := self._reach(own, node.end + shared)) > reached:
+            if (reach := self._reach(own, node.end + shared)) > reached:
                 best, found, reached = tail, own, reach
         self._touch(best.node or node)
         return self._sequence(wanted[:reached], node, best, found)
@@ -73,14 +73,15 @@ class PageTree:
                 found.setdefault(point, each.end)
         return found
 
-    def _tails(self, node: Node) -> Iterator[Tail]:
-        """The pages behind a node: those of its children, and of sequences in use."""
-        for child in node.children.values():
-            yield Tail(child.ids, child.pages, list(child.points), child)
+    def _tails(self, node: Node, first: Ids[int]) -> Iterator[Tail]:
+        """The pages behind a node that begin with a token: those of its children, and of sequences in use."""
+        for ids, child in node.children.items():  # of thousands, where prompts have nothing in common
+            if ids[:1] == first:
+                yield Tail(ids, child.pages, list(child.points), child)
         for sequence in list(node.running):
             ids, at = tuple(sequence.tokens[node.end : node.end + PAGE]), node.end // PAGE
             pages = [page for table in sequence.tables for page in table.ids[at : at + 1]]  # drafts may go meanwhile
-            if ids and not sequence.embeddings and len(pages) == len(self.pools):
+            if ids and ids[:1] == first and not sequence.embeddings and len(pages) == len(self.pools):
                 yield Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])
 
     def _reach(self, points: dict[SequenceCheckpoint, int], n: int) -> int:
@@ -133,8 +134,8 @@ class PageTree:
             for group, table in enumerate(sequence.tables):
                 if table.pool.window is None:
                     pages[group] = table.pool.share(table.ids[at])
+            self._nodes[child] = None  # first: after an interrupt, no child may be missing here
             node.children[ids] = child
-            self._nodes[child] = None
             self._remove_parts_of(child)
         else:
             for group, table in enumerate(sequence.tables):
@@ -229,7 +230,9 @@ class PageTree:
     def _remove(self, node: Node) -> None:
         parent = node.parent
         assert parent and not node.children, "the children of a node go first"
-        del parent.children[node.ids], self._nodes[node]
+        if parent.children.get(node.ids) is node:  # otherwise an interrupt came before it was added, or removed
+            del parent.children[node.ids]
+        del self._nodes[node]
         node.kept = None
         for pool, page in zip(self.pools, node.pages, strict=True):
             if page != FREED:

@@ -23,8 +23,8 @@ class Stopped(Exception):  # noqa: N818 (it is a signal, not an error)
     """`Engine.stop` ended a computation; the sequences are as they were before it."""
 
 
-def common_prefix(one: list[int], other: list[int]) -> int:
-    """The length of the longest common prefix of two lists."""
+def common_prefix(one: Ids[int], other: Ids[int]) -> int:
+    """The length of the longest common prefix of two lists, or of two tuples."""
     low, high = 0, min(len(one), len(other))
     while low < high:  # by bisection, as Python compares slices faster than items in a loop
         middle = (low + high + 1) // 2

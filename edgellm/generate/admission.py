@@ -1,8 +1,8 @@
 """Which requests may go on when no memory is left for all: the oldest ones. The others wait, and are computed again.
 
-A request that is preempted leaves its state to the prefix cache, whose memory others get as they need it. It waits until
-another request has ended; then what was lost is computed again, which changes no bit. So a new request for which there
-is no memory waits, and one fails only if it needs more than there is for it alone.
+A request that is preempted leaves its state to the prefix cache, whose memory others get as they need it. It waits
+until another request has ended; then what was lost is computed again, which changes no bit. So a new request for which
+there is no memory waits, and one fails only if it needs more than there is for it alone.
 """
 
 from collections.abc import Collection

@@ -243,8 +243,8 @@ class Batcher:
         while True:
             try:
                 return self._engine.forward(parts)
-            except NoMemoryError:  # for drafts, no sequence of another request is evicted
-                if any(part.drafts for part in parts) or not self._evict():
+            except NoMemoryError:  # nothing is evicted for states behind drafts; other drafts take no page of their own
+                if any(part.drafts and part.sequence.needs_marks for part in parts) or not self._evict():
                     raise
 
 
