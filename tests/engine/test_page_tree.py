@@ -42,8 +42,16 @@ class World:
         self.all_pools += [pool] if is_recurrent else []
         self.tree = PageTree(self.pools, budget, [1] * len(self.all_pools), limit)
 
-    def extend(self, sequence: PagedSequence, tokens: list[int], drafts: int = 0, marks: tuple[int, ...] = ()) -> None:
-        self.store.write(Segment(sequence, tokens, marks=marks, drafts=drafts))
+    def extend(
+        self,
+        sequence: PagedSequence,
+        tokens: list[int],
+        drafts: int = 0,
+        marks: tuple[int, ...] = (),
+        embedded: tuple[int, ...] = (),
+    ) -> None:
+        embeddings = {at: np.zeros(4, np.float32) for at in embedded}
+        self.store.write(Segment(sequence, tokens, embeddings=embeddings, marks=marks, drafts=drafts))
 
     def read(self, ids: list[int]) -> tuple[PagedSequence, int]:
         """A sequence with all of a prompt, and how much of it was there."""
@@ -122,11 +130,10 @@ def test_rows_that_were_embeddings_are_not_found() -> None:
     world, text = World("plain"), list(range(300))
     sequence = world.tree.begin(text)
     world.extend(sequence, text[:130])
-    sequence.reserve(segment := Segment(sequence, text[130:], embeddings={3: np.zeros(4, np.float32)}))
-    sequence.append(segment)
+    world.extend(sequence, text[130:], embedded=(3,))
     assert len(world.tree.begin(text)) == 128
     world.tree.retire(sequence)
-    del sequence, segment
+    del sequence
     assert len(world.tree.begin(text)) == 128
 
 
@@ -168,7 +175,7 @@ def test_a_sequence_whose_rows_were_embeddings_or_that_is_not_cached_does_not_re
     world, text = World("plain"), list(range(100))
     world.tree.retire(world.read(text)[0])
     embedded, unknown = world.tree.begin([]), PagedSequence(world.pools, world.tree.checkpoints, world.tree)
-    world.store.write(Segment(embedded, text, embeddings={70: np.zeros(4, np.float32)}))
+    world.extend(embedded, text, embedded=(70,))
     world.extend(unknown, text)
     for sequence in (embedded, unknown):
         sequence.pause()
@@ -237,12 +244,14 @@ class TreeMachine(RuleBasedStateMachine):
     def open(self, kind: str, most: int, limit: int) -> None:
         self.world = World(kind, most, limit)
 
-    def compute(self, sequence: PagedSequence, tokens: list[int], drafts: int = 0) -> bool:
+    def compute(
+        self, sequence: PagedSequence, tokens: list[int], drafts: int = 0, embedded: tuple[int, ...] = ()
+    ) -> bool:
         """Compute tokens as a batch does: leaves are evicted before requests are preempted."""
         while True:
             try:
                 marks = () if drafts else tuple({len(tokens) // 2, len(tokens) - 1})
-                self.world.extend(sequence, tokens, drafts, marks)
+                self.world.extend(sequence, tokens, drafts, marks, embedded)
             except NoMemoryError:
                 if not drafts and self.world.tree.evict():
                     continue
@@ -272,6 +281,12 @@ class TreeMachine(RuleBasedStateMachine):
                 wanted = len(sequence) - min(rejected, drafts)
                 assert sequence.trim(wanted) == wanted
                 self.world.check(sequence)
+
+    @rule(which=st.integers(0, 9), new=st.integers(1, 100), token=st.integers(0, 2), at=st.floats(0, 0.99))
+    def embed(self, which: int, new: int, token: int, at: float) -> None:
+        """Compute tokens, of which one has another embedding."""
+        if self.running:
+            self.compute(self.running[which % len(self.running)], [token] * new, embedded=(int(at * new),))
 
     @rule(which=st.integers(0, 9), left=st.floats(0, 1))
     def rewind(self, which: int, left: float) -> None:
