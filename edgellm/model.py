@@ -101,7 +101,8 @@ class Model:
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
         GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs. `schedule` is the
         order of prompts that wait: "srpt", the shortest first unless another has waited, or "fcfs", as they came.
-        `slo_itl` are the seconds that a batch may take while replies are decoded: prompts get what their steps leave.
+        `slo_itl` are the seconds that a batch may take while replies are decoded: prompts get what their steps leave,
+        and three times that while several prompts wait.
 
         Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, or if the GPU
         cannot do what the options ask for.

@@ -42,7 +42,7 @@ class CancelledError(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class BatchAnswer:
     """The line that answers request `index`, and what it took: tokens of prompts, those of them that were cached, and
     generated tokens."""
 
@@ -76,7 +76,7 @@ def failure_to(request: BatchRequest, error: Exception) -> RequestError:
     return failure_of(error, _ROUTES[request.url][0].fields, _WORDS)
 
 
-def make_answer(index: int, request: BatchRequest, answer_id: str, model: str, generate: Generate) -> Answer:
+def make_answer(index: int, request: BatchRequest, answer_id: str, model: str, generate: Generate) -> BatchAnswer:
     """Answer a request. Errors are answers, but those of the machine and of the model's file, which are raised.
 
     Raises CancelledError if the replies did not come to their ends.
@@ -93,7 +93,7 @@ def make_answer(index: int, request: BatchRequest, answer_id: str, model: str, g
     response = {"status_code": status, "request_id": answer_id, "body": body}
     line = {"id": f"{ID_PREFIX}{answer_id}", "custom_id": request.custom_id, "response": response, "error": None}
     stats = [end.stats for end in ends]
-    return Answer(
+    return BatchAnswer(
         index,
         status,
         encoded(line),

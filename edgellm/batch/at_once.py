@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from edgellm.batch.answers import Answer, CancelledError, Generate
+from edgellm.batch.answers import BatchAnswer, CancelledError, Generate
 from edgellm.model import Model
 from edgellm.server.events import Event, ReplyEnd, ReplyPart
 from edgellm.server.generating import Emit, Generating
@@ -22,7 +22,7 @@ _SLO_ITL = 60.0
 """Seconds that a batch of rows may take: whole prompts go into it beside the steps of replies. (Measured, as above, 32
 prompts of 64 tokens: 90 tokens/s, 49 where prompts had what 0.1 s leave.)"""
 
-Answering = Callable[[int, Generate], Answer]
+Answering = Callable[[int, Generate], BatchAnswer]
 """Answers the request of an index."""
 
 
@@ -80,12 +80,12 @@ def at_once_of(model: Model) -> int:
 
 def answer_all(
     indices: Iterable[int], answering: Answering, runner: RequestRunner, at_once: int, wait_s: float | None = None
-) -> Generator[Answer | None, None, None]:
+) -> Generator[BatchAnswer | None, None, None]:
     """The answers, as they come; None when `wait_s` seconds went by without one.
 
     Raises what ends a run, such as errors of the machine. Closing the iterator cancels what runs.
     """
-    left, running = iter(indices), set[Future[Answer]]()
+    left, running = iter(indices), set[Future[BatchAnswer]]()
     with ThreadPoolExecutor(at_once, "edgellm request") as pool:
         try:
             while True:

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgellm.batch.answers import Answer
+from edgellm.batch.answers import BatchAnswer
 from edgellm.batch.job import Job
 from edgellm.batch.worker import BatchWorker, WorkerSettings, packed
 from edgellm.errors import EdgeLLMError, OptionError
@@ -70,7 +70,9 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def answers_of_cluster(job: Job, pending: Sequence[int], settings: WorkerSettings, address: str) -> Iterator[Answer]:
+def answers_of_cluster(
+    job: Job, pending: Sequence[int], settings: WorkerSettings, address: str
+) -> Iterator[BatchAnswer]:
     """The answers to requests, as their shards come. Raises EdgeLLMError. Closing the iterator ends the workers."""
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
     import ray
@@ -89,7 +91,7 @@ def answers_of_cluster(job: Job, pending: Sequence[int], settings: WorkerSetting
             fn_constructor_kwargs={"settings": asdict(settings)},
         )
         for row in dataset.iter_rows():
-            yield Answer(**row)
+            yield BatchAnswer(**row)
 
 
 def _workers(nodes: Sequence[Mapping[str, Any]], threads: int | None) -> tuple[int, int]:

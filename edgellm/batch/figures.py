@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from time import monotonic
 
-from edgellm.batch.answers import Answer
+from edgellm.batch.answers import BatchAnswer
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Figures:
         """Generated tokens per second of this run."""
         return (self.generated_tokens + self.running_tokens) / max(self.seconds, 1e-9)
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: BatchAnswer) -> None:
         """Count an answer."""
         self.answered += 1
         self.failed += answer.failed

@@ -20,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class Line:
+class InputLine:
     """Where a line is: its number from 1 on, the offset of its first byte, its bytes, and their SHA-256."""
 
     number: int
@@ -48,11 +48,11 @@ class InputFile:
             problem = getattr(error, "strerror", None) or error
             raise EdgeLLMError(f"{self.name}: {problem}; give a file that can be read") from None
 
-    def where(self, line: Line) -> str:
+    def where(self, line: InputLine) -> str:
         """A line's name in messages."""
         return f"{self.name}, line {line.number:,}"
 
-    def lines(self) -> Iterator[tuple[Line, bytes]]:
+    def lines(self) -> Iterator[tuple[InputLine, bytes]]:
         """All lines that are not blank, with their contents. Raises EdgeLLMError for one that is too long."""
         offset, number = 0, 0
         self._file.seek(0)
@@ -63,10 +63,10 @@ class InputFile:
                 raise EdgeLLMError(f"{self.name}, line {number:,}: is longer than {most} MiB; a request must fit there")
             content = read.removeprefix(_BOM) if number == 1 else read
             if content.strip():
-                yield Line(number, offset, len(read), sha256(content.strip()).digest()), content.strip()
+                yield InputLine(number, offset, len(read), sha256(content.strip()).digest()), content.strip()
             offset += len(read)
 
-    def read(self, line: Line) -> bytes:
+    def read(self, line: InputLine) -> bytes:
         """The content of a line. Raises EdgeLLMError if the file has changed."""
         with self._lock:
             self._file.seek(line.offset)

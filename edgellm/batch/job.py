@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from edgellm.batch.answers import failure_to, read_asked
-from edgellm.batch.input_file import InputFile, Line
+from edgellm.batch.input_file import InputFile, InputLine
 from edgellm.batch.requests import BatchRequest, read_request
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import counted, printable
@@ -22,7 +22,7 @@ _BEGINNING = 256
 class Planned:
     """A request that is to be answered: its line, and where it belongs in the order of computing."""
 
-    line: Line
+    line: InputLine
     place: tuple[float, str]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
-from edgellm.batch.answers import Answer, Generate, make_answer
+from edgellm.batch.answers import BatchAnswer, Generate, make_answer
 from edgellm.batch.at_once import RequestRunner, answer_all, at_once_of, open_model
 from edgellm.batch.figures import Figures
 from edgellm.batch.fingerprint import fingerprint_of
@@ -118,7 +118,7 @@ def _complete(job: Job, path: Path, settings: BatchSettings, figures: Figures, p
 
 def _answers(
     job: Job, pending: list[int], path: Path, settings: BatchSettings, figures: Figures, progress: Progress
-) -> Generator[Answer, None, None]:
+) -> Generator[BatchAnswer, None, None]:
     """The answers to requests, as they come."""
     if settings.ray is not None:
         from edgellm.batch.cluster import answers_of_cluster
@@ -128,7 +128,7 @@ def _answers(
         yield from answers_of_cluster(job, pending, worker, settings.ray)
         return
 
-    def answering(index: int, generate: Generate) -> Answer:
+    def answering(index: int, generate: Generate) -> BatchAnswer:
         return make_answer(index, job.request(index), job.answer_id(index), job.model, generate)
 
     with open_model(path, settings.load, progress=progress.compiling, uploading=progress.uploading) as model:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgellm.batch.answers import Answer, make_answer, read_asked
+from edgellm.batch.answers import BatchAnswer, make_answer, read_asked
 from edgellm.batch.requests import BatchRequest
 from edgellm.errors import EdgeLLMError
 from edgellm.generate.stats import Stats
@@ -43,7 +43,7 @@ class VLLMModel:
 
         self._vllm, self._model = vllm, vllm.LLM(model=str(path))
 
-    def answers(self, shard: Sequence[tuple[int, str, BatchRequest]], name: str) -> list[Answer]:
+    def answers(self, shard: Sequence[tuple[int, str, BatchRequest]], name: str) -> list[BatchAnswer]:
         """The answers to requests with their indices and identifiers, in the name of a model."""
         works = [_work_of(request) for _, _, request in shard]
         asked = [(choice, work) for choice, work in enumerate(works) if work]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgellm.batch.answers import Answer, Generate, make_answer
+from edgellm.batch.answers import BatchAnswer, Generate, make_answer
 from edgellm.batch.at_once import RequestRunner, answer_all, at_once_of, open_model
 from edgellm.batch.fingerprint import fingerprint_of
 from edgellm.batch.requests import BatchRequest
@@ -55,12 +55,12 @@ class BatchWorker:
         answers = list(map(asdict, self._answers(shard)))
         return {column: [answer[column] for answer in answers] for column in answers[0]}
 
-    def _answers(self, shard: Sequence[tuple[int, str, BatchRequest]]) -> list[Answer]:
+    def _answers(self, shard: Sequence[tuple[int, str, BatchRequest]]) -> list[BatchAnswer]:
         name = self._settings.name
         if self._vllm:
             return self._vllm.answers(shard, name)
 
-        def answering(place: int, generate: Generate) -> Answer:
+        def answering(place: int, generate: Generate) -> BatchAnswer:
             index, answer_id, request = shard[place]
             return make_answer(index, request, answer_id, name, generate)
 

@@ -15,7 +15,7 @@ from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import check_template, conversation, prompt_options
 from edgellm.cli.server_options import given_server, server_options
 from edgellm.cli.shell_completion import model_names
-from edgellm.cli.tool_options import check_tools, tool_options
+from edgellm.cli.tool_options import check_tools, name_file, tool_options
 from edgellm.errors import EdgeLLMError, IncompleteOutputError, OptionError, PromptError
 from edgellm.options import GenerationOptions, LoadOptions
 from edgellm.options.definitions import check_beams
@@ -135,7 +135,7 @@ def _generate(
 
         if model.tokenizer.chat_template is None:
             check_template(name, chat or {})
-        with _suggest_raw(implicit=chat == {}):
+        with _suggest_raw(implicit=chat == {}), name_file():
             responder = _chat_or_model(model, chat)
             generation = responder.stream(text, progress=on_prefill, **given)
         if chat == {} and responder is not model:

@@ -105,7 +105,7 @@ def _socket(context: click.Context, option: click.Parameter, given: str | None) 
     type=float,
     metavar="SECONDS",
     callback=_seconds,
-    help="Longest time between two tokens of a reply while prompts are computed; by default 0.1.",
+    help="Longest time between two tokens of a reply while a prompt is computed; by default 0.1.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Write no line for each request.")
 @load_options

@@ -1,5 +1,7 @@
 """The options of `edgellm generate` for tools: a file of definitions or commands, and whether one must be called."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ from edgellm.cli.text_file import read_text
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
 from edgellm.options import GenerationOptions
+
+_FILE = f"{__name__}.file"
+"""The key of the name of the file, in the `meta` of click's context."""
 
 _SHAPE = 'give a list of OpenAI definitions or commands, or {"tools": [...]}'
 
@@ -24,6 +29,7 @@ def _definitions(context: click.Context, option: click.Parameter, path: str | No
     from edgellm.tools.tool import tools_of
 
     name, folder = printable(path, 400), Path(path).parent
+    context.meta[_FILE] = name
     tools = list[Any]()
     for i, entry in enumerate(tool_entries(text, f"--tools: {name}", _SHAPE)):
         place = f"--tools: {name}: tools[{i}]"
@@ -32,6 +38,18 @@ def _definitions(context: click.Context, option: click.Parameter, path: str | No
         return [tool.definition for tool in tools_of(tools).values()]
     except OptionError as error:
         raise OptionError(f"--tools: {name}: {error}") from None
+
+
+@contextmanager
+def name_file() -> Iterator[None]:
+    """Names the file in an error about the schema of a tool, which a model is needed to find."""
+    try:
+        yield
+    except OptionError as error:
+        file = click.get_current_context().meta.get(_FILE)
+        if file is None or not str(error).startswith("tool "):
+            raise
+        raise OptionError(f"--tools: {file}: {error}") from None
 
 
 def check_tools(chat: dict[str, Any] | None, options: GenerationOptions) -> None:

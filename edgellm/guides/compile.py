@@ -4,6 +4,7 @@ import json
 import re
 from functools import cached_property, lru_cache
 
+import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 
 from edgellm.errors import GuideError
@@ -85,17 +86,25 @@ def accepts(spec: GuideSpec, text: str) -> bool:
 
 
 def _check(spec: GuideSpec, grammar: LarkGrammar, matcher: LLMatcher) -> None:
-    """Raise GuideError for a grammar that is wrong, a schema without a value of finite size, a regex without a text."""
+    """Raise GuideError for a grammar that is wrong or too large, a schema without a value, a regex without a text."""
     matchers = [matcher]
     if spec.kind == "regex":  # in brackets, as it is compiled, it might close these; alone, it might escape its end
         matchers.insert(0, LLMatcher(bytes_alone(), LLMatcher.grammar_from_regex(spec.source), log_level=0))
     if error := next((each.get_error() for each in matchers if each.is_error()), ""):
         raise GuideError(f"option {spec.kind}: {_problem(spec, grammar, error)}")
-    if spec.kind in _EMPTY:
-        start = matcher.deep_copy()
-        start.compute_bitmask()
-        if start.is_error() or (start.is_stopped() and not start.is_accepting()):
-            raise GuideError(f"option {spec.kind}: {_EMPTY[spec.kind]}")
+    if spec.kind != "calls":  # of which an error names a tool, not an option
+        _check_start(spec, matcher.deep_copy())
+
+
+def _check_start(spec: GuideSpec, matcher: LLMatcher) -> None:
+    """Raise GuideError for a spec that allows nothing, or whose automaton is too large behind a first token."""
+    allowed = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")
+    if spec.kind in _EMPTY and (matcher.is_error() or (matcher.is_stopped() and not matcher.is_accepting())):
+        raise GuideError(f"option {spec.kind}: {_EMPTY[spec.kind]}")
+    if allowed.any():
+        matcher.try_consume_tokens([int(allowed.argmax())])
+    if matcher.is_error():
+        raise GuideError(f"option {spec.kind}: it is too large to follow; shorten its repetitions")
 
 
 @lru_cache(_CACHED)

@@ -17,6 +17,7 @@ from edgellm.mcp.transport import ServerProcess
 
 MAX_TOOLS = 1000
 _MAX_PAGES = 100
+_MAX_RESTARTS = 3
 _STOP_S = 4.0
 _RESULT = TypeAdapter[Any](types.CallToolResult | types.InputRequiredResult)
 
@@ -29,18 +30,28 @@ class _RefusedError(Exception):
 
 
 class ServerConnection:
-    """A server that runs. The package's session must be opened and closed by one task, which this starts."""
+    """A server that runs. The package's session must be opened and closed by one task, which this starts.
+
+    A server that has ended is started again for the next call, `_MAX_RESTARTS` times. No call is sent twice: the server
+    may have done what it asks.
+    """
 
     def __init__(self, settings: ServerSettings) -> None:
-        self.name = settings.name
+        self.name, self._settings = settings.name, settings
         self.tools = list[types.Tool]()
-        self._process = ServerProcess(settings)
-        self._session: ClientSession | None = None
+        self._restarts, self._timeout_s = 0, 0.0
+        self._restarting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._process = ServerProcess(self._settings)
+        self._session: ClientSession | None = None
         self._is_open, self._end = asyncio.Event(), asyncio.Event()
 
     async def open(self, timeout_s: float) -> None:
         """Start the server and list its tools. Raises EdgeLLMError that quotes the server's stderr."""
+        self._timeout_s = timeout_s
         self._task = asyncio.create_task(self._serve())
         opened = asyncio.create_task(self._is_open.wait())
         await asyncio.wait([self._task, opened], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -53,6 +64,12 @@ class ServerConnection:
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """The result of a call as text; also what went wrong is text."""
+        async with self._restarting:
+            if self._session is None or self._process.is_gone:
+                try:
+                    await self._restart()
+                except EdgeLLMError as error:
+                    return f"error: {error}"
         assert self._session
         params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
         try:
@@ -66,6 +83,16 @@ class ServerConnection:
         if isinstance(result, types.InputRequiredResult):
             return f"error: the MCP server {printable(self.name)} asks for more input, which it cannot get here"
         return content_text(result)
+
+    async def _restart(self) -> None:
+        """Start the server again. Raises EdgeLLMError."""
+        if self._restarts == _MAX_RESTARTS:
+            ended = await self._process.how_it_ended()
+            raise self._error(f"{ended}, after it was started again {_MAX_RESTARTS} times")
+        self._restarts += 1
+        await self.close()
+        self._reset()
+        await self.open(self._timeout_s)
 
     async def close(self) -> None:
         """End the session and the process."""

@@ -30,11 +30,13 @@ def open_servers(
     cancelled: threading.Event | None = None,
     start_s: float = START_S,
     call_s: float = CALL_S,
+    stop_start: threading.Event | None = None,
 ) -> "Servers":
     """Start the MCP servers that a file names, at the same time, and list their tools; close it after use.
 
     A server must start within `start_s` seconds and answer a call within `call_s`. From any thread, setting `cancelled`
-    ends calls and the start within a second, and later ones at once, until it is cleared.
+    ends calls and the start within a second, and later ones at once, until it is cleared. With `stop_start`, that event
+    ends the start, and `cancelled` calls alone.
 
     Raises OptionError for a fault in the file, and EdgeLLMError if it cannot be read, if a server does not start, or if
     the package mcp is not installed.
@@ -45,7 +47,8 @@ def open_servers(
     except ImportError:
         advice = f"run `{install_command('mcp')}`, or pip install 'edgellm[mcp]'"
         raise EdgeLLMError(f"MCP servers need the package mcp, version 2.3 or later: {advice}") from None
-    return Servers(settings, cancelled or threading.Event(), start_s, call_s)
+    cancelled = cancelled or threading.Event()
+    return Servers(settings, cancelled, stop_start or cancelled, start_s, call_s)
 
 
 class Servers:
@@ -55,7 +58,12 @@ class Servers:
     """
 
     def __init__(
-        self, settings: Sequence[ServerSettings], cancelled: threading.Event, start_s: float, call_s: float
+        self,
+        settings: Sequence[ServerSettings],
+        cancelled: threading.Event,
+        stop_start: threading.Event,
+        start_s: float,
+        call_s: float,
     ) -> None:
         self.names = [each.name for each in settings]
         self.tools, self.problems = dict[str, Tool](), list[str]()
@@ -63,7 +71,7 @@ class Servers:
         self._connections = list["ServerConnection"]()
         self._thread = LoopThread("mcp")
         try:
-            self._thread.result(self._open(settings, start_s), start_s + _CLOSE_S, cancelled)
+            self._thread.result(self._open(settings, start_s), start_s + _CLOSE_S, stop_start)
             self._add_tools()
         except BaseException as error:
             self.close()

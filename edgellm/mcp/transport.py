@@ -33,13 +33,17 @@ _POLL_S = 0.01
 
 
 class ServerProcess:
-    """A server's process: an async context manager that gives the streams of its messages to a session."""
+    """A server's process: an async context manager that gives the streams of its messages to a session.
+
+    `is_gone`: no more messages come from it, or it takes none.
+    """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._process: asyncio.subprocess.Process | None = None
         self._tasks = list[asyncio.Task[None]]()
         self._log, self._problem = b"", ""
+        self.is_gone = False
         self._is_read = self._is_ended = False  # stdout is read to its end; we ended the process
         self._exit_code: int | None = None
 
@@ -131,7 +135,7 @@ class ServerProcess:
                     self._keep(line)
                 else:
                     await self._streams[0].send(message)
-        self._is_read = True
+        self._is_read = self.is_gone = True
         await self._note_exit()
         self._streams[0].close()
 
@@ -152,6 +156,7 @@ class ServerProcess:
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
             return
+        self.is_gone = True
         self._streams[0].close()
 
     async def _read_log(self, process: asyncio.subprocess.Process) -> None:

@@ -85,6 +85,13 @@ def test_a_file_with_a_mistake_is_named(tmp_path: Path, text: str, problem: str)
     assert problem in line and "tools.json" in line
 
 
+def test_a_schema_that_no_guide_follows_is_named_with_its_file(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text('[{"name": "a", "parameters": {"properties": {"x": {"enum": []}}}}]', encoding="utf-8")
+    line = only_line(generate(path, "-p", "x", "--tools", file), 2)
+    assert f"--tools: {file}: tool a: parameters: #/properties/x/enum is empty: give a list of values" in line
+
+
 @pytest.mark.parametrize(
     ("args", "problem"),
     [

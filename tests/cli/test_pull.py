@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from time import monotonic, sleep
 
 import pytest
@@ -15,7 +16,7 @@ from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.gguf import GGUFFile
 from edgellm.models import find_models, resolve
 from support.hub_pull import FILE, NAME
-from support.hub_server import COMMIT, STAYS_OPEN, Hub, breaks_off, drips, hub, sends
+from support.hub_server import COMMIT, STAYS_OPEN, Hub, breaks_off, hub, sends, waits
 from support.local_models import Machine, machine
 from support.make_checkpoint import write_checkpoint
 from support.model_file import ModelFile
@@ -96,11 +97,13 @@ def test_ctrl_c_keeps_the_downloaded_bytes(machine: Machine, hub: Hub) -> None:
 
 def test_one_pull_of_a_model_at_a_time(machine: Machine, hub: Hub) -> None:
     hub.add(NAME, m__gguf=FILE)
-    hub.faults = [drips(20_000, 0.1)]
+    released = Event()
+    hub.faults = [waits(released, 20_000)]
     process = start("pull", NAME)
     wait_for_a_part(machine, 1)
     with pytest.raises(EdgeLLMError, match="is being pulled by another edgellm"):
         run(NAME)
+    released.set()
     out, _ = process.communicate()
     assert process.returncode == 0
     assert "is complete" in out

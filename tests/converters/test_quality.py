@@ -36,7 +36,7 @@ def test_a_quantized_model_is_as_near_to_its_original_as_llama_cpps(
     convert(shared / "models/tale-13m", ours, mix)
     llama_cpp_quantize(original, theirs, QUANT_MIXES[mix].file_type)
     text = (shared / "models/tale-13m/held-out.txt").read_text()[: 4 * CTX * windows]
-    with Model.open(original) as reference:
+    with Model.open(original, threads=1) as reference:
         divergence = [_divergence(path, reference, text) for path in (ours, theirs)]
     assert divergence[0] <= most * divergence[1]
 
@@ -48,9 +48,9 @@ def test_llama_cpp_computes_the_same_from_types_without_a_mix_of_their_own(origi
     ids = [1, *map(int, np.random.default_rng(0).integers(3, 4000, 99))]
     with GGUFFile.open(path) as file:
         assert {tensor.type.name for tensor in file.tensors.values()} == {*kinds, "Q8_0", "F32"}
-    with Model.open(path) as model:
+    with Model.open(path, threads=1) as model:
         ours = model.logits(ids)
-    with Model.open(original) as model:
+    with Model.open(original, threads=1) as model:
         exact = model.logits(ids)
     theirs = llama_cpp_logits(path, ids)
     assert divergence(theirs, ours) < 0.01 * divergence(exact, ours)
@@ -58,5 +58,5 @@ def test_llama_cpp_computes_the_same_from_types_without_a_mix_of_their_own(origi
 
 def _divergence(path: Path, reference: Model, text: str) -> float:
     """The mean KL divergence of a file from the reference, on the second halves of a text's windows."""
-    with Model.open(path) as model:
+    with Model.open(path, threads=1) as model:
         return compare(model, reference, text, ctx=CTX).kl

@@ -19,7 +19,7 @@ def test_stories(shared: Path, tmp_path: Path, type: str) -> None:
     adapter()
     path = tmp_path / "model.gguf"
     quantize(shared / "models" / "stories260K" / "stories260K-f32.gguf", path, type)
-    splits = measure(path, single=6, greedy=12)
+    splits = measure(path, single=3, greedy=6)
     assert [split.blocks for split in splits.each] == [2, 4, 6, 8, 10, 11]
     assert all(split.differs is None or split.differs >= splits.sure for split in splits.each)
     if type == "F16":

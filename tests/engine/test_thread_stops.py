@@ -133,7 +133,7 @@ def test_ctrl_c_does_not_wait_for_the_end_of_an_op(any_pool: ThreadPool) -> None
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_a_caller_that_comes_back_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(module, "MAX_CALL_MS", 1)
-    pool, chain, calls = new_pool(count), Chain(ops=9, units=1 << 26), 0
+    pool, chain, calls = new_pool(count), Chain(ops=9, units=1 << 16), 0
     run_caller = pool._run_caller
 
     def counted(*arguments: int) -> int:

@@ -4,56 +4,31 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from enum import Enum
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
 
-from edgellm import AnswerError, EdgeLLMError, IncompleteOutputError, Model, OptionError
+from edgellm import EdgeLLMError, IncompleteOutputError, Model, OptionError
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.generate.results import Completion
 from edgellm.guides.compile import GuideCompiler
 from edgellm.guides.mask_ahead import MaskAhead
 from edgellm.guides.spec import GuideSpec
-from support.drafts import AllDrafts
-from support.generation import RECURRENT, TINY
+from support.generation import NEVER, TINY
+from support.guided_models import SCHEMA
 from support.guided_schemas import SCHEMAS
 from support.model_file import ModelFile
 
-NEVER = -float("inf")
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 6},
-        "kind": {"enum": ["small", "smaller", "large"]},
-        "values": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 99}, "maxItems": 3},
-        "description": {"const": "always the same, and longer than any draft"},
-    },
-    "required": ["name", "kind", "values", "description"],
-    "additionalProperties": False,
-}
-THINKS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>{# <think></think> #}"
+pytestmark = pytest.mark.usefixtures("all_drafts")
 
 
-@pytest.fixture(autouse=True)
-def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
-
-
-@pytest.fixture(scope="module", params=[TINY, RECURRENT], ids=["attention", "recurrent"])
-def path(model_file: ModelFile, request: pytest.FixtureRequest) -> Path:
-    return model_file(**request.param, chat_template=THINKS)
-
-
-@pytest.fixture(scope="module")
-def model(path: Path) -> Iterator[Model]:
-    with Model.open(path, threads=2) as model:
-        yield model
+@pytest.fixture
+def model(guided_model: Model) -> Model:
+    return guided_model
 
 
 @contextmanager
@@ -181,8 +156,8 @@ def test_a_reply_that_is_cut_off_is_an_error(model: Model, limit: int) -> None:
     assert str(caught.value).endswith("or take it as it is (partial=True)")
 
 
-def test_a_reply_that_fills_the_context_is_an_error(path: Path) -> None:
-    with Model.open(path, threads=1, ctx=20) as model, pytest.raises(IncompleteOutputError):
+def test_a_reply_that_fills_the_context_is_an_error(guided_path: Path) -> None:
+    with Model.open(guided_path, threads=1, ctx=20) as model, pytest.raises(IncompleteOutputError):
         model.generate("the", json_schema=SCHEMA)
 
 
@@ -226,8 +201,8 @@ def test_biases_and_masks_together_may_leave_nothing(model: Model) -> None:
         model.generate("the", regex="[xyz]{2}", logit_bias=forbidden)
 
 
-def test_a_window_of_the_context_moves_on_in_a_guided_reply(path: Path) -> None:
-    with Model.open(path, threads=1, ctx=64) as model:
+def test_a_window_of_the_context_moves_on_in_a_guided_reply(guided_path: Path) -> None:
+    with Model.open(guided_path, threads=1, ctx=64) as model:
         schema = {"type": "string", "minLength": 150, "maxLength": 160}
         reply = model.chat(overflow="window").send("the", json_schema=schema, think_max=0)
     assert reply.dropped_tokens
@@ -235,7 +210,7 @@ def test_a_window_of_the_context_moves_on_in_a_guided_reply(path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_many_guided_replies_outgrow_the_context(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_guided_replies_outgrow_the_context(guided_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same text with drafts and without, with one thread and with two. Each mask that is begun is taken, but the
     last one of a reply; no thread is left."""
     masks, taken = list[int](), MaskAhead.take
@@ -249,7 +224,7 @@ def test_many_guided_replies_outgrow_the_context(path: Path, monkeypatch: pytest
     def written(drafts: bool, threads: int) -> list[list[int]]:
         texts = list[list[int]]()
         monkeypatch.setattr(NativeEngine, "batch_invariant", drafts)
-        with Model.open(path, threads=threads, ctx=64) as model:
+        with Model.open(guided_path, threads=threads, ctx=64) as model:
             for seed in range(15):
                 masks.clear()
                 reply = model.chat(overflow="window").send("the", json_schema=schema, think_max=seed % 3, seed=seed)
@@ -263,91 +238,6 @@ def test_many_guided_replies_outgrow_the_context(path: Path, monkeypatch: pytest
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("guide")]
 
 
-class Size(Enum):
-    SMALL, LARGE = "small", "large"
-
-
-@dataclass
-class Item:
-    name: Literal["a", "b"]
-    size: Size | None = None
-
-
-@dataclass
-class Order:
-    items: list[Item]
-    pair: tuple[int, bool]
-    total: float
-    note: str | Item
-    counts: dict[str, int] = field(default_factory=dict)
-    parent: "Order | None" = None
-
-
-def test_a_dataclass_comes_back_as_one(model: Model) -> None:
-    orders = [model.generate("the", json_schema=Order, seed=seed, max_tokens=400, partial=True) for seed in range(6)]
-    parsed = [order.parsed for order in orders if order.parsed]
-    assert parsed
-    for order in parsed:
-        assert isinstance(order, Order)
-        assert all(isinstance(item, Item) and isinstance(item.size, Size | None) for item in order.items)
-        assert (type(order.pair), type(order.pair[1]), type(order.total)) == (tuple, bool, float)
-        assert isinstance(order.note, str | Item)
-
-
-class Known:
-    """A class as models of pydantic are."""
-
-    def __init__(self, value: bool | None = None) -> None:
-        self.value = value
-
-    @classmethod
-    def model_json_schema(cls) -> dict[str, Any]:
-        return {"type": "object", "properties": {"value": {"type": "boolean"}}, "additionalProperties": False}
-
-    @classmethod
-    def model_validate_json(cls, text: str) -> "Known":
-        return cls(**json.loads(text))
-
-
-def test_a_model_of_pydantic_comes_back_as_one(model: Model) -> None:
-    reply = model.generate("the", json_schema=Known)
-    assert isinstance(reply.parsed, Known)
-    assert isinstance(reply.parsed.value, bool | None)
-    pydantic = pytest.importorskip("pydantic")
-    made = pydantic.create_model(
-        "Made", __config__={"extra": "forbid"}, kind=(Literal["x", "y"], ...), n=(int | None, ...)
-    )
-    assert isinstance(model.generate("the", json_schema=made).parsed, made)
-
-
-class Refusing(Known):
-    """A class whose own code refuses all values."""
-
-    @classmethod
-    def model_validate_json(cls, text: str) -> "Known":
-        raise ValueError("not today\nand not tomorrow")
-
-
-@dataclass
-class RefusingData:
-    kind: Literal["x", "y"]
-
-    def __post_init__(self) -> None:
-        raise KeyError("kind")
-
-
-@pytest.mark.parametrize(
-    ("schema", "said"),
-    [(Refusing, r"Refusing refuses it \(not today\\nand"), (RefusingData, "RefusingData refuses it")],
-)
-def test_an_answer_that_its_class_refuses_is_kept(model: Model, schema: type, said: str) -> None:
-    with pytest.raises(AnswerError, match=said) as refused:
-        model.generate("the", json_schema=schema, seed=1)
-    assert "\n" not in str(refused.value)
-    kept = refused.value.completion
-    assert isinstance(json.loads(kept.answer), dict) and kept.parsed is None and kept.finish_reason
-
-
 def test_a_form_of_one_reply_replaces_that_of_its_chat(model: Model) -> None:
     chat = model.chat(json_schema=SCHEMA, think_max=0)
     assert chat.send("the", choices=["yes", "no"]).answer in ("yes", "no")
@@ -355,106 +245,3 @@ def test_a_form_of_one_reply_replaces_that_of_its_chat(model: Model) -> None:
     assert chat.send("the", partial=True, max_tokens=4).answer.startswith("{")  # type: ignore[union-attr]
     with pytest.raises(OptionError, match="option choices and option grammar exclude each other"):
         chat.send("the", choices=["yes"], grammar="x")
-
-
-def test_faults_that_pydantic_finds_are_one_line(model: Model) -> None:
-    pydantic = pytest.importorskip("pydantic")
-
-    def refuse(cls: type, value: str) -> str:
-        raise ValueError("too old")
-
-    validators = {"check": pydantic.field_validator("kind")(classmethod(refuse))}
-    made = pydantic.create_model("Made", __validators__=validators, kind=(Literal["x", "y"], ...))
-    with pytest.raises(AnswerError, match=r"Made refuses it \(kind: Value error, too old\): read") as refused:
-        model.generate("the", json_schema=made)
-    assert "\n" not in str(refused.value) and json.loads(refused.value.completion.answer)["kind"] in ("x", "y")
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"json_schema": {}, "regex": "a"}, "option json_schema and option regex exclude each other: give one"),
-        ({"choices": ["a"], "grammar": "b"}, "option choices and option grammar exclude each other"),
-        ({"regex": "a", "stop": "b"}, "option stop would cut off a reply that option regex holds to a form: give one"),
-        ({"choices": []}, "option choices cannot be []: give a list of texts, at least one"),
-        ({"choices": "ab"}, "option choices cannot be 'ab'"),
-        ({"choices": ["a", ""]}, "option choices cannot be"),
-        ({"json_schema": "{"}, "option json_schema cannot be '{': give a JSON schema"),
-        ({"json_schema": "3"}, "option json_schema cannot be '3'"),
-        ({"json_schema": 3}, "option json_schema cannot be 3"),
-        ({"json_schema": int}, "option json_schema: <class 'int'> has no JSON schema; give a dataclass"),
-        ({"json_schema": {"enum": [object()]}}, "option json_schema has a value of type object"),
-        ({"regex": ""}, "option regex cannot be ''"),
-        ({"think_max": -1}, "option think_max cannot be -1"),
-        ({"partial": 1}, "option partial cannot be 1"),
-    ],
-)
-def test_wrong_options_are_errors(model: Model, given: dict[str, Any], problem: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        model.stream("the", **given)
-    assert problem in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_fields_that_json_has_no_values_of_are_an_error(model: Model) -> None:
-    @dataclass
-    class Wrong:
-        value: set[bytes]
-
-    with pytest.raises(OptionError, match=r"option json_schema: set\[bytes\] is a type that JSON has no values of"):
-        model.stream("the", json_schema=Wrong)
-
-
-class TestThinking:
-    """Chats whose template has tags, which the vocabulary spells with several tokens."""
-
-    def test_the_answer_follows_the_thought(self, model: Model) -> None:
-        opening = model.tokenizer.encode_parts(["<think>"], first=False)[0]
-        bias = {opening: 1000.0}
-        running = model.chat().stream("the", json_schema=SCHEMA, think_max=6, seed=4, logit_bias=bias)
-        tokens = list(running)
-        reply = running.completion()
-        assert reply.text.startswith("<think>")
-        assert reply.answer
-        assert reply.text.endswith("\n</think>\n\n" + reply.answer)
-        jsonschema.validate(json.loads(reply.answer), SCHEMA)
-        assert "".join(token.text for token in tokens if not token.thinking) == reply.answer
-        assert "".join(token.text for token in tokens) == reply.text
-        assert reply.stats.guided
-        assert reply.stats.guided.tokens == sum(not token.thinking for token in tokens)
-
-    def test_a_limit_alone_changes_nothing_before_it(self, model: Model) -> None:
-        chat, bias = model.chat(), dict.fromkeys(model.tokenizer.eog_ids, NEVER)
-        begun = "<think>\nso"
-        options: dict[str, Any] = {"begun": begun, "seed": 1, "max_tokens": 30, "logit_bias": bias}
-        free = chat.reply([{"role": "user", "content": "the"}], **options).completion()
-        limited = chat.reply([{"role": "user", "content": "the"}], **options, think_max=10).completion()
-        assert free.tokens[:10] == limited.tokens[:10]
-        assert "\n</think>\n\n" in limited.text
-        assert (limited.answer, limited.stats.guided, len(limited.tokens)) == (None, None, 30)
-
-    def test_an_answer_that_has_begun_is_held_to_nothing(self, model: Model) -> None:
-        with pytest.raises(OptionError, match="begun is the beginning of an answer"):
-            model.chat().reply([{"role": "user", "content": "the"}], begun="{", json_schema=SCHEMA)
-
-    def test_without_a_template_nothing_thinks(self, model: Model) -> None:
-        reply = model.generate("<think>", choices=["yes", "no"])
-        assert reply.text in ("yes", "no")
-
-
-@pytest.mark.parametrize("tokenizer", ["harmony", "thought channel"])
-def test_channels_are_followed(model_file: ModelFile, tokenizer: str) -> None:
-    """gpt-oss and Gemma 4: the thinking is in <think>, and the answer behind it conforms."""
-    marks = "<|start|>assistant<|channel|><|message|>" if tokenizer == "harmony" else "<|channel><channel|>"
-    start = "<|start|>assistant" if tokenizer == "harmony" else "<|turn>model\n"
-    template = f"{{% for m in messages %}}{{{{ m.content }}}}{{% endfor %}}{start}{{# {marks} #}}"
-    with Model.open(model_file(**TINY, tokenizer=tokenizer, chat_template=template), threads=1) as model:
-        controls = model.tokenizer.control_texts
-        first = model.tokenizer.encode("analysis")[0] if tokenizer == "harmony" else controls["<|channel>"]
-        bias = {first: 1000.0, model.tokenizer.encode("\n")[0]: 3.0}  # the name of Gemma's channel is a line
-        reply = model.chat().send("the", json_schema=SCHEMA, think_max=40, seed=5, logit_bias=bias)
-    assert reply.text.startswith("<think>\n")
-    assert reply.answer
-    assert reply.text.endswith(reply.answer)
-    assert reply.text.removesuffix(reply.answer).endswith("</think>\n\n")
-    jsonschema.validate(json.loads(reply.answer), SCHEMA)

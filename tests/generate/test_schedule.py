@@ -103,6 +103,24 @@ def test_where_steps_take_all_the_time_prompts_get_half_as_much() -> None:
     assert all(0.7 < seconds < 0.95 for _, seconds in batches[3:-1])
 
 
+def test_where_several_prompts_wait_a_batch_may_take_three_times_as_long() -> None:
+    schedule, machine = Schedule(), of(0.04, 0.001)
+    computed(schedule, machine, 4, 3000)
+    decoding = [waiting(1, is_step=True) for _ in range(4)]
+    alone = schedule.choose([*decoding, waiting(2000)], 256, True)
+    for rows in (150, 250):
+        schedule.record(4, [(rows, 0)], machine(4, rows, 0))
+    beside = schedule.choose([*decoding, waiting(2000), waiting(2000)], 256, True)
+    assert 0.8 * SLO_ITL < machine(4, alone[-1][1], 0) < 1.05 * SLO_ITL
+    assert 2.5 * SLO_ITL < machine(4, beside[-1][1], 0) < 3.1 * SLO_ITL
+
+
+@pytest.mark.parametrize(("row_s", "rows"), [(0.004, 12), (0.02, 4)])
+def test_prompts_fill_sixteen_rows_where_that_delays_replies_by_less_than_the_limit(row_s: float, rows: int) -> None:
+    batches = computed(Schedule(), of(0.09, row_s), 4, 300)
+    assert {count for count, _ in batches[10:-1]} == {rows}
+
+
 def test_a_machine_that_becomes_slower_has_smaller_batches() -> None:
     schedule = Schedule()
     computed(schedule, of(0.04, 0.0005), 4, 1000)
@@ -209,7 +227,9 @@ def test_the_expected_time_to_the_first_token() -> None:
     schedule.record(0, [(100, 0)], 1.0)
     assert schedule.ttft_s([100, 20], steps=0) == pytest.approx(1.2, rel=0.01)
     schedule.record(4, [], 0.025)
-    assert schedule.ttft_s([100, 20], steps=4) == pytest.approx(1.6, rel=0.01), "a quarter of each batch is for steps"
+    assert schedule.ttft_s([100, 20], steps=4) == pytest.approx(1.2 * 12 / 11, rel=0.01), (
+        "a twelfth of each batch is for steps"
+    )
 
 
 def test_few_tokens_alone_say_nothing_of_the_speed() -> None:

@@ -71,6 +71,7 @@ def test_a_regex_matches_the_whole_reply(guides: Guides, regex: str, right: list
         ("a(", "unclosed group, at character 2"),
         ("a)|(b", "unopened group, at character 2"),
         ("x[a&&b]", "it matches no text"),
+        ("a{1000000}", "it is too large to follow; shorten its repetitions"),
         ("a\\", "unclosed group"),
         ("a(?=b)", "look-around, including look-ahead and look-behind, is not supported, at character 2"),
         ("(?-u:\\xff)", "pattern can match invalid UTF-8, at character 6"),

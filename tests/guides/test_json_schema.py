@@ -227,7 +227,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"multipleOf": 0.07}, "#/multipleOf is no number above 0 of few digits"),
     ({"const": "\u0001"}, "#/const has a control character that replies do not contain"),
     (False, "# is valid for no value"),
-    ({"enum": []}, "Unsatisfiable schema: anyOf is empty"),
+    ({"enum": []}, "#/enum is empty: give a list of values"),
     ({"enum": [1], "type": "string"}, "Unsatisfiable schema: incompatible types"),
     ({"type": "integer", "minimum": 2, "maximum": 1}, "Unsatisfiable schema: minimum (2) is greater than maximum (1)"),
     ({"type": "string", "allOf": [{"pattern": "^a+$"}, {"pattern": "^b+$"}]}, "Unsatisfiable schema: Regex is empty"),

@@ -183,6 +183,20 @@ def drips(chunk: int, seconds: float, begun: int = 0) -> Fault:
     return answer
 
 
+def waits(released: threading.Event, begun: int) -> Fault:
+    """A fault: the first `begun` bytes arrive, the others once an event is set."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content[:begun])
+        released.wait(60)
+        handler.wfile.write(content[begun:])
+
+    return answer
+
+
 STAYS_OPEN = drips(100, 0.05, begun=50_000)
 """A fault: a part arrives, and the rest takes longer than a test that stops it, however slow the machine is."""
 

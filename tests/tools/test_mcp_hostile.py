@@ -72,6 +72,42 @@ def test_a_server_that_dies_is_told_to_the_model(tmp_path: Path) -> None:
         assert [servers.tools["a__echo"].run({}) for _ in range(2)] == [error, error]
 
 
+def test_a_server_that_died_is_started_again_and_no_call_is_sent_twice(tmp_path: Path) -> None:
+    source = f"""
+        def call(params):
+            with open({str(tmp_path / "calls")!r}, "a") as calls:
+                calls.write(params["arguments"]["text"])
+            if params["arguments"]["text"] == "x":
+                sys.exit("died")
+            return text(str(os.getpid()))
+    """
+    with opened(tmp_path, source) as servers:
+        run = servers.tools["a__echo"].run
+        first = run({"text": "a"})
+        for _ in range(3):
+            assert run({"text": "x"}) == "error: the MCP server a ended with exit code 1 (died)"
+            assert run({"text": "b"}) not in (first, "") and run({"text": "c"}).isdigit()
+        assert "(died)" in run({"text": "x"})
+        refused = "error: MCP server a ended with exit code 1 (died), after it was started again 3 times; mend it"
+        assert [run({"text": "d"}).startswith(refused) for _ in range(2)] == [True, True]
+    assert (tmp_path / "calls").read_text() == "axbcxbcxbcx"
+
+
+def test_a_server_that_does_not_start_again_is_told_to_the_model(tmp_path: Path) -> None:
+    source = f"""
+        if os.path.exists({str(tmp_path / "started")!r}):
+            sys.exit("not again")
+        open({str(tmp_path / "started")!r}, "w").close()
+
+        def call(params): sys.exit("died")
+    """
+    with opened(tmp_path, source) as servers:
+        assert "(died)" in servers.tools["a__echo"].run({})
+        for _ in range(2):
+            error = servers.tools["a__echo"].run({})
+            assert error.startswith("error: MCP server a ended with exit code 1 (not again); mend it")
+
+
 def test_no_answer_to_a_call_is_told_and_the_next_call_works(tmp_path: Path) -> None:
     source = """
         def call(params):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from support.chat_tools import PRINT, call, write_commands
 from support.mcp_scripts import by_hand, servers_file
 from support.plain_talk import Talk, talk_in_lines
 from tui.core.tool_question import Answer
+from tui.early_input import waiting_keys
 from tui.plain.input import PlainInput
 from tui.plain.questions import CallQuestions
 
@@ -86,6 +88,50 @@ def test_a_line_typed_before_the_question_is_no_answer_to_it(monkeypatch: pytest
         CallQuestions(calls, source, answer).ask(asked)
         assert given == [Answer.REFUSE, Answer.ONCE]
     os.close(keyboard)
+
+
+class Terminal(StringIO):
+    """A terminal as stdin, at which something was typed."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 0
+
+    def reconfigure(self, **options: str) -> None: ...
+
+
+class FakeConsole:
+    """The keys of a console of Windows that nobody has read."""
+
+    def __init__(self, keys: str) -> None:
+        self.keys = list(keys)
+
+    def kbhit(self) -> bool:
+        return bool(self.keys)
+
+    def getwch(self) -> str:
+        return self.keys.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "typed"), [("", ""), ("y\r", "y\n"), ("a\0Hb\xe0Kc\rd", "abc\nd"), ("\xe0", "à"), ("\0", "\0")]
+)
+def test_keys_pressed_early_at_a_console_of_windows_are_lines(keys: str, typed: str) -> None:
+    console = FakeConsole(keys)
+    assert waiting_keys(console) == typed
+    assert not console.kbhit()
+
+
+def test_lines_typed_early_at_a_console_of_windows_stay_and_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setitem(sys.modules, "msvcrt", FakeConsole("y\rand"))
+    monkeypatch.setattr(sys, "stdin", Terminal(" more\n"))
+    source = PlainInput([])
+    assert source.is_early()
+    assert [source.read(), source.read(), source.read()] == ["y", "and more", None]
+    assert not source.is_early()
 
 
 def test_the_end_of_the_input_runs_nothing(talk: Talk, tools: str) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from edgellm.errors import EdgeLLMError
 from edgellm.tools.tool import Tool
-from support.chat_tools import PRINT, write_commands
+from support.chat_tools import PRINT, wait_for, write_commands
 from support.headless_chat import HeadlessFrontend
 from support.mcp_scripts import by_hand, servers_file
 from support.plain_talk import talk_in_lines
@@ -23,7 +24,7 @@ class Started:
         self.closed: set[str] = set()
         self.next_one: Callable[[], SimpleNamespace] = lambda: self.servers("first")
 
-    def __call__(self, path: Path, cancelled: Event) -> SimpleNamespace:
+    def __call__(self, path: Path, cancelled: Event, stop_start: Event) -> SimpleNamespace:
         return self.next_one()
 
     def servers(self, name: str, tool: str = "") -> SimpleNamespace:
@@ -139,3 +140,27 @@ def test_real_servers_stay_after_a_file_that_is_not_there(
     assert lines.count("MCP servers hand: 1 tool") == 2
     assert "edgellm: nofile: there is no such file; check the path" in lines
     assert f"edgellm: {tmp_path}: Is a directory; give a text file" in lines
+
+
+@pytest.mark.parametrize("off", ["drop_servers", "stop"])
+def test_a_start_that_is_not_wanted_any_more_ends_at_once(tmp_path: Path, off: str) -> None:
+    pytest.importorskip("mcp")
+    frontend = HeadlessFrontend(tmp_path / "chats.db")
+    source = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    frontend.controller.tools.open_servers(servers_file(tmp_path, slow=by_hand(tmp_path, "slow", source)))
+    wait_for(tmp_path / "pid")
+    getattr(frontend.controller if off == "stop" else frontend.controller.tools, off)()
+    frontend.until(ServersOpened)
+    assert not frontend.controller.works_in_background and not frontend.controller.tools.servers.names
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text() or -1))
+    frontend.controller.close()
+
+
+def test_the_end_of_a_call_does_not_touch_the_start_of_servers(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+    frontend = HeadlessFrontend(tmp_path / "chats.db")
+    frontend.controller.tools.cancelled.set()  # as from the stop of a call to its end
+    frontend.controller.tools.open_servers(servers_file(tmp_path, a=by_hand(tmp_path, "a")))
+    frontend.until(ServersOpened)
+    assert frontend.controller.tools.servers.names == ["a"]
+    frontend.controller.close()

@@ -2,61 +2,17 @@
 
 import json
 from pathlib import Path
-from threading import Event
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from edgellm import EdgeLLMError
-from edgellm.text.conversation import check_messages
 from edgellm.tools.calls import REFUSED, BrokenCall
-from support.chat_fakes import FakeModel
 from support.chat_tools import PRINT, WAIT, call, wait_for, write_commands
-from support.headless_chat import HeadlessFrontend
-from support.mcp_scripts import servers_file
-from tui.core.events import CallsChanged, ModelOpened, Notice, ReplyEnded, ResultAdded, ServersOpened
+from support.tool_chat import CALL, RESULT, ROME, TOOL, answer, asked, opened, roles, sent
+from tui.core.events import CallsChanged, Notice, ReplyEnded, ResultAdded
 from tui.core.prompt_messages import NO_RESULT, STOPPED
-from tui.core.tool_question import Answer, Question
+from tui.core.tool_question import Answer
 from tui.core.tool_runs import MAX_STEPS
-
-ROME = call("weather", city="Rome")
-
-
-def opened(folder: Path, *replies: list[Any], **model: Any) -> HeadlessFrontend:
-    """A chat whose model gives these replies, with a file of commands in use."""
-    frontend = HeadlessFrontend(folder / "chats.db", FakeModel(replies=list(replies), **model))
-    frontend.open()
-    commands = write_commands(folder / "tools.json", weather=PRINT, wait=WAIT)
-    frontend.controller.tools.use_commands(commands)
-    return frontend
-
-
-def asked(frontend: HeadlessFrontend) -> Question:
-    """The question that is asked now."""
-    while not (question := frontend.controller.calls.question):
-        frontend.until(CallsChanged)
-    return question
-
-
-def answer(frontend: HeadlessFrontend, given: Answer) -> None:
-    frontend.controller.calls.answer(asked(frontend), given)
-
-
-def roles(frontend: HeadlessFrontend) -> list[tuple[str, str]]:
-    return [(message.role, message.text) for message in frontend.controller.conversation.path]
-
-
-def sent(frontend: HeadlessFrontend) -> list[dict[str, Any]]:
-    """The messages of the last prompt, which the library takes."""
-    messages = [dict(message) for message in frontend.backend.model.asked[-1]]
-    check_messages(messages)
-    return messages
-
-
-RESULT = "Rome is sunny\nwind: 3\n"
-CALL = {"role": "assistant", "content": "Let me see.", "tool_calls": [ROME.as_message()]}
-TOOL = {"role": "tool", "tool_call_id": "call00000", "name": "weather"}
 
 
 def test_a_call_runs_once_the_user_agrees(tmp_path: Path) -> None:
@@ -285,101 +241,3 @@ def test_arguments_that_a_command_does_not_take_are_told_without_a_question(tmp_
     frontend.until(ReplyEnded)
     assert sent(frontend)[-1]["content"].startswith("error: tool weather: argument city")
     assert frontend.texts[-1] == "I see."
-
-
-def test_a_model_whose_template_shows_no_calls_gets_no_tools(tmp_path: Path) -> None:
-    frontend = opened(tmp_path, ["Hello."], calls=False)
-    with pytest.raises(EdgeLLMError, match="the chat template of fake shows no calls of tools"):
-        frontend.controller.model.check_calls()
-    frontend.say("?")
-    assert "tools" not in frontend.backend.model.options[-1]
-    frontend.controller.model.reopen()
-    frontend.until(ModelOpened)
-    frontend.until(Notice)
-    assert "the chat template of fake shows no calls: replies get no tools" in frontend.notices[-1]
-
-
-def test_a_template_that_is_set_is_the_one_that_shows_no_calls(tmp_path: Path) -> None:
-    frontend = opened(tmp_path, calls=False)
-    frontend.controller.model.set("template", "llama3")
-    frontend.until(ModelOpened)
-    frontend.until(Notice)
-    expected = "the chat template llama3, which is set, shows no calls"
-    assert frontend.notices[-1].startswith(f"{expected}: ")
-    with pytest.raises(EdgeLLMError) as refused:
-        frontend.controller.model.check_calls()
-    assert str(refused.value).startswith(f"{expected} of tools: choose a model whose template does")
-
-
-def test_a_message_sent_while_servers_start_says_that_its_reply_gets_none_of_their_tools(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = Event()
-
-    def open_slowly(path: Path, cancelled: Event) -> SimpleNamespace:
-        started.wait(20)
-        return SimpleNamespace(tools={}, names=["slow"], problems=[], close=lambda: None)
-
-    monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
-    frontend = opened(tmp_path, ["Early."], ["Late."])
-    frontend.controller.tools.open_servers(servers_file(tmp_path))
-    frontend.say("?")
-    assert frontend.notices[-1].startswith("the MCP servers are still being started: this reply gets none")
-    started.set()
-    frontend.until(ServersOpened)
-    before = len(frontend.notices)
-    frontend.say("And now?")
-    assert frontend.notices[before:] == ["MCP servers slow: 0 tools"]
-
-
-def test_the_start_of_servers_is_stopped_with_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started, closed = Event(), Event()
-
-    def open_slowly(path: Path, cancelled: Event) -> SimpleNamespace:
-        started.wait(20)
-        return SimpleNamespace(tools={}, names=["slow"], problems=[], close=closed.set)
-
-    monkeypatch.setattr("edgellm.mcp.open_servers", open_slowly)
-    frontend = opened(tmp_path)
-    frontend.controller.tools.open_servers(servers_file(tmp_path))
-    assert frontend.controller.works_in_background
-    frontend.controller.stop()
-    assert not frontend.controller.works_in_background
-    frontend.until(Notice)
-    assert frontend.notices == ["the start of the MCP servers was stopped"]
-    started.set()
-    assert closed.wait(20)  # servers that come later end at once
-    frontend.until(ServersOpened)
-    assert not frontend.controller.tools.servers.names
-
-
-def test_a_chat_that_is_opened_again_goes_on(tmp_path: Path) -> None:
-    frontend = opened(tmp_path, [ROME], ["Sunny."])
-    frontend.say("Rome?")
-    answer(frontend, Answer.ONCE)
-    frontend.until(ReplyEnded)
-    path, chat = frontend.controller.conversation.path, frontend.controller.conversation.chat.id
-    frontend.controller.close()
-    again = HeadlessFrontend(tmp_path / "chats.db", FakeModel())
-    again.open()
-    again.controller.chats.open(chat)
-    assert again.controller.conversation.path == path
-    again.say("And now?")
-    assert sent(again)[1:] == [
-        {**CALL, "content": None},
-        {**TOOL, "content": RESULT},
-        {"role": "assistant", "content": "Sunny."},
-        {"role": "user", "content": "And now?"},
-    ]
-
-
-def test_a_program_that_was_killed_in_a_call_leaves_a_valid_chat(tmp_path: Path) -> None:
-    frontend = opened(tmp_path, [ROME])
-    frontend.say("Rome?")
-    asked(frontend)
-    again = HeadlessFrontend(tmp_path / "chats.db", FakeModel())  # the first is still open: nothing was told to end
-    again.open()
-    again.controller.chats.open(frontend.controller.conversation.chat.id)
-    assert again.controller.calls.question is None
-    again.say("And?")
-    assert [message["role"] for message in sent(again)] == ["user", "assistant", "tool", "assistant", "user"]

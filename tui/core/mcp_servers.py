@@ -21,13 +21,14 @@ _JOIN_TIMEOUT_S = 10.0
 class McpServers:
     """The servers of one file. They start and end in threads, as that takes seconds; ServersOpened follows the start.
 
-    `cancelled` ends the start and the calls of servers while it is set.
+    `cancelled` ends the calls of servers while it is set. Each start has an event of its own, which ends it alone.
     """
 
     def __init__(self, emit: Emit, cancelled: Event) -> None:
         self._emit, self._cancelled = emit, cancelled
         self._open: Servers | None = None
         self._number = 0  # of the last request
+        self._stop_start = Event()
         self._threads: list[Thread] = []
         self.is_opening = False
 
@@ -53,13 +54,14 @@ class McpServers:
         read_servers(path)  # before anything starts or is said; `open_servers` reads it again
         self.stop_opening()
         self.is_opening, number = True, self._number
-        self._in_thread(lambda: self._start(path, number))
+        self._stop_start = stop_start = Event()
+        self._in_thread(lambda: self._start(path, number, stop_start))
 
-    def _start(self, path: Path, number: int) -> None:
+    def _start(self, path: Path, number: int, stop_start: Event) -> None:
         try:
             from edgellm.mcp import open_servers  # on demand
 
-            servers = open_servers(path, self._cancelled)
+            servers = open_servers(path, self._cancelled, stop_start=stop_start)
         except Exception as error:
             self._emit(ServersOpened(number, problem=error_line(error)))
             return
@@ -85,12 +87,13 @@ class McpServers:
             self._in_thread(event.servers.close)
 
     def stop_opening(self) -> None:
-        """Want none of the servers that are being started; those that run stay."""
+        """End the start of servers, which takes up to a second; those that run stay."""
         self._number += 1
+        self._stop_start.set()
         self.is_opening = False
 
     def end(self) -> None:
-        """End the servers, and want none of those that are being started."""
+        """End the servers, also those that are being started."""
         self.stop_opening()
         self._replace(None)
 

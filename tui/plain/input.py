@@ -1,9 +1,9 @@
 """The input of `--plain`: messages and commands, typed or piped."""
 
-import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from io import StringIO
 
 import click
 
@@ -23,7 +23,7 @@ class PlainInput:
         self.is_terminal = bool(sys.stdin and sys.stdin.isatty())
         self._edited = self.is_terminal and bool(sys.stdout and sys.stdout.isatty())
         self._begun = False
-        self._early: list[str] = []  # lines that were typed before `read` asked for them
+        self._early: list[str] = []  # lines that were typed before `read` asked for them; the last may lack its end
         if self.is_terminal:
             sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
         if self._edited:
@@ -51,15 +51,16 @@ class PlainInput:
 
     def is_early(self) -> bool:
         """Whether the next line was typed already, by somebody who did not see what it would answer. It stays."""
-        if self.is_terminal and sys.stdin and os.name == "posix":
+        if self.is_terminal and sys.stdin:
             with suppress(OSError):  # the terminal is gone, which `read` finds
-                self._early += waiting_input(sys.stdin.fileno()).splitlines(keepends=True)
+                self._early += StringIO(waiting_input(sys.stdin.fileno()))
         return bool(self._early)
 
     def _line(self, prompt: str) -> str | None:
-        if self._early:
-            return self._early.pop(0).rstrip("\r\n")
-        line = self._typed(prompt) if self.is_terminal else self._piped()
+        early = self._early.pop(0) if self._early else ""
+        if early.endswith("\n"):
+            return early.rstrip("\r\n")
+        line = early + (self._typed(prompt + early) if self.is_terminal else self._piped())
         return line.rstrip("\r\n") if line else None
 
     def _typed(self, prompt: str) -> str:

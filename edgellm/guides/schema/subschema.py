@@ -88,6 +88,8 @@ class Subschema:
         return {"const": plain(value)}
 
     def _enum(self, values: list[Any]) -> dict[str, Any]:
+        if not values:
+            fail(self._place("enum"), "is empty: give a list of values")
         for i, value in enumerate(values):
             self._check_literal(self._place("enum", i), value)
         return {"enum": plain(values)}
