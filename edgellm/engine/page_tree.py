@@ -212,16 +212,24 @@ class PageTree:
             self._nodes.move_to_end(each)
 
     def evict(self) -> bool:
-        """Free the least recently used leaf whose pages no sequence in use shares; False if there is none."""
+        """Free the least recently used leaf at which no sequence in use is; False if there is none.
+
+        Those whose pages are shared go last: by a sequence that went back, or by another leaf, which then frees them.
+        """
         self._settle()
         return self._evict()
 
     def _evict(self) -> bool:
-        for node in self._nodes:
-            if not (node.children or node.running or any(self._shared_pages(node))):
+        leaves = (node for node in self._nodes if not (node.children or node.running))
+        shared = None
+        for node in leaves:
+            if not any(self._shared_pages(node)):
                 self._remove(node)
                 return True
-        return False
+            shared = shared or node
+        if shared:
+            self._remove(shared)
+        return shared is not None
 
     def _shared_pages(self, node: Node) -> Iterator[bool]:
         for pool, page in zip(self.pools, node.pages, strict=True):

@@ -232,6 +232,19 @@ def test_a_reservation_that_fails_leaves_no_page_behind(kind: str) -> None:
     world.check(sequence)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_leaves_that_share_a_page_are_evicted(kind: str) -> None:
+    """A sequence that went back into a full page of the tree, and ended there, leaves a leaf with the same page."""
+    world = World(kind)
+    sequence, _ = world.read([0] * 64)
+    sequence.trim(32)
+    sequence.mark()
+    world.tree.retire(sequence)
+    del sequence
+    world.tree.clear()
+    assert used_pages(world.all_pools) == [set() for _ in world.all_pools]
+
+
 class TreeMachine(RuleBasedStateMachine):
     """Requests that begin, go on, go back, fork, end and vanish, in memory that is short for all of them."""
 
