@@ -1,9 +1,9 @@
 """Which requests may go on when no memory is left for all: the oldest ones. The others wait, and are computed again.
 
-A request that is preempted loses its state, and its tokens are computed again, which changes no bit. It waits until
-another request has ended. Then one after the other goes on, the oldest first, until memory is short again: if all went
-on at once, they would preempt each other again and again. A new request waits behind those that were preempted. One
-fails only if it needs more memory than there is for it alone.
+A request that is preempted leaves its state to the prefix cache, whose memory others get as they need it; what was lost
+is computed again, which changes no bit. It waits until another request has ended. Then one after the other goes on, the
+oldest first, until memory is short again: if all went on at once, they would preempt each other again and again. A new
+request waits behind those that were preempted. One fails only if it needs more memory than there is for it alone.
 """
 
 from collections.abc import Collection

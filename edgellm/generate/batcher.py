@@ -147,7 +147,7 @@ class Batcher:
             return
         if is_main or not together:
             waiting = mine
-        waiting = [each for each in waiting if self._drop_rejected(each)]
+        waiting = [each for each in waiting if self._prepare(each)]
         if waiting:
             shared = together and (any(each.is_step for each in waiting) or self.arrivals.decode_rows(own.cancel) > 0)
             self._compute(self._schedule.choose(waiting, self._engine.max_rows, shared))
@@ -155,11 +155,12 @@ class Batcher:
             self.arrivals.changed.wait(_POLL_S)
             self.arrivals.changed.clear()
 
-    def _drop_rejected(self, computation: Computation) -> bool:
-        """Drop the rejected drafts of a computation; False if its request has left, and may use the sequence."""
+    def _prepare(self, computation: Computation) -> bool:
+        """Drop rejected drafts, resume what was preempted; False if the request has left, and may use the sequence."""
         with computation.held():
             if waits := computation in self._waiting:
                 computation.drop_rejected()
+                computation.resume()
         return waits
 
     def _gather(self) -> bool:
@@ -248,8 +249,8 @@ class Batcher:
         while True:
             try:
                 return self._engine.forward(parts)
-            except NoMemoryError:  # for drafts, no sequence of another request is evicted
-                if any(part.drafts for part in parts) or not self._evict():
+            except NoMemoryError:  # nothing is evicted for states behind drafts; other drafts take no page of their own
+                if any(part.drafts and part.sequence.needs_marks for part in parts) or not self._evict():
                     raise
 
 

@@ -35,6 +35,7 @@ class Computation:
         self.error: Exception | None = None
         self._logits: list[Logits] = []
         self._lost: Segment[Sequence] | None = None  # the tokens before, which must be computed again
+        self._paused = False
 
     @property
     def segment(self) -> Segment[Sequence]:
@@ -90,9 +91,16 @@ class Computation:
         """Drop the rejected drafts. Accepted tokens that the sequence drops with them are computed again."""
         length, self._length = self._length, None
         if length is not None and length < len(self.sequence):
-            accepted = self.sequence.tokens[:length]
+            accepted = self._tokens_before(length)
             if self.sequence.trim(length) < length:
-                self._lost = Segment(self.sequence, accepted)
+                self._lost = accepted
+
+    def _tokens_before(self, length: int) -> Segment[Sequence]:
+        """The segment that computes the first `length` tokens of the sequence again."""
+        sequence = self.sequence
+        embeddings = {at: each for at, each in sequence.embeddings.items() if at < length}
+        marks = [n - 1 for n in sequence.marked if n <= length]
+        return Segment(sequence, sequence.tokens[:length], embeddings=embeddings, marks=marks)
 
     def begin(self) -> None:
         """A batch begins that computes some of the tokens."""
@@ -119,11 +127,17 @@ class Computation:
         self.advanced = True
 
     def preempt(self) -> None:
-        """Free the memory of the sequence; its tokens are computed again before those that are left."""
+        """Leave the memory of the sequence to others; its tokens are computed again before those that are left."""
         self.drop_rejected()
-        if self._lost is None:
-            marks = [length - 1 for length in self.sequence.marked]
-            self._lost = Segment(self.sequence, list(self.sequence.tokens), marks=marks)
-        self.sequence.trim(0)
-        if not self._lost.tokens:
-            self._lost = None
+        if self._lost is None and len(self.sequence):
+            self._lost = self._tokens_before(len(self.sequence))
+        self.sequence.pause()
+        self._paused = True
+
+    def resume(self) -> None:
+        """After `preempt`, continue from what the prefix cache still has of the tokens."""
+        paused, self._paused = self._paused, False
+        if paused and self._lost:
+            self.sequence.resume([*self._lost.tokens, *self.segment.tokens[self.done : self.done + 1]])
+            if not self._lost_left:
+                self._lost = None

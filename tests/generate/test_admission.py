@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edgellm import EdgeLLMError, Model
@@ -200,3 +201,42 @@ def test_preempted_requests_go_on_one_by_one_the_oldest_first_and_new_ones_behin
     assert admitted() == [3]
     del waiting[each[3]]
     assert admitted() == [4]
+
+
+def test_a_preempted_request_continues_from_what_the_prefix_cache_still_has(path: Path) -> None:
+    ids = list(range(68, 68 + 100))
+    with Model.open(path, threads=1) as model:
+        engine: Any = model.engine
+        sequence = engine.begin(ids)
+        computation = Computation(Segment(sequence, ids, [99]), CancelFlag(engine))
+        part = computation.next_part(70)
+        computation.advance(part, engine.forward([part]))
+        for kept in (70, 0):
+            computation.preempt()
+            assert (len(sequence), computation.left, computation.ready) == (0, 100, 70)
+            if not kept:
+                model.engine.evict()
+                model.engine.evict()
+            computation.resume()
+            assert (len(sequence), computation.left) == (kept, 100 - kept)
+        while computation.left:
+            part = computation.next_part(computation.ready)
+            computation.advance(part, engine.forward([part]))
+        assert (computation.logits[0] == model.logits(ids)[99]).all()
+
+
+def test_a_preempted_request_keeps_its_embeddings(path: Path) -> None:
+    """The prefix cache does not know them: it is computed again from its first token."""
+    ids, embeddings = list(range(68, 78)), {at: np.ones(TINY["width"], np.float32) for at in (3, 8)}
+    with Model.open(path, threads=1) as model:
+        engine: Any = model.engine
+        whole = engine.forward([Segment(engine.new_sequence(), ids, [9], embeddings)])
+        computation = Computation(Segment(engine.begin(ids), ids, [9], embeddings), CancelFlag(engine))
+        for is_preempted in (False, True, False):
+            if is_preempted:
+                computation.preempt()
+                computation.resume()
+            part = computation.next_part(5)
+            computation.advance(part, engine.forward([part]))
+        assert not computation.left
+        assert (computation.logits == whole).all()
