@@ -1,35 +1,30 @@
 """`edgellm.Chat`: a conversation in the model's own chat template, with a prefix cache."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from edgellm.arguments import GenerationArguments, ReplyArguments
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
+from edgellm.generate.chat_replies import ChatReplies
 from edgellm.generate.chat_templates import ChatTemplates
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
-from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.results import Completion
 from edgellm.generate.timing import PrefillProgress
-from edgellm.guides.thinking import is_thought
 from edgellm.options import ChatOptions, check_text, validate
 from edgellm.options.checks import function_or_none, integer
-from edgellm.options.definitions import options_of_reply
 from edgellm.text.conversation import Message, check_messages
 from edgellm.text.inspection import Inspection
 from edgellm.text.prompts import own_template
 from edgellm.text.template import named_source, template_title
-from edgellm.text.thought import OPENING
-from edgellm.tools.call_format import NONE
 from edgellm.tools.chat_tools import ChatTools
 from edgellm.tools.formats import call_format
-from edgellm.tools.messages import Results, reply_message, result_messages
+from edgellm.tools.messages import Results, result_messages
 from edgellm.tools.running import Approve
 from edgellm.tools.tool import tools_of
-from edgellm.tools.use import ToolChoice, check_options, with_definitions
+from edgellm.tools.use import ToolChoice
 
 if TYPE_CHECKING:
     from edgellm.generate.async_generation import AsyncGeneration
@@ -66,18 +61,16 @@ class Chat:
 
         Raises EdgeLLMError without a usable template, OptionError for the other options.
         """
-        tokenizer = generator.tokenizer
-        own = tokenizer.chat_template
-        source = own_template(generator.session.name, own) if template is None else named_source(template)
+        tokenizer, name = generator.tokenizer, generator.session.name
+        source = own_template(name, tokenizer.chat_template) if template is None else named_source(template)
         generator.options(**options)
         policy = ChatOptions.from_kwargs(overflow=overflow).overflow
-        self._generator, self._options = generator, options
         tool_source = source if template is not None else tokenizer.tool_template or source
-        self._templates = ChatTemplates(generator, source, tool_source, template_args, policy)
-        self._prompts = self._templates.own
-        title = template_title(template, generator.session.name)
+        templates = ChatTemplates(generator, source, tool_source, template_args, policy)
+        title = template_title(template, name)
         self._tools = ChatTools(tokenizer, title, tool_source, tools, tool_choice, parallel_tool_calls)
-        self._prefix_cache = PrefixCache(generator.session)
+        self._name, self._options, self._prompts = name, options, templates.own
+        self._replies = ChatReplies(generator, templates, self._tools, options)
         self._running: Generation | None = None
         self.messages: list[dict[str, Any]] = []
         if system is not None:
@@ -85,7 +78,7 @@ class Chat:
             self.messages.append({"role": "system", "content": system})
 
     def __repr__(self) -> str:
-        return f"<edgellm.Chat with {self._generator.session.name}, messages: {len(self.messages)}>"
+        return f"<edgellm.Chat with {self._name}, messages: {len(self.messages)}>"
 
     @property
     def thinking(self) -> bool:
@@ -227,37 +220,9 @@ class Chat:
         messages: Sequence[Message],
         progress: PrefillProgress | None,
         on_end: Callable[[dict[str, Any]], None] = lambda message: None,
-        template_args: Mapping[str, Any] | None = None,
-        overflow: str | None = None,
-        begun: str = "",
-        tools: Iterable[Any] | None = None,
-        tool_choice: ToolChoice | None = None,
-        parallel_tool_calls: bool | None = None,
-        **options: Unpack[GenerationArguments],
+        **options: Any,
     ) -> Generation:
-        """`on_end` is called with the message of a reply that has ended."""
-        check_text("begun", begun)
-        generator, use = self._generator, self._tools.of_reply(tools, tool_choice, parallel_tool_calls)
-        prompts, args = self._templates.of(messages, use), with_definitions(template_args, use)
-        timer, chosen = generator.start_timer(), generator.options(**options_of_reply(self._options, options))
-        if use:
-            check_options(use.choice, chosen)
-            use = replace(use, parallel=use.parallel and prompts.takes_several_calls())
-        prompt = prompts.fit(messages, chosen.max_tokens, args, overflow, begun)
-        start = prompts.start(prompt, begun)
-        in_thought = not begun and is_thought(start, generator.tokenizer)
-        opened = OPENING if in_thought else begun
-        reader = None if chosen.special else prompts.reader(opened)
-        if use and use.choice != NONE:
-            reader = use.reader(messages, opened, reader)
-
-        def end(text: str) -> None:
-            on_end(reply_message(text, reader))
-
-        cache = self._prefix_cache
-        self._running = generator.start(
-            prompt, chosen, timer, cache, progress, end, reader, start, use, begins_in_thought=in_thought
-        )
+        self._running = self._replies.start(messages, progress, on_end, **options)
         return self._running
 
     def _end_running(self) -> None:
@@ -277,8 +242,7 @@ class Chat:
         Options are those of `reply`. Raises OptionError, and EdgeLLMError.
         """
         check_messages(messages)
-        use = self._tools.of_reply(tools, tool_choice)
-        return len(self._templates.of(messages, use).ids(messages, with_definitions(template_args, use)))
+        return self._replies.count(messages, template_args, tools, tool_choice)
 
     def inspect(
         self,
@@ -296,16 +260,13 @@ class Chat:
         are warnings.
         """
         check_messages(messages)
-        use = self._tools.of_reply(tools, tool_choice)
-        chosen = self._generator.options(**options_of_reply(self._options, options))
-        args = with_definitions(template_args, use)
-        return self._templates.of(messages, use).inspect(messages, chosen.max_tokens, args, overflow)
+        return self._replies.inspect(messages, template_args, overflow, tools, tool_choice, options)
 
     def cancel(self) -> None:
         """Cancel the running reply, from any thread; without one, nothing happens.
 
         While the prompt is rendered, the call that asked for the reply raises EdgeLLMError.
         """
-        self._templates.stop()
+        self._replies.stop()
         if self._running:
             self._running.cancel()

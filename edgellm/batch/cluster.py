@@ -3,8 +3,11 @@
 The journal stays with the caller. A shard whose worker dies is computed again by another one.
 """
 
+import atexit
 import logging
 import os
+import re
+import secrets
 import shutil
 import socket
 import subprocess
@@ -36,6 +39,9 @@ _SHARDS = 4
 """Shards for each worker at least, so that the last ones end together."""
 
 _LARGEST_SHARD = 128
+_START = "ray start --head --port="
+_NO_TOKEN = re.compile(rb"InvalidAuthToken|Unauthenticated|AuthenticationError", re.IGNORECASE)
+_TOKEN = "it asks for a token: set RAY_AUTH_MODE=token, and have its token in ~/.ray/auth_token"
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anyone
     "RAY_BACKEND_LOG_LEVEL": "fatal",
@@ -55,10 +61,11 @@ def check_address(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), _REACHED_S).close()
         check = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
-        subprocess.run(check, capture_output=True, timeout=_HEALTHY_S, check=True)
+        subprocess.run(check, capture_output=True, timeout=_HEALTHY_S, check=True, stdin=subprocess.DEVNULL)
     except (OSError, OverflowError, subprocess.SubprocessError) as error:
         problem = f"no Ray cluster answers at {printable(address)} ({_reason(error)})"
-        raise EdgeLLMError(f"{problem}; start one with: ray start --head --port={port}") from None
+        wants_token = isinstance(error, subprocess.CalledProcessError) and _NO_TOKEN.search(error.stderr)
+        raise EdgeLLMError(f"{problem}; {_TOKEN if wants_token else f'start one with: {_START}{port}'}") from None
 
 
 def _reason(error: Exception) -> str:
@@ -74,7 +81,8 @@ def answers_of_cluster(
     job: Job, pending: Sequence[int], settings: WorkerSettings, address: str
 ) -> Iterator[BatchAnswer]:
     """The answers to requests, as their shards come. Raises EdgeLLMError. Closing the iterator ends the workers."""
-    os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
+    own = _ENVIRONMENT | (_own_token() if address == LOCAL else {})
+    os.environ.update({name: value for name, value in own.items() if name not in os.environ})
     import ray
     import ray.data
 
@@ -86,7 +94,8 @@ def answers_of_cluster(
         dataset = ray.data.from_items(items).map_batches(
             BatchWorker,
             batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(workers, len(shards))),
+            # A pool that may shrink: a worker of a node that is gone for good begins again where another one has ended.
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(workers, len(shards))),
             num_cpus=cpus,
             fn_constructor_kwargs={"settings": asdict(settings)},
         )
@@ -94,11 +103,25 @@ def answers_of_cluster(
             yield BatchAnswer(**row)
 
 
+def _own_token() -> dict[str, str]:
+    """The environment of a cluster that nobody else may use; without it Ray leaves a token in ~/.ray."""
+    if os.environ.keys() & {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
+        return {}
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
 def _workers(nodes: Sequence[Mapping[str, Any]], threads: int | None) -> tuple[int, int]:
-    """The CPUs of a worker, and how many workers there are: one on each node, or as many as `threads` allow."""
-    found = [int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]]
-    cpus = min(threads or max(found), max(found)) or 1
-    return cpus, sum(count // cpus for count in found) or 1
+    """The CPUs of a worker, and how many workers there are: one on each node, or as many as `threads` allow.
+
+    Raises EdgeLLMError for a cluster without CPUs, in which no worker would ever begin.
+    """
+    found = [count for node in nodes if node["Alive"] and (count := int(node["Resources"].get("CPU", 0)))]
+    if not found:
+        raise EdgeLLMError("the Ray cluster has no CPUs; start a node that has some")
+    if threads is None:  # the smallest node has a worker, too; Ray Data spreads them
+        return min(found), len(found)
+    cpus = min(threads, max(found))
+    return cpus, sum(count // cpus for count in found)
 
 
 @contextmanager
@@ -106,6 +129,8 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
     """A connection to the cluster; `local` starts one, and ends it."""
     folder = Path(tempfile.mkdtemp(prefix="edgellm-ray-")) if address == LOCAL else None
     local: dict[str, Any] = {"include_dashboard": False, "_temp_dir": str(folder)} if folder else {}
+    if folder:  # processes of a start that fails end with this one, and write until then
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         _connect(ray, address, local)
         yield
@@ -121,8 +146,11 @@ def _connect(ray: Any, address: str, local: Mapping[str, Any]) -> None:
     try:
         environment = {"env_vars": _ENVIRONMENT}
         ray.init(address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR, **local)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        problem = f"the Ray cluster at {printable(address)} cannot be used: {printable(str(error), 300)}"
+    except Exception as error:  # Ray raises Exception itself, such as after a start that takes too long
+        why = printable(str(error), 300)
+        if address == LOCAL:
+            raise EdgeLLMError(f"no Ray cluster starts on this machine: {why}; leave out --ray, or try again") from None
+        problem = f"the Ray cluster at {printable(address)} cannot be used: {why}"
         raise EdgeLLMError(f"{problem}; all its machines need the same versions of Python and ray") from None
     with warnings.catch_warnings():  # Ray's about itself
         warnings.simplefilter("ignore")

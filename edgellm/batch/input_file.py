@@ -19,7 +19,7 @@ STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class InputLine:
     """Where a line is: its number from 1 on, the offset of its first byte, its bytes, and their SHA-256."""
 

@@ -18,7 +18,7 @@ _BEGINNING = 256
 """Characters of a prompt by which requests are sorted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A request that is to be answered: its line, and where it belongs in the order of computing."""
 

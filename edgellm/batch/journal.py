@@ -8,6 +8,7 @@ dropped: its request is computed again, to the same bytes.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,9 +21,11 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 
 _FORMAT = 1
+_MOST_HEADER = 1 << 16
+_LINE = re.compile(rb"([0-9a-f]{8}) (([0-9]{1,15}) ([0-9]{3}) (.*))\n", re.DOTALL)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """An answer in the journal: its status, and where its bytes are."""
 
@@ -52,7 +55,7 @@ class Journal:
     def _read(self, facts: Mapping[str, Any]) -> int:
         """Read all answers; drops a torn end. Returns the length of the rest."""
         with self._written(), self._path.open("rb") as file:
-            header = file.readline()
+            header = file.readline(_MOST_HEADER)
             if header != self._header and self._header.startswith(header):  # it was killed before the first answer
                 self._file.truncate(0)
                 self._file.write(self._header)
@@ -74,7 +77,7 @@ class Journal:
             found = json.loads(header)
             other = [fact for fact in facts if found.get(fact) != facts[fact]]
             is_journal = found.get("edgellm batch") == _FORMAT
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             is_journal = False
         if not is_journal:
             raise EdgeLLMError(f"{name}: is not of this version of `edgellm batch`; remove it, or give another -o")
@@ -126,8 +129,7 @@ class Journal:
 
 def _entry(line: bytes, offset: int) -> tuple[int, Entry] | None:
     """The request that a line answers, and the answer; None for a torn line."""
-    checksum, _, text = line.removesuffix(b"\n").partition(b" ")
-    if not line.endswith(b"\n") or checksum != b"%08x" % crc32(text):
+    found = _LINE.fullmatch(line)
+    if not found or int(found[1], 16) != crc32(found[2]):
         return None
-    index, status, answer = text.split(b" ", 2)
-    return int(index), Entry(int(status), offset + len(line) - 1 - len(answer), len(answer))
+    return int(found[3]), Entry(int(found[4]), offset + found.start(5), len(found[5]))

@@ -11,17 +11,25 @@ from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 
 
+def temporary_of(path: Path) -> Path:
+    """The file beside an output that becomes it."""
+    return path.with_name(f"{path.name}.new")
+
+
 def write_output(path: Path, answers: Iterable[bytes]) -> None:
     """Write all answers to a file beside `path`, which then replaces it. Raises EdgeLLMError."""
-    temporary = path.with_name(f"{path.name}.new")
+    temporary = temporary_of(path)
     try:
-        with temporary.open("wb") as file:
-            file.writelines(answer + b"\n" for answer in answers)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        temporary.unlink(missing_ok=True)  # of a run that was killed; a link there is not followed
+        try:
+            with temporary.open("xb") as file:
+                file.writelines(answer + b"\n" for answer in answers)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         name, problem = printable(str(path), 400), error.strerror or error
         raise EdgeLLMError(f"{name}: {problem}; all answers are kept, and the same command writes them") from None
 
@@ -36,6 +44,6 @@ def failures_of(path: Path, job: Job) -> int | None:
                 if index > len(job) or answer["id"] != f"{ID_PREFIX}{job.answer_id(index - 1)}":
                     return None
                 failures += answer["response"]["status_code"] != 200
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return failures if index == len(job) else None

@@ -12,10 +12,10 @@ from edgellm.batch.answers import BatchAnswer, Generate, make_answer
 from edgellm.batch.at_once import RequestRunner, answer_all, at_once_of, open_model
 from edgellm.batch.figures import Figures
 from edgellm.batch.fingerprint import fingerprint_of
-from edgellm.batch.input_file import InputFile
+from edgellm.batch.input_file import STDIN, InputFile
 from edgellm.batch.job import Job, read_job
 from edgellm.batch.journal import Journal
-from edgellm.batch.output_file import failures_of, write_output
+from edgellm.batch.output_file import failures_of, temporary_of, write_output
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
 from edgellm.models import resolve
@@ -47,6 +47,11 @@ class BatchSettings:
         """The path of the journal."""
         return self.out.with_name(f"{self.out.name}.partial")
 
+    @property
+    def lock(self) -> Path:
+        """The path of the lock that keeps a second run away."""
+        return self.out.with_name(f"{self.out.name}.lock")
+
 
 class Progress(Protocol):
     """What is told of a run."""
@@ -74,9 +79,9 @@ def run(settings: BatchSettings, figures: Figures, progress: Progress) -> None:
 
         check_address(settings.ray)
     name = printable(str(settings.out), 400)
-    lock = settings.out.with_name(f"{settings.out.name}.lock")
+    _check_names(settings)
     busy = f"{name}: another `edgellm batch` writes this output now; wait for it, or give another -o"
-    with InputFile(settings.source) as source, file_lock(lock, busy):
+    with InputFile(settings.source) as source, file_lock(settings.lock, busy):
         path = resolve(settings.model)
         job = read_job(source, served_name(settings.model, path), _facts(path, settings.load))
         figures.total = len(job)
@@ -84,14 +89,24 @@ def run(settings: BatchSettings, figures: Figures, progress: Progress) -> None:
             progress.note(note)
         if settings.restart:
             settings.journal.unlink(missing_ok=True)
-        elif (failed := failures_of(settings.out, job)) is not None:  # a kill may have left the journal
-            settings.journal.unlink(missing_ok=True)
+        elif settings.out.exists() and not settings.journal.exists():
+            if (failed := failures_of(settings.out, job)) is None:
+                problem = "exists, and is not the output of this input, model and options"
+                raise EdgeLLMError(f"{name}: {problem}; give another -o, or replace it with --restart")
             figures.kept, figures.failed = len(job), failed
             return
-        elif settings.out.exists() and not settings.journal.exists():
-            problem = "exists, and is not the output of this input, model and options"
-            raise EdgeLLMError(f"{name}: {problem}; give another -o, or replace it with --restart")
         _complete(job, path, settings, figures, progress)
+
+
+def _check_names(settings: BatchSettings) -> None:
+    """Raises EdgeLLMError if the input has the name of a file that a run writes and removes."""
+    source = Path(settings.source)
+    if settings.source == STDIN or not source.exists():
+        return
+    for own in (settings.journal, settings.lock, temporary_of(settings.out)):
+        if own.exists() and own.samefile(source):
+            name = printable(str(own), 400)
+            raise EdgeLLMError(f"{name}: is read by this command, and is beside the output; give another -o")
 
 
 def _facts(path: Path, load: Mapping[str, Any]) -> dict[str, str]:

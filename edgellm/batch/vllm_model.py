@@ -11,6 +11,7 @@ from typing import Any
 from edgellm.batch.answers import BatchAnswer, make_answer, read_asked
 from edgellm.batch.requests import BatchRequest
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import printable
 from edgellm.generate.stats import Stats
 from edgellm.server.events import Event, ReplyEnd, ReplyPart
 from edgellm.server.failures import RequestError
@@ -23,7 +24,7 @@ _ABSENT = ("json_schema", "regex", "grammar", "tools", "logprobs")
 """Options that need an edgellm."""
 
 Output = Any
-"""A `vllm.RequestOutput`."""
+"""A `vllm.RequestOutput`, or a ValueError in its place."""
 
 
 def has_vllm() -> bool:
@@ -62,10 +63,20 @@ class VLLMModel:
         choices = [(number, prompt, options) for number, work in asked for _, prompt, options in work.choices()]
         if not choices:
             return
-        params = [self._vllm.SamplingParams(**_params(options)) for _, _, options in choices]
-        found = generate([_prompt(prompt) for _, prompt, _ in choices], params, use_tqdm=False)
+        found = self._outputs(generate, [(_prompt(prompt), _params(options)) for _, prompt, options in choices])
         for (number, _, _), output in zip(choices, found, strict=True):
             outputs.setdefault(number, []).append(output)
+
+    def _outputs(self, generate: Callable[..., list[Output]], asked: list[tuple[Any, dict[str, Any]]]) -> list[Output]:
+        """What vLLM generates, or its error: one with a single prompt, such as a long one, harms no other."""
+        try:
+            params = [self._vllm.SamplingParams(**given) for _, given in asked]
+            return list(generate([prompt for prompt, _ in asked], params, use_tqdm=False))
+        except ValueError as error:
+            if len(asked) == 1:
+                return [error]
+            middle = len(asked) // 2
+            return self._outputs(generate, asked[:middle]) + self._outputs(generate, asked[middle:])
 
 
 def _work_of(request: BatchRequest) -> Work | None:
@@ -99,6 +110,9 @@ def _teller(outputs: Sequence[Output]) -> Callable[[Work, Callable[[Event], None
     def generate(work: Work, emit: Callable[[Event], None]) -> None:
         if lacking := _lacking(work):
             raise RequestError(400, f"not supported by vLLM here: {', '.join(lacking)}", code="unsupported_parameter")
+        for error in outputs:
+            if isinstance(error, ValueError):
+                raise RequestError(400, f"vLLM: {printable(str(error), 400)}")
         for choice, output in enumerate(outputs):
             reply = output.outputs[0]
             splitter = ThoughtSplitter()

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from edgellm.bench.serving.options import CLOSED_REQUESTS, COMPARED_ROUNDS, MOST_RATE, ServingOptions
+from edgellm.bench.serving.options import CLOSED_REQUESTS, COMPARED_ROUNDS, MOST_RATE, MOST_REQUESTS, ServingOptions
 from edgellm.cli.options import in_order, number, utf8
 from edgellm.cli.shell_completion import files
 from edgellm.errors import OptionError
@@ -61,7 +61,7 @@ serving_options = in_order(
         help=f"Requests that arrive per second; {_SEARCH} finds where goodput bends, {_REPLAY} takes times of --trace.",
     ),
     _whole("clients", 1, 512, "Clients, each with one request at a time."),
-    _whole("requests", 1, 1_000_000, f"Requests of a run [with --clients {CLOSED_REQUESTS}]."),
+    _whole("requests", 1, MOST_REQUESTS, f"Requests of a run [with --clients {CLOSED_REQUESTS}]."),
     _positive("duration", "SECONDS", f"Time in which requests of --serve arrive [{_DEFAULT.duration:g}]."),
     _whole("shared-prefix", 0, 1 << 24, f"Tokens with which all prompts begin [{_DEFAULT.shared_prefix}]."),
     _text("trace", "FILE", "Lengths and times of requests, as CSV or JSON lines.", shell_complete=files),
@@ -136,6 +136,9 @@ def _check(serving: Mapping[str, Any], chosen: Set[str]) -> None:
         raise OptionError("--server and --against-server are the same: give two servers")
     if "server_model" in chosen and not chosen & {"server", "against_server"}:
         raise OptionError("option server_model does nothing without --server: leave it out")
+    longest = MOST_REQUESTS / max(serving.get("rates") or (1.0,))
+    if "requests" not in chosen and serving.get("duration", 0) > longest:
+        raise OptionError(f"option duration cannot be {serving['duration']:g}: give at most {longest:g} with this rate")
     for name in ("depth", "against"):
         if name in chosen:
             raise OptionError(f"option {name} does nothing with --serve and --clients: leave it out")

@@ -79,17 +79,22 @@ def _run(run: dict[str, Any]) -> Iterator[str]:
 
 def _table(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A row for each rate, in the order of the rates."""
-    yield f"{'':15}{'TTFT ms':>21}{'ITL ms':>20}{'out':>9}{'good':>7}"
+    yield f"{'':15}{'TTFT ms':>21}{'ITL ms':>20}{'out':>8}{'good':>7}"
     names = ("rate/s", "done", "p50", "p95", "p99", "p50", "p95", "p99", "tok/s", "req/s", "share")
-    widths = (6, 9, 7, 7, 7, 7, 7, 7, 8, 7, 6)
-    yield "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
+    widths = (7, 9, 7, 7, 7, 7, 7, 7, 7, 7, 6)
+    yield _cells(names, widths)
     for run in sorted(runs, key=lambda run: run["rate"] or 0):
         ttft, itl = ([_shown(run[name], key) for key in ("p50", "p95", "p99")] for name in ("ttft_ms", "itl_ms"))
         done = f"{run['completed']}/{run['requests']}"
         row = [f"{run['rate'] or 0:g}", done, *ttft, *itl, f"{run['generated_tps']:,.0f}", f"{run['goodput']:.3g}"]
         row.append(f"{run['attainment']:.0%}")
-        yield "".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        yield _cells(row, widths)
     yield from _cost(max(runs, key=lambda run: run["goodput"]))
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
+    """A row of a table; a cell that is too wide moves those behind it."""
+    return " ".join(f"{cell:>{width - 1}}" for cell, width in zip(row, widths, strict=True))
 
 
 def _shown(values: dict[str, float] | None, key: str) -> str:

@@ -177,6 +177,9 @@ def _generate_at_server(
         except IncompleteOutputError:
             output.end(reply, chat is not None)
             raise
+        except EdgeLLMError:  # amid the reply: the text so far is written
+            output.end_line(reply)
+            raise
     output.end(reply, chat is not None)
     output.say(*server_notes(reply, given["max_tokens"]), reply.stats)
     if not (interrupted or given["partial"]):

@@ -55,11 +55,11 @@ class GenerateOutput(NamedTuple):
                 reply |= {"tool_calls": calls, "broken_calls": broken}
             click.echo(json.dumps(reply | {"chat": chat}))
         else:
-            self._end_line(generation)
+            self.end_line(generation)
             for call in () if self.jsonl else generation.tool_calls:
                 write(json.dumps({"name": call.name, "arguments": dict(call.arguments)}) + "\n")
 
-    def _end_line(self, generation: "Generation | RemoteReply") -> None:
+    def end_line(self, generation: "Generation | RemoteReply") -> None:
         """End the last line of text, if there is one."""
         text = generation.text if generation.answer is None else generation.answer
         if not (self.as_json or self.jsonl) and text and not text.endswith("\n"):

@@ -49,11 +49,11 @@ class PageTree:
         node = self._walk(wanted)
         best, points = Tail((), [], []), self._points(node)
         found, reached = points, self._reach(points, node.end)
-        rest = list(wanted[node.end : node.end + PAGE])
-        for tail in self._tails(node):
-            shared = common_prefix(list(tail.ids), rest) if tail.ids[:1] == wanted[node.end : node.end + 1] else 0
+        rest = wanted[node.end : node.end + PAGE]
+        for tail in self._tails(node, rest[:1]):
+            shared = common_prefix(tail.ids, rest)
             own = points | dict.fromkeys(tail.points, node.end + shared)
-            if shared and (reach := self._reach(own, node.end + shared)) > reached:
+            if (reach := self._reach(own, node.end + shared)) > reached:
                 best, found, reached = tail, own, reach
         self._touch(best.node or node)
         return self._sequence(wanted[:reached], node, best, found)
@@ -73,14 +73,15 @@ class PageTree:
                 found.setdefault(point, each.end)
         return found
 
-    def _tails(self, node: Node) -> Iterator[Tail]:
-        """The pages behind a node: those of its children, and of sequences in use."""
-        for child in node.children.values():
-            yield Tail(child.ids, child.pages, list(child.points), child)
+    def _tails(self, node: Node, first: Ids[int]) -> Iterator[Tail]:
+        """The pages behind a node that begin with a token: those of its children, and of sequences in use."""
+        for ids, child in node.children.items():  # of thousands, where prompts have nothing in common
+            if ids[:1] == first:
+                yield Tail(ids, child.pages, list(child.points), child)
         for sequence in list(node.running):
             ids, at = tuple(sequence.tokens[node.end : node.end + PAGE]), node.end // PAGE
             pages = [page for table in sequence.tables for page in table.ids[at : at + 1]]  # drafts may go meanwhile
-            if ids and not sequence.embeddings and len(pages) == len(self.pools):
+            if ids and ids[:1] == first and not sequence.embeddings and len(pages) == len(self.pools):
                 yield Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])
 
     def _reach(self, points: dict[SequenceCheckpoint, int], n: int) -> int:
@@ -133,8 +134,8 @@ class PageTree:
             for group, table in enumerate(sequence.tables):
                 if table.pool.window is None:
                     pages[group] = table.pool.share(table.ids[at])
+            self._nodes[child] = None  # first: after an interrupt, no child may be missing here
             node.children[ids] = child
-            self._nodes[child] = None
             self._remove_parts_of(child)
         else:
             for group, table in enumerate(sequence.tables):
@@ -188,6 +189,13 @@ class PageTree:
         sequence.checkpoints = Checkpoints(self.checkpoints)
         sequence.trim(0)
 
+    def pause(self, sequence: PagedSequence) -> None:
+        """Take all pages of a sequence that waits until there is memory for it; it can continue from what is left."""
+        self._take(sequence)
+        self.sequences.add(sequence)
+        if not sequence.embeddings:  # what the tree has for their tokens are other rows
+            sequence.move_to(self._root)
+
     def _leave(self, sequence: PagedSequence, node: Node) -> None:
         """Make a leaf of the tokens behind the last full page, and of the checkpoints."""
         ids = tuple(sequence.tokens[node.end :])
@@ -204,16 +212,24 @@ class PageTree:
             self._nodes.move_to_end(each)
 
     def evict(self) -> bool:
-        """Free the least recently used leaf whose pages no sequence in use shares; False if there is none."""
+        """Free the least recently used leaf at which no sequence in use is; False if there is none.
+
+        Those whose pages are shared go last: by a sequence that went back, or by another leaf, which then frees them.
+        """
         self._settle()
         return self._evict()
 
     def _evict(self) -> bool:
-        for node in self._nodes:
-            if not (node.children or node.running or any(self._shared_pages(node))):
+        leaves = (node for node in self._nodes if not (node.children or node.running))
+        shared = None
+        for node in leaves:
+            if not any(self._shared_pages(node)):
                 self._remove(node)
                 return True
-        return False
+            shared = shared or node
+        if shared:
+            self._remove(shared)
+        return shared is not None
 
     def _shared_pages(self, node: Node) -> Iterator[bool]:
         for pool, page in zip(self.pools, node.pages, strict=True):
@@ -222,7 +238,9 @@ class PageTree:
     def _remove(self, node: Node) -> None:
         parent = node.parent
         assert parent and not node.children, "the children of a node go first"
-        del parent.children[node.ids], self._nodes[node]
+        if parent.children.get(node.ids) is node:  # otherwise an interrupt came before it was added, or removed
+            del parent.children[node.ids]
+        del self._nodes[node]
         node.kept = None
         for pool, page in zip(self.pools, node.pages, strict=True):
             if page != FREED:

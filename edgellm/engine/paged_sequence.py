@@ -26,8 +26,8 @@ class PagedSequence(protocol.Sequence):
     """The state of one sequence of tokens: their ids, the page tables of each KV group, and recurrent states.
 
     `tokens` are exactly those whose state is in the pages: a stopped computation adds none, but may leave pages
-    reserved. `embeddings` are those that some of them had in place of their own, by cell. `node` is where it is in the
-    prefix cache `tree`: the last page that they share. None for a sequence that the cache does not know.
+    reserved. `node` is where it is in the prefix cache `tree`: the last page that they share. None for a sequence that
+    the cache does not know.
     """
 
     def __init__(self, pools: Ids[PagePool], budget: CheckpointBudget, tree: "PageTree | None" = None) -> None:
@@ -38,7 +38,6 @@ class PagedSequence(protocol.Sequence):
             tree.sequences.add(self)
         self.goes_back = budget.states is None and all(pool.window is None for pool in pools)
         self.needs_marks = budget.states is not None
-        self.embeddings: dict[int, NDArray[np.float32]] = {}
         self.tables = [PageTable(pool) for pool in pools]
         self.checkpoints = Checkpoints(budget)
 
@@ -189,6 +188,18 @@ class PagedSequence(protocol.Sequence):
         self.tables, self.tokens, self.states = tables, tokens, states  # CPython sees no interrupt between these
         del before  # not earlier, as page tables run code of their own when they are freed
 
+    def pause(self) -> None:
+        """See `protocol.Sequence`."""
+        if self._tree and self.node:
+            self._tree.pause(self)
+        else:
+            self.trim(0)
+
+    def resume(self, ids: Ids[int]) -> None:
+        """See `protocol.Sequence`."""
+        if self._tree and self.node and not self.tokens:
+            self.adopt(self._tree.begin(ids))
+
     def tables_of(self, group: int) -> list[PageTable]:
         """The page tables of a KV group: its own, and those of its checkpoints."""
         return [self.tables[group], *(each.tables[group] for each in self.checkpoints.points if group in each.tables)]
@@ -198,14 +209,15 @@ class PagedSequence(protocol.Sequence):
         return self._pools is pools
 
     def adopt(self, other: "PagedSequence") -> None:
-        """Take the pages of another sequence with the same tokens, and leave it empty."""
+        """Take the tokens and the pages of another sequence, and leave it empty."""
         before = self.tables, self.checkpoints, self.states
         empty = PagedSequence(other._pools, other.checkpoints.budget)
         self.move_to(other.node)
         if other._tree:
             other._tree.sequences.add(self)
-        taken = other._pools, other._tree, other.tables, other.checkpoints, other.states
-        self._pools, self._tree, self.tables, self.checkpoints, self.states = taken  # without an interrupt between
+        taken = other._pools, other._tree, other.tables, other.checkpoints, other.states, other.tokens
+        # CPython sees no interrupt between these.
+        self._pools, self._tree, self.tables, self.checkpoints, self.states, self.tokens = taken
         del before  # not earlier, as page tables run code of their own when they are freed
         other.move_to(None)
         other.tokens, other.tables, other.checkpoints, other.states = [], empty.tables, empty.checkpoints, empty.states

@@ -23,8 +23,8 @@ class Stopped(Exception):  # noqa: N818 (it is a signal, not an error)
     """`Engine.stop` ended a computation; the sequences are as they were before it."""
 
 
-def common_prefix(one: list[int], other: list[int]) -> int:
-    """The length of the longest common prefix of two lists."""
+def common_prefix(one: Ids[int], other: Ids[int]) -> int:
+    """The length of the longest common prefix of two lists, or of two tuples."""
     low, high = 0, min(len(one), len(other))
     while low < high:  # by bisection, as Python compares slices faster than items in a loop
         middle = (low + high + 1) // 2
@@ -41,7 +41,7 @@ class Sequence(ABC):
     `tokens` are exactly those whose state was computed: a stopped computation adds none. With `goes_back` it goes back
     to any length; without, as with windows, to marked lengths and those near its end; with `needs_marks` to marked
     lengths alone, as it must with recurrent layers. `diverged_at` is the first token of its prompt that differs from
-    the conversation before.
+    the conversation before. `embeddings` are those that some tokens had in place of their own, float32 [width] by cell.
     """
 
     needs_marks = False
@@ -50,6 +50,7 @@ class Sequence(ABC):
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.diverged_at: int | None = None
+        self.embeddings: dict[int, NDArray[np.float32]] = {}
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -79,6 +80,13 @@ class Sequence(ABC):
 
         `n` is the present length, or that before a draft of the last segment.
         """
+
+    def pause(self) -> None:
+        """Have no tokens any more, so that others can have the memory. The prefix cache keeps what it has room for."""
+        self.trim(0)
+
+    def resume(self, ids: Ids[int]) -> None:  # noqa: B027 (not all prefix caches keep what was paused)
+        """After `pause`, have the longest beginning of `ids` that the prefix cache holds, but their last token."""
 
     def shared_prefix(self, tokens: Ids[int]) -> int:
         """The length of the longest prefix of `tokens` that this sequence holds."""

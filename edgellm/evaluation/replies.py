@@ -14,7 +14,6 @@ from edgellm.generate.results import Token
 from edgellm.guides.thinking import ReplyStart, is_thought
 from edgellm.model import Model
 from edgellm.text.prompts import ChatPrompts
-from edgellm.text.reply_format import HARMONY
 from edgellm.text.template import named_source, template_title
 from edgellm.text.thought import OPENING, Thought
 from edgellm.text.tokenizer import Tokenizer
@@ -117,8 +116,7 @@ class Respondent:
     def _reader(self, case: Case, use: ToolUse, args: Mapping[str, Any]) -> CallCollector:
         """A reader of the reply to a case with tools, as a chat with these tools would make it."""
         prompts = self._prompts
-        template, prompt = prompts.template, prompts.ids(case.messages, **args)
-        start = ReplyStart(prompt, "", template.thinking_tags, template.reply_format is HARMONY)
+        start = ReplyStart.of(prompts.ids(case.messages, **args), "", prompts.template)
         begun = OPENING if is_thought(start, self._tokenizer) else ""
         return use.reader(case.messages, begun, prompts.reader(begun))
 

@@ -18,6 +18,7 @@ draft_policy    how many draft tokens a step computes
 prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
 prefix_cache    sequences for prompts, which begin with what was computed for any other
 prefix_stats    how much of all prompts was cached
+chat_replies    the replies of a chat, to any messages
 chat_templates  the templates of a chat; `prompt_builder` makes prompts in one
 overflow        prompts of conversations that are longer than the context
 generation      the running generation that a caller iterates over and cancels

@@ -51,8 +51,10 @@ class GenerationGroup:
     def _run_in_threads(self, works: Sequence[Callable[[], T]]) -> list[T]:
         threads = min(MOST_AT_ONCE, len(works)) or 1
         with held_interrupts() as check, ThreadPoolExecutor(threads, "edgellm generation") as pool:
-            done = [pool.submit(work) for work in works]
+            done = list[Future[T]]()
             try:
+                for work in works:
+                    done.append(pool.submit(work))
                 failed = _first_failed(done, check)
                 return [each.result() for each in ([failed] if failed else done)]
             except BaseException:

@@ -57,8 +57,8 @@ class Batcher:
         self, computations: Ids[Computation], progress: Callable[[int], None] = lambda done: None
     ) -> list[Logits]:
         """As `compute`, for computations of one request on different sequences: they share batches."""
-        self._waiting.update(dict.fromkeys(computations))
         try:
+            self._waiting.update(dict.fromkeys(computations))  # in here, as Ctrl-C may come behind it
             for computation in computations:
                 self._wait_for(computation, progress)
             return [computation.logits for computation in computations]
@@ -96,14 +96,14 @@ class Batcher:
             return work()
 
         ticket = object()
-        self._works[ticket] = None
-        self.arrivals.tell()
         try:
+            self._works[ticket] = None  # in here, as Ctrl-C may come behind it
+            self.arrivals.tell()
             return self._lock.run(in_turn, lambda: cancel.requested)
         except WaitCancelled:
             raise Stopped from None
         finally:
-            del self._works[ticket]
+            self._works.pop(ticket, None)
 
     def do_first(self, work: Callable[[], object]) -> None:
         """Have whoever gets the next turn run `work` first. It does not wait."""
@@ -131,8 +131,7 @@ class Batcher:
         if together and not self._gather():
             return
         self._do_all_first()
-        for each in list(self._waiting):
-            each.drop_rejected()
+        own.drop_rejected()
         if own.is_step and len(self._waiting) == 1 and self._admission.admits(own):
             self._compute([(own, own.left)])  # what `_share_turn` would do, in the usual case
         else:
@@ -148,12 +147,21 @@ class Batcher:
             return
         if is_main or not together:
             waiting = mine
+        waiting = [each for each in waiting if self._prepare(each)]
         if waiting:
             shared = together and (any(each.is_step for each in waiting) or self.arrivals.decode_rows(own.cancel) > 0)
             self._compute(self._schedule.choose(waiting, self._engine.max_rows, shared))
         elif not admitted and not self._works:  # all wait for memory
             self.arrivals.changed.wait(_POLL_S)
             self.arrivals.changed.clear()
+
+    def _prepare(self, computation: Computation) -> bool:
+        """Drop rejected drafts, resume what was preempted; False if the request has left, and may use the sequence."""
+        with computation.held():
+            if waits := computation in self._waiting:
+                computation.drop_rejected()
+                computation.resume()
+        return waits
 
     def _gather(self) -> bool:
         """Wait for requests that are about to ask for a token; False if other work came in between."""
@@ -165,9 +173,9 @@ class Batcher:
 
     def _compute(self, chosen: Chosen) -> None:
         flags = [computation.cancel for computation, _ in chosen]
-        for computation, _ in chosen:
-            computation.running = True
         try:
+            for computation, _ in chosen:
+                computation.running = True
             join_batch(flags, flags)
             # In this order: a cancel after `clear_stop` may stop the engine; an earlier one is seen here.
             self._engine.clear_stop()
@@ -241,8 +249,8 @@ class Batcher:
         while True:
             try:
                 return self._engine.forward(parts)
-            except NoMemoryError:  # for drafts, no sequence of another request is evicted
-                if any(part.drafts for part in parts) or not self._evict():
+            except NoMemoryError:  # nothing is evicted for states behind drafts; other drafts take no page of their own
+                if any(part.drafts and part.sequence.needs_marks for part in parts) or not self._evict():
                     raise
 
 

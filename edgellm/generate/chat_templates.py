@@ -29,7 +29,7 @@ class ChatTemplates:
         prompts.template.resume()
         if use and "tools" not in prompts.template.names:
             problem = "the chat template does not show the model which tools there are"
-            warnings.warn(f"{problem}: describe them in the system prompt", EdgeLLMWarning, stacklevel=5)
+            warnings.warn(f"{problem}: describe them in the system prompt", EdgeLLMWarning, stacklevel=6)
         return prompts
 
     def stop(self) -> None:

@@ -1,6 +1,7 @@
 """A computation that a request waits for: tokens that continue its sequence, computed batch by batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 import numpy as np
@@ -34,6 +35,7 @@ class Computation:
         self.error: Exception | None = None
         self._logits: list[Logits] = []
         self._lost: Segment[Sequence] | None = None  # the tokens before, which must be computed again
+        self._paused = False
 
     @property
     def segment(self) -> Segment[Sequence]:
@@ -52,6 +54,11 @@ class Computation:
         return self._is_step and self._lost is None
 
     @property
+    def is_new(self) -> bool:
+        """Whether it is a prompt of which nothing was computed yet."""
+        return not (self._is_step or self.done or self._lost)
+
+    @property
     def left(self) -> int:
         """Tokens that are not computed yet."""
         return self._tokens - self.done + self._lost_left
@@ -63,20 +70,37 @@ class Computation:
 
     @property
     def _lost_left(self) -> int:
-        return len(self._lost.tokens) - len(self.sequence) if self._lost else 0
+        lost = self._lost  # once, as any thread may ask how much is left
+        return len(lost.tokens) - len(lost.sequence) if lost else 0
 
     @property
     def logits(self) -> Logits:
         """The logits of the wanted tokens, float32 [tokens, vocab], once all are computed."""
         return self._logits[0] if len(self._logits) == 1 else np.concatenate(self._logits)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the request from leaving, and so from touching its sequence, unless it has left before."""
+        running, self.running = self.running, True
+        try:
+            yield
+        finally:
+            self.running = running
+
     def drop_rejected(self) -> None:
         """Drop the rejected drafts. Accepted tokens that the sequence drops with them are computed again."""
         length, self._length = self._length, None
         if length is not None and length < len(self.sequence):
-            accepted = self.sequence.tokens[:length]
+            accepted = self._tokens_before(length)
             if self.sequence.trim(length) < length:
-                self._lost = Segment(self.sequence, accepted)
+                self._lost = accepted
+
+    def _tokens_before(self, length: int) -> Segment[Sequence]:
+        """The segment that computes the first `length` tokens of the sequence again."""
+        sequence = self.sequence
+        embeddings = {at: each for at, each in sequence.embeddings.items() if at < length}
+        marks = [n - 1 for n in sequence.marked if n <= length]
+        return Segment(sequence, sequence.tokens[:length], embeddings=embeddings, marks=marks)
 
     def begin(self) -> None:
         """A batch begins that computes some of the tokens."""
@@ -103,11 +127,17 @@ class Computation:
         self.advanced = True
 
     def preempt(self) -> None:
-        """Free the memory of the sequence; its tokens are computed again before those that are left."""
+        """Leave the memory of the sequence to others; its tokens are computed again before those that are left."""
         self.drop_rejected()
-        if self._lost is None:
-            marks = [length - 1 for length in self.sequence.marked]
-            self._lost = Segment(self.sequence, list(self.sequence.tokens), marks=marks)
-        self.sequence.trim(0)
-        if not self._lost.tokens:
-            self._lost = None
+        if self._lost is None and len(self.sequence):
+            self._lost = self._tokens_before(len(self.sequence))
+        self.sequence.pause()
+        self._paused = True
+
+    def resume(self) -> None:
+        """After `preempt`, continue from what the prefix cache still has of the tokens."""
+        paused, self._paused = self._paused, False
+        if paused and self._lost:
+            self.sequence.resume([*self._lost.tokens, *self.segment.tokens[self.done : self.done + 1]])
+            if not self._lost_left:
+                self._lost = None

@@ -73,9 +73,12 @@ class PrefixCache:
         """A sequence for a prompt; or what another request is about to compute of it that is worth to wait for."""
         sequence = self._session.engine.begin(ids)
         prompts = self._session.prompts
-        for other, prompt in [(other, prompt) for each, prompt in list(prompts.items()) if (other := each())]:
+        for each in list(prompts):  # not its items: making those may collect garbage, which removes dead sequences
+            other, prompt = each(), prompts.get(each)
+            if other is None or prompt is None or other in waited:
+                continue
             tokens = promised(other, prompt, ids, ends)
-            if other not in waited and len(other) < tokens and tokens - len(sequence) >= PAGE:
+            if len(other) < tokens and tokens - len(sequence) >= PAGE:
                 return _Promise(other, tokens)
         prompts[ref(sequence, lambda dead: prompts.pop(dead, None))] = ids
         return sequence

@@ -14,7 +14,7 @@ from edgellm.options import ChatOptions
 from edgellm.text.conversation import Message
 from edgellm.text.inspection import Inspection, inspect
 from edgellm.text.prompts import ChatPrompts
-from edgellm.text.reply_format import HARMONY, ReplyReader
+from edgellm.text.reply_format import ReplyReader
 from edgellm.text.template import ChatTemplate
 
 TemplateArgs = Mapping[str, Any] | None
@@ -43,8 +43,7 @@ class PromptBuilder:
 
     def start(self, prompt: TokensPrompt, begun: str) -> ReplyStart:
         """Where a reply begins, whose text begins with `begun`."""
-        template = self.template
-        return ReplyStart(prompt.ids, begun, template.thinking_tags, template.reply_format is HARMONY)
+        return ReplyStart.of(prompt.ids, begun, self.template)
 
     def ids(self, messages: Sequence[Message], template_args: TemplateArgs) -> list[int]:
         """The token ids of all messages, however many. Raises EdgeLLMError when the template fails."""

@@ -114,12 +114,26 @@ class Schedule:
         if not rows:
             self.step_times.record(steps, seconds)
             return
+        position = sum(tokens * before for tokens, before in prompts) / rows
+        step_s = self._step_s(steps)
         if steps:
             self._most_rows = max(self._most_rows, 2 * (steps + rows))
+            if step_s and self._prompt_times.known:
+                step_s += self._error_of_steps(step_s, rows, position, seconds)
+                self.step_times.record(steps, step_s)
         elif rows < _GROUPS[0]:  # most of that time is that of reading the weights
             return
-        position = sum(tokens * before for tokens, before in prompts) / rows
-        self._prompt_times.record(rows, position, seconds - self._step_s(steps))
+        self._prompt_times.record(rows, position, seconds - step_s)
+
+    def _error_of_steps(self, step_s: float, rows: int, position: float, seconds: float) -> float:
+        """How much longer the steps of a batch took than `step_s`, and not its `rows` tokens of prompts.
+
+        Only the time of the whole batch is known. Where it has few tokens of prompts, it is that of its steps: so the
+        prompts of a machine that became slower do not get few tokens for ever. Otherwise both became slower alike.
+        """
+        prompt_s = self._prompt_times.seconds(rows, int(position))
+        error = seconds - step_s - prompt_s
+        return error if error > 0 and rows < _GROUPS[0] else error * step_s / (step_s + prompt_s)
 
     def ttft_s(self, prompts: Sequence[int], steps: int) -> float:
         """Seconds to compute prompts of so many tokens, one after the other, beside `steps` rows of steps.

@@ -9,6 +9,8 @@ from edgellm.guides.free_text import FreeText
 from edgellm.guides.guide import Guide
 from edgellm.guides.thinking_gate import Ids, Stage, ThinkingGate, ThinkingMarks
 from edgellm.text import harmony
+from edgellm.text.reply_format import HARMONY
+from edgellm.text.template import ChatTemplate
 from edgellm.text.thinking_tags import ThinkingTags
 from edgellm.text.thought import Thought
 from edgellm.text.tokenizer import Tokenizer
@@ -27,6 +29,11 @@ class ReplyStart(NamedTuple):
     begun: str
     tags: ThinkingTags | None
     harmony: bool
+
+    @classmethod
+    def of(cls, prompt: list[int], begun: str, template: ChatTemplate) -> "ReplyStart":
+        """Where a reply begins whose prompt is in a chat template."""
+        return cls(prompt, begun, template.thinking_tags, template.reply_format is HARMONY)
 
 
 def gated(

@@ -40,7 +40,7 @@ class ServerAddress:
 
 def server_address(given: str) -> ServerAddress:
     """The address that a user gave, with or without `/v1`. Raises OptionError, in one line."""
-    if found := _SOCKET.fullmatch(given):
+    if (found := _SOCKET.fullmatch(given)) and found["path"].isprintable():
         path = str(Path(found["path"]).absolute())
         return ServerAddress("http://localhost/v1", path, path)
     url = _split(given)
@@ -48,7 +48,8 @@ def server_address(given: str) -> ServerAddress:
         _refuse(given)
     if "@" in url.netloc:
         raise OptionError("option server has a name or password in it; give the key in EDGELLM_SERVER_KEY")
-    return ServerAddress(f"{url.scheme}://{url.netloc}{_base_path(url.path)}", url.netloc)
+    host = url.netloc.lower()  # the key of OpenAI depends on it
+    return ServerAddress(f"{url.scheme}://{host}{_base_path(url.path)}", host)
 
 
 def _split(given: str) -> SplitResult:
@@ -58,6 +59,7 @@ def _split(given: str) -> SplitResult:
     try:
         url = urlsplit(given if "://" in given else f"http://{given}")
         port = url.port
+        (url.hostname or "").encode("idna")  # as Python does when it looks for the host
     except ValueError:
         _refuse(given)
     if port == 0 or ("://" not in given and not _is_loopback(url.hostname or "")):

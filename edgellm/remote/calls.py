@@ -10,6 +10,11 @@ from edgellm.text.json_values import json_value
 from edgellm.tools.calls import BrokenCall, ToolCall, call_id
 
 MAX_CALLS = 128
+MAX_CHARACTERS = 4 << 20
+"""The most of all names and arguments of a reply."""
+
+_PIECE_CHARACTERS = 64
+"""What a piece takes beside its text, so that pieces without text are limited, too."""
 
 
 @dataclass
@@ -31,12 +36,16 @@ class CallAssembler:
     def __init__(self, host: str, first: int) -> None:
         self._host, self._first = host, first
         self._growing: dict[int, _Growing] = {}
+        self._length = 0
 
     def __bool__(self) -> bool:
         return bool(self._growing)
 
     def add(self, piece: CallPiece) -> None:
-        """Add a piece. Raises ServerError for more than MAX_CALLS calls."""
+        """Add a piece. Raises ServerError for more than MAX_CALLS calls, or MAX_CHARACTERS of them."""
+        self._length += len(piece.id) + len(piece.name) + len(piece.arguments) + _PIECE_CHARACTERS
+        if self._length > MAX_CHARACTERS:
+            raise ServerError(f"{self._host} sends longer calls of tools than any reply has; the reply ends here")
         call = self._call_of(piece)
         call.name += "" if piece.name == call.name else piece.name  # some servers repeat it with each piece
         call.arguments.append(piece.arguments)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,13 +17,15 @@ CONNECT_S = 10.0
 SILENCE_S = 600.0
 """Seconds without a byte, after which a request fails: long prompts take minutes on slow machines."""
 
-_LISTING_S = 30.0
+LISTING_S = 30.0
+"""Seconds that a list of models may take from beginning to end."""
+
 MAX_LISTING_BYTES = 4 << 20
 MAX_ERROR_BYTES = 64 << 10
 
 
 class ServerClient:
-    """Sends requests to one server, each with the key, if there is one.
+    """Sends requests to one server, each with the key, if there is one, and on a connection of its own.
 
     Raises EdgeLLMError if a proxy or certificate in the environment is invalid.
     """
@@ -31,16 +34,13 @@ class ServerClient:
         self.address, self.key = address, key
         self._client = _client(address)
 
-    def close(self) -> None:
-        """Close the client."""
-        self._client.close()
-
     def get(self, route: str) -> bytes:
-        """The whole answer to a GET request. Raises ServerError."""
-        with self._sent("GET", route, None, _LISTING_S, RequestConnection()) as response:
+        """The whole answer to a GET request, which takes at most LISTING_S. Raises ServerError."""
+        connection, host = RequestConnection(), self.address.host
+        with _deadline(connection, host), self._sent("GET", route, None, LISTING_S, connection) as response:
             body = _beginning(response, MAX_LISTING_BYTES + 1)
         if len(body) > MAX_LISTING_BYTES:
-            raise ServerError(f"{self.address.host} answers with more than any list of models has: check the address")
+            raise ServerError(f"{host} answers with more than any list of models has: check the address")
         return body
 
     @contextmanager
@@ -61,15 +61,15 @@ class ServerClient:
     ) -> "Iterator[Response]":
         from httpx2 import HTTPError, InvalidURL, Timeout
 
-        request = self._client.build_request(
-            method,
-            f"{self.address.url}/{route}",
-            headers=self._headers(),
-            json=body,
-            timeout=Timeout(silence_s, connect=CONNECT_S),
-            extensions={"trace": connection.trace},
-        )
         try:
+            request = self._client.build_request(
+                method,
+                f"{self.address.url}/{route}",
+                headers=self._headers(),
+                json=body,
+                timeout=Timeout(silence_s, connect=CONNECT_S),
+                extensions={"trace": connection.trace},
+            )
             response = self._client.send(request, stream=True, follow_redirects=False)
             try:
                 self._check(response)
@@ -99,6 +99,23 @@ def _client(address: ServerAddress) -> "Client":
     from httpx2 import HTTPTransport
 
     return http_client(SILENCE_S, transport=HTTPTransport(uds=address.socket), trust_env=False)
+
+
+@contextmanager
+def _deadline(connection: RequestConnection, host: str) -> Iterator[None]:
+    """Shuts a connection down after LISTING_S, as each byte restarts the timeout of a socket. Raises ServerError."""
+    timer = Timer(LISTING_S, connection.shut_down)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except ServerError:
+        if not connection.is_shut_down:
+            raise
+    finally:
+        timer.cancel()
+    if connection.is_shut_down:  # also a body without a length, which seems to be whole then
+        raise ServerError(f"{host} did not list its models in {LISTING_S:.0f} s: try again")
 
 
 def _beginning(response: "Response", limit: int) -> bytes:

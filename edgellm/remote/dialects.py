@@ -15,12 +15,19 @@ class ServerFields:
     """`fields` has the names of options that the server calls otherwise, None for those that it does not know.
 
     `forms` makes the fields that hold a reply to a regex, a grammar, or choices as a JSON list. `limit` is the field
-    for the most tokens.
+    for the most tokens. `continuing` are the fields with which the last message, one of the assistant, is continued;
+    None for a server that is not known to do that.
     """
 
     fields: Mapping[str, str | None] = field(default_factory=dict)
     forms: Mapping[str, Form] = field(default_factory=dict)
     limit: str = "max_tokens"
+    continuing: Mapping[str, Any] | None = None
+
+
+def _gbnf(choices: str) -> dict[str, Any]:
+    """A grammar in llama.cpp's notation, whose texts are written as those of JSON."""
+    return {"grammar": f"root ::= {' | '.join(json.dumps(each, ensure_ascii=False) for each in json.loads(choices))}"}
 
 
 def _alternatives(choices: str) -> dict[str, Any]:
@@ -29,9 +36,11 @@ def _alternatives(choices: str) -> dict[str, Any]:
 
 
 _NO_THINK_MAX: Mapping[str, str | None] = {"think_max": None}
+_CONTINUING = {"continue_final_message": True, "add_generation_prompt": False}
 _EDGELLM = ServerFields(
     forms={"regex": lambda source: {"regex": source}, "grammar": lambda source: {"grammar": source}}
-    | {"choices": _alternatives}
+    | {"choices": _alternatives},
+    continuing=_CONTINUING,
 )
 _VLLM = ServerFields(
     {**_NO_THINK_MAX, "repeat_penalty": "repetition_penalty", "penalty_last_n": None},
@@ -40,9 +49,11 @@ _VLLM = ServerFields(
         "grammar": lambda source: {"structured_outputs": {"grammar": source}},
         "choices": lambda source: {"structured_outputs": {"choice": json.loads(source)}},
     },
+    continuing=_CONTINUING,
 )
 _LLAMA_CPP = ServerFields(
-    {**_NO_THINK_MAX, "penalty_last_n": "repeat_last_n"}, {"grammar": lambda source: {"grammar": source}}
+    {**_NO_THINK_MAX, "penalty_last_n": "repeat_last_n"},
+    {"grammar": lambda source: {"grammar": source}, "choices": _gbnf},
 )
 _OTHER = ServerFields({**_NO_THINK_MAX, "repeat_penalty": "repetition_penalty", "penalty_last_n": None})
 _OPENAI = ServerFields(

@@ -37,7 +37,7 @@ class StatusError(ServerError):
 
 def transport_error(error: Exception, host: str) -> ServerError:
     """The error for a failure of the connection."""
-    from httpx2 import ConnectTimeout, ProxyError, ReadTimeout, RemoteProtocolError
+    from httpx2 import ConnectTimeout, InvalidURL, ProxyError, ReadTimeout, RemoteProtocolError
 
     causes, detail = list(_causes(error)), printable(" ".join(str(error).split()) or type(error).__name__, 200)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
@@ -48,6 +48,8 @@ def transport_error(error: Exception, host: str) -> ServerError:
         return ServerError(f"{host} was not found: check the address and the network")
     if any(isinstance(cause, ConnectionRefusedError | FileNotFoundError) for cause in causes):
         return no_server(host)
+    if isinstance(error, InvalidURL):
+        return ServerError(f"{host} is no host of a server ({detail}): check the address")
     if isinstance(error, ConnectTimeout):
         return ServerError(f"{host} does not answer: check the address and the network")
     if isinstance(error, ReadTimeout):
@@ -73,7 +75,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def status_error(host: str, status: int, headers: Mapping[str, str], body: bytes, key: str | None) -> StatusError:
     """The error for an error status; `body` is the beginning of the answer."""
     problem = without_key(_problem(body), key)
-    return StatusError(_status_line(host, status, headers, problem, key is not None), status, problem)
+    line = _status_line(host, status, headers, problem, key is not None)
+    return StatusError(without_key(line, key), status, problem)
 
 
 def _status_line(host: str, status: int, headers: Mapping[str, str], problem: str, has_key: bool) -> str:
@@ -106,11 +109,14 @@ def _problem(body: bytes) -> str:
     return error_text(found)
 
 
-def error_text(found: Any) -> str:
-    """The message of an error object: OpenAI's, ollama's or FastAPI's; safe for a terminal, empty if there is none."""
-    if isinstance(found, Mapping):
+def error_text(found: Any, depth: int = 3) -> str:
+    """The message of an error object: OpenAI's, ollama's or FastAPI's; safe for a terminal, empty if there is none.
+
+    `depth` is the most objects, one in the other, that are looked into.
+    """
+    if isinstance(found, Mapping) and depth:
         named = (found.get(name) for name in ("error", "message", "detail"))
-        return next((text for each in named if (text := error_text(each))), "")
+        return next((text for each in named if (text := error_text(each, depth - 1))), "")
     return printable(" ".join(found.split()), _SHOWN) if isinstance(found, str) else ""
 
 

@@ -38,10 +38,6 @@ class RemoteServer:
         """The model of a name, or the only one. Raises ServerError."""
         return RemoteModel(self._client, chosen_model(self.models(), name, self.address.host))
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
 
 class RemoteModel:
     """One model of a server. `name` is its name there, `ctx` its context in tokens, 0 if the server does not tell."""
@@ -57,13 +53,19 @@ class RemoteModel:
         chosen = RequestOptions(options)
         return self._reply("completions", completion_body(prompt, chosen, self._dialect), chosen)
 
-    def reply(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> RemoteReply:
+    @property
+    def continues(self) -> bool:
+        """Whether the server is known to continue replies that were begun."""
+        return self._dialect.continuing is not None
+
+    def reply(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any], begun: str = "") -> RemoteReply:
         """The reply to a conversation, with the options of `edgellm.chat.Chat.reply` that are given.
 
-        Raises OptionError; errors of the server come with the first piece.
+        The server continues `begun`, and the text of the reply is the continuation. Raises OptionError; errors of the
+        server come with the first piece.
         """
         chosen = RequestOptions(options)
-        body = chat_body(messages, chosen, self._dialect)
+        body = chat_body(messages, chosen, self._dialect, begun)
         first = sum(len(message.get("tool_calls") or ()) for message in messages)
         return self._reply("chat/completions", body, chosen, first)
 

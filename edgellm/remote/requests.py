@@ -59,10 +59,21 @@ def _spec(options: GenerationOptions) -> "GuideSpec | None":
     return spec_of(options)
 
 
-def chat_body(messages: Sequence[Mapping[str, Any]], options: RequestOptions, dialect: ServerFields) -> dict[str, Any]:
-    """The body for `/chat/completions`. Raises OptionError."""
+def chat_body(
+    messages: Sequence[Mapping[str, Any]], options: RequestOptions, dialect: ServerFields, begun: str = ""
+) -> dict[str, Any]:
+    """The body for `/chat/completions`; `begun` is the beginning of the reply. Raises OptionError."""
     body = {"messages": sent_messages(messages), **_common(options, dialect, dialect.limit)}
-    return body | _thinking(options.template_args) | _tools(options)
+    return body | _thinking(options.template_args) | _tools(options) | _continuing(body["messages"], begun, dialect)
+
+
+def _continuing(messages: Sequence[Mapping[str, Any]], begun: str, dialect: ServerFields) -> dict[str, Any]:
+    """The fields of a reply that was begun: its text is sent as it is, thoughts included."""
+    if not begun:
+        return {}
+    if dialect.continuing is None:
+        raise OptionError("option begun is not known to this server: ask for another reply")
+    return {"messages": [*messages, {"role": "assistant", "content": begun}], **dialect.continuing}
 
 
 def completion_body(prompt: str, options: RequestOptions, dialect: ServerFields) -> dict[str, Any]:

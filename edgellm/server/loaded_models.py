@@ -1,7 +1,7 @@
 """The models that are open: each is opened when a request needs it, and closed after a time without requests."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -92,17 +92,19 @@ class LoadedModels:
             return self._open[served]
 
     async def _make_room(self, needed: int, served: ServedModel) -> None:
-        """Close models that no request uses until `needed` bytes are free. A model alone is opened in any case."""
-        while self._open and self._taken() + needed > self._memory:
-            idle = sorted((each for each in self._open.values() if not each.users), key=lambda each: each.used)
-            if not idle:
-                others = ", ".join(each.served.name for each in self._open.values())
+        """Close models that no request uses until `needed` bytes are free. A model alone is opened in any case.
+
+        If those in use leave too little, none is closed.
+        """
+        await asyncio.gather(*self._closing, return_exceptions=True)  # these still have their memory
+        while self._open and _taken(self.running()) + needed > self._memory:
+            in_use = [each for each in self.running() if each.users]
+            if in_use and _taken(in_use) + needed > self._memory:
+                others = ", ".join(each.served.name for each in in_use)
                 message = f"{served.name} needs {size(needed)} of memory, which {others} take now; ask again later"
                 raise RequestError(503, message, "model", "no_memory", RETRY_S)
-            await self._close(idle[0])
-
-    def _taken(self) -> int:
-        return sum(each.needed for each in self._open.values())
+            idle = (each for each in self.running() if not each.users)
+            await self._close(min(idle, key=lambda each: each.used))
 
     def _close_later(self, found: LoadedModel, least_s: float = 0.0) -> None:
         """Close a model when it was not used for its time, at least `least_s` from now."""
@@ -129,3 +131,8 @@ class LoadedModels:
             for found in self.running():
                 await self._close(found)
         await asyncio.gather(*self._closing)
+
+
+def _taken(models: Iterable[LoadedModel]) -> int:
+    """Bytes that models take, as they were predicted."""
+    return sum(each.needed for each in models)

@@ -1,5 +1,6 @@
 """Locks between processes, which end with the process that holds them."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,5 +22,9 @@ def file_lock(path: Path, problem: str) -> Iterator[None]:
     try:
         yield
     finally:
+        if os.name == "posix":  # while it is held: later it could be the lock of another process
+            path.unlink(missing_ok=True)
         lock.release()
-        path.unlink(missing_ok=True)
+        if os.name != "posix":  # an open file cannot be removed there, nor the one that another process has
+            with suppress(OSError):
+                path.unlink()

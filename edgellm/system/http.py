@@ -35,20 +35,35 @@ def http_client(timeout: Any, **arguments: Any) -> "Client":
 
 
 class RequestConnection:
-    """The connection of one request of httpx2. After `shut_down` the thread that reads from it gets the end."""
+    """The connection of one request of httpx2. After `shut_down` the thread that reads from it gets the end.
+
+    One that is not open yet ends when it is opened, or when the time for that is over.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._stream: Any = None
+        self._handshake: socket.socket | None = None
         self.is_shut_down = False
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Receive the connection when it is opened: the extension `trace` of an httpx2 request."""
-        if hasattr(info.get("return_value"), "get_extra_info"):
-            with self._lock:
+        with self._lock:
+            if event.endswith("start_tls.started"):
+                self._begin_handshake()
+            elif self._handshake:
+                self._handshake.close()
+                self._handshake = None
+            if hasattr(info.get("return_value"), "get_extra_info"):
                 self._stream = info["return_value"]
                 if self.is_shut_down:
                     self._end()
+
+    def _begin_handshake(self) -> None:
+        """Keep a second socket of the connection: the handshake takes the file descriptor from the first."""
+        if (opened := self._socket()) is not None:
+            with suppress(OSError):
+                self._handshake = socket.fromfd(opened.fileno(), opened.family, opened.type)
 
     def shut_down(self) -> None:
         """End the connection now, or as soon as it is opened; from any thread."""
@@ -56,9 +71,12 @@ class RequestConnection:
             self.is_shut_down = True
             self._end()
 
+    def _socket(self) -> socket.socket | None:
+        found = self._stream and self._stream.get_extra_info("socket")
+        return found if isinstance(found, socket.socket) else None
+
     def _end(self) -> None:
-        connection = self._stream and self._stream.get_extra_info("socket")
-        if isinstance(connection, socket.socket):
+        if (connection := self._handshake or self._socket()) is not None:
             with suppress(OSError):
                 # `close` would free the file descriptor for another file while a thread still reads from it. The
                 # method of an SSL socket would remove the SSL state that a thread reads with.

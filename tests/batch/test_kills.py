@@ -13,7 +13,7 @@ from edgellm.batch.run import run
 from support import with_support
 from support.batch_kills import Silent, settings_of
 
-REQUESTS = 120
+REQUESTS = 60
 TIMES = 20
 
 
@@ -21,7 +21,7 @@ TIMES = 20
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_at_random_moments_no_line_is_lost_or_there_twice(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
-    bodies = [{"prompt": f"What is {i}?", "max_tokens": 16 + i % 9, "temperature": i % 3} for i in range(REQUESTS)]
+    bodies = [{"prompt": f"What is {i}?", "max_tokens": 4 + i % 5, "temperature": i % 3} for i in range(REQUESTS)]
     source.write_text("".join(json.dumps(body) + "\n" for body in bodies))
     undisturbed, killed = tmp_path / "undisturbed.jsonl", tmp_path / "killed.jsonl"
     run(settings_of(source, undisturbed, parallel=1), Figures(), Silent())

@@ -19,6 +19,8 @@ class FakeLLM:
         self.model, self.asked = model, list[Any]()
 
     def generate(self, prompts: list[Any], params: list[Any], use_tqdm: bool) -> list[Any]:
+        if "long" in prompts:
+            raise ValueError("The prompt is longer than the maximum model length")
         self.asked += zip(prompts, params, strict=True)
         return [_output(str(prompt), each) for prompt, each in zip(prompts, params, strict=True)]
 
@@ -66,6 +68,15 @@ def test_answers_come_in_the_order_of_the_requests(model: VLLMModel) -> None:
     assert bodies[2]["error"]["param"] == "top_p"
     assert "not supported by vLLM here: logprobs" in bodies[3]["error"]["message"]
     assert (answers[0].prompt_tokens, answers[0].generated_tokens) == (4, 6)
+
+
+def test_a_request_that_vllm_refuses_harms_no_other(model: VLLMModel) -> None:
+    shard = [(i, str(i), request(prompt=["long", "B"] if i == 2 else f"A{i}")) for i in range(5)]
+    answers = model.answers(shard, "m")
+    assert [answer.status for answer in answers] == [200, 200, 400, 200, 200]
+    bodies = [json.loads(answer.content)["response"]["body"] for answer in answers]
+    assert [body["choices"][0]["text"] for body in bodies if "choices" in body] == ["A0", "A1", "A3", "A4"]
+    assert "longer than the maximum model length" in bodies[2]["error"]["message"]
 
 
 def test_options_have_the_names_of_vllm(model: VLLMModel) -> None:

@@ -110,16 +110,43 @@ def test_the_same_command_again_computes_nothing(source: Path, tmp_path: Path) -
     out = tmp_path / "out.jsonl"
     batch("builtin", source, "-o", out)
     written = out.stat().st_mtime_ns
-    (tmp_path / "out.jsonl.partial").write_text("")  # as after a kill between the last two steps
     again = batch("builtin", source, "-o", out)
     assert (again.exit_code, out.stat().st_mtime_ns) == (1, written)
     assert "has the answers to all 10 requests already (4 with an error)" in again.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
 
 
+def test_what_an_interrupted_restart_left_replaces_a_complete_output(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.jsonl"
+    batch("builtin", source, "-o", out)
+    written, content = out.stat().st_ino, out.read_bytes()
+
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("edgellm.batch.run.write_output", interrupt)
+        stopped = batch("builtin", source, "-o", out, "--restart")
+    assert (stopped.exit_code, out.stat().st_ino) == (130, written)
+    assert "the same command without --restart goes on" in stopped.stderr
+    batch("builtin", source, "-o", out)
+    assert (out.stat().st_ino != written, out.read_bytes()) == (True, content)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+
+
+@pytest.mark.parametrize("end", ["partial", "new", "lock"])
+def test_an_input_with_the_name_of_a_file_beside_the_output_is_refused(tmp_path: Path, end: str) -> None:
+    (tmp_path / f"out.{end}").write_text('{"prompt": "A"}\n')
+    refused = batch("builtin", tmp_path / f"out.{end}", "-o", tmp_path / "out", "--restart")
+    assert "is read by this command, and is beside the output" in str(refused.exception)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(f"out.{end}", '{"prompt": "A"}\n')]
+
+
 def test_another_output_is_replaced_only_with_restart(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    for content in ("mine\n", '{"id": "batch_req_1", "response": {"status_code": 200}}\n'):
+    for content in ("mine\n", "[" * 100_000, '{"id": "batch_req_1", "response": {"status_code": 200}}\n'):
         out.write_text(content)
         refused = batch("builtin", "-", "-o", out, stdin='{"prompt": "A"}')
         assert refused.exit_code == 1

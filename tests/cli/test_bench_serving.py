@@ -83,6 +83,7 @@ def test_rates_with_a_plot(bench: Bench) -> None:
     found = json.loads(bench(*options, "--json").stdout)
     assert found["bend"] == {"edgellm": {"holds": 40, "fails": None}}
     for run in found["runs"]:
+        assert run["goodput"] == run["rate"]  # all are good
         assert run["joules"] == pytest.approx(40 * run["seconds"])
         cost = 0.5 * run["seconds"] / 3600 + 0.3 * run["joules"] / 3.6e6
         assert run["price_per_million"] == pytest.approx(cost / run["generated_tokens"] * 1e6)
@@ -177,6 +178,7 @@ def test_ctrl_c_shows_what_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
         ("--serve trace", "--serve trace needs the times of a trace: give --trace FILE"),
         ("--serve auto --against-server x", "--serve auto measures one target once: leave out --against-server"),
         ("--clients 2 --duration 3", "--duration does nothing with --clients: leave it out"),
+        ("--serve 2,1000 --duration 1001", "--duration cannot be 1001: give at most 1000 with this rate"),
         ("--clients 2 -d 3", "--depth does nothing with --serve and --clients: leave it out"),
         ("--clients 2 --rounds 3", "--rounds does nothing without --against-server: leave it out"),
         ("--clients 2 --server x --against-server x", "--server and --against-server are the same: give two servers"),
@@ -205,7 +207,7 @@ def test_wrong_options_are_one_line(
 
 
 def test_a_server_that_fails_the_warm_up_is_an_error(bench: Bench) -> None:
-    with pytest.raises(Exception, match=r"http://127.0.0.1:1: .*: start the server, or give its address"):
+    with pytest.raises(Exception, match=r"no server answers at 127\.0\.0\.1:1: start it, or check the address"):
         bench(*SHORT, "--clients", 2, "--server", "http://127.0.0.1:1")
 
 

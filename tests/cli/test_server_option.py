@@ -78,6 +78,12 @@ def test_only_the_answer_of_a_form_goes_to_stdout(api: FakeAPI) -> None:
     assert done.exit_code == 1 and "did not hold the reply to" in str(done.exception)
 
 
+def test_a_failure_amid_a_reply_ends_the_line_of_its_text(api: FakeAPI) -> None:
+    api.say(Answer([delta(content="so far")], cut=True))
+    done = generate(api, "-p", "Hi")
+    assert (done.exit_code, done.stdout) == (1, "so far\n") and "ended the connection" in str(done.exception)
+
+
 def test_notes_say_what_cut_the_reply_off_and_what_the_figures_count(api: FakeAPI) -> None:
     api.say(Answer([delta(content="a"), delta("length"), DONE]))
     done = generate(api, "-p", "Hi")

@@ -42,8 +42,16 @@ class World:
         self.all_pools += [pool] if is_recurrent else []
         self.tree = PageTree(self.pools, budget, [1] * len(self.all_pools), limit)
 
-    def extend(self, sequence: PagedSequence, tokens: list[int], drafts: int = 0, marks: tuple[int, ...] = ()) -> None:
-        self.store.write(Segment(sequence, tokens, marks=marks, drafts=drafts))
+    def extend(
+        self,
+        sequence: PagedSequence,
+        tokens: list[int],
+        drafts: int = 0,
+        marks: tuple[int, ...] = (),
+        embedded: tuple[int, ...] = (),
+    ) -> None:
+        embeddings = {at: np.zeros(4, np.float32) for at in embedded}
+        self.store.write(Segment(sequence, tokens, embeddings=embeddings, marks=marks, drafts=drafts))
 
     def read(self, ids: list[int]) -> tuple[PagedSequence, int]:
         """A sequence with all of a prompt, and how much of it was there."""
@@ -122,11 +130,10 @@ def test_rows_that_were_embeddings_are_not_found() -> None:
     world, text = World("plain"), list(range(300))
     sequence = world.tree.begin(text)
     world.extend(sequence, text[:130])
-    sequence.reserve(segment := Segment(sequence, text[130:], embeddings={3: np.zeros(4, np.float32)}))
-    sequence.append(segment)
+    world.extend(sequence, text[130:], embedded=(3,))
     assert len(world.tree.begin(text)) == 128
     world.tree.retire(sequence)
-    del sequence, segment
+    del sequence
     assert len(world.tree.begin(text)) == 128
 
 
@@ -138,6 +145,42 @@ def test_rejected_drafts_are_not_kept() -> None:
     world.extend(sequence, [9, 9, 9, 9])
     assert len(world.tree.begin([*text, 1, 9, 9, 9, 8])) == 64
     assert len(world.tree.begin([*text, 1, 2, 3, 4, 8])) == 61
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sequence_that_was_paused_continues_from_what_the_tree_still_has(kind: str) -> None:
+    world, text = World(kind), list(range(300))
+    sequence, _ = world.read(text)
+    sequence.pause()
+    assert sequence.tokens == []
+    assert world.tree.stats(0, 0).used_pages == 0, "all of its memory can be evicted"
+    sequence.resume([*text, 7])
+    assert sequence.tokens == text
+    world.check(sequence)
+    world.extend(sequence, [7] * 100)
+    world.check(sequence)
+    sequence.pause()
+    world.tree.evict()
+    sequence.resume([*text, *[7] * 100, 8])
+    world.check(sequence)
+    assert len(sequence) == (384 if world.tree.goes_back else 0), "checkpoints belong to the leaf"
+    sequence.pause()
+    world.tree.clear()
+    assert used_pages(world.all_pools) == [set() for _ in world.all_pools]
+    sequence.resume(text)
+    assert sequence.tokens == []
+
+
+def test_a_sequence_whose_rows_were_embeddings_or_that_is_not_cached_does_not_resume() -> None:
+    world, text = World("plain"), list(range(100))
+    world.tree.retire(world.read(text)[0])
+    embedded, unknown = world.tree.begin([]), PagedSequence(world.pools, world.tree.checkpoints, world.tree)
+    world.extend(embedded, text, embedded=(70,))
+    world.extend(unknown, text)
+    for sequence in (embedded, unknown):
+        sequence.pause()
+        sequence.resume([*text, 1])
+        assert sequence.tokens == []
 
 
 def test_two_that_compute_the_same_at_once_share_its_pages_afterwards() -> None:
@@ -189,6 +232,19 @@ def test_a_reservation_that_fails_leaves_no_page_behind(kind: str) -> None:
     world.check(sequence)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_leaves_that_share_a_page_are_evicted(kind: str) -> None:
+    """A sequence that went back into a full page of the tree, and ended there, leaves a leaf with the same page."""
+    world = World(kind)
+    sequence, _ = world.read([0] * 64)
+    sequence.trim(32)
+    sequence.mark()
+    world.tree.retire(sequence)
+    del sequence
+    world.tree.clear()
+    assert used_pages(world.all_pools) == [set() for _ in world.all_pools]
+
+
 class TreeMachine(RuleBasedStateMachine):
     """Requests that begin, go on, go back, fork, end and vanish, in memory that is short for all of them."""
 
@@ -201,17 +257,19 @@ class TreeMachine(RuleBasedStateMachine):
     def open(self, kind: str, most: int, limit: int) -> None:
         self.world = World(kind, most, limit)
 
-    def compute(self, sequence: PagedSequence, tokens: list[int], drafts: int = 0) -> bool:
+    def compute(
+        self, sequence: PagedSequence, tokens: list[int], drafts: int = 0, embedded: tuple[int, ...] = ()
+    ) -> bool:
         """Compute tokens as a batch does: leaves are evicted before requests are preempted."""
         while True:
             try:
                 marks = () if drafts else tuple({len(tokens) // 2, len(tokens) - 1})
-                self.world.extend(sequence, tokens, drafts, marks)
+                self.world.extend(sequence, tokens, drafts, marks, embedded)
             except NoMemoryError:
                 if not drafts and self.world.tree.evict():
                     continue
                 if not drafts:
-                    sequence.trim(0)
+                    sequence.pause()
                 return False
             self.world.check(sequence)
             self.texts.append(list(sequence.tokens))
@@ -237,6 +295,12 @@ class TreeMachine(RuleBasedStateMachine):
                 assert sequence.trim(wanted) == wanted
                 self.world.check(sequence)
 
+    @rule(which=st.integers(0, 9), new=st.integers(1, 100), token=st.integers(0, 2), at=st.floats(0, 0.99))
+    def embed(self, which: int, new: int, token: int, at: float) -> None:
+        """Compute tokens, of which one has another embedding."""
+        if self.running:
+            self.compute(self.running[which % len(self.running)], [token] * new, embedded=(int(at * new),))
+
     @rule(which=st.integers(0, 9), left=st.floats(0, 1))
     def rewind(self, which: int, left: float) -> None:
         if self.running:
@@ -245,7 +309,7 @@ class TreeMachine(RuleBasedStateMachine):
             sequence.mark()
             self.world.check(sequence)
 
-    @rule(which=st.integers(0, 9), end=st.sampled_from(["retire", "vanish", "preempt", "fork", "hold"]))
+    @rule(which=st.integers(0, 9), end=st.sampled_from(["retire", "vanish", "pause", "resume", "fork", "hold"]))
     def end(self, which: int, end: str) -> None:
         if not self.running:
             return
@@ -255,8 +319,14 @@ class TreeMachine(RuleBasedStateMachine):
                 self.running.append(sequence.fork())
             case "hold":
                 sequence.hold(len(sequence))
-            case "preempt":
-                sequence.trim(0)
+            case "pause":
+                sequence.pause()
+                assert not sequence.tokens
+            case "resume" if not sequence.tokens:
+                sequence.resume(ids := self.texts[-1])
+                self.world.check(sequence)
+                assert sequence.tokens == ids[: len(sequence)]
+                assert len(sequence) < len(ids) or not ids
             case "retire" | "vanish":
                 self.running.remove(sequence)
                 if end == "retire":

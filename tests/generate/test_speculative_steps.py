@@ -91,14 +91,17 @@ class Full(Counting):
         return super().forward(segments)
 
 
-def test_without_memory_for_drafts_a_reply_goes_on_and_evicts_nothing() -> None:
-    engine = Full(True)
+@pytest.mark.parametrize("needs_marks", [True, False])
+def test_without_memory_for_drafts_a_reply_goes_on(needs_marks: bool) -> None:
+    """Nothing is evicted for the states behind drafts; without states it is the certain token that needs a page."""
+    engine, sequence = Full(True), Sequence()
+    sequence.needs_marks = needs_marks
     session, lookup = Session(engine, "m"), PromptLookup([])
-    steps = SpeculativeDecoder(session, Sequence(), lookup, CancelFlag(engine))
+    steps = SpeculativeDecoder(session, sequence, lookup, CancelFlag(engine))
     for _ in range(6):
         lookup.accept(3)
         steps.decode(3)
-    assert (engine.rows, engine.evicted, steps.length) == ([1] * 6, 0, 6)
+    assert (engine.rows, engine.evicted, steps.length) == ([1] * 6, 0 if needs_marks else 1, 6)
 
 
 def test_drafts_need_no_page_of_their_own() -> None:

@@ -14,6 +14,7 @@ from edgellm.remote.key import server_key
     [
         ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v1", "127.0.0.1:8080"),
         ("http://127.0.0.1:8080/v1/", "http://127.0.0.1:8080/v1", "127.0.0.1:8080"),
+        ("HTTPS://API.OpenAI.com", "https://api.openai.com/v1", "api.openai.com"),
         ("localhost:8080", "http://localhost:8080/v1", "localhost:8080"),
         ("[::1]:8080", "http://[::1]:8080/v1", "[::1]:8080"),
         ("https://api.openai.com/v1", "https://api.openai.com/v1", "api.openai.com"),
@@ -43,6 +44,7 @@ def test_a_unix_socket_in_the_current_folder(given: str, tmp_path: Path, monkeyp
     "given",
     [
         *("", "ftp://host", "llm.example.org", "http://", "http://host:99999", "http://host:0", "http://host/?key=1"),
+        *("http://a..b", f"http://{'a' * 64}.example", "unix:/a\0b", "unix:/\x1b[2J"),
         *("http://host/#x", "http://ho st", "http://host/\nx", "http://bücher.example", "unix:", "https:///v1"),
     ],
 )

@@ -105,6 +105,7 @@ def test_what_is_no_part_is_one_line(data: str) -> None:
         ("broken", "broken"),
         ({"detail": "no"}, "no"),
         (3, "does not say why"),
+        ({"error": {"error": {"error": {"message": "far inside"}}}}, "does not say why"),
     ],
 )
 def test_an_error_in_the_stream(error: Any, words: str) -> None:
@@ -198,3 +199,12 @@ def test_calls_without_end() -> None:
     with pytest.raises(ServerError, match="more than"):
         for i in range(MAX_CALLS + 1):
             assembler.add(CallPiece(i, "", "f", "{}"))
+
+
+@pytest.mark.parametrize("piece", [CallPiece(0, "", "", "x" * 100_000), CallPiece(0, "", "", "")])
+def test_arguments_without_end(piece: CallPiece, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.remote.calls.MAX_CHARACTERS", 1_000_000)
+    assembler = CallAssembler("host", 0)
+    with pytest.raises(ServerError, match="longer calls"):
+        for _ in range(20_000):
+            assembler.add(piece)

@@ -11,9 +11,10 @@ import pytest
 
 from edgellm.errors import EdgeLLMError, IncompleteOutputError
 from edgellm.remote.address import server_address
-from edgellm.remote.client import MAX_LISTING_BYTES
+from edgellm.remote.client import MAX_LISTING_BYTES, ServerClient
 from edgellm.remote.failures import ServerError
-from edgellm.remote.model import RemoteServer
+from edgellm.remote.listing import ListedModel
+from edgellm.remote.model import RemoteModel, RemoteServer
 from edgellm.remote.reply import RemoteReply
 from support.fake_api import (
     DONE,
@@ -151,6 +152,8 @@ def lines_of(found: RemoteReply) -> str:
         (failing(503, "loading", retry_after="-3"), "(503): loading; try again later"),
         (failing(500, "evil \x1b[2J\n text"), r"evil \x1b[2J text"),
         (failing(400, f"your key {KEY} is odd"), "your key … is odd"),
+        (Answer([], 307, headers={"location": f"http://evil.example/{KEY}"}), "evil.example/…"),
+        (Answer([b'{"error":' * 900 + b"1" + b"}" * 900], 400), "(400)"),
         (Answer([b"\xff\xfe"], 502, "text/html"), "(502); try again later"),
         (Answer([b'{"error": "model not found"}'], 404), "(404): model not found"),
         (Answer([b'{"detail": "nope"}'], 422), "(422): nope"),
@@ -340,6 +343,51 @@ def test_a_server_that_is_not_http() -> None:
             RemoteServer(server_address(f"http://{host}")).models()
         with pytest.raises(ServerError, match=r"is it https or http\?"):
             RemoteServer(server_address(f"https://{host}")).models()
+
+
+def test_a_list_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.remote.client.LISTING_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        gone = threading.Event()
+
+        def trickle() -> None:
+            connection, _address = listening.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
+                for _ in range(TIMEOUT_S * 100):
+                    try:
+                        connection.sendall(b" ")
+                    except OSError:
+                        gone.set()
+                        return
+                    gone.wait(0.01)
+
+        threading.Thread(target=trickle, daemon=True).start()
+        host = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(ServerError, match="did not list its models in"):
+            RemoteServer(server_address(f"http://{host}")).models()
+        assert gone.wait(TIMEOUT_S)
+
+
+def test_cancel_ends_a_handshake_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.remote.client.CONNECT_S", 10.0 * TIMEOUT_S)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = server_address(f"https://127.0.0.1:{listening.getsockname()[1]}")
+        found = RemoteModel(ServerClient(address, None), ListedModel("m")).reply(ASKED, {})
+        reading = threading.Thread(target=lambda: list(found), daemon=True)
+        reading.start()
+        connection, _address = listening.accept()
+        with connection:
+            assert connection.recv(1)  # the client's part of the handshake
+            found.cancel()
+            reading.join(TIMEOUT_S)
+            assert not reading.is_alive() and found.finish_reason == "cancelled"
+
+
+@pytest.mark.parametrize("host", ["999.1.1.1:1", "[::1]x:80", "[v1.x]:80"])
+def test_what_is_no_host(host: str) -> None:
+    with pytest.raises(ServerError, match="is no host of a server"):
+        RemoteServer(server_address(f"http://{host}")).models()
 
 
 def test_a_proxy_gets_no_request_for_this_machine(api: FakeAPI, monkeypatch: pytest.MonkeyPatch) -> None:

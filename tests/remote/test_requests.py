@@ -84,11 +84,22 @@ def test_a_json_schema() -> None:
         (VLLM, "regex", "a|b", {"structured_outputs": {"regex": "a|b"}}),
         (VLLM, "choices", ("a.b", "c"), {"structured_outputs": {"choice": ["a.b", "c"]}}),
         (VLLM, "grammar", "start: /x/", {"structured_outputs": {"grammar": "start: /x/"}}),
+        (LLAMA, "choices", ("red", '"\\'), {"grammar": r'root ::= "red" | "\"\\"'}),
         (LLAMA, "grammar", 'root ::= "x"', {"grammar": 'root ::= "x"'}),
     ],
 )
 def test_other_forms(dialect: ServerFields, option: str, value: Any, sent: dict[str, Any]) -> None:
     assert body(dialect, **{option: value}) == sent
+
+
+def test_a_begun_reply_is_the_last_message_as_it_is() -> None:
+    begun = "<think>\nhm\n</think>\n\nHe"
+    for dialect in (OURS, VLLM):
+        sent = chat_body(ASKED, RequestOptions({}), dialect, begun)
+        assert sent.pop("messages") == [*ASKED, {"role": "assistant", "content": begun}]
+        assert sent == {"continue_final_message": True, "add_generation_prompt": False}
+    with pytest.raises(OptionError, match="begun is not known"):
+        chat_body(ASKED, RequestOptions({}), LLAMA, begun)
 
 
 @pytest.mark.parametrize(("dialect", "option"), [(LLAMA, "regex"), (OTHER, "regex"), (OPENAI, "grammar")])

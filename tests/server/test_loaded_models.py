@@ -1,6 +1,7 @@
 """Models that are opened when asked for, and closed for others, after a time, and at the end; no file is opened."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,40 @@ def test_a_model_in_use_stays() -> None:
             assert (caught.value.status, caught.value.retry_after is not None) == (503, True)
         await machine.touch(C)
         assert machine.events == ["+a", "-a", "+c"]
+
+    run(test)
+
+
+def test_none_is_closed_for_a_model_that_does_not_fit_beside_those_in_use() -> None:
+    async def test() -> None:
+        machine = Machine()
+        await machine.touch(B)
+        async with machine.models.use(A):
+            with pytest.raises(RequestError, match=r"c needs 20 GB of memory, which a take"):
+                await machine.touch(C)
+        assert machine.events == ["+b", "+a"]
+
+    run(test)
+
+
+def test_a_model_is_opened_when_those_before_have_given_back_their_memory() -> None:
+    async def test() -> None:
+        machine = Machine(keep_alive=0)
+        closing, may_close = threading.Event(), threading.Event()
+
+        def close() -> None:
+            closing.set()
+            may_close.wait(30)
+            machine.events.append("-b")
+
+        async with machine.models.use(B) as found:
+            found.model.close = close  # type: ignore[method-assign]
+        await asyncio.to_thread(closing.wait, 30)
+        opened = asyncio.ensure_future(machine.touch(A, keep_alive=-1))
+        await asyncio.sleep(0.05)
+        may_close.set()
+        await opened
+        assert machine.events == ["+b", "-b", "+a"]
 
     run(test)
 

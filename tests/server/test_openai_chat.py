@@ -193,3 +193,25 @@ def test_the_log_has_no_texts(client: Any, server: Served) -> None:
     line = next(line for line in reversed(server.log) if "POST /v1/chat/completions 200" in line)
     assert f"model={NAME}" in line and "generated=12" in line
     assert "secret" not in line and reply not in line
+
+
+def test_a_begun_reply_is_continued_as_python_does(client: Any, model: Model) -> None:
+    messages = [*QUESTION, {"role": "assistant", "content": "He says"}]
+    flags = {"continue_final_message": True, "add_generation_prompt": False}
+    found = ask(client, messages=messages, temperature=0.9, extra_body=flags)
+    expected = model.chat().reply(QUESTION, begun="He says", max_tokens=12, seed=3, temp=0.9).completion()
+    assert found.choices[0].message.content == expected.text
+    assert found.usage.prompt_tokens == expected.stats.prompt_tokens
+
+
+@pytest.mark.parametrize(
+    ("messages", "flags", "words"),
+    [
+        (QUESTION, {"continue_final_message": True}, "must be from assistant"),
+        ([{"role": "assistant", "content": "a"}], {"continue_final_message": True}, "must end with a question"),
+        (QUESTION, {"add_generation_prompt": False}, "add_generation_prompt is not supported"),
+    ],
+)
+def test_what_cannot_be_continued(client: Any, messages: Any, flags: dict[str, bool], words: str) -> None:
+    with pytest.raises(openai.BadRequestError, match=words):
+        ask(client, messages=messages, extra_body=flags)

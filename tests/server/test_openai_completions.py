@@ -103,9 +103,11 @@ def test_errors_name_the_field(client: Any, given: dict[str, Any], param: str) -
     assert caught.value.param == param
 
 
-def test_the_models(client: Any) -> None:
+def test_the_models(client: Any, model: Model) -> None:
     assert [each.id for each in client.models.list()] == ["Words"]
+    complete(client)  # opens it
     assert client.models.retrieve("words").id == "Words"
+    assert {each.max_model_len for each in client.models.list()} == {model.ctx}
     with pytest.raises(openai.NotFoundError) as caught:
         client.models.retrieve("/etc/passwd")
     assert caught.value.code == "model_not_found"

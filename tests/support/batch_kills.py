@@ -15,7 +15,7 @@ from edgellm.batch.figures import Figures
 from edgellm.batch.run import BatchSettings, run
 
 LOAD = {"threads": 1}
-MOST_BYTES = 4000
+MOST_BYTES = 3000
 """Bytes that a run adds to the journal at most before it is killed: those of some answers."""
 
 

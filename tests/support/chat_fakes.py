@@ -99,6 +99,7 @@ class FakeModel:
     effort: bool = False
     calls: bool = True
     counts: bool = True
+    continues: bool = True
     defaults: Mapping[str, Any] = field(default_factory=dict)
     replies: list[list[Piece]] = field(default_factory=list)
     hold: int | None = None

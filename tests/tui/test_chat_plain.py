@@ -19,6 +19,9 @@ from support.terminal import chat_in_terminal
 from tui.commands import COMMANDS
 from tui.core.store import Store
 
+TIMEOUT_S = 300
+"""Ends a program that hangs; on a busy machine one that does not may take a minute."""
+
 
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
@@ -249,7 +252,7 @@ def test_a_broken_pipe_ends_it_silently(tiny: Path, tmp_path: Path) -> None:
         input=b"hello\n",
         capture_output=True,
         env=environment(tmp_path),
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert done.stdout.endswith(b"141\n")
@@ -262,7 +265,7 @@ def test_a_message_that_does_not_fit_is_reported_once_in_the_words_of_the_chat(t
         input=b"z" * 40_000,
         capture_output=True,
         env=environment(tmp_path),
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=False,
     )
     (line,) = done.stderr.decode().rpartition("/help shows the commands\n")[2].splitlines()
@@ -275,7 +278,7 @@ def test_without_stdin_there_is_nothing_to_reply_to(tiny: Path, tmp_path: Path) 
         ["bash", "-c", f'"{sys.executable}" -m edgellm chat --plain "{tiny}" <&-'],
         capture_output=True,
         env=environment(tmp_path),
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, b"")

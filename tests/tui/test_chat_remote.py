@@ -226,10 +226,23 @@ def test_the_models_of_the_server_are_chosen_from(tmp_path: Path, api: FakeAPI) 
 LOCAL_ONLY = {
     "/set ctx 4096": "ctx is a setting of the server",
     "/set overflow drop": "overflow is a setting of the server",
-    "/continue": "a server does not continue replies",
+    "/continue": "this server does not continue replies",
     "/tokens": "only the server counts tokens",
     "/tokens some text": "only the server counts tokens",
 }
+
+
+def test_a_reply_is_continued_by_a_server_that_can(tmp_path: Path, api: FakeAPI) -> None:
+    api.models = listing({"id": "m", "owned_by": "vllm"})
+    api.say(Answer([delta(content="Hel"), delta("length")]), saying("lo"))
+    with headless(tmp_path, api) as chat:
+        chat.say("Hi")
+        chat.controller.sender.continue_reply()
+        chat.until(ReplyEnded)
+        assert chat.texts == ["Hi", "Hello"]
+    sent = posts(api)[1]
+    assert sent["messages"] == [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hel"}]
+    assert (sent["continue_final_message"], sent["add_generation_prompt"]) == (True, False)
 
 
 def test_what_needs_a_model_on_this_machine_says_so(tmp_path: Path, api: FakeAPI) -> None:

@@ -81,8 +81,8 @@ class OpenModel(Protocol):
 
     `ctx` is its context in tokens, 0 if a server does not tell. `thinking` is true if its template can switch thinking
     on and off, `effort` if it takes an effort of thinking, `calls` if it shows how the model calls tools. `counts`: it
-    counts tokens and shows prompts. `defaults` are the generation options for which its file brings values. `path`
-    opens it again from any folder.
+    counts tokens and shows prompts. `continues`: it continues replies. `defaults` are the generation options for which
+    its file brings values. `path` opens it again from any folder.
     """
 
     name: str
@@ -93,6 +93,7 @@ class OpenModel(Protocol):
     effort: bool
     calls: bool
     counts: bool
+    continues: bool
     defaults: Mapping[str, Any]
 
     @property

@@ -24,7 +24,7 @@ class EdgeModel:
 
     def __init__(self, name: str, path: str, model: Model, template: str | None) -> None:
         self.name, self.path, self._model = name, path, model
-        self.ctx, self.counts = model.ctx, True
+        self.ctx, self.counts, self.continues = model.ctx, True, True
         self.threads = model.engine.threads
         self._chat: Chat = model.chat(template=template)
         self.thinking, self.effort, self.calls = self._chat.thinking, self._chat.effort, self._chat.calls

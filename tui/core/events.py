@@ -23,7 +23,8 @@ class ModelOpened(Event):
     `name` is its name in lists, `ctx` its context in tokens. `thinking` is true if its chat template can switch
     thinking on and off, `effort` if it takes an effort of thinking, `calls` if it shows how the model calls tools.
     `defaults` are the generation options for which its file brings values. `requested` is the path or name by which it
-    was opened; `path` opens the same model from any folder. `counts`: it counts tokens.
+    was opened; `path` opens the same model from any folder. `counts`: it counts tokens; `continues`: it
+    continues replies.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ModelOpened(Event):
     effort: bool = False
     calls: bool = True
     counts: bool = True
+    continues: bool = True
 
 
 @dataclass(frozen=True, slots=True)

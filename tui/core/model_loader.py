@@ -92,6 +92,7 @@ class ModelLoader:
             model.effort,
             model.calls,
             model.counts,
+            model.continues,
         )
 
     def _is_superseded(self, number: int) -> bool:

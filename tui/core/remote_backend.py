@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgellm.errors import EdgeLLMError
 from tui.core.backend import SeveralModelsError
+from tui.core.continued_reply import ContinuedReply
 
 if TYPE_CHECKING:
     from edgellm.remote.address import ServerAddress
@@ -31,12 +32,13 @@ class RemoteChatModel:
     weights_in_memory = (None, 0)
 
     def __init__(self, model: RemoteModel, path: str) -> None:
-        self._model, self.path, self.ctx = model, path, model.ctx
+        self._model, self.path, self.ctx, self.continues = model, path, model.ctx, model.continues
         self.name = title_of(model.name, model.host)
 
     def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> ReplyStream:
-        """Begin a reply. Raises EdgeLLMError."""
-        return self._model.reply(messages, options)
+        """Begin a reply, or continue the text `begun`. Raises EdgeLLMError."""
+        reply = self._model.reply(messages, options, begun)
+        return ContinuedReply(begun, reply) if begun else reply
 
     def cancel(self) -> None:
         """Nothing: `reply` returns at once, and its stream is cancelled."""

@@ -83,9 +83,9 @@ class Sender:
             self._replies.mark_continuation(new, reply.id)
 
     def continuable(self, message: int | None = None) -> Message:
-        """The reply `message`, or the last reply. Raises EdgeLLMError if it is no reply, and for models of servers."""
-        if self._model.server:
-            raise EdgeLLMError("a server does not continue replies: /regen makes another one")
+        """The reply `message`, or the last reply. Raises EdgeLLMError if nothing can continue it."""
+        if self._model.opened and not self._model.opened.continues:
+            raise EdgeLLMError("this server does not continue replies: /regen makes another one")
         self._replies.collect()
         messages, path = self._conversation.chat.tree.messages, self._conversation.path
         found = messages.get(message) if message else path[-1] if path else None

@@ -10,6 +10,9 @@ from edgellm.errors import OptionError
 MOST_RATE = 1000.0
 """The highest rate of arrivals, in requests per second."""
 
+MOST_REQUESTS = 1_000_000
+"""The most requests of a run."""
+
 COMPARED_ROUNDS = 3
 """Rounds, if two targets are compared."""
 

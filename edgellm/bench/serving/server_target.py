@@ -25,6 +25,10 @@ FORBIDDEN = -100
 
 _TIMEOUT_S = 600
 _MOST_BYTES = 1 << 20
+_MOST_TOKENS = 1 << 31
+_SPARE_PIECES = 16
+"""A token is in one piece, or two: a reply of many more pieces has no end."""
+
 _BUSY = (429, 503)
 
 
@@ -56,7 +60,7 @@ class ServerTarget:
                 stopper.watch(connection.sock)
                 connection.request("POST", self._path, body, self._headers)
                 with closing(connection.getresponse()) as response:
-                    return self._read(response, on_piece)
+                    return self._read(response, request.tokens, on_piece)
             except (OSError, ValueError, HTTPException, EdgeLLMError) as error:
                 if stopper.stopped:
                     raise RequestCancelledError("the request was cancelled") from None
@@ -71,7 +75,7 @@ class ServerTarget:
         kind = HTTPSConnection if self._scheme == "https" else HTTPConnection
         return kind(self._host, self._port, timeout=_TIMEOUT_S)
 
-    def _read(self, response: HTTPResponse, on_piece: Callable[[], None]) -> ReplyCounts:
+    def _read(self, response: HTTPResponse, wanted: int, on_piece: Callable[[], None]) -> ReplyCounts:
         if response.status != 200:
             told = f"{self.shown}: HTTP status {response.status}: {_reason(response.read(_MOST_BYTES))}"
             raise NoRoomError(told) if response.status in _BUSY else EdgeLLMError(told)
@@ -81,6 +85,8 @@ class ServerTarget:
             for choice in _objects(chunk.get("choices")):
                 if choice.get("text"):
                     pieces += 1
+                    if pieces > 2 * wanted + _SPARE_PIECES:
+                        raise EdgeLLMError(f"{self.shown}: the reply does not end after {wanted:,} tokens")
                     on_piece()
                 ended = ended or choice.get("finish_reason") is not None
             usage = next(_objects([chunk.get("usage")]), usage)
@@ -97,7 +103,7 @@ class ServerTarget:
                 continue
             try:
                 chunk = json.loads(data)
-            except ValueError:
+            except (ValueError, RecursionError):
                 chunk = None
             if not isinstance(chunk, dict):
                 raise EdgeLLMError(f"{self.shown}: an event of the stream is no JSON object")
@@ -113,7 +119,7 @@ def _objects(values: Any) -> Iterator[dict[str, Any]]:
 
 def _count(found: dict[str, Any], name: str, otherwise: int) -> int:
     value = found.get(name)
-    return value if type(value) is int and value >= 0 else otherwise
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else otherwise
 
 
 class _Stopper:
@@ -159,7 +165,7 @@ def _reason(body: bytes) -> str:
     """What the body of an error says."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return printable(body.decode(errors="replace").strip(), 200)
     return _message(found.get("error", found) if isinstance(found, dict) else found)
 

@@ -10,7 +10,7 @@ from edgellm.bench.serving.cost import Prices, cost_figures
 from edgellm.bench.serving.energy import Energy
 from edgellm.bench.serving.figures import run_figures
 from edgellm.bench.serving.generator import LoadGenerator, warm_up
-from edgellm.bench.serving.options import CLOSED_REQUESTS, MOST_RATE, ServingOptions
+from edgellm.bench.serving.options import CLOSED_REQUESTS, MOST_RATE, MOST_REQUESTS, ServingOptions
 from edgellm.bench.serving.outcome import Outcome, Status
 from edgellm.bench.serving.requests import RequestSource
 from edgellm.bench.serving.target import LoadRequest, Target
@@ -31,8 +31,8 @@ OnStatus = Callable[[str], None]
 class Load:
     """A run to do: `at_once` requests at most are sent at once.
 
-    `window_s` is the time in which they arrive, None for a closed loop; those that still run `drain_s` after the last
-    arrival are cancelled, if it is given.
+    `window_s` is the time in which they arrive (a number of requests with a rate: on average), None for a closed loop;
+    those that still run `drain_s` after the last arrival are cancelled, if it is given.
     """
 
     name: str
@@ -109,9 +109,9 @@ class ServingBench:
         return self._open_loop(f"{rate:g} requests/s", rate, requests)
 
     def _open_loop(self, name: str, rate: float | None, requests: Sequence[LoadRequest]) -> Load:
-        last = requests[-1].arrival_s if requests else None
-        if self._options.requests:
-            return Load(name, requests, self._at_once, rate=rate, window_s=last)
+        if number := self._options.requests:
+            window_s = number / rate if rate else requests[-1].arrival_s
+            return Load(name, requests, self._at_once, rate=rate, window_s=window_s)
         duration = self._options.duration
         return Load(name, requests, self._at_once, rate=rate, window_s=duration, drain_s=duration)
 
@@ -162,7 +162,8 @@ class ServingBench:
             return bool(found["attainment"] >= ATTAINMENT)
 
         least = LEAST_ARRIVALS / self._options.duration if not self._options.requests else 0.0
-        search_bend(holds, first, least, MOST_RATE)
+        most = MOST_RATE if self._options.requests else min(MOST_RATE, MOST_REQUESTS / self._options.duration)
+        search_bend(holds, first, least, most)
 
     def _bend(self, name: str) -> dict[str, float | None]:
         measured = [run for run in self.runs if run["target"] == name and run["complete"] and run["rate"]]

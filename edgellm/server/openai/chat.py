@@ -7,7 +7,7 @@ from edgellm.server.asked import Asked
 from edgellm.server.events import Event, ReplyBegun, ReplyEnd, ReplyPart
 from edgellm.server.fields import Fields
 from edgellm.server.openai.choices import MAX_REPLIES, asked_choices
-from edgellm.server.openai.messages import conversation
+from edgellm.server.openai.messages import begun_conversation
 from edgellm.server.openai.replies import call_entry, logprob_entry
 from edgellm.server.openai.sampling import asked_logprobs, checked, response_format, sampling_options
 from edgellm.server.openai.tools import tool_options
@@ -22,7 +22,7 @@ def read_chat(body: Fields) -> Asked:
 
 
 def _work(body: Fields) -> Work:
-    model, messages, options = body.text("model"), conversation(body), sampling_options(body)
+    model, (messages, begun), options = body.text("model"), begun_conversation(body), sampling_options(body)
     options |= {
         "max_tokens": _limit(body),
         "logprobs": asked_logprobs(body, body.flag("logprobs"), "logprobs to be true"),
@@ -34,7 +34,7 @@ def _work(body: Fields) -> Work:
     body.only("modalities", ["text"])
     body.ignore("verbosity", "prediction")
     body.finish()
-    return Work(model, [messages], checked(options), n, effort)
+    return Work(model, [messages], checked(options), n, effort, begun=begun)
 
 
 def _limit(body: Fields) -> int | None:

@@ -1,22 +1,42 @@
 """Conversations as OpenAI's API has them, made ready for `edgellm.Chat`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from edgellm.server.failures import RequestError, invalid
 from edgellm.server.fields import Fields
 from edgellm.text.thought import CLOSING, OPENING
 
+ASKING = ("user", "tool")
+"""The roles of messages that are replied to."""
+
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
 
-def conversation(body: Fields, name: str = "messages") -> list[dict[str, Any]]:
-    """The messages of a body. Raises RequestError, which names the message and the field."""
+def begun_conversation(body: Fields) -> tuple[list[dict[str, Any]], str]:
+    """The messages of a body, and the beginning of the reply: the last message, with vLLM's `continue_final_message`.
+
+    Raises RequestError.
+    """
+    goes_on = body.flag("continue_final_message")
+    body.only("add_generation_prompt", not goes_on)
+    found = conversation(body, last=("assistant",) if goes_on else ASKING)
+    if goes_on and (len(found) == 1 or found[-1].get("tool_calls")):
+        raise invalid("messages", "must end with a question and the beginning of its reply, which has no tool_calls")
+    return found, str(found.pop()["content"]) if goes_on else ""
+
+
+def conversation(body: Fields, name: str = "messages", last: Sequence[str] = ASKING) -> list[dict[str, Any]]:
+    """The messages of a body; `last` are the roles that the last one may have.
+
+    Raises RequestError, which names the message and the field.
+    """
     found = [_message(message) for message in body.objects(name)]
     if not found:
         raise RequestError(400, f"{name} must have at least one message", name, "missing_required_parameter")
-    if (last := found[-1]["role"]) not in ("user", "tool"):
-        raise invalid(name, f"ends with a message from {last}; the last one must be from user or tool")
+    if (role := found[-1]["role"]) not in last:
+        raise invalid(name, f"ends with a message from {role}; the last one must be from {' or '.join(last)}")
     return found
 
 

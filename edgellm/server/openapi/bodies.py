@@ -23,6 +23,7 @@ CHAT: list[dict[str, Any]] = [
         "tools": [_TOOL],
         "tool_choice": "auto",
     },
+    {"messages": [_ASKED, {"role": "assistant", "content": "He"}], "continue_final_message": True},
     {"messages": [{"role": "user", "content": [{"type": "text", "refusal": "No"}]}], "response_format": _FORM},
 ]
 COMPLETIONS: list[dict[str, Any]] = [
