@@ -1,6 +1,7 @@
 """The models that a server may open, by the names that clients use."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,12 +67,11 @@ class Catalog:
         Of other files in the folders of these, such as further parts of a model, it has the names alone.
         """
         for model in list(self._asked_for):
-            paths = {model.path, model.path.absolute(), model.path.resolve()}
-            for path in sorted(paths, key=lambda path: len(str(path)), reverse=True):
-                for written in (str(path), printable(str(path), _PATH_LENGTH)):
-                    message = message.replace(written, printable(model.name))
-            for folder in {path.parent for path in paths if path.is_absolute()}:
-                message = message.replace(f"{printable(str(folder), _PATH_LENGTH)}/", "")
+            paths = {model.path.absolute(), model.path.resolve(), model.path}
+            for path in _longest_first(paths):
+                message = message.replace(path, printable(model.name))
+            for folder in _longest_first({path.parent for path in paths if path.is_absolute()}):
+                message = message.replace(f"{folder}{os.sep}", "")
         return message
 
     def _find(self, name: str | None) -> ServedModel:
@@ -96,6 +96,12 @@ class Catalog:
         for model, own in zip(served, names, strict=True):
             by_name |= {name: model for name in own if sum(name in other for other in names) == 1}
         return by_name
+
+
+def _longest_first(paths: Iterable[Path]) -> list[str]:
+    """Paths as messages have them, so that none is replaced within a longer one."""
+    shown = {written for path in paths for written in (str(path), printable(str(path), _PATH_LENGTH))}
+    return sorted(shown, key=len, reverse=True)
 
 
 def served_name(given: str, path: Path) -> str:

@@ -108,7 +108,7 @@ def test_the_models(client: Any, server: Served) -> None:
         (lambda c: c.generate("small", "x", suffix="y"), 400, "suffix is not supported"),
         (lambda c: c.generate("small", "x" * 5000), 400, "too long for the context"),
         (lambda c: c.embed("small", "x"), 400, "embeddings are not supported"),
-        (lambda c: c.pull("small"), 404, "there is no such path"),
+        (lambda c: c.pull("small"), 400, "models cannot be pulled over HTTP"),
     ],
 )
 def test_errors_are_one_line(client: Any, call: Any, status: int, words: str) -> None:
