@@ -50,7 +50,7 @@ def test_wrong_usage(wrong: str, refused: Refused) -> None:
     [
         ("bench m.gguf --parallel 0", "--parallel cannot be 0: give a whole number, from 1 to 64"),
         ("bench m.gguf --parallel 65", "--parallel cannot be 65: give a whole number, from 1 to 64"),
-        ("bench m.gguf -p -1", "--prompt-tokens cannot be -1: give a whole number, at least 0"),
+        ("bench m.gguf -p -1", "--prompt-tokens cannot be '-1': give a number of tokens, or a range: 128-512"),
         (
             "plan m.gguf --cpu-moe --n-cpu-moe 2",
             "--n-cpu-moe adds nothing to --cpu-moe, which keeps the experts of all",

@@ -173,10 +173,10 @@ def test_guided_replies_of_random_models(name: str, open_model: Open) -> None:
 def test_both_replies_follow_the_same_prompt(name: str, open_model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     prompts, uses, start = list[list[int]](), list[object](), Generator.start
 
-    def recorded(generator: Generator, prompt: TokensPrompt, *more: Any) -> Any:
+    def recorded(generator: Generator, prompt: TokensPrompt, *more: Any, **named: Any) -> Any:
         prompts.append(prompt.ids)
         uses.append(more[-1])
-        return start(generator, prompt, *more)
+        return start(generator, prompt, *more, **named)
 
     monkeypatch.setattr(Generator, "start", recorded)
     next(evaluate(open_model(name), [CALLS], EvalSettings(max_tokens=1)))

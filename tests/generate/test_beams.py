@@ -202,7 +202,7 @@ def test_a_search_is_cancelled_without_a_text(model: Model) -> None:
     [
         (lambda model: model.generate("x", beams=2, temp=0.5), "option temp above 0"),
         (lambda model: model.chat(temp=0.5).send("x", beams=2), "option temp above 0"),
-        (lambda model: model.generate("x", beams=2, n=2), "option n asks for several"),
+        (lambda model: model.generate("x", beams=2, n=2), "option n cannot go with option beams"),
         (lambda model: list(model.stream("x", beams=2)), "option beams cannot stream"),
         (lambda model: model.generate("x", beams=2, regex="a"), "option regex and option beams"),
         (lambda model: model.generate("x", beams=2, think_max=5), "option think_max and option beams"),
