@@ -1,7 +1,7 @@
 """`edgellm serve`: models over HTTP, in the dialects of OpenAI, ollama and Anthropic.
 
 settings      how a server runs; `listen`: its socket; `run`: from both to the end, with signals
-app           the application: `routes`, `guard` (Host, Origin and key), `access_log` by way of a `log_writer`
+app           the application: `routes`, `guard` (Host, Origin and key; `origins`), `access_log` with its `log_writer`
 endpoint      one route: its body, its handler, its errors; `exchange`: one request and its answer
 fields        the fields of a JSON body, checked; `failures`: errors with a status; `json_text`: JSON
 service       the work of requests: `slots` (how many at once), `loaded_models` (loaded, unloaded), `metrics`
