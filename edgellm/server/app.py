@@ -31,7 +31,8 @@ def make_app(service: Service, log: Callable[[str], None]) -> ASGIApp:
 
     async def refuse(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        methods = (getattr(error, "headers", None) or {}).get("Allow", "another method")
+        allowed = (getattr(error, "headers", None) or {}).get("Allow", "another method")
+        methods = ", ".join(sorted(allowed.split(", ")))  # a set: its order differs from run to run
         reason = {404: "there is no such path", 405: f"give {methods} in place of {request.method}"}
         code = {404: "not_found", 405: "method_not_allowed"}.get(status, "internal_error")
         refusal = guard.refusal(
