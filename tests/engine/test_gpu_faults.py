@@ -236,7 +236,8 @@ def test_closing_frees_everything(path: Path) -> None:
     with on(path, "all") as engine:
         logits(engine, some_ids(5))
         assert held()["Buffer"] > before.get("Buffer", 0) + 30
-    assert held() == before
+    # The library may have freed what tests before have dropped, too.
+    assert {kind: count for kind, count in held().items() if count > before.get(kind, 0)} == {}
 
 
 def test_a_mistake_of_ours_is_no_fault_of_the_gpu(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
