@@ -9,6 +9,8 @@ from threading import Lock
 from typing import Any
 
 from edgellm.batch.answers import BatchAnswer, CancelledError, Generate
+from edgellm.engine.protocol import Stopped
+from edgellm.generate.at_once import GenerationGroup
 from edgellm.model import Model
 from edgellm.server.events import Event, ReplyEnd, ReplyPart
 from edgellm.server.generating import Emit, Generating
@@ -33,8 +35,7 @@ class RequestRunner:
 
     model: Model
     tokens: int = 0
-    _running: set[Generating] = field(default_factory=set)
-    _cancelled: bool = False
+    _group: GenerationGroup = field(default_factory=GenerationGroup)
     _lock: Any = field(default_factory=Lock)
 
     def __call__(self, work: Work, emit: Emit) -> None:
@@ -50,27 +51,19 @@ class RequestRunner:
                 self.tokens += added
             emit(event)
 
-        generating = Generating(work, self.model, take)
-        with self._lock:
-            if self._cancelled:
-                raise CancelledError
-            self._running.add(generating)
         try:
-            generating()
-        finally:
-            with self._lock:
-                self._running.discard(generating)
+            with self._group.cancelling(Generating(work, self.model, take)) as generating:
+                generating()
+        except Stopped:
+            raise CancelledError from None
 
     def cancel(self) -> None:
         """End all work, now and later."""
-        with self._lock:
-            self._cancelled, running = True, list(self._running)
-        for each in running:
-            each.cancel()
+        self._group.cancel()
 
 
 def open_model(path: Path, load: Mapping[str, Any], **progress: Any) -> Model:
-    """Open a model for a batch: in the order of its requests, and for throughput, as nobody waits for a token."""
+    """Open a model for a batch: in the order of its requests, and for throughput in place of latency."""
     return Model.open(path, schedule="fcfs", slo_itl=_SLO_ITL, **load, **progress)
 
 
