@@ -104,7 +104,7 @@ def answers_of_cluster(
 
 
 def _own_token() -> dict[str, str]:
-    """The environment of a cluster that nobody else may use; without it Ray leaves a token in ~/.ray."""
+    """The environment that protects a cluster by a random token; without it Ray writes a token to ~/.ray."""
     if os.environ.keys() & {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
         return {}
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}

@@ -44,7 +44,7 @@ class Batcher:
         self._waiting: dict[Computation, None] = {}  # in the order in which they came
         self._admission = Admission(self._waiting, self.arrivals)
         self._works: dict[object, None] = {}  # other work that waits for the engine
-        self._first = deque[Callable[[], object]]()  # what whoever has the next turn does first
+        self._first = deque[Callable[[], object]]()  # work that the next turn does first
 
     def compute(self, computation: Computation, progress: Callable[[int], None] = lambda done: None) -> Logits:
         """Wait until a computation is complete; returns its logits. `progress` gets the tokens done, after each batch.
@@ -106,7 +106,7 @@ class Batcher:
             self._works.pop(ticket, None)
 
     def do_first(self, work: Callable[[], object]) -> None:
-        """Have whoever gets the next turn run `work` first. It does not wait."""
+        """Have the request with the next turn run `work` first. This method does not wait."""
         self._first.append(work)
 
     def _do_all_first(self) -> None:

@@ -92,7 +92,7 @@ class Schedule:
         return rows - steps
 
     def _prompt_s(self, steps: int, prompts: int) -> float:
-        """Seconds of a batch that are for prompts; so many wait."""
+        """Seconds of a batch for prompt tokens, beside `steps` decode rows, where `prompts` prompts wait."""
         step_s = self._step_s(steps)
         limit = self._slo_itl if prompts == 1 else _SEVERAL * self._slo_itl
         return max(limit - step_s, step_s * _SLOW_SHARE)
@@ -136,7 +136,7 @@ class Schedule:
         return error if error > 0 and rows < _GROUPS[0] else error * step_s / (step_s + prompt_s)
 
     def ttft_s(self, prompts: Sequence[int], steps: int) -> float:
-        """Seconds to compute prompts of so many tokens, one after the other, beside `steps` rows of steps.
+        """Seconds to compute `prompts` (token counts), one after the other, beside `steps` decode rows.
 
         0.0 until the time of a token is known.
         """

@@ -1,4 +1,4 @@
-"""The log of a server, written by a thread of its own: whoever logs never waits, however slowly stderr is read."""
+"""The log of a server, written by a thread of its own: a request never waits for a slow reader of stderr."""
 
 from collections.abc import Callable
 from queue import SimpleQueue
