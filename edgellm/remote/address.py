@@ -2,13 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import SplitResult, urlsplit
 
 from edgellm.errors import OptionError
 from edgellm.fmt import printable
+from edgellm.system.http import is_loopback
 
 _SOCKET = re.compile(r"(?:http\+)?unix:(?://)?(?P<path>.+)")
 _VERSION = re.compile(r"v\d+\w*")
@@ -35,7 +35,7 @@ class ServerAddress:
     @property
     def is_local(self) -> bool:
         """Whether the server runs on this machine."""
-        return self.socket is not None or _is_loopback(urlsplit(self.url).hostname or "")
+        return self.socket is not None or is_loopback(urlsplit(self.url).hostname or "")
 
 
 def server_address(given: str) -> ServerAddress:
@@ -62,7 +62,7 @@ def _split(given: str) -> SplitResult:
         (url.hostname or "").encode("idna")  # as Python does when it looks for the host
     except ValueError:
         _refuse(given)
-    if port == 0 or ("://" not in given and not _is_loopback(url.hostname or "")):
+    if port == 0 or ("://" not in given and not is_loopback(url.hostname or "")):
         _refuse(given)
     return url
 
@@ -71,13 +71,6 @@ def _base_path(path: str) -> str:
     """The path of the routes: that of a version of the API, `/v1` if none is given."""
     path = path.rstrip("/")
     return path if any(map(_VERSION.fullmatch, path.split("/"))) else f"{path}/v1"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _refuse(given: str) -> NoReturn:

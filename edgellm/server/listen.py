@@ -6,22 +6,14 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from ipaddress import ip_address
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
 from edgellm.server.settings import ServeSettings
+from edgellm.system.http import is_loopback
 
 _BACKLOG = 128
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine alone."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.casefold() == "localhost"
 
 
 def check_settings(settings: ServeSettings) -> None:

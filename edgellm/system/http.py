@@ -1,4 +1,4 @@
-"""What requests over HTTP have in common: clients, connections that can be shut down, and when to ask again."""
+"""What is common to HTTP: hosts, clients, connections that can be shut down, and when to ask again."""
 
 import re
 import socket
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 _RATE_LIMIT = re.compile(r"r=0;t=(\d{1,9})\b", re.ASCII)
 _SECONDS = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.casefold() == "localhost"
 
 
 def http_client(timeout: Any, **arguments: Any) -> "Client":

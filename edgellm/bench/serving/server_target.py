@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from edgellm.bench.serving.target import Cancellation, LoadRequest, NoRoomError,
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.fmt import printable
 from edgellm.remote.failures import no_server
+from edgellm.system.http import is_loopback
 
 FORBIDDEN = -100
 """The least `logit_bias` of OpenAI's API; a token with it does not come."""
@@ -43,7 +43,7 @@ class ServerTarget:
         self._scheme, self._host, self._port = parts.scheme, parts.hostname or "", parts.port
         self._netloc = printable(parts.netloc)
         self._path = f"{parts.path.rstrip('/').removesuffix('/v1')}/v1/completions"
-        self.shown, self.is_local = printable(url), _is_loopback(self._host)
+        self.shown, self.is_local = printable(url), is_loopback(self._host)
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         self._headers |= {"Authorization": f"Bearer {key}"} if key else {}
         self._fields: dict[str, Any] = {"temperature": temp, "stream": True, "stream_options": {"include_usage": True}}
@@ -152,13 +152,6 @@ def _parts(url: str) -> Any:
     except ValueError:
         pass
     raise OptionError(f"option server cannot be {printable(url)!r}: give a URL such as http://127.0.0.1:8080")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _reason(body: bytes) -> str:
