@@ -20,6 +20,7 @@ from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits, checked_ids
+from edgellm.generate.batching.schedule import SLO_ITL
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
@@ -27,7 +28,6 @@ from edgellm.generate.prefix_cache import PrefixCache
 from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.generate.request import TokensPrompt
 from edgellm.generate.results import Completion
-from edgellm.generate.schedule import SLO_ITL
 from edgellm.generate.session import Session
 from edgellm.generate.timing import PrefillProgress
 from edgellm.gguf import GGUFFile, sigbus

@@ -6,6 +6,8 @@ model_runner       a batch goes through the devices, in the order of the placeme
 batch              a batch of rows, as kernels and GPUs read it
 outputs            what a batch gives: logits, hidden states, sums of squares of inputs of matrices
 limits             the largest context and batch of a model
+step_times         how long batches of decode rows take, measured
+prompt_times       how long tokens of prompts take, measured
 
 Programs (what the CPU runs)
 build_program      from a description to a program: which ops a layer has

@@ -1,21 +1,13 @@
 """Text generation with an open model, from token ids to text with stats.
 
 session         one engine shared by many requests: prefill, decode and fork
-batcher         continuous batching: who has the turn computes a batch for all requests that wait
-schedule        which tokens the next batch computes: steps of replies, then parts of prompts
-arrivals        which requests are about to ask for their next token
-admission       which requests wait when memory is short for all
-computation     tokens that a request waits for, computed batch by batch
+batching        one batch for all requests that wait
 prompt_segment  the segment of a prompt, with marks where a sequence can go back to
-cancel_flag     how a request is cancelled from another thread
-fair_lock       the queue of requests that wait for the engine
 request         a prompt, and what its reply is computed with
 decoding        the token loop: prefill a prompt, then sample and decode token after token
 beam_search     the loop of a beam search, whose beams are forks; `beams`: which of them run on, and which have ended
 token_chooser   the next token: one that a guide forces, or one that the sampler draws
-speculation     speculative decoding: draft tokens are computed, accepted or rejected
-draft_policy    how many draft tokens a step computes
-prompt_lookup   where draft tokens come from: n-grams that occurred before in the same text
+speculation     speculative decoding: draft tokens are computed, accepted or rejected (drafters: `edgellm.speculation`)
 prefix_cache    sequences for prompts, which begin with what was computed for any other
 prefix_stats    how much of all prompts was cached
 chat_replies    the replies of a chat, to any messages

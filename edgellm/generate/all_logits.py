@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from edgellm.engine.budget import check_memory
 from edgellm.engine.protocol import Segment
 from edgellm.errors import OptionError
-from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
 
 _BATCH_BYTES = 32 << 20

@@ -4,8 +4,8 @@ from collections.abc import Generator
 from collections.abc import Sequence as Ids
 
 from edgellm.engine.protocol import Logits, Sequence
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.beams import Beam, Beams
-from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.decoding import SampledToken
 from edgellm.generate.request import Request
 from edgellm.generate.results import BeamReply

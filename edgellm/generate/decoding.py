@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from edgellm.engine.protocol import Logits
 from edgellm.generate.logprobs import SampledLogprob
-from edgellm.generate.prompt_lookup import PromptLookup
 from edgellm.generate.request import Request
 from edgellm.generate.speculation import SpeculativeDecoder
 from edgellm.generate.token_chooser import TokenChooser
+from edgellm.speculation.prompt_lookup import PromptLookup
 
 
 class SampledToken(NamedTuple):

@@ -8,9 +8,9 @@ from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 from edgellm.errors import OptionError
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.beam_search import beam_ids
 from edgellm.generate.beams import Beam
-from edgellm.generate.cancel_flag import CancelFlag
 from edgellm.generate.decoding import generate_ids
 from edgellm.generate.generation import Generation
 from edgellm.generate.prefix_cache import PrefixCache

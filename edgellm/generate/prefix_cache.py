@@ -8,7 +8,7 @@ from typing import NamedTuple
 from weakref import ref
 
 from edgellm.engine.protocol import Sequence, common_prefix
-from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
 from kquants.kv_layout import PAGE
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from edgellm.engine.protocol import Logits, Sequence
-from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
 from edgellm.generate.stats import Truncation
 from edgellm.generate.timing import PrefillProgress, RequestTimer

@@ -9,12 +9,12 @@ from weakref import WeakMethod, ref
 from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.protocol import TOO_LONG_ADVICE, Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import ContextOverflowError, EdgeLLMError, PromptError
-from edgellm.generate.batcher import Batcher
-from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.computation import Computation
+from edgellm.generate.batching.batcher import Batcher
+from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.batching.computation import Computation
+from edgellm.generate.batching.schedule import SLO_ITL, Schedule
 from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.generate.prompt_segment import prompt_segment
-from edgellm.generate.schedule import SLO_ITL, Schedule
 from edgellm.generate.timing import PrefillProgress
 from edgellm.system.fork import ForkGuard
 

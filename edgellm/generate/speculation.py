@@ -14,10 +14,10 @@ from collections.abc import Sequence as Ids
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.errors import NoMemoryError
-from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.draft_policy import DraftPolicy
-from edgellm.generate.prompt_lookup import PromptLookup
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
+from edgellm.speculation.draft_policy import DraftPolicy
+from edgellm.speculation.prompt_lookup import PromptLookup
 from kquants.kv_layout import PAGE
 
 

@@ -14,10 +14,10 @@ import pytest
 from edgellm import EdgeLLMError, Model
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.engine.protocol import Segment
-from edgellm.generate.admission import Admission
-from edgellm.generate.arrivals import Arrivals
-from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.computation import Computation
+from edgellm.generate.batching.admission import Admission
+from edgellm.generate.batching.arrivals import Arrivals
+from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.batching.computation import Computation
 from kquants.kv_layout import PAGE
 from support.drafts import AllDrafts
 from support.generation import GREEDY, RECURRENT, TINY

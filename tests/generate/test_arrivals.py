@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgellm.generate.arrivals import Arrivals
-from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.batching.arrivals import Arrivals
+from edgellm.generate.batching.cancel_flag import CancelFlag
 
 STEP_S = 0.02
 """Half of it is the wait."""

@@ -15,7 +15,7 @@ import pytest
 from edgellm import EdgeLLMError
 from edgellm.engine.protocol import Logits, Segment, Stopped
 from edgellm.errors import NoMemoryError
-from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
 from support.stateless import Sequence
 

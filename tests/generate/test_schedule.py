@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgellm.engine.protocol import Segment
-from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.computation import Computation
-from edgellm.generate.schedule import LEAST_ROWS, SLO_ITL, Schedule
+from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.batching.computation import Computation
+from edgellm.generate.batching.schedule import LEAST_ROWS, SLO_ITL, Schedule
 from support.stateless import Sequence
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.fair_lock import FairLock, WaitCancelled
+from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.batching.fair_lock import FairLock, WaitCancelled
 from edgellm.generate.session import Session
 from support.stateless import Sequence
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from edgellm import EdgeLLMError, Model
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.native_engine import NativeEngine
-from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.prompt_lookup import PromptLookup
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.speculation.prompt_lookup import PromptLookup
 from support.drafts import AllDrafts
 from support.generation import RECURRENT, TINY
 from support.model_file import ModelFile

@@ -8,11 +8,11 @@ import pytest
 
 from edgellm.engine.protocol import Stopped
 from edgellm.errors import NoMemoryError
-from edgellm.generate.cancel_flag import CancelFlag
-from edgellm.generate.draft_policy import DraftPolicy
-from edgellm.generate.prompt_lookup import PromptLookup
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.speculation.draft_policy import DraftPolicy
+from edgellm.speculation.prompt_lookup import PromptLookup
 from kquants.kv_layout import PAGE
 from support.drafts import AllDrafts
 from support.stateless import Sequence

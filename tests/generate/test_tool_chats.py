@@ -8,7 +8,7 @@ import pytest
 
 from edgellm import EdgeLLMError, Model, OptionError
 from edgellm.engine.protocol import Logits, Sequence
-from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.results import Completion
 from edgellm.generate.session import Session
 from edgellm.text.template import template_source

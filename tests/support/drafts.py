@@ -1,6 +1,6 @@
 """A draft policy for tests in which the time of steps on this machine has no effect."""
 
-from edgellm.generate.draft_policy import DraftPolicy
+from edgellm.speculation.draft_policy import DraftPolicy
 
 
 class AllDrafts(DraftPolicy):

@@ -12,7 +12,7 @@ from math import inf
 from threading import Event
 from time import perf_counter
 
-from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.batching.cancel_flag import CancelFlag
 
 _MOST_WAIT_S = 0.02
 _LEAST_WAIT_S = 0.002

@@ -8,9 +8,9 @@ have their first tokens much sooner then.
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from edgellm.generate.computation import Computation
-from edgellm.generate.prompt_times import PromptTimes
-from edgellm.generate.step_times import StepTimes
+from edgellm.engine.prompt_times import PromptTimes
+from edgellm.engine.step_times import StepTimes
+from edgellm.generate.batching.computation import Computation
 
 SLO_ITL = 0.1
 """Seconds that a batch may take while others decode, by default."""

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from edgellm.engine.protocol import Engine, Logits, Segment, Sequence, Stopped
 from edgellm.errors import EdgeLLMError, NoMemoryError
-from edgellm.generate.admission import Admission
-from edgellm.generate.arrivals import Arrivals
-from edgellm.generate.cancel_flag import CancelFlag, join_batch
-from edgellm.generate.computation import Computation
-from edgellm.generate.fair_lock import FairLock, WaitCancelled
-from edgellm.generate.schedule import Chosen, Schedule
+from edgellm.generate.batching.admission import Admission
+from edgellm.generate.batching.arrivals import Arrivals
+from edgellm.generate.batching.cancel_flag import CancelFlag, join_batch
+from edgellm.generate.batching.computation import Computation
+from edgellm.generate.batching.fair_lock import FairLock, WaitCancelled
+from edgellm.generate.batching.schedule import Chosen, Schedule
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """How many draft tokens a step computes: by the acceptance rate of drafts and the time of steps."""
 
 from edgellm.engine.limits import MAX_DRAFT
-from edgellm.generate.draft_policy import DraftPolicy
-from edgellm.generate.step_times import StepTimes
+from edgellm.engine.step_times import StepTimes
+from edgellm.speculation.draft_policy import DraftPolicy
 
 
 def of_steps(**seconds: float) -> StepTimes:

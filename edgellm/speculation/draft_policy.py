@@ -1,8 +1,8 @@
 """The draft policy of speculative decoding: how many draft tokens a step computes."""
 
 from edgellm.engine.limits import MAX_DRAFT
-from edgellm.generate.prompt_lookup import NGRAM_SIZES
-from edgellm.generate.step_times import StepTimes
+from edgellm.engine.step_times import StepTimes
+from edgellm.speculation.prompt_lookup import NGRAM_SIZES
 
 _ACCEPTANCE_RATE = {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.6, 8: 0.75, 16: 0.85}
 """Expected probability that a draft token is right, by the length of the matched n-gram, until it is observed."""

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.generate.prompt_lookup import NGRAM_SIZES, DraftTokens, PromptLookup
+from edgellm.speculation.prompt_lookup import NGRAM_SIZES, DraftTokens, PromptLookup
 
 # Few tokens, so that they repeat, whose bytes hide each other's in the midst of two.
 TOKENS = st.lists(st.sampled_from([0, 1, 256, 65536, 1 << 24, 0x01010101, 0x7FFFFFFF]), max_size=40)

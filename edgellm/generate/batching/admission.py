@@ -8,8 +8,8 @@ request waits behind those that were preempted. One fails only if it needs more 
 
 from collections.abc import Collection
 
-from edgellm.generate.arrivals import Arrivals
-from edgellm.generate.computation import Computation
+from edgellm.generate.batching.arrivals import Arrivals
+from edgellm.generate.batching.computation import Computation
 
 
 class Admission:

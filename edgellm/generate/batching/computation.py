@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 
 from edgellm.engine.protocol import Logits, Segment, Sequence
-from edgellm.generate.cancel_flag import CancelFlag
+from edgellm.generate.batching.cancel_flag import CancelFlag
 
 
 class Computation:

@@ -1,0 +1,7 @@
+"""Speculation: tokens that may come next, and how many of them a step of the target model computes.
+
+draft_policy   how many draft tokens a step computes
+prompt_lookup  drafts without a model: n-grams that occurred before in the same text
+
+The steps themselves are in `edgellm.generate.speculation`: it accepts or rejects drafts.
+"""
