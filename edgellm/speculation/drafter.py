@@ -1,0 +1,124 @@
+"""The protocol of drafters: what proposes the tokens that a step of the target model computes.
+
+A drafter belongs to one reply. It never changes the text: the target model judges each of its tokens
+(`edgellm.speculation.rules`). An `InstantDrafter` looks tokens up. A `ComputedDrafter` computes one token a pass on an
+engine; passes of several replies share a batch of that engine, and are computed within the turn of the target's.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from collections.abc import Sequence as Ids
+from typing import Any, Literal, NamedTuple, Protocol
+
+from edgellm.engine.outputs import Outputs
+from edgellm.engine.protocol import Segment
+from edgellm.guides.guide import Guide, Mask
+from edgellm.sampling.gumbel import DrawKey, Drawn
+from edgellm.sampling.sampler import Distribution, Sampler
+from edgellm.speculation.rules import DraftRule
+
+Source = Literal["guide", "lookup", "model", "mtp", "eagle", "layers"]
+"""Where drafts come from: forced text, prompt lookup, a draft model, an MTP or EAGLE head, the target's first layers."""
+
+
+class Draft(NamedTuple):
+    """Tokens that may follow the text. `signals` are what their acceptance is learnt by, see `Acceptance`."""
+
+    tokens: list[int]
+    signals: list[int]
+    distributions: list[Distribution] | None = None
+    """What each token was drawn from, where the rule needs it."""
+
+
+class DraftRules(NamedTuple):
+    """What a drafter needs in order to draw as the target will, from the token after the text on.
+
+    `sampler` and `guide` are forks: they follow the drafts. `first_mask` gives the mask of the first token, later ones
+    are those of `guide`; None for free text. `position` is the number of tokens before the first draft.
+    """
+
+    sampler: Sampler
+    guide: Guide | None
+    first_mask: Callable[[], Mask | int | None]
+    key: DrawKey
+    position: int
+    rule: DraftRule
+
+
+class DraftEngine(Protocol):
+    """The engine of a drafter. Not for several threads at once; `stop` may be called from any."""
+
+    max_rows: int
+
+    def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
+        """Compute up to `max_rows` rows, of different sequences. Raises Stopped and EdgeLLMError."""
+
+    def evict(self) -> bool:
+        """Free what was used least recently of its prefix cache; False if there is nothing that no one uses."""
+
+    def stop(self) -> None:
+        """Stop the running `compute`, or the next: it raises Stopped until `clear_stop`."""
+
+    def clear_stop(self) -> None:
+        """Forget an earlier `stop`; not while `compute` runs."""
+
+
+class Drafter(ABC):
+    """Proposes tokens of one reply."""
+
+    source: Source
+
+    @abstractmethod
+    def accept(self, token: int) -> None:
+        """The text has a token more. It takes microseconds, and computes nothing."""
+
+    @abstractmethod
+    def restart(self, ids: Ids[int]) -> None:
+        """The text is now `ids`, another prompt."""
+
+    def close(self) -> None:  # noqa: B027 (most drafters hold no memory)
+        """Leave what it holds to others."""
+
+
+class InstantDrafter(Drafter):
+    """A drafter without an engine."""
+
+    @abstractmethod
+    def draft(self, room: int) -> Draft:
+        """At most `room` tokens."""
+
+
+class ComputedDrafter(Drafter):
+    """A drafter that computes one token a pass. In one round of passes: `begin`, then `segment` and `take` in turn.
+
+    All but `accept` are called within the turn of the target's engine, perhaps in the thread of another reply.
+    """
+
+    engine: DraftEngine
+
+    @abstractmethod
+    def lag(self) -> int:
+        """How many tokens of the text it must compute before the first draft."""
+
+    @abstractmethod
+    def begin(self, rules: DraftRules) -> None:
+        """A round begins; drafts of the last one are dropped."""
+
+    @abstractmethod
+    def segment(self) -> Segment[Any] | None:
+        """The rows of the next pass: tokens of the text that it lags behind, or the last draft. None: it cannot draft.
+
+        If there are more rows than `engine.max_rows`, the pass has a part of them, and `take` returns None.
+        """
+
+    @abstractmethod
+    def take(self, outputs: Outputs) -> Drawn | None:
+        """Draw the token of a pass from the outputs of its rows; None if tokens of the text are left to compute."""
+
+    @abstractmethod
+    def draft(self) -> Draft:
+        """The tokens of the round so far."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Free its memory; what it needs is computed again."""
