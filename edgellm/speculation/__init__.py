@@ -1,5 +1,7 @@
 """Speculation: tokens that may come next, and how many of them a step of the target model computes.
 
+drafter        the protocol of drafters
+rules          how a drafter draws, and how the target model accepts what it drew
 draft_policy   how many draft tokens a step computes
 prompt_lookup  drafts without a model: n-grams that occurred before in the same text
 

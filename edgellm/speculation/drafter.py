@@ -18,7 +18,7 @@ from edgellm.sampling.sampler import Distribution, Sampler
 from edgellm.speculation.rules import DraftRule
 
 Source = Literal["guide", "lookup", "model", "mtp", "eagle", "layers"]
-"""Where drafts come from: forced text, prompt lookup, a draft model, an MTP or EAGLE head, the target's first layers."""
+"""Forced text, prompt lookup, a draft model, an MTP or EAGLE head, or the first layers of the target."""
 
 
 class Draft(NamedTuple):
