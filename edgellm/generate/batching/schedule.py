@@ -128,12 +128,12 @@ class Schedule:
     def _error_of_steps(self, step_s: float, rows: int, position: float, seconds: float) -> float:
         """How much longer the steps of a batch took than `step_s`, and not its `rows` tokens of prompts.
 
-        Only the time of the whole batch is known. Where it has few tokens of prompts, it is that of its steps: so the
-        prompts of a machine that became slower do not get few tokens for ever. Otherwise both became slower alike.
+        Only the time of the whole batch is known. Where it has few tokens of prompts, the error is that of its steps: so
+        the prompts of a machine that became slower do not get few tokens for ever. Otherwise both became slower alike.
         """
         prompt_s = self._prompt_times.seconds(rows, int(position))
         error = seconds - step_s - prompt_s
-        return error if error > 0 and rows < _GROUPS[0] else error * step_s / (step_s + prompt_s)
+        return error if rows < _GROUPS[0] else error * step_s / (step_s + prompt_s)
 
     def ttft_s(self, prompts: Sequence[int], steps: int) -> float:
         """Seconds to compute `prompts` (token counts), one after the other, beside `steps` decode rows.
