@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Self
 from edgellm.engine.protocol import Logits
 from edgellm.generate.guided_stats import GuidedTally
 from edgellm.guides.guide import Guide, Mask
-from edgellm.sampling.sampler import Sampler, draw, probability
+from edgellm.sampling.gumbel import DrawKey, gumbel_draw
+from edgellm.sampling.sampler import Distribution, Sampler, probability
 
 if TYPE_CHECKING:
     from edgellm.guides.mask_ahead import MaskAhead  # imports what starts threads
@@ -18,14 +19,11 @@ if TYPE_CHECKING:
 class TokenChooser:
     """Chooses the tokens of one reply. `guide` is None for free text; `tally` counts what it excludes.
 
-    `sequence` is the number of the reply among those to one prompt, which draw differently with one seed.
-
     Use it as a context manager: a guided reply has a thread that computes masks.
     """
 
-    def __init__(self, sampler: Sampler, seed: int, guide: Guide | None, tally: GuidedTally, sequence: int = 0) -> None:
-        self._sequence = sequence
-        self._sampler, self._seed, self._guide, self._tally = sampler, seed, guide, tally
+    def __init__(self, sampler: Sampler, key: DrawKey, guide: Guide | None, tally: GuidedTally) -> None:
+        self._sampler, self._key, self._guide, self._tally = sampler, key, guide, tally
         self._chosen = 0
         self._forced = deque[int]()
         self._masks: MaskAhead | None = None
@@ -48,7 +46,7 @@ class TokenChooser:
             allowed = token = self._forced.popleft()
         else:
             allowed = self._masks.take() if self._masks else None
-            token = draw(self._sampler.apply(logits, allowed), self._seed, self._sequence, position)
+            token = self._draw(self._sampler.apply(logits, allowed), position)
         self._sampler.accept(token)
         if self._guide:
             self._guide.accept(token)
@@ -57,6 +55,9 @@ class TokenChooser:
                 self._tally.add(self._chosen, 1 - probability(logits, allowed))
         self._chosen += 1
         return token
+
+    def _draw(self, distribution: Distribution, position: int) -> int:
+        return gumbel_draw(distribution, self._key, position).token
 
     def _look_ahead(self, guide: Guide) -> None:
         """Ask the guide what is certain; if nothing is, begin to compute the next mask."""

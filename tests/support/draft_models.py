@@ -8,17 +8,15 @@ Each function changes the parts of a file. A target and its draft are two result
     `parts.as_f32()`                      `noised(parts, sigma)`  falls with `sigma`
     `parts`                               `other_tokens(parts)`   0 without temperature
 
-`agreement` is the acceptance that two distributions have when both models draw with the same Gumbel noise.
+The acceptance of two distributions that draw with the same noise is `support.couplings.agreement`.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from gguf import GGMLQuantizationType as Type
-from numpy.typing import NDArray
 
 from support import gguf_bytes as raw
 from support.gguf_parts import GGUFParts
@@ -81,15 +79,6 @@ def other_tokens(parts: GGUFParts) -> GGUFParts:
     rows = np.frombuffer(output.data, np.uint8).reshape(output.dims[-1], -1)
     rotated = replace(output, name="output.weight", data=np.roll(rows, 1, axis=0).tobytes())
     return replace(parts, tensors=parts.tensors | {"output.weight": rotated})
-
-
-def agreement(p: NDArray[np.floating[Any]], q: NDArray[np.floating[Any]]) -> float:
-    """The probability that draws from `p` and `q`, over the same ids, are equal with the same Gumbel noise.
-
-    x wins for both if E_y >= E_x max(p_y / p_x, q_y / q_x) for all y, where E are the exponentials of the noise.
-    """
-    both = np.flatnonzero((p > 0) & (q > 0))
-    return float(sum(1 / np.maximum(p / p[x], q / q[x]).sum() for x in both))
 
 
 def _layer(name: str) -> int:
