@@ -7,7 +7,6 @@ the target's id minus the number of the logit; the file has the ids themselves. 
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -95,11 +94,12 @@ def _tap_ids(config: Config, layers: int) -> list[int]:
     """The numbers of the target's layers whose input the head reads; where config.json has none, those of training."""
     nested = Config(config.path, config.section("eagle_config"))
     where = next((each for each in (config, nested) if each.given(_TAP_IDS)), None)
-    found = where.integers(_TAP_IDS, TAPS, least=0) if where else [2, layers // 2, layers - 3]
-    if found[0] < 1 or found[-1] > layers or any(i >= j for i, j in pairwise(found)):
+    numbers = where.numbers(_TAP_IDS) if where else [2, layers // 2, layers - 3]
+    found = [int(each) if each == int(each) else each for each in numbers]
+    if len(found) != TAPS or not 1 <= found[0] < found[1] < found[2] <= layers or numbers != [*map(int, numbers)]:
         what = f"the layers of the target that the head reads ({_TAP_IDS}) are {found}"
         config.fail(f"{what}, not {TAPS} numbers from 1 to {layers} in order")
-    return found
+    return [int(each) for each in found]
 
 
 def _wanted(model: TextModel, target_width: int) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -50,28 +50,12 @@ class ModelScales:
     logit_soft_cap: float | None = None
 
 
-@dataclass(frozen=True)
-class PairEntry:
-    """How the x of a draft head is made of the embedding e of a token and a row f of features.
-
-    e' = embedding_norm(e) and f' = feature_norm(f), of `feature_width` values. With `projection` (MTP), x is
-    projection([e' | f']). Without (EAGLE-3), the projections of q, k and v read [e' | f'], and x is f, or f' with
-    `normed_residual`.
-    """
-
-    feature_width: int
-    embedding_norm: Norm
-    feature_norm: Norm
-    projection: Linear | None
-    normed_residual: bool = False
-
-
 @dataclass(frozen=True, kw_only=True)
 class Description(ModelScales):
     """A whole model: sizes, embedding, layers and output head.
 
     Hidden states have `width` values, and the vocabulary has `vocab` tokens. A context has at most `context_length`
-    tokens. With `entry`, it is a draft head (`edgellm.arch.head`), which may have fewer logits than there are tokens.
+    tokens. Heads that draft have an `entry` (see `edgellm.arch.head`).
     """
 
     width: int
@@ -81,10 +65,15 @@ class Description(ModelScales):
     embedding_norm: Norm | None = None
     per_layer_embeddings: PerLayerEmbeddings | None = None
     streams: Streams | None = None
-    entry: PairEntry | None = None
     layers: tuple[Layer, ...]
     output_norm: Norm
     output: Linear
+    entry: "PairEntry | None" = None
+
+    @property
+    def logits(self) -> int:
+        """Logits of a row: one for each token, but for heads with fewer."""
+        return self.output.weight.shape[0]
 
     @cached_property
     def position_tables(self) -> tuple[Rope | AttentionTemperature, ...]:

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch.blocks import Layer, Linear, Norm, NormKind
-from edgellm.arch.description import Description, PairEntry
+from edgellm.arch.description import Description
 from edgellm.arch.facts import ArchitectureFacts
-from edgellm.arch.head import FeatureEncoder, Head
+from edgellm.arch.head import FeatureEncoder, Head, PairEntry, pair_norms
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader
 from edgellm.arch.positions import RopeType
@@ -85,7 +85,7 @@ def read_eagle3_head(file: GGUFFile, target: Description) -> Head:
     )
     model = _describe(hyper, tensors, target, tokens)
     tensors.finish("rope_freqs.weight")
-    return Head(ARCHITECTURE, model, taps, encoder, tokens, file.get_bool(hyper.key("norm_output"), False))
+    return Head("eagle", model, taps, encoder, tokens, file.get_bool(hyper.key("norm_output"), False))
 
 
 def _check_kind(hyper: HyperParameters, target: Description) -> None:
@@ -129,14 +129,14 @@ def _describe(
 ) -> Description:
     """The head as a model of one layer. Embedding and output matrix are the target's where the file has none."""
     reader = LayerReader(tensors, hyper, FACTS, 0)
-    embedding_norm, feature_norm = (_norm(hyper, tensors, f"blk.0.{each.gguf}", hyper.width) for each in NORMS)
+    norms = pair_norms(*(_norm(hyper, tensors, f"blk.0.{each.gguf}", hyper.width) for each in NORMS))
     normed_residual = hyper.file.get_bool(hyper.key("norm_before_residual"), False)
     return Description(
         width=hyper.width,
         vocab=hyper.vocab,
         context_length=hyper.context_length,
         embedding=_embedding(hyper, tensors, target),
-        entry=PairEntry(hyper.width, embedding_norm, feature_norm, None, normed_residual),
+        entry=PairEntry(norms, None, normed_residual),
         layers=(Layer(reader.attention(), reader.feed_forward()),),
         output_norm=_norm(hyper, tensors, "output_norm", hyper.width),
         output=_output(hyper, tensors, target, tokens),
