@@ -11,8 +11,8 @@ from converters.architectures import describe
 from converters.architectures.eagle3 import describe_eagle3
 from converters.checkpoint import Checkpoint
 from converters.conversion import Conversion, prepare
-from converters.draft_target import DraftTarget, draft_target
 from converters.gptq.compensation import read_calibration
+from converters.head_target import HeadTarget, head_target
 from converters.header import EncodedMetadata, encode_pairs
 from converters.hub_checkpoint import local_folder
 from converters.loadable import check_loadable_head
@@ -128,7 +128,7 @@ def prepare_convert(
     mix, overrides = mix_name(type), [parse_override(text) for text in tensor_types]
     importance = None if imatrix is None else read_imatrix(imatrix)
     checkpoint = Checkpoint.open(_folder(source))
-    drafts_for = draft_target(checkpoint, target, gptq)
+    drafts_for = head_target(checkpoint, target, gptq)
     # GGUF files in the checkpoint's folder may be replaced.
     own = [file for file in checkpoint.path.iterdir() if file.suffix.lower() != ".gguf"]
     new_file = check_target(out, [*own, *(drafts_for.files if drafts_for else ()), imatrix, gptq], force=force)
@@ -164,12 +164,12 @@ def prepare_convert(
     return conversion
 
 
-def _described(checkpoint: Checkpoint, drafts_for: DraftTarget | None) -> tuple[Metadata, list[Source]]:
+def _described(checkpoint: Checkpoint, drafts_for: HeadTarget | None) -> tuple[Metadata, list[Source]]:
     """The metadata without the vocabulary, and the tensors."""
     return describe_eagle3(checkpoint, drafts_for.description) if drafts_for else describe(checkpoint)
 
 
-def _vocabulary(checkpoint: Checkpoint, sources: Sequence[Source], drafts_for: DraftTarget | None) -> EncodedMetadata:
+def _vocabulary(checkpoint: Checkpoint, sources: Sequence[Source], drafts_for: HeadTarget | None) -> EncodedMetadata:
     """The vocabulary of a model, or of the target of a head."""
     if drafts_for:
         return drafts_for.vocabulary

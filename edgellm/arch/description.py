@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from edgellm.arch.blocks import Layer, Linear, Norm
 from edgellm.arch.positions import AttentionTemperature, Rope
 from edgellm.gguf import Tensor
+
+if TYPE_CHECKING:
+    from edgellm.arch.head import PairEntry
 
 P = TypeVar("P")
 

@@ -22,7 +22,7 @@ from edgellm.gguf import GGUFFile
 from edgellm.models import resolve
 
 
-class DraftTarget(NamedTuple):
+class HeadTarget(NamedTuple):
     """The target of a draft head, in `files`. The tensors of `description` have no data.
 
     `vocabulary` are the keys `tokenizer.*`.
@@ -33,9 +33,9 @@ class DraftTarget(NamedTuple):
     files: Sequence[Path]
 
 
-def draft_target(
+def head_target(
     checkpoint: Checkpoint, target: str | os.PathLike[str] | None, gptq: str | os.PathLike[str] | None
-) -> DraftTarget | None:
+) -> HeadTarget | None:
     """The model `target`, for which the checkpoint is a draft head; None for a whole model, which has no target.
 
     `target` is a checkpoint's folder, a GGUF file, or a name that the commands take as MODEL. Raises OptionError where
@@ -54,7 +54,7 @@ def draft_target(
     return _read(target)
 
 
-def _read(name: str | os.PathLike[str]) -> DraftTarget:
+def _read(name: str | os.PathLike[str]) -> HeadTarget:
     if os.fspath(name) and Path(name).is_dir():
         return _of_checkpoint(Path(name))
     path = resolve(name) if isinstance(name, str) else Path(name)
@@ -62,10 +62,10 @@ def _read(name: str | os.PathLike[str]) -> DraftTarget:
         description = describe(file)
         files = file.paths
     pairs = {key: value for key, value in raw_pairs(path).items() if key.startswith("tokenizer.")}
-    return DraftTarget(description, pairs, files)
+    return HeadTarget(description, pairs, files)
 
 
-def _of_checkpoint(folder: Path) -> DraftTarget:
+def _of_checkpoint(folder: Path) -> HeadTarget:
     """That of a checkpoint, as the GGUF file that it would become describes it."""
     checkpoint = Checkpoint.open(folder)
     metadata, sources = describe_checkpoint(checkpoint)
@@ -74,4 +74,4 @@ def _of_checkpoint(folder: Path) -> DraftTarget:
     tensors = assign_types(sources, "F16", str(metadata["general.architecture"].value))
     layout = layout_file({**encode_pairs(metadata), **pairs}, tensors)
     model = check_loadable(layout, tensors, folder, printable(str(folder), 400))
-    return DraftTarget(model.description, pairs, checkpoint.weights)
+    return HeadTarget(model.description, pairs, checkpoint.weights)
