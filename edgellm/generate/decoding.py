@@ -39,6 +39,7 @@ def generate_ids(
         request.computed_prompt() as (sequence, logits),
         SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
     ):
+        timer.drafts = decoder.tally
         while True:
             token = chooser.choose(logits, len(prompt.ids) + len(generated))
             lookup.accept(token)
@@ -53,4 +54,4 @@ def generate_ids(
                 decoder.continue_from(len(shorter.ids))
             else:
                 logits = decoder.decode(token, chooser.certain)
-                timer.accepted_drafts, timer.context_used = decoder.accepted, decoder.length
+                timer.context_used = decoder.length

@@ -15,21 +15,23 @@ from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.draft_tally import DraftTally
 from edgellm.generate.session import Session
 from edgellm.speculation.draft_policy import DraftPolicy
+from edgellm.speculation.drafter import Source
 from edgellm.speculation.prompt_lookup import PromptLookup
 from kquants.kv_layout import PAGE
 
 
 class SpeculativeDecoder:
-    """Decodes one sequence, of which `length` tokens are accepted. `accepted` counts the draft tokens among them.
+    """Decodes one sequence, of which `length` tokens are accepted. `tally` counts the draft tokens.
 
     The sequence may hold rejected drafts behind the accepted tokens, which the next step drops. Use it as a context
     manager: at the end they are dropped, before another request can use the sequence.
     """
 
     def __init__(self, session: Session, sequence: Sequence, lookup: PromptLookup, cancel: CancelFlag) -> None:
-        self.length, self.accepted = len(sequence), 0
+        self.length, self.tally = len(sequence), DraftTally()
         self._session, self._sequence, self._lookup, self._cancel = session, sequence, lookup, cancel
         self._policy, self._matched = DraftPolicy(session.step_times), 0
         # Draft tokens not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
@@ -50,18 +52,22 @@ class SpeculativeDecoder:
         Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.
         """
         if self._drafts:
-            accepted = self._drafts.popleft() == token
+            source, accepted = self._source, self._drafts.popleft() == token
             if self._certain:
                 self._certain -= 1
             else:
                 self._policy.record_outcome(self._matched, accepted)
             if accepted and self._draft_logits:
                 self._session.check_active(self._cancel)  # as the session does where it computes
-                self.accepted += 1
+                self.tally.accept(source)
                 self.length += 1
                 return self._draft_logits.popleft()
         self.reject()
         return self._step(token, self._draft(certain))
+
+    @property
+    def _source(self) -> Source:
+        return "guide" if self._certain else "lookup"
 
     def reject(self) -> None:
         """Forget all drafts. The next step drops them from the sequence."""
@@ -83,6 +89,8 @@ class SpeculativeDecoder:
             self._has_room = False
             self.reject()
             return self._step(token, ())
+        if drafts:
+            self.tally.draft(self._source, len(drafts))
         self.length += 1
         self._draft_logits.extend(logits[1:])
         first: Logits = logits[0]

@@ -1,6 +1,7 @@
 """Speculation: tokens that may come next, and how many of them a step of the target model computes.
 
 drafter        the protocol of drafters
+sources        the names of what proposes drafts
 rules          how a drafter draws, and how the target model accepts what it drew
 draft_policy   how many draft tokens a step computes
 vocabularies   the tokens of a draft model as those of its target
