@@ -29,7 +29,8 @@ class DraftTally:
 
     def draft(self, source: str, tokens: int, seconds: float = 0.0) -> None:
         """Count the drafts of a step, and the time that drafting took, also without a draft."""
-        self._add(source, DraftStats(tokens, 0, seconds))
+        if tokens or seconds:
+            self._add(source, DraftStats(tokens, 0, seconds))
 
     def accept(self, source: str) -> None:
         """Count an accepted draft."""
