@@ -11,6 +11,7 @@ from edgellm.generate.guided_stats import GuidedTally
 from edgellm.guides.guide import Guide, Mask
 from edgellm.sampling.gumbel import DrawKey
 from edgellm.sampling.sampler import Distribution, Sampler, probability
+from edgellm.speculation.drafter import DraftRules
 from edgellm.speculation.rules import DraftRule, Proposal
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class TokenChooser:
     """Chooses the tokens of one reply. `guide` is None for free text; `tally` counts what it excludes.
 
-    `rule` says how drafts are accepted.
+    `rule` says how drafts are accepted. `forks_guide`: drafters follow the guide, too, as far as it can be copied.
 
     Use it as a context manager: a guided reply has a thread that computes masks.
     """
@@ -32,6 +33,8 @@ class TokenChooser:
         self._chosen = 0
         self._forced = deque[int]()
         self._masks: MaskAhead | None = None
+        self.forks_guide, self._fork = False, None  # type: bool, Guide | None
+        self._position = 0
         self._threads = ExitStack()
 
     @property
@@ -61,8 +64,13 @@ class TokenChooser:
             self._look_ahead(self._guide)
             if self._guide.begun and allowed is not None:
                 self._tally.add(self._chosen, 1 - probability(logits, allowed))
-        self._chosen += 1
+        self._chosen, self._position = self._chosen + 1, position + 1
         return token
+
+    def rules(self) -> DraftRules:
+        """What a drafter needs to draw as this will, from the next token on. A guide needs `forks_guide` before."""
+        mask = self._masks.take if self._masks else lambda: None
+        return DraftRules(self._sampler.fork(), self._fork, mask, self._key, self._position, self._rule)
 
     def _draw(self, distribution: Distribution, position: int, proposal: Proposal | None) -> int:
         return self._rule.choose(distribution, proposal, self._key, position)
@@ -72,6 +80,7 @@ class TokenChooser:
         if self._forced or guide.ended:
             return
         self._forced.extend(guide.forced())
+        self._fork = guide.fork() if self.forks_guide and not self._forced else None  # not while masks are computed
         if not self._forced and self._masks:
             self._masks.start()
 
