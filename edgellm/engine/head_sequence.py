@@ -63,6 +63,13 @@ class HeadSequence:
     def pause(self) -> None:
         """Free the cells; the rows that wait are computed again."""
         self.own.trim(0)
+        self.begin_at(self._low)
+
+    def begin_at(self, position: int) -> None:
+        """Begin anew with the pair at a position, or with the first one whose features are there."""
+        while self._rows and self._low < position:
+            self._rows.popleft()
+            self._low += 1
         self._start, self._pairs = self._low, 0
 
     def lag(self, text: Ids[int]) -> int | None:
@@ -71,9 +78,9 @@ class HeadSequence:
         None: features of the last tokens are not there.
         """
         length = len(text) - 1
-        if self._high < length or length < 1:
+        if self._high < length:
             return None
-        return length - self._first(text)
+        return (length - self._first(text)) or None
 
     def _first(self, text: Ids[int]) -> int:
         """The first pair of a text to compute: the last one is computed again if need be, as a draft follows it."""
