@@ -29,10 +29,11 @@ class BatchMemory(NamedTuple):
 
 
 class RowBatch(Protocol):
-    """Rows for a program: `rows` of them, of which the logits of `outputs` are wanted."""
+    """Rows for a program: `rows` of them, of which the logits of `outputs` are wanted; perhaps with features."""
 
     rows: int
     outputs: int
+    features: NDArray[np.float32] | None
 
     def record(self, pages: int) -> BatchMemory:
         """See `Batch.record`."""

@@ -139,7 +139,7 @@ class CPUDevice:
             self._adaptive_threads.record_step((batch.rows, batch.outputs, blocks), start, TimeSample.now())
         return None if logits is None else logits[:, : self._vocab]
 
-    def _place_features(self, batch: Batch) -> None:
+    def _place_features(self, batch: RowBatch) -> None:
         """Copy the features of a batch to where the program reads them."""
         for place in self._program.features:
             assert batch.features is not None, "a head computes no rows without features"

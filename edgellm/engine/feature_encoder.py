@@ -36,8 +36,10 @@ def build_encoder_program(encoder: FeatureEncoder) -> Program:
     return program
 
 
-class _Rows:
+class _TapRows:
     """A batch of rows without tokens, positions and pages, whose outputs are all wanted."""
+
+    features: Floats | None = None
 
     def __init__(self, rows: int) -> None:
         self.rows = self.outputs = rows
@@ -62,7 +64,7 @@ class EncoderDevice:
         rows = len(taps)
         x = self._cpu.hidden(rows, self.columns)
         x[:] = taps
-        features = self._cpu.run(range(1), _Rows(rows), x)
+        features = self._cpu.run(range(1), _TapRows(rows), x)
         assert features is not None, "the only block is the last"
         return np.ascontiguousarray(features)
 
