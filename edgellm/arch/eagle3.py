@@ -28,6 +28,7 @@ from edgellm.arch.positions import RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.arch.tensor_names import ATTN_NORM, FFN_NORM, GATED_FEED_FORWARD_TENSORS, TensorFacts
 from edgellm.arch.tensors import Tensors
+from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile, Tensor
 
 ARCHITECTURE = "eagle3"
@@ -73,6 +74,8 @@ def read_eagle3_head(file: GGUFFile, target: Description) -> Head:
     Raises ModelFileError where metadata and tensors contradict each other or the target, UnsupportedModelError for a
     kind of head that edgellm does not compute.
     """
+    if file.architecture != ARCHITECTURE:
+        file.fail(f"holds a model of architecture {printable(file.architecture)}, no EAGLE-3 head")
     hyper, tensors = _HeadParameters(file, target), Tensors(file)
     _check_kind(hyper, target)
     taps = _taps(hyper, len(target.layers))
@@ -94,6 +97,8 @@ def _check_kind(hyper: HyperParameters, target: Description) -> None:
         refuse(hyper.file, f"EAGLE-3 heads of {hyper.layer_count} layers are not supported, only those of one")
     if hyper.integer("attention.sliding_window", 0):
         refuse(hyper.file, "EAGLE-3 heads with a window of attention are not supported")
+    if hyper.width == TAPS * target.width:  # which rows have features, and which the target's states, is told by width
+        refuse(hyper.file, f"EAGLE-3 heads {TAPS} times as wide as their target are not supported")
     width = hyper.integer("target_hidden_size")
     if width != target.width:
         hyper.file.fail(f"drafts for a model of width {width}, and the target has {target.width}: give it with its own")

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Sequence as Ids
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,17 @@ class BatchMemory(NamedTuple):
     def address(self) -> int:
         """The address of the record."""
         return self.words.buffer_info()[0]
+
+
+class RowBatch(Protocol):
+    """Rows for a program: `rows` of them, of which the logits of `outputs` are wanted; perhaps with features."""
+
+    rows: int
+    outputs: int
+    features: NDArray[np.float32] | None
+
+    def record(self, pages: int) -> BatchMemory:
+        """See `Batch.record`."""
 
 
 class Batch:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.adaptive_threads import AdaptiveThreads, TimeSample
-from edgellm.engine.batch import Batch
+from edgellm.engine.batch import RowBatch
 from edgellm.engine.budget import NO_LIMIT, KVBudget, check_memory
 from edgellm.engine.device import DeviceStats, Logits
 from edgellm.engine.host_kv_pages import HostKVPages
@@ -117,7 +117,7 @@ class CPUDevice:
             sums[:], counts[:] = 0, 0
         return found
 
-    def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
+    def run(self, blocks: range, batch: RowBatch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`; `hidden` is that of `hidden()`. The first blocks begin with the embeddings.
 
         The threads must be settled, as memory that an interrupted run may still use is freed by the next run.
@@ -139,7 +139,7 @@ class CPUDevice:
             self._adaptive_threads.record_step((batch.rows, batch.outputs, blocks), start, TimeSample.now())
         return None if logits is None else logits[:, : self._vocab]
 
-    def _place_features(self, batch: Batch) -> None:
+    def _place_features(self, batch: RowBatch) -> None:
         """Copy the features of a batch to where the program reads them."""
         for place in self._program.features:
             assert batch.features is not None, "a head computes no rows without features"

@@ -11,6 +11,7 @@ from edgellm.arch.head import Head
 from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Logits
+from edgellm.engine.feature_encoder import EncoderDevice
 from edgellm.engine.head_sequence import HeadSequence
 from edgellm.engine.limits import max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
@@ -73,6 +74,9 @@ class HeadEngine:
             read_ahead=False,
             pool=pool,
         )
+        self._encoder = None
+        if head.encoder:
+            self._encoder = EncoderDevice(head.encoder, rows=self.max_rows, pool=pool, cache=cache, progress=progress)
 
     @property
     def threads(self) -> int:
@@ -101,11 +105,24 @@ class HeadEngine:
         """
         self._pool.settle()
         check_batch(self, segments)
+        segments = self._encoded(segments)
         for segment in segments:
             wanted = len(segment.tokens), self.head.model.width
             if segment.features is None or segment.features.shape != wanted:
                 raise EdgeLLMError(f"a head reads features of shape {list(wanted)} beside tokens")
         return self._runner.run(segments)
+
+    def _encoded(self, segments: Ids[Segment[PagedSequence]]) -> Ids[Segment[PagedSequence]]:
+        """The segments with features in place of the target's states. Rows behind a draft have features already."""
+        if not self._encoder:
+            return segments
+        columns = self._encoder.columns
+        states = [s.features for s in segments if s.features is not None and s.features.shape[1:] == (columns,)]
+        if not states:
+            return segments
+        encoded = np.split(self._encoder.encode(np.concatenate(states)), np.cumsum([len(each) for each in states[:-1]]))
+        given = {id(before): after for before, after in zip(states, encoded, strict=True)}
+        return [replace(s, features=given.get(id(s.features), s.features)) for s in segments]
 
     def next_features(self, outputs: Outputs) -> Floats:
         """The features of the row behind the last wanted one: float32 [1, width]."""
@@ -141,3 +158,5 @@ class HeadEngine:
     def close(self) -> None:
         """Free the memory; the threads go on. No `compute` may be running, of the target either."""
         self._runner.close()
+        if self._encoder:
+            self._encoder.close()

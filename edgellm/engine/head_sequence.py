@@ -31,7 +31,7 @@ class HeadSequence:
         self._new_sequence, self._features = new_sequence, features
         self.own = new_sequence()
         self._rows = deque[Floats]()
-        self._low = self._start = self._pairs = 0
+        self._low = self._start = self._pairs = self._width = 0
 
     @property
     def _high(self) -> int:
@@ -42,7 +42,9 @@ class HeadSequence:
         if not self._low <= first <= self._high:
             self._restart_at(first)
         self._drop_from(first)
-        self._rows.extend(self._features(outputs, rows))
+        features = self._features(outputs, rows)
+        self._width = features.shape[1]
+        self._rows.extend(features)
         self._drop_oldest()
 
     def trim(self, n: int) -> None:
@@ -116,7 +118,7 @@ class HeadSequence:
             self._low += 1
 
     def _zeros(self) -> Floats:
-        return np.zeros_like(self._rows[0])
+        return np.zeros(self._width, np.float32)
 
     def _restart_at(self, n: int) -> None:
         self._rows.clear()
