@@ -23,6 +23,9 @@ class LoadArguments(TypedDict, total=False):
     kv_memory: float | None
     engine: Literal["edgellm", "llama.cpp"] | None
     tokenizer_pre: str | None
+    draft: str | None
+    draft_max: int | None
+    draft_rule: Literal["same", "rejection"] | None
 
 
 class GenerationArguments(TypedDict, total=False):

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -15,12 +16,14 @@ from edgellm.arch import describe
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
 from edgellm.engine.kv_stats import KVStats
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits, checked_ids
 from edgellm.generate.batching.schedule import SLO_ITL
+from edgellm.generate.draft_loading import load_draft
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
@@ -36,6 +39,10 @@ from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults, validate
 from edgellm.options.checks import integer, number, one_of
 from edgellm.perf.mbu import MBUEstimator
+from edgellm.speculation.auto_draft import open_draft
+from edgellm.speculation.draft_file import DraftTarget
+from edgellm.speculation.draft_model import DraftModel
+from edgellm.speculation.draft_plan import with_kv_share
 from edgellm.text.tokenizer import Tokenizer
 from kquants.jit import Progress
 
@@ -74,11 +81,23 @@ class Model:
         problems += [note] if model and (note := expert_option_note(model, options)) else []
         for problem in problems:
             warnings.warn(f"{name}: {problem}", EdgeLLMWarning, stacklevel=3)
-        engine = open_engine(file, options, progress, uploading, outputs)
-        on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
-        estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
-        self._generator = Generator(Session(engine, name, schedule, slo_itl), self.tokenizer, defaults, estimator)
-        self._prefix_cache = PrefixCache(self._generator.session)
+        with ExitStack() as undo:
+            draft = model and open_draft(options.draft, DraftTarget(file, model, self.tokenizer, options.tokenizer_pre))
+            if model and draft:
+                undo.callback(draft.close)
+                share = draft.kv_share(model, options.kv_type)
+                options, draft_options = with_kv_share(options, 1 - share), with_kv_share(options, share)
+            engine = open_engine(file, options, progress, uploading, outputs)
+            undo.callback(engine.close)
+            on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
+            estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
+            session = Session(engine, name, schedule, slo_itl)
+            self._generator = Generator(session, self.tokenizer, defaults, estimator)
+            self._prefix_cache = PrefixCache(session)
+            self._draft: DraftModel | None = None
+            if model and draft and isinstance(engine, NativeEngine):
+                self._draft = load_draft(draft, session, engine, model, draft_options)
+            undo.pop_all()
 
     @classmethod
     def open(
@@ -97,15 +116,16 @@ class Model:
         Options (all of them: `edgellm.options.LoadOptions`):
         `threads` (default: physical performance cores), `ctx` (default: the model's), `kv_type` ("f16", "f32" or
         "q8_0"), `kv_memory` (most GB of keys and values; default: the free memory), `gpu_layers`, `gpu`, `gpu_memory`,
-        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`. `progress(done, total)` is called
+        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`, and `draft` (a smaller model that
+        drafts the next tokens, "auto" or "off"), `draft_max`, `draft_rule`. `progress(done, total)` is called
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
         GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs. `schedule` is the
         order of prompts that wait: "srpt", the shortest first unless another has waited, or "fcfs", as they came.
         `slo_itl` are the seconds that a batch may take while replies are decoded: prompts get what their steps leave,
         and three times that while several prompts wait.
 
-        Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, or if the GPU
-        cannot do what the options ask for.
+        Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, if the GPU
+        cannot do what the options ask for, or if there is no draft model for "auto".
 
         Raises OptionError, ModelFileError, UnsupportedModelError, EdgeLLMError.
         """
@@ -277,6 +297,8 @@ class Model:
         """Stop all computations, in any thread, then free the threads, the memory and the file."""
         if not self._generator.session.closed:
             self._generator.session.close()
+            if self._draft:
+                self._draft.close()
             self.file.close()
 
     def __enter__(self) -> Self:

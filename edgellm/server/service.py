@@ -13,7 +13,6 @@ from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.gguf import GGUFFile
 from edgellm.model import Model
 from edgellm.options import LoadOptions
-from edgellm.perf.plan import make_plan
 from edgellm.server.catalog import Catalog, ServedModel
 from edgellm.server.events import Event
 from edgellm.server.generating import Generating
@@ -23,6 +22,7 @@ from edgellm.server.metrics import Gauge, Metrics, model_gauges
 from edgellm.server.settings import ServeSettings
 from edgellm.server.slots import RequestSlots
 from edgellm.server.work import Work
+from edgellm.speculation.draft_plan import plan_with_draft
 from edgellm.system.machine import available_memory
 
 _PLANNED_TOKENS = 8192
@@ -108,7 +108,7 @@ class Service:
     def _needed(self, served: ServedModel) -> int:
         with GGUFFile.open(served.path) as file:
             try:
-                return make_plan(file, LoadOptions.from_kwargs(**self.settings.load)).needed(_PLANNED_TOKENS)
+                return plan_with_draft(file, LoadOptions.from_kwargs(**self.settings.load)).needed(_PLANNED_TOKENS)
             except UnsupportedModelError:  # llama.cpp may open it
                 return file.nbytes
 
