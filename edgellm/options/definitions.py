@@ -19,7 +19,8 @@ class LoadOptions(Options):
 
     The context holds prompt and reply together. A model below 8 MiB runs on one thread by default. `gpu_layers` "all"
     puts the output head on the GPU as well as all layers. `kv_memory` limits the part of the KV cache on the CPU, with
-    that of a draft model. A draft model is loaded in the background, and its drafts are used where they save time.
+    that of a draft model. A draft model is loaded in the background, and its drafts are used where they save time. With
+    `draft_rule` "rejection" the text depends on the drafts, and a seed does not repeat it.
     """
 
     threads: int | None = option(None, checks.integer(1, 512), "Compute threads; by default one per performance core")
@@ -56,8 +57,7 @@ class LoadOptions(Options):
     draft: str | None = option(
         None,
         checks.nonempty_text,
-        "Smaller model that drafts the next tokens: MODEL, auto for one of this machine, or off for no drafts at all;"
-        " by default drafts come from the text alone",
+        "Smaller model that drafts tokens: MODEL, auto for one of this machine, or off for no drafts",
     )
     draft_max: int | None = option(
         None, checks.integer(1, 7), "Most draft tokens in a step; by default as many as pay, up to 7"
@@ -65,8 +65,7 @@ class LoadOptions(Options):
     draft_rule: str = option(
         "same",
         checks.one_of("same", "rejection"),
-        "How drafts are accepted: same, where they never change the text, or rejection, which accepts more of them at"
-        " temperatures above 0, with a text that depends on the drafts",
+        "How drafts are accepted: same keeps the text, rejection accepts more at temperatures above 0",
     )
 
     def __post_init__(self) -> None:

@@ -56,7 +56,7 @@ class DraftModel:
         self._thread.join()
 
     def close(self) -> None:
-        """Wait for the opening, and free the memory. The target computes nothing any more, but its threads are there."""
+        """Wait for the opening, and free the memory. Nothing is computed on the threads any more."""
         self.wait()
         if self._engine:
             self._engine.close()
