@@ -162,6 +162,12 @@ class Model:
         return self.engine.ctx
 
     @property
+    def drafts_with(self) -> str | None:
+        """The file of the draft model that new replies use; None without one, before it is loaded, or after an error."""
+        source = self._generator.session.drafts.source
+        return source.name if source and source.works else None
+
+    @property
     def sampling_defaults(self) -> Mapping[str, object]:
         """The sampling options that the file sets (`general.sampling.*`)."""
         return self._generator.defaults
