@@ -11,16 +11,25 @@ from weakref import ref
 
 import pytest
 
-from edgellm import EdgeLLMError, EdgeLLMWarning, Model, NoMemoryError, OptionError, UnsupportedModelError
-from edgellm.engine.kv_pages import PAGE
+from edgellm import Model
 from edgellm.engine.native_engine import NativeEngine
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from edgellm.speculation import draft_file, draft_model
+from kquants.kv_layout import PAGE
 from support.draft_models import damped, first_layers
 from support.gguf_parts import GGUFParts
 from support.model_file import ModelFile
 
-SIZES: dict[str, Any] = {"width": 128, "layers": 6, "heads": 4, "kv_heads": 2, "head_dim": 32, "ffn": 256, "types": "F32"}
+SIZES: dict[str, Any] = {
+    "width": 128,
+    "layers": 6,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 32,
+    "ffn": 256,
+    "types": "F32",
+}
 REPLY: dict[str, Any] = {"max_tokens": 60, "seed": 7, "temp": 0.8}
 PROMPT = "the time was"
 
