@@ -163,7 +163,7 @@ class Model:
 
     @property
     def drafts_with(self) -> str | None:
-        """The file of the draft model that new replies use; None without one, before it is loaded, or after an error."""
+        """The file of the draft model that replies use; None without one, before it is loaded, or after an error."""
         source = self._generator.session.drafts.source
         return source.name if source and source.works else None
 

@@ -56,7 +56,7 @@ class LoadOptions(Options):
     )
     draft: str | None = option(
         None,
-        checks.nonempty_text,
+        checks.model_name,
         "Smaller model that drafts tokens: MODEL, auto for one of this machine, or off for no drafts",
     )
     draft_max: int | None = option(

@@ -195,7 +195,7 @@ def test_a_larger_model_and_one_of_other_tokens_are_refused(files: tuple[Path, P
     with pytest.raises(UnsupportedModelError, match="too large for a draft model"):
         Model.open(files[1], draft=str(files[0]))
     with pytest.raises(UnsupportedModelError, match="writes text with other tokens"):
-        Model.open(files[0], draft=str(model_file(**{**SIZES, "layers": 1, "tokenizer": "gpt2"})))
+        Model.open(files[0], draft=str(model_file(**{**SIZES, "layers": 1, "types": "F32", "tokenizer": "gpt2"})))
 
 
 def test_llama_cpp_has_no_draft_model(files: tuple[Path, Path]) -> None:
