@@ -21,15 +21,7 @@ from support.draft_models import damped, first_layers
 from support.gguf_parts import GGUFParts
 from support.model_file import ModelFile
 
-SIZES: dict[str, Any] = {
-    "width": 128,
-    "layers": 6,
-    "heads": 4,
-    "kv_heads": 2,
-    "head_dim": 32,
-    "ffn": 256,
-    "types": "F32",
-}
+SIZES: dict[str, Any] = {"width": 128, "layers": 6, "heads": 4, "kv_heads": 2, "head_dim": 32, "ffn": 256}
 REPLY: dict[str, Any] = {"max_tokens": 60, "seed": 7, "temp": 0.8}
 PROMPT = "the time was"
 
@@ -37,7 +29,7 @@ PROMPT = "the time was"
 @pytest.fixture(scope="module")
 def files(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A target, and a draft model that guesses about all of its tokens."""
-    folder, parts = tmp_path_factory.mktemp("drafts"), GGUFParts.read(model_file(**SIZES))
+    folder, parts = tmp_path_factory.mktemp("drafts"), GGUFParts.read(model_file(**SIZES, types="F32"))
     target, draft = folder / "target.gguf", folder / "draft.gguf"
     target.write_bytes(damped(parts, 1, 8).build())
     draft.write_bytes(first_layers(parts, 1).build())
@@ -144,11 +136,11 @@ def test_closing_waits_for_the_opening(files: tuple[Path, Path], opening: Openin
 
 def test_a_model_that_is_forgotten_frees_its_draft_model(files: tuple[Path, Path], opening: Opening) -> None:
     opening.go.set()
-    model = Model.open(files[0], draft=str(files[1]))
-    until(lambda: model.drafts_with)
-    text_of(model)
+    models = [Model.open(files[0], draft=str(files[1]))]
+    until(lambda: models[0].drafts_with)
+    text_of(models[0])
     engine = ref(opening.engines.pop())
-    del model
+    models.clear()
     gc.collect()
     assert engine() is None
 
