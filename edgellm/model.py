@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -16,14 +15,13 @@ from edgellm.arch import describe
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
 from edgellm.engine.kv_stats import KVStats
-from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits, checked_ids
 from edgellm.generate.batching.schedule import SLO_ITL
-from edgellm.generate.draft_loading import load_draft
+from edgellm.generate.draft_loading import DraftLoading
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
@@ -39,10 +37,6 @@ from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults, validate
 from edgellm.options.checks import integer, number, one_of
 from edgellm.perf.mbu import MBUEstimator
-from edgellm.speculation.auto_draft import open_draft
-from edgellm.speculation.draft_file import DraftTarget
-from edgellm.speculation.draft_model import DraftModel
-from edgellm.speculation.draft_plan import with_kv_share
 from edgellm.text.tokenizer import Tokenizer
 from kquants.jit import Progress
 
@@ -81,23 +75,18 @@ class Model:
         problems += [note] if model and (note := expert_option_note(model, options)) else []
         for problem in problems:
             warnings.warn(f"{name}: {problem}", EdgeLLMWarning, stacklevel=3)
-        with ExitStack() as undo:
-            draft = model and open_draft(options.draft, DraftTarget(file, model, self.tokenizer, options.tokenizer_pre))
-            if model and draft:
-                undo.callback(draft.close)
-                share = draft.kv_share(model, options.kv_type)
-                options, draft_options = with_kv_share(options, 1 - share), with_kv_share(options, share)
-            engine = open_engine(file, options, progress, uploading, outputs)
-            undo.callback(engine.close)
-            on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
-            estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
+        self._draft = DraftLoading(file, model, self.tokenizer, options)
+        try:
+            engine = open_engine(file, self._draft.options, progress, uploading, outputs)
             session = Session(engine, name, schedule, slo_itl)
-            self._generator = Generator(session, self.tokenizer, defaults, estimator)
-            self._prefix_cache = PrefixCache(session)
-            self._draft: DraftModel | None = None
-            if model and draft and isinstance(engine, NativeEngine):
-                self._draft = load_draft(draft, session, engine, model, draft_options)
-            undo.pop_all()
+            self._draft.begin(session, engine)
+        except BaseException:
+            self._draft.close()
+            raise
+        on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
+        estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
+        self._generator = Generator(session, self.tokenizer, defaults, estimator)
+        self._prefix_cache = PrefixCache(session)
 
     @classmethod
     def open(
@@ -303,8 +292,7 @@ class Model:
         """Stop all computations, in any thread, then free the threads, the memory and the file."""
         if not self._generator.session.closed:
             self._generator.session.close()
-            if self._draft:
-                self._draft.close()
+            self._draft.close()
             self.file.close()
 
     def __enter__(self) -> Self:

@@ -22,6 +22,9 @@ from support.gguf_parts import GGUFParts
 from support.model_file import ModelFile
 
 SIZES: dict[str, Any] = {"width": 128, "layers": 6, "heads": 4, "kv_heads": 2, "head_dim": 32, "ffn": 256}
+CELL = 2 * 2 * 32 * 2
+"""Bytes of the keys and values of a token in one layer."""
+
 REPLY: dict[str, Any] = {"max_tokens": 60, "seed": 7, "temp": 0.8}
 PROMPT = "the time was"
 
@@ -147,11 +150,13 @@ def test_a_model_that_is_forgotten_frees_its_draft_model(files: tuple[Path, Path
 
 def test_a_limit_of_memory_is_for_both(files: tuple[Path, Path], opening: Opening) -> None:
     opening.go.set()
-    limit = 2 * PAGE * 7 * (2 * 2 * 32 * 2)  # two pages of both models
+    limit = 2 * PAGE * 7 * CELL + 7  # two pages of both models
     with Model.open(files[0], draft=str(files[1]), kv_memory=limit / 1e9) as model:
         until(lambda: model.drafts_with)
         assert len(text_of(model)) == 60
-        assert model.kv_stats.total_pages * 6 + opening.engines[0].kv_stats().total_pages <= 14
+        stats = model.kv_stats, opening.engines[0].kv_stats()
+        assert [each.budget_bytes for each in stats] == pytest.approx([2 * PAGE * n * CELL for n in (6, 1)], abs=1)
+        assert all(0 < each.bytes <= each.budget_bytes for each in stats)
         with pytest.raises(NoMemoryError, match=r"\(--kv-memory\)"):
             text_of(model, max_tokens=200)
 
