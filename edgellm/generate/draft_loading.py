@@ -1,11 +1,13 @@
 """The draft model that options of a model ask for, from its file to the session whose replies use it."""
 
+import warnings
 from weakref import ref
 
 from edgellm.arch.description import Description
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Engine
+from edgellm.errors import EdgeLLMWarning, NoMemoryError
 from edgellm.generate.session import Session
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -42,12 +44,19 @@ class DraftLoading:
     def begin(self, session: Session, engine: Engine) -> None:
         """Load it in the background: replies of the session draft with it as soon as it is there.
 
-        Raises NoMemoryError if its weights do not fit in memory beside those of the model.
+        If its weights do not fit in memory beside those of the model, that is a warning where `auto` chose it, and else
+        raises NoMemoryError.
         """
         if not self._draft or not isinstance(engine, NativeEngine):
             return
         draft, found, cost = self._draft, ref(session), self._cost(engine.threads)
-        draft.check_memory(engine.devices[0]["bytes"])
+        try:
+            draft.check_memory(engine.devices[0]["bytes"])
+        except NoMemoryError as error:
+            if self._options.draft != "auto":
+                raise
+            warnings.warn(str(error), EdgeLLMWarning, stacklevel=4)
+            return
 
         def attach(own: NativeEngine) -> None:
             source = ComputedSource(draft.name, own, lambda ids, _: ModelDrafter(own, ids, draft.tokens), cost)

@@ -85,6 +85,11 @@ class LoadOptions(Options):
         return self.draft not in (None, "off")
 
     @property
+    def names_draft_model(self) -> bool:
+        """Whether a draft model is named, which has the vocabulary of one family of models."""
+        return self.draft not in (None, "off", "auto")
+
+    @property
     def _draft_option(self) -> str | None:
         """The name of an option about drafts that was given beside `draft`."""
         return "draft_max" if self.draft_max is not None else "draft_rule" if self.draft_rule != "same" else None

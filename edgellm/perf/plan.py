@@ -128,7 +128,12 @@ class Plan:
     @property
     def total(self) -> int:
         """The most bytes that all parts take, with a full context."""
-        return sum(getattr(self, part) for part in PARTS) + (self.draft.plan.total if self.draft else 0)
+        return self._own + (self.draft.plan.total if self.draft else 0)
+
+    @property
+    def _own(self) -> int:
+        """The most bytes that the model itself takes."""
+        return sum(getattr(self, part) for part in PARTS)
 
     def needed(self, tokens: int) -> int:
         """Bytes without which a conversation of `tokens` tokens, or of a full context, does not run in memory.
@@ -137,7 +142,7 @@ class Plan:
         """
         kv_cache = self.kv_cache * min(tokens, self.ctx) // self.ctx
         states = self.state_bytes * NEEDED_STATE_PAGES
-        own = sum(getattr(self, part) for part in PARTS) - self.kv_cache - self.states + kv_cache + states
+        own = self._own - self.kv_cache - self.states + kv_cache + states
         return own + (self.draft.plan.needed(tokens) if self.draft else 0)
 
     @property

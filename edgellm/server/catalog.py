@@ -61,6 +61,10 @@ class Catalog:
         self._asked_for.add(found := self._find(name))
         return found
 
+    def hide_path(self, path: Path) -> None:
+        """Have messages for clients name a file that no client asks for, such as a draft model, without its path."""
+        self._asked_for.add(ServedModel(served_name(path.stem, path), path))
+
     def without_paths(self, message: str) -> str:
         """A message for clients: it has the names of models that were asked for in place of the paths of their files.
 

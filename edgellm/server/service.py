@@ -12,6 +12,7 @@ from edgellm.errors import UnsupportedModelError
 from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.gguf import GGUFFile
 from edgellm.model import Model
+from edgellm.models import resolve
 from edgellm.options import LoadOptions
 from edgellm.server.catalog import Catalog, ServedModel
 from edgellm.server.events import Event
@@ -43,6 +44,8 @@ class Service:
     def __init__(self, settings: ServeSettings) -> None:
         """Raises ModelFileError for a model that is not there."""
         self.settings, self.catalog, self.metrics = settings, Catalog(settings.models), Metrics()
+        if (options := LoadOptions.from_kwargs(**settings.load)).names_draft_model:
+            self.catalog.hide_path(resolve(options.draft or ""))
         self.slots = RequestSlots(settings.parallel, settings.max_queue, settings.slo_ttft)
         self._kv_shares = KVShares(settings.load.get("kv_memory"), len(settings.models))
         parallel, memory = settings.parallel, available_memory()
