@@ -35,6 +35,7 @@ def _row_bytes(buffer: Buffer) -> int:
 class CPUDevice:
     """A program made ready for this CPU: kernels loaded, buffers for `rows` rows, `threads` threads with the caller.
 
+    With `pool` it computes on the threads of another device, while that one does not; who made the pool closes it.
     Raises EdgeLLMError where a kernel cannot be compiled or memory is short. Memory is checked before it is taken, as
     Linux gives out more than there is, and ends processes when it is used.
     """
@@ -50,6 +51,7 @@ class CPUDevice:
         cache: Path,
         progress: jit.Progress | None,
         budget: KVBudget = NO_LIMIT,
+        pool: ThreadPool | None = None,
     ) -> None:
         kept = [b for b in program.buffers if b != program.logits]  # logits are the caller's, and new for each batch
         needed = sum(b.count(rows) * _row_bytes(b) for b in kept) + threads * program.scratch_bytes
@@ -59,12 +61,13 @@ class CPUDevice:
             self._kernels = jit.load([*program.kernels, *POOL_KERNELS, "read_sum"], cache, progress)
             self._buffers = {b: aligned(b.count(rows), _row_bytes(b)) for b in kept}
             ops, scratch = len(program.ops), program.scratch_bytes
-            self.threads = ThreadPool(threads, self._kernels, ops, scratch)
+            self.threads = pool or ThreadPool(threads, self._kernels, ops, scratch)
+            self.threads.reserve(ops, scratch)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
             raise NoMemoryError(f"no memory for {size(needed)} of activations; {_ADVICE}") from None
-        self._adaptive_threads = AdaptiveThreads(threads)
+        self._adaptive_threads = AdaptiveThreads(self.threads.count)
         self.stats = DeviceStats()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self._pages = HostKVPages(program.page_bytes, budget, program.state_bytes)
@@ -152,8 +155,8 @@ class CPUDevice:
         return self._pages.held
 
     def close(self) -> None:
-        """End the threads, and free buffers, pages and references to tensors. Nothing may be running."""
-        self.threads.close()
+        """Free buffers, pages and references to tensors, but not the threads. Nothing may be running."""
+        self.threads.settle()  # an interrupted run may still use them
         self._pages.clear()
         del self._buffers, self._x, self._hidden, self._program, self._used
 

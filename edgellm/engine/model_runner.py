@@ -20,6 +20,7 @@ from edgellm.engine.placement import Placement, layer_before, runs
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
 from edgellm.engine.recurrent_states import StatePool, most_checkpoint_pages
+from edgellm.engine.threadpool import ThreadPool
 from edgellm.errors import NoMemoryError
 from kquants.jit import Progress
 
@@ -28,7 +29,8 @@ class ModelRunner:
     """The CPU and perhaps a GPU, with the KV pages of all sequences. Raises EdgeLLMError.
 
     `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `page_bytes` are those of a page of each KV
-    group on all devices. `check` is called after each batch, and raises if its logits must not be used.
+    group on all devices. `check` is called after each batch, and raises if its logits must not be used. `pool` is as in
+    `CPUDevice`.
     """
 
     def __init__(
@@ -48,11 +50,12 @@ class ModelRunner:
         page_bytes: Ids[int],
         outputs: OutputSettings,
         read_ahead: bool,
+        pool: ThreadPool | None = None,
     ) -> None:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
         self._outputs = outputs
         program = build_program(model, kv_type, placement, outputs, ctx, read_ahead)
-        self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress, budget)
+        self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress, budget, pool)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._runs = runs(placement, outputs.taps)
         self.pools = [PagePool(self.devices, group, window) for group, window in enumerate(model.kv_groups)]
@@ -102,7 +105,7 @@ class ModelRunner:
             raise
 
     def close(self) -> None:
-        """Free all memory and drop all references to tensors. Nothing may be running."""
+        """Free all memory and drop all references to tensors. Nothing may be running; the threads stay."""
         for device in self.devices:
             device.close()
         del self.devices[1:], self.gpu, self._model, self._position_tables, self._check

@@ -23,6 +23,7 @@ from edgellm.engine.outputs import LOGITS, InputSquares, Outputs, OutputSettings
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, fewer_layers
 from edgellm.engine.protocol import Segment, check_batch
+from edgellm.engine.threadpool import ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.system.fork import ForkGuard
@@ -34,6 +35,9 @@ class NativeEngine:
 
     See `edgellm.engine.protocol.Engine`. While the CPU computes alone, logits do not depend on how tokens are split
     into batches. If a GPU fails, the CPU goes on, and computes the state of the sequences again from their tokens.
+
+    Engines that compute in turn can share `pool`, the threads: then `stop` of one stops whichever runs, and none may
+    be closed while another runs. The engine that made the pool is closed last.
     """
 
     def __init__(
@@ -49,9 +53,11 @@ class NativeEngine:
         offload: OffloadRequest = NO_OFFLOAD,
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
+        pool: ThreadPool | None = None,
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
+        With `pool`, the threads of another engine, `threads` does not count.
         Raises UnsupportedModelError, ModelFileError, OptionError for a `ctx` above the model's, and EdgeLLMError, also
         for taps at layers that the model does not have, and where a strict request for a GPU fails. Where another
         request fails, a warning says so.
@@ -64,7 +70,7 @@ class NativeEngine:
         self.max_rows = max_batch_rows(whole, self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
-        self._options["page_bytes"] = whole.page_bytes
+        self._options |= {"page_bytes": whole.page_bytes, "pool": pool}
         self._options |= {"outputs": outputs, "read_ahead": prepare_for_disk(file, model)}
         offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
         if outputs.observes:
@@ -77,6 +83,8 @@ class NativeEngine:
         self._closed = self._stopping = False
         self._fork_guard = ForkGuard()
         self._run_on(*self._gpu_opener.open(offload.layers, uploading))
+        self._owns_pool, self.pool = pool is None, self._runner.cpu.threads
+        self._options["pool"] = self.pool
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
         try:
@@ -93,7 +101,7 @@ class NativeEngine:
     @property
     def threads(self) -> int:
         """The number of threads that compute."""
-        return self._runner.cpu.threads.count
+        return self.pool.count
 
     @property
     def batch_invariant(self) -> bool:
@@ -148,7 +156,7 @@ class NativeEngine:
         self._fork_guard.check("the engine")
         if self._closed:
             raise EdgeLLMError("the engine was closed; open the model again")
-        self._runner.cpu.threads.settle()  # before anything that an interrupted run may still use is touched
+        self.pool.settle()  # before anything that an interrupted run may still use is touched
         check_batch(self, segments)
         self._check_embeddings(segments)
         if not all(any(segment.sequence.belongs_to(pools) for pools in self._pools) for segment in segments):
@@ -165,7 +173,7 @@ class NativeEngine:
         They are those of all batches, also of one that was stopped. Their bits depend neither on the number of threads
         nor on how rows are split into batches. Empty unless the engine was opened with `squares`.
         """
-        self._runner.cpu.threads.settle()
+        self.pool.settle()
         return self._runner.cpu.take_squares()
 
     def _check_embeddings(self, segments: Ids[Segment[PagedSequence]]) -> None:
@@ -220,8 +228,13 @@ class NativeEngine:
             device.clear()
 
     def close(self) -> None:
-        """End the threads and free the memory. No `forward` may be running. Further calls do nothing."""
+        """End the threads and free the memory. No `forward` may be running. Further calls do nothing.
+
+        Threads of another engine go on.
+        """
         if not self._closed:
             self._runner.close()
+            if self._owns_pool:
+                self.pool.close()
             del self._model
             self._closed = True

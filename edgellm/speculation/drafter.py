@@ -34,15 +34,17 @@ class DraftRules(NamedTuple):
     """What a drafter needs in order to draw as the target will, from the token after the text on.
 
     `sampler` and `guide` are forks: they follow the drafts. `first_mask` gives the mask of the first token, later ones
-    are those of `guide`; None for free text. `position` is the number of tokens before the first draft.
+    are those of `guide`; None for free text. `position` is the number of tokens before the first draft. A drafter that
+    lags behind more than `window` tokens may begin anew with the last ones of the text alone; None: it must not.
     """
 
     sampler: Sampler
     guide: Guide | None
-    first_mask: Callable[[], Mask | int | None]
+    first_mask: Callable[[], Mask | None]
     key: DrawKey
     position: int
     rule: DraftRule
+    window: int | None = None
 
 
 class DraftEngine(Protocol):

@@ -18,6 +18,7 @@ from edgellm.generate.overflow import PromptFitter
 from edgellm.generate.session import Session
 from edgellm.generate.token_chooser import TokenChooser
 from edgellm.sampling.sampler import Distribution
+from edgellm.speculation.rules import Proposal
 from edgellm.text.template import Message
 from support.model_file import ModelFile
 
@@ -244,9 +245,9 @@ def test_no_random_number_is_drawn_twice(model: Model, monkeypatch: pytest.Monke
     """Not even if a context shift gives a token the position of an earlier one."""
     drawn, draw = list[int](), TokenChooser._draw
 
-    def recorded(chooser: TokenChooser, distribution: Distribution, position: int) -> int:
+    def recorded(chooser: TokenChooser, distribution: Distribution, position: int, proposal: Proposal | None) -> int:
         drawn.append(position)
-        return draw(chooser, distribution, position)
+        return draw(chooser, distribution, position, proposal)
 
     monkeypatch.setattr(TokenChooser, "_draw", recorded)
     generation, _ = endless(model.chat(**GREEDY), talk_to("Q" * 20), 400)

@@ -49,7 +49,7 @@ def scripted_replies(patch: pytest.MonkeyPatch) -> Callable[[Model], Write]:
         begun[:] = [(len(prompt), replies.pop(0))]
         read(chooser, prompt)
 
-    def draw(chooser: TokenChooser, weights: Any, position: int) -> int:
+    def draw(chooser: TokenChooser, weights: Any, position: int, proposal: Any) -> int:
         ((start, tokens),) = begun
         return tokens[position - start]
 
