@@ -19,6 +19,8 @@ from edgellm.speculation.draft_file import DraftFile, DraftTarget
 from edgellm.speculation.draft_model import DraftModel
 from edgellm.speculation.draft_plan import with_kv_share
 from edgellm.speculation.model_drafter import ModelDrafter
+from edgellm.speculation.rules import Rejection
+from edgellm.speculation.session_drafts import SessionDrafts
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -47,6 +49,7 @@ class DraftLoading:
         If its weights do not fit in memory beside those of the model, that is a warning where `auto` chose it, and else
         raises NoMemoryError.
         """
+        self._set(session.drafts)
         if not self._draft or not isinstance(engine, NativeEngine):
             return
         draft, found, cost = self._draft, ref(session), self._cost(engine.threads)
@@ -65,6 +68,15 @@ class DraftLoading:
 
         budget = KVBudget.of(self._options.kv_memory)
         self._loaded = DraftModel(draft, engine.pool, engine.ctx, self._options.kv_type, budget, attach)
+
+    def _set(self, drafts: SessionDrafts) -> None:
+        """Have the session draft as the options say."""
+        if self.options.draft == "off":
+            drafts.most = 0
+        elif self.options.draft_max is not None:
+            drafts.most = min(drafts.most, self.options.draft_max)
+        if self.options.draft_rule == "rejection":
+            drafts.rule = Rejection()
 
     def _cost(self, threads: int) -> float:
         """The time of a draft relative to a step of the model, until both are measured."""

@@ -53,7 +53,7 @@ class GPUPlan:
 
 
 @dataclass(frozen=True)
-class DraftPlan:
+class DraftModelPlan:
     """The plan of a draft model that is loaded beside a model; `name` is its file's. See `edgellm.speculation`."""
 
     name: str
@@ -117,7 +117,7 @@ class Plan:
     devices: list[dict[str, Any]]
     gpu: GPUPlan | None = None
     cpu_roofline: Roofline | None = None
-    draft: DraftPlan | None = None
+    draft: DraftModelPlan | None = None
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import replace
 from edgellm.arch import describe
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
-from edgellm.perf.plan import DraftPlan, Plan, make_plan
+from edgellm.perf.plan import DraftModelPlan, Plan, make_plan
 from edgellm.speculation.auto_draft import open_draft
 from edgellm.speculation.draft_file import DraftFile, DraftTarget
 from edgellm.text.tokenizer import Tokenizer
@@ -25,7 +25,7 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
     with draft:
         share = draft.kv_share(model, options.kv_type)
         own = make_plan(file, with_kv_share(options, 1 - share))
-        return replace(own, draft=DraftPlan(draft.name, _plan(draft, with_kv_share(options, share), own)))
+        return replace(own, draft=DraftModelPlan(draft.name, _plan(draft, with_kv_share(options, share), own)))
 
 
 def with_kv_share(options: LoadOptions, share: float) -> LoadOptions:

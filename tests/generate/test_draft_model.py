@@ -16,8 +16,10 @@ from edgellm.engine.native_engine import NativeEngine
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from edgellm.speculation import auto_draft, draft_file, draft_model
+from edgellm.speculation.rules import Rejection
 from kquants.kv_layout import PAGE
 from support.draft_models import damped, first_layers
+from support.drafts import AllDrafts
 from support.gguf_parts import GGUFParts
 from support.model_file import ModelFile
 
@@ -93,6 +95,43 @@ def test_the_text_is_the_same_and_the_target_computes_fewer_steps(files: tuple[P
         assert [text_of(model, temp=temp) for temp in (0, 0.8, 1.5)] == alone
         assert opening.passes
         assert model.drafts_with == str(draft)
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, 7), ({"draft_max": 2}, 2), ({"draft": "off"}, 0)])
+def test_the_most_drafts_of_a_step(
+    files: tuple[Path, Path], options: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    rows = []
+    with Model.open(files[0], **{"draft": files[1], **options}) as model:
+        if most:
+            until(lambda: model.drafts_with)
+        forward = model.engine.forward
+        monkeypatch.setattr(
+            model.engine, "forward", lambda parts: (rows.append(len(parts[0].tokens)), forward(parts))[1]
+        )
+        prompt = model.tokenizer.encode("the time was " * 9)
+        assert [token.id for token in model.stream(prompt, **REPLY, repeat_penalty=0.9)]
+    assert rows.pop(0) == len(prompt)
+    assert max(rows) == most + 1
+
+
+def test_rejection_judges_what_the_draft_model_drew(
+    files: tuple[Path, Path], opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged, choose = list[bool](), Rejection.choose
+
+    def counted(rule: Rejection, p: Any, proposal: Any, key: Any, position: int) -> int:
+        token = choose(rule, p, proposal, key, position)
+        judged.extend([token == proposal.token] if proposal and proposal.q else [])
+        return token
+
+    monkeypatch.setattr(Rejection, "choose", counted)
+    opening.go.set()
+    with Model.open(files[0], draft=files[1], draft_rule="rejection") as model:
+        until(lambda: model.drafts_with)
+        assert len(text_of(model)) == 60
+    assert sum(judged) > len(judged) / 2 > 0
 
 
 def test_replies_begin_before_the_draft_model_is_there_and_then_use_it(
