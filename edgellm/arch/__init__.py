@@ -8,6 +8,7 @@ description           the result: sizes and tensors of one model, layer by layer
 blocks, positions     its parts: attention and feed-forwards, RoPE
 mixture               its mixtures of experts, with their routers
 recurrent, kimi_delta its recurrent mixers; recurrent_parts has what several of them have
+eagle3                from a file and the description of its target to an EAGLE-3 head
 transformer, layers   from a file and facts to a description
 hyperparameters       the sizes, read from the metadata
 layer_sizes           those of a layer, by the names that shapes of tensors have for them

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.draft_tally import DraftTally
 from edgellm.generate.session import Session
 from edgellm.sampling.sampler import Distribution
 from edgellm.speculation.acceptance import CERTAIN
@@ -38,14 +39,14 @@ class _Pending(NamedTuple):
 
 
 class SpeculativeDecoder:
-    """Decodes one sequence, of which `length` tokens are accepted. `accepted` counts the draft tokens among them.
+    """Decodes one sequence, of which `length` tokens are accepted. `tally` counts the draft tokens.
 
     The sequence may hold rejected drafts behind the accepted tokens, which the next step drops. Use it as a context
     manager: at the end they are dropped, before another request can use the sequence.
     """
 
     def __init__(self, session: Session, sequence: Sequence, lookup: PromptLookup, cancel: CancelFlag) -> None:
-        self.length, self.accepted = len(sequence), 0
+        self.length, self.tally = len(sequence), DraftTally()
         self._session, self._sequence, self._lookup, self._cancel = session, sequence, lookup, cancel
         shared = session.drafts
         self._acceptance = shared.acceptance.fork()
@@ -97,7 +98,6 @@ class SpeculativeDecoder:
             self._drafting.drafter.accept(token)
         if self._is_accepted(token) and self._draft_logits:
             self._session.check_active(self._cancel)  # as the session does where it computes
-            self.accepted += 1
             self.length += 1
             return self._draft_logits.popleft()
         self.reject()
@@ -113,8 +113,10 @@ class SpeculativeDecoder:
         draft = self._pending.popleft()
         accepted = draft.token == token
         self._policy.record(draft.source, draft.signal, accepted)
-        if accepted and self._draft_logits and draft.source not in ("guide", "lookup"):
-            self._session.drafts.ledger.gain(self._is_trial)
+        if accepted and self._draft_logits:
+            self.tally.accept(draft.source)
+            if draft.source not in ("guide", "lookup"):
+                self._session.drafts.ledger.gain(self._is_trial)
         return accepted
 
     def reject(self) -> None:
@@ -143,6 +145,8 @@ class SpeculativeDecoder:
             return self._step(token, (), None)
         if drafting:
             self._take(drafting)
+        elif drafts:
+            self.tally.draft(self._pending[0].source, len(drafts))
         self.length += 1
         self._draft_logits.extend(logits[1:])
         first: Logits = logits[0]
@@ -157,6 +161,7 @@ class SpeculativeDecoder:
         )
         self._is_trial = drafting.plan.is_trial
         self._policy.settle(drafting.plan, drafting.kept, drafting.seconds)
+        self.tally.draft(source, drafting.kept, drafting.seconds)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
         """The drafts of the next step, or what computes them; none once memory was short for the states behind them.

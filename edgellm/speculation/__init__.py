@@ -1,6 +1,7 @@
 """Speculation: tokens that may come next, and how many of them a step of the target model computes.
 
 drafter          the protocol of drafters
+sources          the names of what proposes drafts
 rules            how a drafter draws, and how the target model accepts what it drew
 prompt_lookup    drafts without a model: n-grams that occurred before in the same text
 model_drafter    drafts that a smaller model computes
