@@ -94,6 +94,8 @@ def _check_kind(hyper: HyperParameters, target: Description) -> None:
         refuse(hyper.file, f"EAGLE-3 heads of {hyper.layer_count} layers are not supported, only those of one")
     if hyper.integer("attention.sliding_window", 0):
         refuse(hyper.file, "EAGLE-3 heads with a window of attention are not supported")
+    if hyper.width == TAPS * target.width:  # which rows have features, and which the target's states, is told by width
+        refuse(hyper.file, f"EAGLE-3 heads {TAPS} times as wide as their target are not supported")
     width = hyper.integer("target_hidden_size")
     if width != target.width:
         hyper.file.fail(f"drafts for a model of width {width}, and the target has {target.width}: give it with its own")

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
+from support.make_checkpoint import write_checkpoint
+
 Array = NDArray[np.float64]
 Tensors = dict[str, NDArray[Any]]
 
@@ -194,3 +196,24 @@ class Reference:
     def _norm(self, name: str, x: Array) -> Array:
         rms = np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
         return np.asarray(x / rms * self._tensors[name].astype(np.float64))
+
+
+class HeadFiles(NamedTuple):
+    """Files of a target and of the head `name` of HEADS, and the folder of its checkpoint."""
+
+    name: str
+    target: Path
+    head: Path
+    folder: Path
+
+
+def write_head_files(root: Path, name: str, types: str) -> HeadFiles:
+    """Write a target and a head with weights of a mix, or with F32."""
+    from converters import convert  # tests of others need no converter
+
+    folder, target = write_head(root / name, HEADS[name]), write_checkpoint(root / "target", **TARGET)
+    options: dict[str, Any] = {"type": "F16", "tensor_types": [".*=F32"]} if types == "F32" else {"type": types}
+    files = HeadFiles(name, root / "target.gguf", root / f"{name}.gguf", folder)
+    convert(target, files.target, **options)
+    convert(folder, files.head, target=target, **options)
+    return files
