@@ -57,7 +57,7 @@ class LoadOptions(Options):
     draft: str | None = option(
         None,
         checks.model_name,
-        "Smaller model that drafts tokens: MODEL, auto for one of this machine, or off for no drafts",
+        "Smaller model that drafts tokens: MODEL, auto to find one, or off for no drafts",
     )
     draft_max: int | None = option(
         None, checks.integer(1, 7), "Most draft tokens in a step; by default as many as pay, up to 7"
