@@ -55,7 +55,7 @@ class ModelRunner:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
         self._outputs = outputs
         program = build_program(model, kv_type, placement, outputs, ctx, read_ahead)
-        self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress, budget, pool)
+        self.cpu = CPUDevice(program, model.logits, rows, threads, cache, progress, budget, pool)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._runs = runs(placement, outputs.taps)
         self.pools = [PagePool(self.devices, group, window) for group, window in enumerate(model.kv_groups)]
@@ -89,10 +89,23 @@ class ModelRunner:
             if (tapped := layer_before(blocks.stop)) in self._outputs.taps:
                 taps[tapped] = hidden.copy()
         self._check()
-        for segment in segments:
+        outputs = self._results(batch, logits, taps)
+        for segment, start in zip(segments, batch.starts, strict=False):
             segment.sequence.append(segment)
-        last = self.cpu.last_hidden(batch.outputs, self._model.width) if self._outputs.hidden else None
-        return Outputs(logits, last, taps, self.cpu.take_inputs())
+            segment.sequence.tell_follower(outputs, slice(start, start + len(segment.tokens)))
+        return outputs
+
+    def _results(self, batch: Batch, logits: Logits | None, taps: dict[int, Floats]) -> Outputs:
+        """Copies of what the settings ask for."""
+        cpu, settings, width = self.cpu, self._outputs, self._model.width
+        return Outputs(
+            logits,
+            cpu.last_hidden(batch.outputs, width) if settings.hidden else None,
+            taps,
+            cpu.take_inputs(),
+            cpu.all_hidden(batch.rows, width) if settings.all_hidden else None,
+            cpu.hidden(batch.outputs, width).copy() if settings.residual else None,  # the last norm leaves x as it is
+        )
 
     def _reserve(self, segments: Ids[Segment[PagedSequence]]) -> None:
         """Reserve pages for all segments, or for none. Raises NoMemoryError."""

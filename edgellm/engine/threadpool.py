@@ -43,7 +43,7 @@ MAX_CALL_MS = 30
 """Milliseconds after which the caller returns to Python, if Python handles signals in its thread."""
 
 
-class _Memory(NamedTuple):
+class _PoolMemory(NamedTuple):
     """A control block for programs of up to `ops` ops, and `scratch_bytes` of scratch for each thread."""
 
     ops: int
@@ -76,7 +76,7 @@ class ThreadPool:
         self._run_caller = kernel_function(kernels["run_caller"], 3)
         self._run_worker = kernel_function(kernels["run_worker"], 3)
         self._reserving, self._stopping, self._closed = threading.Lock(), False, False
-        self._reserved = _Memory.of(count, ops, scratch_bytes)
+        self._reserved = _PoolMemory.of(count, ops, scratch_bytes)
         self._blocks: list[NDArray[np.int64]] = []
         self._use(self._reserved)
         # Queues, as an interrupt cannot break `put` and `get`; within `Condition.wait` it breaks the lock.
@@ -105,9 +105,9 @@ class ThreadPool:
             held = self._reserved
             if ops > held.ops or scratch_bytes > held.scratch_bytes:
                 largest = max(ops, held.ops), max(scratch_bytes, held.scratch_bytes)
-                self._reserved = _Memory.of(self.count, *largest)
+                self._reserved = _PoolMemory.of(self.count, *largest)
 
-    def _use(self, memory: _Memory) -> None:
+    def _use(self, memory: _PoolMemory) -> None:
         """Have the next job run with other memory. A worker may poll the old block for a while: it is kept."""
         self._blocks.append(memory.block)
         self._scratch = memory.scratch

@@ -39,8 +39,9 @@ def generate_ids(
         request.computed_prompt() as (sequence, logits),
         SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
     ):
-        chooser.forks_guide = decoder.computes_drafts
+        timer.drafts = decoder.tally
         while True:
+            chooser.forks_guide = decoder.begin_drafting()
             token = chooser.choose(logits, len(prompt.ids) + len(generated), decoder.proposal)
             lookup.accept(token)
             generated.append(token)
@@ -54,4 +55,4 @@ def generate_ids(
                 decoder.continue_from(shorter.ids)
             else:
                 logits = decoder.decode(token, chooser.certain, chooser.rules)
-                timer.accepted_drafts, timer.context_used = decoder.accepted, decoder.length
+                timer.context_used = decoder.length

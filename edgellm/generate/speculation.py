@@ -14,10 +14,10 @@ from collections.abc import Sequence as Ids
 from itertools import repeat
 from typing import NamedTuple
 
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.draft_tally import DraftTally
 from edgellm.generate.session import Session
 from edgellm.sampling.sampler import Distribution
 from edgellm.speculation.acceptance import CERTAIN, Acceptance
@@ -39,28 +39,22 @@ class _Pending(NamedTuple):
 
 
 class SpeculativeDecoder:
-    """Decodes one sequence, of which `length` tokens are accepted. `accepted` counts the draft tokens among them.
+    """Decodes one sequence, of which `length` tokens are accepted. `tally` counts the draft tokens.
 
     The sequence may hold rejected drafts behind the accepted tokens, which the next step drops. Use it as a context
     manager: at the end they are dropped, before another request can use the sequence.
     """
 
     def __init__(self, session: Session, sequence: Sequence, lookup: PromptLookup, cancel: CancelFlag) -> None:
-        self.length, self.accepted = len(sequence), 0
+        self.length, self.tally = len(sequence), DraftTally()
         self._session, self._sequence, self._lookup, self._cancel = session, sequence, lookup, cancel
         shared = session.drafts
         self._policy = DraftPolicy(shared.times, Acceptance(shared.acceptance), shared.ledger)
-        self._drafting = self._start_drafter()
+        self._drafting: Drafting | None = None
         # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
         self._beside: _Pending | None = None  # a draft of prompt lookup, in a step with others, which is judged too
         self._replies, self._has_room = 1, True
-
-    def _start_drafter(self) -> Drafting | None:
-        source = self._session.drafts.source
-        if source is None or not source.works:
-            return None
-        return Drafting(source, source.drafter(self._sequence.tokens, self._sequence), self._policy)
 
     def __enter__(self) -> "SpeculativeDecoder":
         return self
@@ -71,9 +65,19 @@ class SpeculativeDecoder:
         if self._drafting:
             self._drafting.drafter.close()
 
+    def begin_drafting(self) -> bool:
+        """Begin to draft with the source of the session, if there is one now and none was before.
+
+        Returns whether the next step may have drafts that are computed, for which it needs `rules`.
+        """
+        source = self._session.drafts.source
+        if self._drafting is None and source and source.works:
+            drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
+            self._drafting = Drafting(source, drafter, self._policy)
+        return self._computes_drafts
+
     @property
-    def computes_drafts(self) -> bool:
-        """Whether the next step may have drafts that are computed, for which it needs `rules`."""
+    def _computes_drafts(self) -> bool:
         return self._drafting is not None and self._drafting.works
 
     @property
@@ -92,7 +96,6 @@ class SpeculativeDecoder:
             self._drafting.drafter.accept(token)
         if self._is_accepted(token) and self._draft_logits:
             self._session.check_active(self._cancel)  # as the session does where it computes
-            self.accepted += 1
             self.length += 1
             return self._draft_logits.popleft()
         self.reject()
@@ -108,8 +111,10 @@ class SpeculativeDecoder:
         draft = self._pending.popleft()
         accepted = draft.token == token
         self._policy.record(draft.source, draft.signal, accepted)
-        if accepted and self._draft_logits and self._drafting and draft.source == self._drafting.drafter.source:
-            self._policy.accept(self._drafting.plan)
+        if accepted and self._draft_logits:
+            self.tally.accept(draft.source)
+            if self._drafting and draft.source == self._drafting.drafter.source:
+                self._policy.accept(self._drafting.plan)
         return accepted
 
     def reject(self) -> None:
@@ -138,6 +143,8 @@ class SpeculativeDecoder:
             return self._step(token, (), None)
         if drafting:
             self._take(drafting)
+        elif drafts:
+            self.tally.draft(self._pending[0].source, len(drafts))
         self.length += 1
         self._draft_logits.extend(logits[1:])
         first: Logits = logits[0]
@@ -150,7 +157,8 @@ class SpeculativeDecoder:
             _Pending(token, source, signal, q)
             for token, signal, q in zip(draft.tokens, draft.signals, draft.distributions or repeat(None), strict=False)
         )
-        self._policy.settle(drafting.plan, drafting.seconds)
+        self._policy.settle(drafting.plan, drafting.seconds + drafting.row_seconds)
+        self.tally.draft(source, drafting.kept, drafting.seconds)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
         """The drafts of the next step, or what computes them; none once memory was short for the states behind them.
@@ -158,13 +166,13 @@ class SpeculativeDecoder:
         None of them needs a KV page of its own, as allocating one could fail.
         """
         engine = self._session.engine
-        room = min(MAX_DRAFT, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
+        room = min(self._session.drafts.most, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
         if room < 1 or not engine.batch_invariant or not self._has_room:
             return [], None
         if certain:
             self._pending.extend(_Pending(each, "guide", CERTAIN) for each in certain[:room])
             return list(certain[:room]), None
-        found, drafting = self._lookup.draft(room), self._drafting if rules and self.computes_drafts else None
+        found, drafting = self._lookup.draft(room), self._drafting if rules and self._computes_drafts else None
         beside = self._session.rows_beside(self._cancel)
         step_seconds = self._session.drafts.times.seconds(1)
         self._replies = self._session.replies_beside(self._cancel) + 1

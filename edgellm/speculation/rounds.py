@@ -58,7 +58,7 @@ def _trim(draftings: Ids[Drafting], rows: int) -> None:
         longer = policy.longer_seconds(rows, count) / max(1, count)
         for _, i in sorted(chances, key=lambda each: -each[0])[:count]:
             draftings[i].kept += 1
-            draftings[i].seconds += longer
+            draftings[i].row_seconds += longer
 
 
 def _passes(active: Ids[Drafting]) -> Iterator[list[Part]]:

@@ -112,3 +112,12 @@ def test_the_text_is_the_same_to_the_bit(model: Model, draft: Path, cache: Path,
             assert len(passes) > 20
             assert source.works
         assert len(steps) < 100, "many drafts were right"
+
+
+def test_the_figures_of_a_reply_count_what_was_computed(model: Model, draft: Path, cache: Path) -> None:
+    with drafting(model, draft, cache), counted(model.engine, "forward") as steps:
+        stats = model.generate("the time", temp=0.8, seed=2, max_tokens=60, logit_bias=NO_END).stats
+    rows = [count for (count,) in steps[1:]]
+    assert (stats.drafted, stats.accepted) == (sum(rows) - len(rows), 59 - len(rows))
+    assert stats.tokens_per_step == pytest.approx(59 / len(rows))
+    assert stats.drafts["model"].drafted > stats.drafts["model"].accepted > 0 < stats.drafts["model"].seconds

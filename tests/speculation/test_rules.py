@@ -1,7 +1,5 @@
 """Rules of acceptance: the text has the distribution of the target, whatever is drafted."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -71,55 +69,3 @@ def test_the_margin_of_rejection_does_not_tell_what_was_drawn() -> None:
     assert {each.token for each in drawn} == {0, 1, 2}
     assert [each.margin for each in drawn] == pytest.approx([np.log(0.5 / 0.3)] * 50)
     assert rule.propose(distribution(1), KEY, 0) == (0, np.inf)
-
-
-TARGET = [distribution(*row) for row in ([0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.1, 0.8, 0.1])]
-DRAFT = [distribution(*row) for row in ([0.3, 0.4, 0.3], [0.5, 0.3, 0.2], [0.2, 0.5, 0.3])]
-"""Markov chains: the next token's distribution, after each of three tokens."""
-
-
-def speculated(rule: DraftRule, key: DrawKey, drops: int | None = None) -> tuple[int, ...]:
-    """Three tokens after token 0, with 0 to 3 drafts a step in turn. A chain of drafts ends before token `drops`."""
-    text, turn = [0], key.seed
-    while len(text) < 4:
-        drafts = list[Proposal]()
-        for _ in range(turn % 4):
-            q = DRAFT[drafts[-1].token if drafts else text[-1]]
-            token = rule.propose(q, key, len(text) + len(drafts)).token
-            if token == drops:
-                break
-            drafts.append(Proposal(token, q))
-        turn += 1
-        for proposal in [*drafts, None]:
-            text.append(rule.choose(TARGET[text[-1]], proposal, key, len(text)))
-            if proposal and text[-1] != proposal.token:
-                break
-    return tuple(text[1:4])
-
-
-def plain(key: DrawKey) -> tuple[int, ...]:
-    """The three tokens without drafts."""
-    text = [0]
-    for position in range(1, 4):
-        text.append(gumbel_draw(TARGET[text[-1]], key, position).token)
-    return tuple(text[1:])
-
-
-JOINT = {
-    (x, y, z): float(np.prod([TARGET[at].probabilities[TARGET[at].ids == to] for at, to in ((0, x), (x, y), (y, z))]))
-    for x, y, z in product(range(3), repeat=3)
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rule", "drops", "is_exact"),
-    [(SameDraw(), None, True), (SameDraw(), 2, True), (Rejection(), None, True), (Rejection(), 2, False)],
-)
-def test_only_the_same_draw_allows_to_drop_a_draft_for_its_value(
-    rule: DraftRule, drops: int | None, is_exact: bool
-) -> None:
-    texts = [speculated(rule, DrawKey(seed, 0), drops) for seed in range(20_000)]
-    assert (chi_square(texts, JOINT) < 1) == is_exact
-    if rule.may_trim:
-        assert texts[:500] == [plain(DrawKey(seed, 0)) for seed in range(500)]

@@ -41,10 +41,11 @@ def first_layers(parts: GGUFParts, count: int) -> GGUFParts:
     return replace(parts, pairs=pairs | {key: raw.u32_pair(key, count)}, tensors=tensors)
 
 
-def damped(parts: GGUFParts, first: int, halvings: int | None = None) -> GGUFParts:
+def damped(parts: GGUFParts, first: int, halvings: float | None = None) -> GGUFParts:
     """The model whose layers from number `first` on add 2 ** -halvings times as much to the residual stream.
 
-    None: they add nothing, so that the logits are those of `first_layers(parts, first)`, to the bit.
+    None: they add nothing, so that the logits are those of `first_layers(parts, first)`, to the bit. The factor is
+    exact for whole numbers of halvings; else the float16 scales of quantized blocks are rounded.
     """
     factor = 0.0 if halvings is None else 2.0**-halvings
 
@@ -91,7 +92,7 @@ def _changed(parts: GGUFParts, change: Callable[[raw.RawTensor], raw.RawTensor])
 
 
 def _scaled(tensor: raw.RawTensor, factor: float) -> bytes:
-    """The data of a tensor whose weights are multiplied by a power of two, or by 0."""
+    """The data of a tensor whose weights are multiplied by `factor`."""
     if tensor.kind == Type.F32:
         return (np.frombuffer(tensor.data, np.float32) * np.float32(factor)).tobytes()
     size, offsets = _SCALES[Type(tensor.kind)]

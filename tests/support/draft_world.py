@@ -163,6 +163,7 @@ class World:
         rules = DraftRules(Sampler(GenerationOptions(), VOCAB), None, lambda: None, DrawKey(seed, 0), 0, SameDraw())
         decoding = SpeculativeDecoder(self.session, sequence, PromptLookup([]), cancel)
         with self.session.decoding(cancel), decoding as decoder:
+            decoder.begin_drafting()
             for position in range(self._prompt, self._prompt + tokens):
                 times.append(self.clock() - began)
                 decoder.decode(text.token(position), (), lambda: rules)
