@@ -39,8 +39,9 @@ def generate_ids(
         request.computed_prompt() as (sequence, logits),
         SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
     ):
-        chooser.forks_guide, timer.drafts = decoder.computes_drafts, decoder.tally
+        timer.drafts = decoder.tally
         while True:
+            chooser.forks_guide = decoder.begin_drafting()
             token = chooser.choose(logits, len(prompt.ids) + len(generated), decoder.proposal)
             lookup.accept(token)
             generated.append(token)

@@ -28,7 +28,6 @@ from edgellm.options.definitions import check_beams
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.sampling.gumbel import DrawKey
 from edgellm.sampling.sampler import Sampler
-from edgellm.speculation.rules import SameDraw
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
 from edgellm.tools.collector import CallCollector
@@ -97,7 +96,7 @@ class Generator:
             ids = beam_ids(request, Beam(output, sampler), options.beams, content.beams)
         else:
             seed = randbits(64) if options.seed is None else options.seed
-            chooser = TokenChooser(sampler, DrawKey(seed, sequence), guide, timer.guided, SameDraw())
+            chooser = TokenChooser(sampler, DrawKey(seed, sequence), guide, timer.guided, session.drafts.rule)
             ids = generate_ids(request, chooser, lambda: output.certain)
         return Generation(request, ids, content, tokenizer, on_end, begins_in_thought)
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence as Ids
 from itertools import repeat
 from typing import NamedTuple
 
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
@@ -52,17 +51,11 @@ class SpeculativeDecoder:
         shared = session.drafts
         self._acceptance = shared.acceptance.fork()
         self._policy = DraftPolicy(shared.times, self._acceptance, shared.ledger)
-        self._drafting = self._start_drafter()
+        self._drafting: Drafting | None = None
         # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
         self._beside: _Pending | None = None  # a draft of prompt lookup, in a step with others, which is judged too
         self._is_trial, self._has_room = False, True
-
-    def _start_drafter(self) -> Drafting | None:
-        source = self._session.drafts.source
-        if source is None or not source.works:
-            return None
-        return Drafting(source, source.drafter(self._sequence.tokens, self._sequence), self._policy)
 
     def __enter__(self) -> "SpeculativeDecoder":
         return self
@@ -74,9 +67,19 @@ class SpeculativeDecoder:
             self._drafting.drafter.close()
         self._session.drafts.acceptance.merge(self._acceptance)
 
+    def begin_drafting(self) -> bool:
+        """Begin to draft with the source of the session, if there is one now and none was before.
+
+        Returns whether the next step may have drafts that are computed, for which it needs `rules`.
+        """
+        source = self._session.drafts.source
+        if self._drafting is None and source and source.works:
+            drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
+            self._drafting = Drafting(source, drafter, self._policy)
+        return self._computes_drafts
+
     @property
-    def computes_drafts(self) -> bool:
-        """Whether the next step may have drafts that are computed, for which it needs `rules`."""
+    def _computes_drafts(self) -> bool:
         return self._drafting is not None and self._drafting.works
 
     @property
@@ -166,13 +169,13 @@ class SpeculativeDecoder:
         None of them needs a KV page of its own, as allocating one could fail.
         """
         engine = self._session.engine
-        room = min(MAX_DRAFT, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
+        room = min(self._session.drafts.most, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
         if room < 1 or not engine.batch_invariant or not self._has_room:
             return [], None
         if certain:
             self._pending.extend(_Pending(each, "guide", CERTAIN) for each in certain[:room])
             return list(certain[:room]), None
-        found, drafting = self._lookup.draft(room), self._drafting if rules and self.computes_drafts else None
+        found, drafting = self._lookup.draft(room), self._drafting if rules and self._computes_drafts else None
         beside = self._session.rows_beside(self._cancel)
         step_seconds = self._session.drafts.times.seconds(1)
         replies = self._session.replies_beside(self._cancel) + 1

@@ -6,6 +6,10 @@ rules            how a drafter draws, and how the target model accepts what it d
 prompt_lookup    drafts without a model: n-grams that occurred before in the same text
 model_drafter    drafts that a smaller model computes
 vocabularies     the tokens of a draft model as those of its target
+auto_draft       the draft model that an option names, or the best one on this machine
+draft_file       the file of a draft model, checked against its target
+draft_model      its engine, opened in the background
+draft_plan       the plan of a model with its draft model
 computed_source  an engine that drafts for all replies of a session, and how long that takes
 drafting         the computed drafts of one reply, from round to round
 rounds           a round of passes: drafts for all replies of a batch

@@ -15,6 +15,9 @@ from edgellm.speculation.vocabularies import TokenMap, VocabularyPair
 from edgellm.system.machine import available_memory
 from edgellm.text.tokenizer import Tokenizer
 
+_TYPICAL_TOKENS = 4096
+"""Tokens of a text by which the memory of its keys and values is shared."""
+
 
 class DraftTarget(NamedTuple):
     """The model that is drafted for. `pre` is the pre-tokenizer that the user chose for it, None for the file's own."""
@@ -61,6 +64,11 @@ class DraftFile:
     def name(self) -> str:
         """The path of its file, for messages."""
         return printable(str(self.file.path), 400)
+
+    def kv_share(self, target: Description, kv_type: str) -> float:
+        """Its share of a limited memory of keys and values and of states, from 0 to 1: both hold the same text."""
+        own, other = (Roofline.of(model, kv_type).sequence_bytes(_TYPICAL_TOKENS) for model in (self.model, target))
+        return own / (own + other)
 
     def check_memory(self, target_bytes: int) -> None:
         """Raise NoMemoryError unless its weights fit in memory beside `target_bytes` of the target's."""

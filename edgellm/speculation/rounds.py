@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
 from itertools import accumulate
-from statistics import fmean
 from time import perf_counter
 from typing import Any
 
@@ -40,7 +39,7 @@ def _trim(draftings: Ids[Drafting], rows: int, times: StepTimes) -> None:
     if not draftings:
         return
     chances = sorted(((chance, i) for i, each in enumerate(draftings) for chance in each.chances), key=lambda x: -x[0])
-    rate = fmean(each.plan.rate for each in draftings)
+    rate = sum(each.plan.rate for each in draftings) / len(draftings)
     sums = accumulate((chance for chance, _ in chances), initial=0.0)
     values = [tokens - rate * (times.wagered_seconds(rows + n) or 0.0) for n, tokens in enumerate(sums)]
     for _, i in chances[: values.index(max(values))]:
@@ -85,5 +84,6 @@ def _rows_of(outputs: Outputs, rows: slice, wanted: slice) -> Outputs:
     return outputs._replace(
         logits=None if outputs.logits is None else outputs.logits[wanted],
         hidden=None if outputs.hidden is None else outputs.hidden[wanted],
+        residual=None if outputs.residual is None else outputs.residual[wanted],
         taps={layer: each[rows] for layer, each in outputs.taps.items()},
     )
