@@ -11,7 +11,7 @@ class AllDrafts(DraftPolicy):
 
     def plan(self, lookup: DraftTokens, room: int, beside: int, cost: PassCost | None) -> DraftPlan:
         if cost:
-            return DraftPlan(cost.source, room, replies=cost.replies, lag_seconds=60)
+            return DraftPlan(cost.source, room, replies=cost.replies, whole=True)
         return DraftPlan("lookup", len(lookup.tokens)) if lookup.tokens else PLAIN
 
     def goes_on(
