@@ -42,14 +42,17 @@ class DraftLoading:
         self._chosen: ChosenHead | None = None
         if model is None:
             return
-        self._target = model
         target = DraftTarget(file, model, tokenizer, options.tokenizer_pre)
         self._chosen = open_head(options.draft, target)
-        if self._chosen is None:
-            self._draft = open_draft(options.draft, target)
+        if self._chosen:
+            self._traffic = _traffic(self._chosen.head.model, model, options)
+            return
+        self._draft = open_draft(options.draft, target)
         if self._draft:
             share = self._draft.kv_share(model, options.kv_type)
             self.options, self._options = with_kv_share(options, 1 - share), with_kv_share(options, share)
+            # No description is kept: a file is unmapped once no tensor of it is left.
+            self._traffic = _traffic(self._draft.model, model, options)
 
     @property
     def head(self) -> Head | None:
@@ -66,14 +69,14 @@ class DraftLoading:
         if not isinstance(engine, NativeEngine):
             return
         if self._chosen and engine.head:
-            cost = self._cost(self._chosen.head.model, engine.threads)
-            session.drafts.source = head_source(self._chosen.name, engine.head, cost)
+            session.drafts.source = head_source(self._chosen.name, engine.head, self._cost(engine.threads))
         if self._draft:
             self._load(self._draft, session, engine)
 
     def _load(self, draft: DraftFile, session: Session, engine: NativeEngine) -> None:
         """Load a draft model in the background, if there is memory for it."""
-        found, cost = ref(session), self._cost(draft.model, engine.threads)
+        found, cost = ref(session), self._cost(engine.threads)
+        name, tokens = draft.name, draft.tokens
         try:
             draft.check_memory(engine.devices[0]["bytes"])
         except NoMemoryError as error:
@@ -83,12 +86,13 @@ class DraftLoading:
             return
 
         def attach(own: NativeEngine) -> None:
-            source = ComputedSource(draft.name, own, lambda ids, _: ModelDrafter(own, ids, draft.tokens), cost)
+            source = ComputedSource(name, own, lambda ids, _: ModelDrafter(own, ids, tokens), cost)
             if session := found():
                 session.drafts.source = source
 
         budget = KVBudget.of(self._options.kv_memory)
         self._loaded = DraftModel(draft, engine.pool, engine.ctx, self._options.kv_type, budget, attach)
+        self._draft = None  # which the thread has now
 
     def _set(self, drafts: SessionDrafts) -> None:
         """Have the session draft as the options say."""
@@ -99,10 +103,9 @@ class DraftLoading:
         if self.options.draft_rule == "rejection":
             drafts.rule = Rejection()
 
-    def _cost(self, draft: Description, threads: int) -> float:
+    def _cost(self, threads: int) -> float:
         """The time of a draft relative to a step of the model, until both are measured."""
-        models, kv_type = (draft, self._target), self.options.kv_type
-        own, other = ((Roofline.of(model, kv_type), len(model.layers)) for model in models)
+        own, other = self._traffic
         return relative_cost(own, other, load_profile(threads), threads)
 
     def wait(self) -> None:
@@ -118,3 +121,9 @@ class DraftLoading:
             self._draft.close()
         if self._chosen:
             self._chosen.close()
+            self._chosen = None  # it has tensors of the model's file
+
+
+def _traffic(draft: Description, target: Description, options: LoadOptions) -> list[tuple[Roofline, int]]:
+    """What a draft and a step of the target read, each with the number of layers."""
+    return [(Roofline.of(each, options.kv_type), len(each.layers)) for each in (draft, target)]
