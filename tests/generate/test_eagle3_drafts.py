@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from edgellm import ModelFileError, Model
+from edgellm import Model, ModelFileError
 from support.certain_heads import CertainFiles, write_certain_head
 from support.drafts import AllDrafts
 from support.eagle3_heads import HEADS, HeadFiles, write_head_files
@@ -62,13 +60,13 @@ def test_the_text_is_the_same_to_the_bit(files: HeadFiles) -> None:
             assert len(passes) > 50
 
 
-def test_a_certain_head_takes_a_step_for_eight_tokens(drafting: Model, certain: CertainFiles) -> None:
+def test_a_step_gives_eight_tokens_of_a_certain_head(drafting: Model, certain: CertainFiles) -> None:
     steps = list[int]()
     forward = drafting.engine.forward
     drafting.engine.forward = lambda parts: (steps.append(len(parts[0].tokens)), forward(parts))[1]  # type: ignore[method-assign]
     ids = [token for token, _ in text_of(drafting, temp=0, max_tokens=33)]
     assert ids == chain(certain, PROMPT[-1], 33)
-    assert steps == [8, *[8] * 4]
+    assert steps == [len(PROMPT), 1, *[8] * 4], "the first step tells how long one takes"
 
 
 def test_replies_after_others_and_together(certain: CertainFiles) -> None:
@@ -92,9 +90,7 @@ def test_a_reply_that_is_left_early_disturbs_no_other(drafting: Model, certain: 
     assert [token for token, _ in text_of(drafting, temp=0)] == chain(certain, PROMPT[-1], 40)
 
 
-def test_a_head_of_another_target_is_refused(certain: CertainFiles, tmp_path: Path) -> None:
-    from edgellm.builtin import PATH
-
+def test_a_head_of_another_target_is_refused(certain: CertainFiles) -> None:
     with pytest.raises(ModelFileError, match=r"head\.gguf: .*the target has"):
         Model.open(PATH, draft=str(certain.head))
 
