@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from edgellm import Model, ModelFileError
+from edgellm.builtin import PATH
 from support.certain_heads import CertainFiles, write_certain_head
 from support.drafts import AllDrafts
 from support.eagle3_heads import HEADS, HeadFiles, write_head_files
