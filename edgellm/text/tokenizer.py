@@ -19,12 +19,13 @@ class Tokenizer:
     `bos_id`, `eos_id`, `eot_id`, `eom_id` and `unk_id` are None if the vocabulary has no such token. `eog_ids`: all
     tokens that end a generation. `add_bos`, `add_eos`: whether `encode(add_special=True)` adds them. `normalizes_nfc`:
     text is normalized to Unicode NFC before it is encoded. `chat_template` and `tool_template` are the Jinja2 sources
-    for conversations without and with tools, None if the file has none; few files have two.
+    for conversations without and with tools, None if the file has none; few files have two. `kind` is the name of its
+    subword model, and `pre` that of its pre-tokenizer, None without one.
     """
 
     def __init__(self, file: GGUFFile, pre: str | None = None) -> None:
         """The tokenizer of an open file, which may be closed afterwards; the rest is as for `open`."""
-        kind = supported_kind(file)
+        kind = self.kind = supported_kind(file)
         self.vocabulary = vocabulary = Vocabulary(file)
         self.n_vocab = len(vocabulary)
         # The ids of Llama 2, as in llama.cpp, for files that name none.
@@ -33,7 +34,8 @@ class Tokenizer:
         self.eot_id, self.eom_id = vocabulary.role("eot"), vocabulary.role("eom")
         self.unk_id = vocabulary.role("unknown", unknown)
         self.eog_ids = vocabulary.eog_ids(self.eos_id)
-        rules = pre_tokenizer_of(file, kind, pre)
+        rules = self._rules = pre_tokenizer_of(file, kind, pre)
+        self.pre = (pre or file.hint("tokenizer.ggml.pre", str)) if rules else None
         self._model = subword_model(file, vocabulary, rules, self.unk_id)
         self.normalizes_nfc = bool(rules and rules.nfc)
         bos_wanted = file.get_bool("tokenizer.ggml.add_bos_token", rules.add_bos if rules else True)
@@ -56,6 +58,10 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         return f"<edgellm.Tokenizer {type(self._model).__name__}, tokens: {self.n_vocab}>"
+
+    def splits_as(self, other: "Tokenizer") -> bool:
+        """Whether another tokenizer splits text into the same words, and writes bytes in tokens in the same way."""
+        return (self.kind, self._rules) == (other.kind, other._rules)
 
     @property
     def control_texts(self) -> dict[str, int]:

@@ -128,8 +128,8 @@ class Schedule:
     def _error_of_steps(self, step_s: float, rows: int, position: float, seconds: float) -> float:
         """How much longer the steps of a batch took than `step_s`, and not its `rows` tokens of prompts.
 
-        Only the time of the whole batch is known. Where it has few tokens of prompts, the error is that of its steps: so
-        the prompts of a machine that became slower do not get few tokens for ever. Otherwise both became slower alike.
+        Only the time of the whole batch is known. With few tokens of prompts, the error is that of the steps, so that
+        the prompts of a slower machine do not get few tokens for ever. Otherwise both became slower alike.
         """
         prompt_s = self._prompt_times.seconds(rows, int(position))
         error = seconds - step_s - prompt_s
