@@ -11,6 +11,7 @@ A checkpoint's way into a file:
     checkpoint/           reads config.json and the safetensors files
     architectures/        metadata and tensors of the model, under their GGUF names
     vocabulary/           the tokenizer and the chat template as metadata
+    head_target.py        the model that a draft head is for, whose vocabulary its file has
     importance/           `imatrix`: which columns matter, measured; and their weights in a conversion
     quant_mixes/          the type of each tensor, as llama.cpp's `llama-quantize` chooses it
     header.py             the GGUF header and the offset of each tensor

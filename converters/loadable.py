@@ -1,7 +1,8 @@
 """Checking that edgellm can open the new file, by the same checks as when it opens it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from converters.header import GGUFLayout
 from converters.tensors import PlannedTensor, Source
 from edgellm.arch import describe
 from edgellm.arch.description import Description
+from edgellm.arch.eagle3 import read_eagle3_head
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
@@ -42,10 +44,28 @@ def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target:
 
     Raises ModelFileError or UnsupportedModelError, naming `source`, if edgellm could not open the file.
     """
+    with _header_only(layout, tensors, target, source) as file:
+        return LoadableModel(describe(file), Tokenizer(file))
+
+
+def check_loadable_head(
+    layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str, model: Description
+) -> None:
+    """As `check_loadable`, for the file of an EAGLE-3 head that drafts for `model`."""
+    with _header_only(layout, tensors, target, source) as file:
+        read_eagle3_head(file, model)
+        Tokenizer(file)
+
+
+@contextmanager
+def _header_only(
+    layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str
+) -> Iterator[HeaderOnlyFile]:
+    """The new file without weights but for `_READ_AT_OPEN`; errors of opening it name `source`."""
     known = {t.source.name: _read(t.source) for t in tensors if _is_known(t)}
     try:
         with HeaderOnlyFile(layout.header, layout.nbytes, target, known) as file:
-            return LoadableModel(describe(file), Tokenizer(file))
+            yield file
     except (ModelFileError, UnsupportedModelError) as error:
         reason = _ADVICE.sub("", str(error).removeprefix(f"{printable(str(target), 400)}: "))
         problem = f"edgellm would not open the GGUF file of it: {reason}; correct config.json, or get another copy"
@@ -53,12 +73,14 @@ def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target:
 
 
 def _is_known(tensor: PlannedTensor) -> bool:
+    if tensor.source.name == "d2t":
+        return True
     is_read = _READ_AT_OPEN.fullmatch(tensor.source.name) is not None
     return is_read and tensor.type.name == "F32" and tensor.source.type in ("F32", "F16", "BF16")
 
 
 def _read(source: Source) -> NDArray[np.uint8]:
-    """All values of a small tensor as the bytes of float32, 1-D."""
+    """All values of a small tensor as the bytes of float32, or of I64, 1-D."""
     data = source.rows(0, source.row_count).reshape(-1)
     match source.type:
         case "F16":

@@ -4,6 +4,7 @@ None means "not given". `edgellm.options` has defaults and help texts, and check
 """
 
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from typing import Any, Literal, TypedDict
 
 
@@ -23,6 +24,9 @@ class LoadArguments(TypedDict, total=False):
     kv_memory: float | None
     engine: Literal["edgellm", "llama.cpp"] | None
     tokenizer_pre: str | None
+    draft: str | PathLike[str] | None
+    draft_max: int | None
+    draft_rule: Literal["same", "rejection"] | None
 
 
 class GenerationArguments(TypedDict, total=False):

@@ -21,6 +21,7 @@ from edgellm.errors import EdgeLLMWarning, OptionError
 from edgellm.fmt import printable
 from edgellm.generate.all_logits import all_logits, checked_ids
 from edgellm.generate.batching.schedule import SLO_ITL
+from edgellm.generate.draft_loading import DraftLoading
 from edgellm.generate.engines import check_engine, open_engine, speed_warnings
 from edgellm.generate.generation import Generation
 from edgellm.generate.generator import Generator
@@ -36,6 +37,7 @@ from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults, validate
 from edgellm.options.checks import integer, number, one_of
 from edgellm.perf.mbu import MBUEstimator
+from edgellm.speculation.session_drafts import SessionDrafts
 from edgellm.text.tokenizer import Tokenizer
 from kquants.jit import Progress
 
@@ -74,11 +76,18 @@ class Model:
         problems += [note] if model and (note := expert_option_note(model, options)) else []
         for problem in problems:
             warnings.warn(f"{name}: {problem}", EdgeLLMWarning, stacklevel=3)
-        engine = open_engine(file, options, progress, uploading, outputs)
+        self._draft = DraftLoading(file, model, self.tokenizer, options)
+        try:
+            engine = open_engine(file, self._draft.options, progress, uploading, outputs)
+            session = Session(engine, name, schedule, slo_itl)
+            self._draft.begin(session, engine)
+        except BaseException:
+            self._draft.close()
+            raise
         on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
         estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None
-        self._generator = Generator(Session(engine, name, schedule, slo_itl), self.tokenizer, defaults, estimator)
-        self._prefix_cache = PrefixCache(self._generator.session)
+        self._generator = Generator(session, self.tokenizer, defaults, estimator)
+        self._prefix_cache = PrefixCache(session)
 
     @classmethod
     def open(
@@ -97,15 +106,16 @@ class Model:
         Options (all of them: `edgellm.options.LoadOptions`):
         `threads` (default: physical performance cores), `ctx` (default: the model's), `kv_type` ("f16", "f32" or
         "q8_0"), `kv_memory` (most GB of keys and values; default: the free memory), `gpu_layers`, `gpu`, `gpu_memory`,
-        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`. `progress(done, total)` is called
+        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`, and `draft` (a smaller model that
+        drafts the next tokens, "auto" or "off"), `draft_max`, `draft_rule`. `progress(done, total)` is called
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
         GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs. `schedule` is the
         order of prompts that wait: "srpt", the shortest first unless another has waited, or "fcfs", as they came.
         `slo_itl` are the seconds that a batch may take while replies are decoded: prompts get what their steps leave,
         and three times that while several prompts wait.
 
-        Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, or if the GPU
-        cannot do what the options ask for.
+        Warns (EdgeLLMWarning) if the file is larger than the free memory, if `threads` exceeds the CPUs, if the GPU
+        cannot do what the options ask for, or if there is no draft model for "auto".
 
         Raises OptionError, ModelFileError, UnsupportedModelError, EdgeLLMError.
         """
@@ -140,6 +150,17 @@ class Model:
     def ctx(self) -> int:
         """The context length: the largest number of tokens of a prompt and its reply together."""
         return self.engine.ctx
+
+    @property
+    def drafts_with(self) -> str | None:
+        """The file of the draft model that replies use; None without one, before it is loaded, or after an error."""
+        source = self._generator.session.drafts.source
+        return source.name if source and source.works else None
+
+    def drafts(self) -> SessionDrafts:
+        """What replies share of their drafts, once the draft model is loaded, for measurements."""
+        self._draft.wait()
+        return self._generator.session.drafts
 
     @property
     def sampling_defaults(self) -> Mapping[str, object]:
@@ -277,6 +298,7 @@ class Model:
         """Stop all computations, in any thread, then free the threads, the memory and the file."""
         if not self._generator.session.closed:
             self._generator.session.close()
+            self._draft.close()
             self.file.close()
 
     def __enter__(self) -> Self:

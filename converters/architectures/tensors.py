@@ -33,7 +33,7 @@ def read_tensors(model: TextModel, family: Family) -> list[Source]:
 def _source(
     model: TextModel, gguf_name: str, origin: Origin, shape: tuple[int, ...], permuted: bool, cache: MatrixCache
 ) -> Source:
-    order = _row_order(gguf_name, model.sizes) if permuted else None
+    order = row_order(gguf_name, model.sizes) if permuted else None
     sources = [model.checkpoint.source(origin.names[i], gguf_name, order) for i in sorted(origin.names)]
     if origin.in_parts:
         return stacked(gguf_name, sources)
@@ -55,7 +55,7 @@ def _layout(model: TextModel) -> CheckpointLayout:
     return model.config.refuse(f"{problem}; get the checkpoint in the layout of transformers")
 
 
-def _row_order(gguf_name: str, sizes: CheckpointSizes) -> NDArray[np.intp] | None:
+def row_order(gguf_name: str, sizes: CheckpointSizes) -> NDArray[np.intp] | None:
     """The row of the checkpoint's tensor for each row of GGUF's, from RoPE type NEOX to NORM; None for the same order.
 
     Of each head of q and k, rows i and i + head_dim / 2 become 2i and 2i + 1. The inverse is `permute` in

@@ -16,6 +16,9 @@ _NEVER = re.compile(
 _KEPT = re.compile(r"altup_(proj|unembd_proj|router)\.|laurel_[lr]\.|per_layer_model_proj\.")
 """Those of them that llama.cpp's converter stores in the type asked for; the others are F32."""
 
+_TOKEN_IDS = "d2t"
+"""The ids of the tokens that an EAGLE-3 head drafts: whole numbers."""
+
 
 def is_quantized(source: Source) -> bool:
     """Whether a mix may quantize a tensor. Vectors and norms never are; ggml treats a matrix of one row as a vector."""
@@ -23,7 +26,9 @@ def is_quantized(source: Source) -> bool:
 
 
 def unquantized_type(source: Source, mix: QuantMix) -> str:
-    """The type of a tensor that is not quantized: F32, or for some matrices that of the mix or of the source."""
+    """The type of a tensor that is not quantized: F32, for some that of the mix or of the source."""
+    if source.name == _TOKEN_IDS:
+        return source.type
     if source.row_count == 1 or not _KEPT.search(source.name):
         return "F32"
     if mix.type in FLOAT_FORMATS:

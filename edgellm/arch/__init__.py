@@ -8,7 +8,10 @@ description           the result: sizes and tensors of one model, layer by layer
 blocks, positions     its parts: attention and feed-forwards, RoPE
 mixture               its mixtures of experts, with their routers
 recurrent, kimi_delta its recurrent mixers; recurrent_parts has what several of them have
+eagle3                from a file and the description of its target to an EAGLE-3 head
 transformer, layers   from a file and facts to a description
+head                  heads that draft for a model: they read its hidden states beside tokens
+prediction            the head for multi-token prediction that a model's file may have
 hyperparameters       the sizes, read from the metadata
 layer_sizes           those of a layer, by the names that shapes of tensors have for them
 rope                  the RoPE, read from the metadata
@@ -25,12 +28,14 @@ refuse, unsupported   errors for sound files that ask for something edgellm does
 from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.corrected_keys import with_corrected_keys
 from edgellm.arch.description import Description
+from edgellm.arch.head import Head
 from edgellm.arch.ollama_keys import with_llamacpp_keys
-from edgellm.arch.transformer import describe_transformer
+from edgellm.arch.prediction import read_prediction_head
+from edgellm.arch.transformer import describe_transformer, read_hyperparameters
 from edgellm.arch.unsupported import refuse_architecture
 from edgellm.gguf import GGUFFile
 
-__all__ = ["ARCHITECTURES", "describe"]
+__all__ = ["ARCHITECTURES", "describe", "describe_head"]
 
 
 def describe(file: GGUFFile) -> Description:
@@ -43,3 +48,14 @@ def describe(file: GGUFFile) -> Description:
     if facts is None:
         refuse_architecture(file, len(ARCHITECTURES))
     return describe_transformer(with_corrected_keys(with_llamacpp_keys(file)), facts)
+
+
+def describe_head(file: GGUFFile, model: Description) -> Head | None:
+    """The head that drafts for a model, which `describe` gives, in the same file; None if the file has none.
+
+    Raises UnsupportedModelError and ModelFileError for one that cannot be computed; the model can, all the same.
+    """
+    facts = ARCHITECTURES[file.architecture]
+    return read_prediction_head(
+        read_hyperparameters(with_corrected_keys(with_llamacpp_keys(file)), facts), facts, model
+    )

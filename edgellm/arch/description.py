@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from edgellm.arch.blocks import Layer, Linear, Norm
 from edgellm.arch.positions import AttentionTemperature, Rope
 from edgellm.gguf import Tensor
+
+if TYPE_CHECKING:
+    from edgellm.arch.head import PairEntry
 
 P = TypeVar("P")
 
@@ -55,7 +58,7 @@ class Description(ModelScales):
     """A whole model: sizes, embedding, layers and output head.
 
     Hidden states have `width` values, and the vocabulary has `vocab` tokens. A context has at most `context_length`
-    tokens.
+    tokens. Heads that draft have an `entry` (see `edgellm.arch.head`).
     """
 
     width: int
@@ -68,6 +71,12 @@ class Description(ModelScales):
     layers: tuple[Layer, ...]
     output_norm: Norm
     output: Linear
+    entry: "PairEntry | None" = None
+
+    @property
+    def logits(self) -> int:
+        """Logits of a row: one for each token, but for heads with fewer."""
+        return self.output.weight.shape[0]
 
     @cached_property
     def position_tables(self) -> tuple[Rope | AttentionTemperature, ...]:

@@ -73,7 +73,7 @@ class ArchitectureFacts:
     checkpoints in Hugging Face's layout: where they differ, the converter permutes the rows of q and k.
     `block_tensors` are the weights of each layer; `edgellm.arch.layers` says what a tensor of each stem is.
     `fused_tensors` are tensors of layers that hold some of these in some checkpoints. `prediction_tensors` are those of
-    layers for multi-token prediction beside `block_tensors`; converters keep them, and nothing reads them.
+    layers for multi-token prediction beside `block_tensors` (see `edgellm.arch.prediction`).
     `model_tensors` are those outside of layers, besides the embedding, the last norm and the output matrix. `biases`
     are the GGUF stems of tensors that always have a bias, `optional_biases` of those that have one in some models.
 

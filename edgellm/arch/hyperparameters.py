@@ -88,21 +88,33 @@ class HyperParameters:
         return value
 
     def per_layer(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """The integers of all layers: those of an array, which may go on with the prediction layers, or one for all."""
+        """The integers of all blocks: those of an array, or one for all.
+
+        An array without the prediction layers goes on with its last value that is not 0, and so does the default.
+        """
         key = self.key(name)
         if key not in self.file.metadata and default is not None:
-            return tuple(default)
-        blocks = self.layer_count + self.prediction_layers
-        has_more = self.file.is_array(key) and len(self.file.metadata[key]) == blocks
-        return self.file.get_integers(key, blocks if has_more else self.layer_count)[: self.layer_count]
+            values = tuple(default)
+        else:
+            has_more = self.file.is_array(key) and len(self.file.metadata[key]) == self.block_count
+            values = self.file.get_integers(key, self.block_count if has_more else self.layer_count)
+        last = next((value for value in reversed(values) if value), 0)
+        return values + (last,) * (self.block_count - len(values))
 
     def size(self, name: str) -> int:
         """The number at a key, from 1 to its limit."""
         return self._checked(name, self.file.get_int(self.key(name)))
 
     def sizes(self, name: str, default: Sequence[int] | None = None, least: int = 1) -> tuple[int, ...]:
-        """The numbers of all layers, each from `least` to the key's limit."""
-        return tuple(self._checked(name, value, least) for value in self.per_layer(name, default))
+        """The numbers of all blocks; those of layers are from `least` to the key's limit.
+
+        Those of prediction layers are not checked, as a model computes without them: who reads such a layer compares
+        them with its tensors.
+        """
+        values = self.per_layer(name, default)
+        for value in values[: self.layer_count]:
+            self._checked(name, value, least)
+        return values
 
     def _checked(self, name: str, value: int, least: int = 1) -> int:
         most = _LIMITS.get(name, _LIMITS["attention.head_count"])
@@ -118,9 +130,14 @@ class HyperParameters:
             self.file.fail(f"key {self.key(name)} is {value}, outside 1 … {MAX_HEAD_DIM}; get another conversion")
         return value
 
+    @property
+    def block_count(self) -> int:
+        """Layers, and behind them those for multi-token prediction."""
+        return self.layer_count + self.prediction_layers
+
     @cached_property
     def prediction_layers(self) -> int:
-        """Last blocks of `block_count` that predict further tokens (multi-token prediction), and are not computed."""
+        """Last blocks of `block_count` that predict further tokens (multi-token prediction), no part of the model."""
         name, blocks = "nextn_predict_layers", self.size("block_count")
         count = self.integer(name, 0)
         if not 0 <= count < blocks:

@@ -19,8 +19,10 @@ STEP_NORM_EPS = "ssm.dt_b_c_rms_epsilon"
 def is_listed_recurrent(hyper: HyperParameters, layer: int) -> bool:
     """Whether a layer is recurrent: by `attention.recurrent_layers`; without that key, all but the last of each group.
 
-    A group has `full_attention_interval` layers, by default 4.
+    A group has `full_attention_interval` layers, by default 4. Layers for multi-token prediction are not.
     """
+    if layer >= hyper.layer_count:
+        return False
     if "attention.recurrent_layers" in hyper:
         return bool(hyper.per_layer("attention.recurrent_layers")[layer])
     interval = hyper.integer("full_attention_interval", 4)

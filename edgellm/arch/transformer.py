@@ -27,7 +27,7 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
         refuse(file, f"{facts.name} with a mixture of experts is not supported yet")
     if not file.get_bool(f"{facts.name}.attention.causal", True):
         refuse(file, "models whose tokens see the ones after them write no text; they are not supported")
-    hyper = HyperParameters(file, facts.rope_type, _norm_kind(file, facts), facts.yarn_truncate, facts.is_hybrid)
+    hyper = read_hyperparameters(file, facts)
     tensors = Tensors(file)
     embedding = tensors.matrix(f"{EMBEDDING.gguf}.weight", hyper.vocab, hyper.width)
     layers = tuple(read_layer(LayerReader(tensors, hyper, facts, i)) for i in range(hyper.layer_count))
@@ -49,6 +49,11 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
     tensors.drop_prefix(*_OTHER_MODALITIES)
     tensors.finish(*FACTOR_TENSORS)
     return description
+
+
+def read_hyperparameters(file: GGUFFile, facts: ArchitectureFacts) -> HyperParameters:
+    """The sizes of a file's model. Raises ModelFileError."""
+    return HyperParameters(file, facts.rope_type, _norm_kind(file, facts), facts.yarn_truncate, facts.is_hybrid)
 
 
 def _drop_prediction_layers(tensors: Tensors, hyper: HyperParameters) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NoReturn
 
+from edgellm.arch.eagle3 import ARCHITECTURE as EAGLE3
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
@@ -13,6 +14,8 @@ def refuse_architecture(file: GGUFFile, supported: int) -> NoReturn:
     name = file.architecture
     if name == "clip":
         refuse(file, "holds the part of a model that reads images, without text; open the file of the model itself")
+    if name == EAGLE3:
+        refuse(file, "holds an EAGLE-3 head, which drafts for a model and writes no text itself; open that model")
     parts = [part for part, is_there in _UNSUPPORTED_PARTS.items() if is_there(file, name)]
     having = f" with {' and '.join(parts)}" if parts else ""
     refuse(

@@ -112,9 +112,9 @@ def _generated(
 
     def take(event: Event) -> None:
         if isinstance(event, ReplyEnd):
-            # What is cached depends on what was computed before, and so would the bytes of the answer.
+            # What is cached depends on what was computed before, what is drafted on time: so would the answer's bytes.
             ends.append(event)
-            event = replace(event, stats=replace(event.stats, cached_tokens=0))
+            event = replace(event, stats=replace(event.stats, cached_tokens=0, drafted=0, accepted=0))
         with lock:
             for _ in maker.parts(event):
                 pass

@@ -25,6 +25,9 @@ from edgellm.system.file_lock import file_lock
 _SAME_BYTES = ("threads", "kv_memory")
 """Options of `Model.open` that change no answer."""
 
+_DRAFTS = ("draft", "draft_max", "draft_rule")
+"""Options of it that change none either, unless drafts are accepted by the rule `rejection`."""
+
 
 @dataclass(frozen=True)
 class BatchSettings:
@@ -111,7 +114,8 @@ def _check_names(settings: BatchSettings) -> None:
 
 def _facts(path: Path, load: Mapping[str, Any]) -> dict[str, str]:
     """What the answers depend on, beside the requests."""
-    options = {name: value for name, value in sorted(load.items()) if name not in _SAME_BYTES}
+    same = _SAME_BYTES if load.get("draft_rule") == "rejection" else _SAME_BYTES + _DRAFTS
+    options = {name: value for name, value in sorted(load.items()) if name not in same}
     return {"model": fingerprint_of(path), "options": sha256(repr(options).encode()).hexdigest()}
 
 

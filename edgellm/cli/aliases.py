@@ -35,6 +35,7 @@ _OPTIONS = {
     "-c": "--ctx",
     "-cmoe": "--cpu-moe",
     "-cnv": "--chat",
+    "-md": "--draft",
     "-ncmoe": "--n-cpu-moe",
     "-ngl": "--gpu-layers",
     "-no-cnv": "--raw",

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     shell_complete=files,
     help="GGUF file to write; by default NAME-TYPE.gguf in the current folder.",
 )
+@click.option(
+    "--target",
+    metavar="MODEL",
+    shell_complete=files,
+    help="The model that SRC drafts for, if it is an EAGLE-3 head: a GGUF file, or a folder.",
+)
 @conversion_options
 @click.pass_context
 def command(context: click.Context, /, source: str, out: str | None, dry_run: bool, force: bool, **given: Any) -> None:

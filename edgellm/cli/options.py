@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from edgellm.cli.shell_completion import files, one_of, pre_tokenizers, templates
+from edgellm.cli.shell_completion import draft_models, files, one_of, pre_tokenizers, templates
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, Options, TemplateOptions, validate
 from edgellm.options.base import default_shown
 from edgellm.options.checks import integer, nonempty_text
@@ -21,6 +21,8 @@ TOO_LONG = "give a text that fits the context"
 
 _METAVARS = {int: "N", float: "X", str: "NAME"}
 _ARGUMENTS: dict[str, dict[str, Any]] = {
+    "draft": {"metavar": "MODEL|auto|off", "shell_complete": draft_models},
+    "draft_rule": {"metavar": "RULE"},
     "gpu_layers": {"metavar": "N", "shell_complete": one_of("all", "auto")},
     "gpu_memory": {"metavar": "GB"},
     "grammar": {"metavar": "FILE", "shell_complete": files},
@@ -181,6 +183,9 @@ load_options = in_order(
     gpu_options,
     option_of(LoadOptions, "engine"),
     option_of(LoadOptions, "tokenizer_pre"),
+    option_of(LoadOptions, "draft"),
+    option_of(LoadOptions, "draft_max"),
+    option_of(LoadOptions, "draft_rule"),
 )
 """Adds an option for each field of `LoadOptions`."""
 

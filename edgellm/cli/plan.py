@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @option_of(LoadOptions, "kv_type")
 @option_of(LoadOptions, "kv_memory")
 @option_of(LoadOptions, "threads")
+@option_of(LoadOptions, "draft")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @gpu_options
 def command(model: str, as_json: bool, **given: Any) -> None:
@@ -38,10 +39,10 @@ def command(model: str, as_json: bool, **given: Any) -> None:
     options = LoadOptions.from_kwargs(**given)
     from edgellm.gguf import GGUFFile  # these import numpy; wrong options are reported before
     from edgellm.models import resolve
-    from edgellm.perf.plan import make_plan
+    from edgellm.speculation.draft_plan import plan_with_draft
 
-    with GGUFFile.open(resolve(model)) as file:
-        plan = make_plan(file, options)
+    with show_warnings(), GGUFFile.open(resolve(model)) as file:
+        plan = plan_with_draft(file, options)
     if not as_json:
         click.echo("\n".join(_memory(plan)))  # shown at once; measuring the speed takes seconds
     figures = plan.figures(_speeds(plan.threads, plan.profile_names))
@@ -93,6 +94,7 @@ def _memory(plan: "Plan") -> Iterator[str]:
         *_state_rows(plan),
         ("activations", size(plan.activations), "of one batch of a prompt"),
         ("scratch", size(plan.scratch), f"of {counted(plan.threads, 'thread')}"),
+        *_draft_rows(plan),
         ("total", size(plan.total), f"of {size(plan.available)} that are free{_verdict(plan)}"),
     ]
     if gpu:
@@ -126,6 +128,9 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         yield f"decode, expected  at most {limit:,.1f} tokens/s, which is what the CPU allows: a token reads {cpu}"
     elif plan.gpu:
         yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
+    if plan.draft:
+        cost = figures["draft"]["cost"]
+        yield f"draft model       a draft takes {cost:.2f} of the time of a token; how many are right, replies show"
     if plan.roofline.expert_bytes:
         yield _active_weights(plan)
 
@@ -151,6 +156,15 @@ def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
         ("GPU activations", size(gpu.activations), "with what the driver takes, about"),
         ("GPU total", size(gpu.total), free + (": too little; choose fewer --gpu-layers" if short else "")),
     ]
+
+
+def _draft_rows(plan: "Plan") -> list[tuple[str, str, str]]:
+    """The row of a draft model, if there is one."""
+    if not plan.draft:
+        return []
+    own = plan.draft.plan
+    parts = f"weights {size(own.weights)}, KV cache {size(own.kv_cache)}{_kv_verdict(own)}"
+    return [("draft model", size(own.total), f"{plan.draft.name}: {parts}")]
 
 
 def _state_rows(plan: "Plan") -> list[tuple[str, str, str]]:

@@ -156,7 +156,8 @@ def command(
     """
     _check_one_address(context)
     options = {name: value for name, value in load.items() if value is not None}
-    LoadOptions.from_kwargs(**options)
+    if LoadOptions.from_kwargs(**options).names_draft_model and len(models) != 1:
+        raise click.UsageError("--draft MODEL drafts for one model: name that one, or take --draft auto for all.")
     from edgellm.server.settings import ServeSettings
 
     settings = ServeSettings(

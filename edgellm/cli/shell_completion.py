@@ -74,6 +74,11 @@ def model_names(context: click.Context, parameter: click.Parameter, incomplete: 
     return [*files(context, parameter, incomplete), *_items(unique_names(stored_models()), incomplete)]
 
 
+def draft_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes `auto` and `off`, names of models, and files if none of these matches."""
+    return [*_items(("auto", "off"), incomplete), *model_names(context, parameter, incomplete)]
+
+
 def removable_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes names that `edgellm rm` accepts."""
     from edgellm.models.removal import removable_names

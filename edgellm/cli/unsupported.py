@@ -4,7 +4,11 @@ import re
 from collections.abc import Container
 
 _NO_SWITCH = "edgellm chooses this itself; leave it out"
-_NO_DRAFT_MODEL = "there is no draft model; repetitions in a text are drafted from the text itself, without an option"
+_DRAFT = (
+    "--draft MODEL drafts with a smaller model, which `edgellm pull` gets",
+    "`--draft MODEL` of `edgellm generate`, `chat`, `serve` and `batch` drafts with a smaller model",
+)
+_DRAFT_PLACE = "a draft model is on the CPU, with the threads, the context and the KV type of its target; leave it out"
 _ONE_GPU = "one GPU is used; --gpu NAME selects it"
 _HELD = "`edgellm generate --json-schema`, `--regex`, `--choice` and `--grammar` hold replies to a form"
 _CALLED = "`edgellm generate --tools FILE` prints calls of tools, and /tools FILE in `edgellm chat` runs them"
@@ -29,7 +33,10 @@ _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
     "--format": ("--json-schema holds the reply to a schema; --json prints it in an object", _HELD),
     "-kvo -nkvo --kv-offload --no-kv-offload": "the KV cache of a layer is where --gpu-layers puts the layer",
     "--lora --lora-scaled": "merge the adapter into its base model (peft: merge_and_unload), then `edgellm convert` it",
-    "-md -td -tbd -cd -ngld -devd -ctkd -ctvd -hfd -hfrd --model-draft": _NO_DRAFT_MODEL,
+    "-hfd -hfrd --hf-repo-draft --spec-draft-hf -md --model-draft --spec-draft-model": _DRAFT,
+    "-td -tbd -cd -ngld -devd -ctkd -ctvd --ctx-size-draft --device-draft --threads-draft": _DRAFT_PLACE,
+    "--gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl --spec-draft-threads": _DRAFT_PLACE,
+    "--draft-min --draft-n-min --draft-p-min --draft-p-split --spec-draft-n-min --spec-draft-p-min": _NO_SWITCH,
     "-mli --multiline-input": "in `edgellm chat` Ctrl+J makes a new line",
     "-mm -mmu --mmproj --mmproj-url --image": "models read text only",
     "-ncffn --n-cpu-ffn": "--cpu-ffn keeps the feed-forwards of all layers on the CPU",

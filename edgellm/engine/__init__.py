@@ -2,6 +2,9 @@
 
 protocol           the protocol of an engine and of a sequence; segments, checks of a batch
 native_engine      edgellm's own engine: opens a model, falls back from the GPU to the CPU
+head_engine        the engine of a head that drafts for a model; `head_sequence` is its state for one sequence
+follower           what follows a sequence of the target, to keep the features that its head reads
+feature_encoder    from hidden states of the target to what an EAGLE-3 head reads
 model_runner       a batch goes through the devices, in the order of the placement
 batch              a batch of rows, as kernels and GPUs read it
 outputs            what a batch gives: logits, hidden states, sums of squares of inputs of matrices
@@ -12,6 +15,7 @@ prompt_times       how long tokens of prompts take, measured
 Programs (what the CPU runs)
 build_program      from a description to a program: which ops a layer has
 attention_ops      the ops of an attention layer, and where its keys and values lie
+entry_ops          those with which a head begins
 per_layer_ops      those of Gemma 3n and Gemma 4 beside attention and feed-forward
 op_writer          appends single ops: matmul, bias, activation, …; `norm_ops` those of norms
 activations        the buffers between ops

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Sequence as Ids
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,17 @@ class BatchMemory(NamedTuple):
         return self.words.buffer_info()[0]
 
 
+class RowBatch(Protocol):
+    """Rows for a program: `rows` of them, of which the logits of `outputs` are wanted; perhaps with features."""
+
+    rows: int
+    outputs: int
+    features: NDArray[np.float32] | None
+
+    def record(self, pages: int) -> BatchMemory:
+        """See `Batch.record`."""
+
+
 class Batch:
     """Segments of different sequences, laid out as rows for the devices.
 
@@ -36,7 +47,8 @@ class Batch:
     `tokens` has its token, `cells` the cell of its sequence that it writes, `positions` its position, and the row sees
     the cells `first` … `visible` - 1. `states` has for each segment the state page that it begins with, and
     `kept_states` for each row the one that gets its state, -1 for none; both are empty without recurrent layers.
-    `wanted`: rows whose logits are wanted; row i of the logits is that of wanted row i.
+    `wanted`: rows whose logits are wanted; row i of the logits is that of wanted row i. `features`: those of all rows,
+    float32 [rows, width], for a head.
     """
 
     def __init__(self, segments: Ids[Segment[PagedSequence]], position_tables: PositionTables) -> None:
@@ -54,6 +66,8 @@ class Batch:
         self.states = [s.sequence.states.before(len(s.sequence)) for s in recurrent]
         self.kept_states = [page for s in recurrent for page in s.sequence.states.kept(len(s.sequence), len(s.tokens))]
         self._embeddings = _own_embeddings(segments)
+        features = [s.features for s in segments if s.features is not None]
+        self.features = np.concatenate(features) if features else None
         self._position_tables = position_tables.up_to(max(self.visible))
 
     @cached_property
@@ -64,7 +78,7 @@ class Batch:
     def __getstate__(self) -> dict[str, Any]:
         """The state that another process needs: the values of the rows in place of those of all positions."""
         state = {**vars(self), "position_values": self.position_values}
-        del state["_position_tables"], state["_embeddings"]
+        del state["_position_tables"], state["_embeddings"], state["features"]
         return state
 
     def record(self, pages: int) -> BatchMemory:

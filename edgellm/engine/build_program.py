@@ -7,6 +7,7 @@ from edgellm.arch.mixture import MixtureOfExperts
 from edgellm.arch.recurrent import Recurrent
 from edgellm.engine.activations import AttentionBuffers, MatmulInput, StreamBuffers, float_buffer
 from edgellm.engine.attention_ops import AttentionOps, KVLayout, KVPlace
+from edgellm.engine.entry_ops import EntryOps
 from edgellm.engine.feed_forward_ops import FeedForwardOps
 from edgellm.engine.latent_ops import LatentBuffers, LatentOps
 from edgellm.engine.norm_ops import NormOps
@@ -51,7 +52,7 @@ class _ProgramBuilder:
         self._model, self._placement, self._outputs, self._partials = model, placement, outputs, partials
         self._b = b = StreamBuffers.of(model.width)
         self._kv = KVLayout(model, kv_type)
-        self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.vocab), self._kv.page_bytes)
+        self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.logits), self._kv.page_bytes)
         self._ops = OpWriter(self._program, outputs)
         self._norms = NormOps(self._ops)
         self._stream = StreamOps(model, b, self._ops)
@@ -60,6 +61,7 @@ class _ProgramBuilder:
         self._latent_ops = LatentOps(model, kv_type, self._ops)
         self._recurrent_ops, self._states = RecurrentOps(self._ops), StateLayout(len(model.kv_groups))
         self._per_layer = PerLayerOps(model, b, self._ops)
+        self._entry = EntryOps(model, model.entry, b.x, self._ops) if model.entry else None
         self._block = 0
 
     def build(self) -> Program:
@@ -85,7 +87,10 @@ class _ProgramBuilder:
 
     def _embed(self) -> None:
         model, x = self._model, self._b.x
-        self._ops.embed(model.embedding, x, model.embedding_scale)
+        if self._entry:
+            self._entry.write(self._program)
+        else:
+            self._ops.embed(model.embedding, x, model.embedding_scale)
         if model.embedding_norm:
             self._norms.norm_in_place(x, model.embedding_norm, model.width)
         self._per_layer.embed()
@@ -99,6 +104,8 @@ class _ProgramBuilder:
         if self._outputs.observes:
             return
         last, needed = self._model.last_state_layer, max(self._outputs.taps, default=-1)
+        if self._outputs.all_hidden:
+            needed = len(self._model.layers) - 1
         first = mixer(last) if needed < last else mixer(needed + 1)
         if not self._ops.outputs and self._block >= first and set(self._placement[self._block :]) == {CPU}:
             self._ops.keep_outputs(self._b.x, *self._per_layer.buffers, *buffers)
@@ -108,7 +115,7 @@ class _ProgramBuilder:
         if isinstance(block, LatentAttention):
             self._latent_attention(block, self._kv.place(index, block))
         elif block:
-            self._attention(layer, block, self._kv.place(index, block))
+            self._attention(layer, block, self._kv.place(index, block), index)
         elif layer.recurrent:
             self._recurrent(layer.recurrent, self._stream.input(layer.recurrent.norm, inputs_of(layer.recurrent)))
 
@@ -117,7 +124,7 @@ class _ProgramBuilder:
         result = self._recurrent_ops.compute(block, h, self._states.place(block))
         self._stream.add_to_x(result, block.output, None)
 
-    def _attention(self, layer: Layer, block: Attention, place: KVPlace) -> None:
+    def _attention(self, layer: Layer, block: Attention, place: KVPlace, index: int) -> None:
         ops, own = self._attention_ops, AttentionBuffers.of(block, self._partials)
         keep = layer.laurel is not None or (layer.parallel and isinstance(layer.feed_forward, MixtureOfExperts))
         beside = layer.laurel.left if layer.laurel else None
@@ -128,7 +135,10 @@ class _ProgramBuilder:
             projections += inputs_of(layer.recurrent)
         q_outputs = self._ops.outputs
         self._per_layer.before_layer(layer)
-        h = self._stream.input(block.norm, projections, keep)
+        if self._entry and self._entry.is_read_by(index):
+            h = self._entry.input(projections)
+        else:
+            h = self._stream.input(block.norm, projections, keep)
         if layer.recurrent:
             self._recurrent(layer.recurrent, h)
         ops.project(block, h, own)
@@ -164,8 +174,13 @@ class _ProgramBuilder:
 
     def _output_head(self) -> None:
         model, ops, b, logits = self._model, self._ops, self._b, self._program.logits
-        self._keep_outputs()
-        self._per_layer.before_head()
+        if self._outputs.all_hidden:
+            self._per_layer.before_head()
+            self._norm_all()
+            self._keep_outputs()
+        else:
+            self._keep_outputs()
+            self._per_layer.before_head()
         wanted = [model.output] if self._outputs.logits else []
         if self._outputs.observes:
             self._norm_observed(wanted)
@@ -175,9 +190,15 @@ class _ProgramBuilder:
             return
         ops.linear(b.normed, (model.output, logits))
         if model.logit_scale != 1.0:
-            ops.add_scaled(logits, None, model.vocab, model.logit_scale)
+            ops.add_scaled(logits, None, model.logits, model.logit_scale)
         if model.logit_soft_cap:
-            ops.soft_cap(logits, model.vocab, model.logit_soft_cap)
+            ops.soft_cap(logits, model.logits, model.logit_soft_cap)
+
+    def _norm_all(self) -> None:
+        """The last norm of all rows, whose states are given."""
+        all_hidden = MatmulInput.named("all_hidden", self._model.width)
+        self._norms.norm(self._b.x, self._model.output_norm, all_hidden, [], keep=True)
+        self._program.all_hidden = all_hidden.f32
 
     def _norm_observed(self, wanted: list[Linear]) -> None:
         """The last norm of all rows, whose squares the output matrix has; the rows whose logits are wanted go on."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.engine.adaptive_threads import AdaptiveThreads, TimeSample
-from edgellm.engine.batch import Batch
+from edgellm.engine.batch import RowBatch
 from edgellm.engine.budget import NO_LIMIT, KVBudget, check_memory
 from edgellm.engine.device import DeviceStats, Logits
 from edgellm.engine.host_kv_pages import HostKVPages
@@ -35,6 +35,7 @@ def _row_bytes(buffer: Buffer) -> int:
 class CPUDevice:
     """A program made ready for this CPU: kernels loaded, buffers for `rows` rows, `threads` threads with the caller.
 
+    With `pool` it computes on the threads of another device, while that one does not; who made the pool closes it.
     Raises EdgeLLMError where a kernel cannot be compiled or memory is short. Memory is checked before it is taken, as
     Linux gives out more than there is, and ends processes when it is used.
     """
@@ -50,6 +51,7 @@ class CPUDevice:
         cache: Path,
         progress: jit.Progress | None,
         budget: KVBudget = NO_LIMIT,
+        pool: ThreadPool | None = None,
     ) -> None:
         kept = [b for b in program.buffers if b != program.logits]  # logits are the caller's, and new for each batch
         needed = sum(b.count(rows) * _row_bytes(b) for b in kept) + threads * program.scratch_bytes
@@ -59,12 +61,13 @@ class CPUDevice:
             self._kernels = jit.load([*program.kernels, *POOL_KERNELS, "read_sum"], cache, progress)
             self._buffers = {b: aligned(b.count(rows), _row_bytes(b)) for b in kept}
             ops, scratch = len(program.ops), program.scratch_bytes
-            self.threads = ThreadPool(threads, self._kernels, ops, scratch)
+            self.threads = pool or ThreadPool(threads, self._kernels, ops, scratch)
+            self.threads.reserve(ops, scratch)
         except jit.KernelError as error:
             raise EdgeLLMError(f"the kernels for this CPU could not be made: {error}") from None
         except MemoryError:
             raise NoMemoryError(f"no memory for {size(needed)} of activations; {_ADVICE}") from None
-        self._adaptive_threads = AdaptiveThreads(threads)
+        self._adaptive_threads = AdaptiveThreads(self.threads.count)
         self.stats = DeviceStats()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
         self._pages = HostKVPages(program.page_bytes, budget, program.state_bytes)
@@ -100,6 +103,11 @@ class CPUDevice:
         assert self._hidden is not None, "the program keeps no hidden state behind the last norm"
         return self._hidden[:rows, :width].copy()
 
+    def all_hidden(self, rows: int, width: int) -> NDArray[np.float32]:
+        """A copy of the state of all rows behind the last norm, float32 [rows, width], if the program keeps it."""
+        assert self._program.all_hidden, "the program keeps no hidden states of all rows"
+        return self._buffers[self._program.all_hidden].view(np.float32)[:rows, :width].copy()
+
     def take_squares(self) -> list[InputSquares]:
         """The sums of squares of the batches since they were last taken, which begin again at zero."""
         found = []
@@ -109,7 +117,7 @@ class CPUDevice:
             sums[:], counts[:] = 0, 0
         return found
 
-    def run(self, blocks: range, batch: Batch, hidden: NDArray[np.float32]) -> Logits | None:
+    def run(self, blocks: range, batch: RowBatch, hidden: NDArray[np.float32]) -> Logits | None:
         """See `Device`; `hidden` is that of `hidden()`. The first blocks begin with the embeddings.
 
         The threads must be settled, as memory that an interrupted run may still use is freed by the next run.
@@ -117,6 +125,7 @@ class CPUDevice:
         starts = self._program.starts
         if blocks.start == 0:
             self._inputs = []  # of a batch that was stopped
+            self._place_features(batch)
         first = starts[blocks.start] if blocks.start else 0
         last = starts[blocks.stop]
         pages = self._pages.addresses
@@ -129,6 +138,13 @@ class CPUDevice:
         if is_decode:
             self._adaptive_threads.record_step((batch.rows, batch.outputs, blocks), start, TimeSample.now())
         return None if logits is None else logits[:, : self._vocab]
+
+    def _place_features(self, batch: RowBatch) -> None:
+        """Copy the features of a batch to where the program reads them."""
+        for place in self._program.features:
+            assert batch.features is not None, "a head computes no rows without features"
+            rows = self._buffers[place.buffer].view(np.float32)
+            rows[: batch.rows, place.first : place.first + place.columns] = batch.features
 
     def _run_ops(self, first: int, last: int, batch: int, threads: int, rows: int) -> None:
         """Run ops `first` to before `last`, with pauses to keep wanted inputs of matrices. Raises Stopped."""
@@ -152,8 +168,8 @@ class CPUDevice:
         return self._pages.held
 
     def close(self) -> None:
-        """End the threads, and free buffers, pages and references to tensors. Nothing may be running."""
-        self.threads.close()
+        """Free buffers, pages and references to tensors, but not the threads. Nothing may be running."""
+        self.threads.settle()  # an interrupted run may still use them
         self._pages.clear()
         del self._buffers, self._x, self._hidden, self._program, self._used
 

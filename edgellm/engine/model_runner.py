@@ -20,6 +20,7 @@ from edgellm.engine.placement import Placement, layer_before, runs
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
 from edgellm.engine.recurrent_states import StatePool, most_checkpoint_pages
+from edgellm.engine.threadpool import ThreadPool
 from edgellm.errors import NoMemoryError
 from kquants.jit import Progress
 
@@ -28,7 +29,8 @@ class ModelRunner:
     """The CPU and perhaps a GPU, with the KV pages of all sequences. Raises EdgeLLMError.
 
     `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `page_bytes` are those of a page of each KV
-    group on all devices. `check` is called after each batch, and raises if its logits must not be used.
+    group on all devices. `check` is called after each batch, and raises if its logits must not be used. `pool` is as in
+    `CPUDevice`.
     """
 
     def __init__(
@@ -48,11 +50,12 @@ class ModelRunner:
         page_bytes: Ids[int],
         outputs: OutputSettings,
         read_ahead: bool,
+        pool: ThreadPool | None = None,
     ) -> None:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
         self._outputs = outputs
         program = build_program(model, kv_type, placement, outputs, ctx, read_ahead)
-        self.cpu = CPUDevice(program, model.vocab, rows, threads, cache, progress, budget)
+        self.cpu = CPUDevice(program, model.logits, rows, threads, cache, progress, budget, pool)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
         self._runs = runs(placement, outputs.taps)
         self.pools = [PagePool(self.devices, group, window) for group, window in enumerate(model.kv_groups)]
@@ -86,10 +89,23 @@ class ModelRunner:
             if (tapped := layer_before(blocks.stop)) in self._outputs.taps:
                 taps[tapped] = hidden.copy()
         self._check()
-        for segment in segments:
+        outputs = self._results(batch, logits, taps)
+        for segment, start in zip(segments, batch.starts, strict=False):
             segment.sequence.append(segment)
-        last = self.cpu.last_hidden(batch.outputs, self._model.width) if self._outputs.hidden else None
-        return Outputs(logits, last, taps, self.cpu.take_inputs())
+            segment.sequence.tell_follower(outputs, slice(start, start + len(segment.tokens)))
+        return outputs
+
+    def _results(self, batch: Batch, logits: Logits | None, taps: dict[int, Floats]) -> Outputs:
+        """Copies of what the settings ask for."""
+        cpu, settings, width = self.cpu, self._outputs, self._model.width
+        return Outputs(
+            logits,
+            cpu.last_hidden(batch.outputs, width) if settings.hidden else None,
+            taps,
+            cpu.take_inputs(),
+            cpu.all_hidden(batch.rows, width) if settings.all_hidden else None,
+            cpu.hidden(batch.outputs, width).copy() if settings.residual else None,  # the last norm leaves x as it is
+        )
 
     def _reserve(self, segments: Ids[Segment[PagedSequence]]) -> None:
         """Reserve pages for all segments, or for none. Raises NoMemoryError."""
@@ -102,7 +118,7 @@ class ModelRunner:
             raise
 
     def close(self) -> None:
-        """Free all memory and drop all references to tensors. Nothing may be running."""
+        """Free all memory and drop all references to tensors. Nothing may be running; the threads stay."""
         for device in self.devices:
             device.close()
         del self.devices[1:], self.gpu, self._model, self._position_tables, self._check

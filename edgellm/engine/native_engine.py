@@ -1,5 +1,6 @@
 """edgellm's own engine: batches of rows in, logits out."""
 
+from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
+from edgellm.arch.description import Description
+from edgellm.arch.head import Head
 from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Device, DeviceFault, DeviceStats
 from edgellm.engine.disk import prepare_for_disk
+from edgellm.engine.head_engine import HeadEngine, outputs_for
 from edgellm.engine.kv_pages import PagePool
 from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
@@ -23,10 +27,19 @@ from edgellm.engine.outputs import LOGITS, InputSquares, Outputs, OutputSettings
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, fewer_layers
 from edgellm.engine.protocol import Segment, check_batch
+from edgellm.engine.threadpool import ThreadPool
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.system.fork import ForkGuard
 from kquants.jit import Progress
+
+HeadReader = Callable[[Description], Head | None]
+"""Gives the head that is to draft for a model, or None."""
+
+
+def no_head(model: Description) -> None:
+    """No head."""
+    return
 
 
 class NativeEngine:
@@ -34,6 +47,11 @@ class NativeEngine:
 
     See `edgellm.engine.protocol.Engine`. While the CPU computes alone, logits do not depend on how tokens are split
     into batches. If a GPU fails, the CPU goes on, and computes the state of the sequences again from their tokens.
+
+    Engines that compute in turn can share `pool`, the threads: then `stop` of one stops whichever runs, and none may
+    be closed while another runs. The engine that made the pool is closed last.
+
+    `head` is the engine of a head that drafts for the model, if there is one: it follows every sequence.
     """
 
     def __init__(
@@ -49,8 +67,13 @@ class NativeEngine:
         offload: OffloadRequest = NO_OFFLOAD,
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
+        pool: ThreadPool | None = None,
+        read_head: HeadReader = no_head,
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
+
+        With `pool`, the threads of another engine, `threads` does not count. `read_head` gives the head that drafts for
+        the described model, or None.
 
         Raises UnsupportedModelError, ModelFileError, OptionError for a `ctx` above the model's, and EdgeLLMError, also
         for taps at layers that the model does not have, and where a strict request for a GPU fails. Where another
@@ -58,15 +81,17 @@ class NativeEngine:
         """
         model = self._model = describe(file)
         self.ctx = context_length(file, model, ctx)
+        head = read_head(model)
+        outputs = outputs_for(head, outputs)
         outputs.check(len(model.layers))
         self.vocab = model.vocab
         whole = build_program(model, kv_type, ctx=self.ctx)
         self.max_rows = max_batch_rows(whole, self.ctx)
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
-        self._options["page_bytes"] = whole.page_bytes
+        self._options |= {"page_bytes": whole.page_bytes, "pool": pool}
         self._options |= {"outputs": outputs, "read_ahead": prepare_for_disk(file, model)}
-        offload = replace(offload, cpu_head=outputs.hidden or not outputs.logits)  # a GPU's head gives logits alone
+        offload = replace(offload, cpu_head=outputs.needs_cpu_head)  # a GPU's head gives logits alone
         if outputs.observes:
             offload = NO_OFFLOAD
         task = OffloadTask.of(file, BatchLimits(self.max_rows, self.ctx, kv_type), offload)
@@ -77,6 +102,10 @@ class NativeEngine:
         self._closed = self._stopping = False
         self._fork_guard = ForkGuard()
         self._run_on(*self._gpu_opener.open(offload.layers, uploading))
+        self._owns_pool, self.pool = pool is None, self._runner.cpu.threads
+        self._options["pool"] = self.pool
+        shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "check", "progress", "budget")}
+        self.head = HeadEngine(head, pool=self.pool, **shared) if head else None
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
         try:
@@ -93,7 +122,7 @@ class NativeEngine:
     @property
     def threads(self) -> int:
         """The number of threads that compute."""
-        return self._runner.cpu.threads.count
+        return self.pool.count
 
     @property
     def batch_invariant(self) -> bool:
@@ -112,11 +141,16 @@ class NativeEngine:
 
     def new_sequence(self) -> PagedSequence:
         """An empty sequence, which leaves nothing to the prefix cache."""
-        return PagedSequence(self._runner.pools, self._runner.checkpoints, self._runner.tree)
+        return self._followed(PagedSequence(self._runner.pools, self._runner.checkpoints, self._runner.tree))
 
     def begin(self, ids: Ids[int]) -> PagedSequence:
         """See `protocol.Engine`."""
-        return self._runner.tree.begin(ids)
+        return self._followed(self._runner.tree.begin(ids))
+
+    def _followed(self, sequence: PagedSequence) -> PagedSequence:
+        """A new sequence, which the head follows, if there is one."""
+        sequence.follower = self.head.follow() if self.head else None
+        return sequence
 
     def retire(self, sequence: PagedSequence) -> None:
         """See `protocol.Engine`."""
@@ -148,7 +182,7 @@ class NativeEngine:
         self._fork_guard.check("the engine")
         if self._closed:
             raise EdgeLLMError("the engine was closed; open the model again")
-        self._runner.cpu.threads.settle()  # before anything that an interrupted run may still use is touched
+        self.pool.settle()  # before anything that an interrupted run may still use is touched
         check_batch(self, segments)
         self._check_embeddings(segments)
         if not all(any(segment.sequence.belongs_to(pools) for pools in self._pools) for segment in segments):
@@ -165,7 +199,7 @@ class NativeEngine:
         They are those of all batches, also of one that was stopped. Their bits depend neither on the number of threads
         nor on how rows are split into batches. Empty unless the engine was opened with `squares`.
         """
-        self._runner.cpu.threads.settle()
+        self.pool.settle()
         return self._runner.cpu.take_squares()
 
     def _check_embeddings(self, segments: Ids[Segment[PagedSequence]]) -> None:
@@ -220,8 +254,15 @@ class NativeEngine:
             device.clear()
 
     def close(self) -> None:
-        """End the threads and free the memory. No `forward` may be running. Further calls do nothing."""
+        """End the threads and free the memory. No `forward` may be running. Further calls do nothing.
+
+        Threads of another engine go on.
+        """
         if not self._closed:
+            if self.head:
+                self.head.close()
             self._runner.close()
+            if self._owns_pool:
+                self.pool.close()
             del self._model
             self._closed = True

@@ -17,13 +17,16 @@ class OutputSettings:
     """What an engine gives for a batch, chosen when it is opened.
 
     `logits`: the logits of wanted rows. `hidden`: the hidden state of wanted rows behind the last norm, which the
-    output matrix reads. `taps`: the layers behind which the hidden state of all rows is given. `squares`: the sums of
+    output matrix reads; `all_hidden` that of all rows; `residual` that of wanted rows before the last norm. `taps`: the
+    layers behind which the hidden state of all rows is given. `squares`: the sums of
     squares of what each matrix is multiplied by (`InputSquares`), which a GPU does not have. `inputs`: the names of
     tensors of which all rows that they are multiplied by are given (`MatrixInput`), which a GPU does not have either.
     """
 
     logits: bool = True
     hidden: bool = False
+    all_hidden: bool = False
+    residual: bool = False
     taps: frozenset[int] = field(default_factory=frozenset)
     squares: bool = False
     inputs: frozenset[str] = field(default_factory=frozenset)
@@ -36,7 +39,13 @@ class OutputSettings:
     @property
     def gives_inputs_alone(self) -> bool:
         """Whether nothing behind the last of `inputs` needs to be computed."""
-        return bool(self.inputs) and not (self.logits or self.hidden or self.taps or self.squares)
+        states = self.hidden or self.all_hidden or self.residual or self.taps
+        return bool(self.inputs) and not (self.logits or states or self.squares)
+
+    @property
+    def needs_cpu_head(self) -> bool:
+        """Whether the CPU must compute the output head, as that of a GPU gives logits alone."""
+        return self.hidden or self.all_hidden or self.residual or not self.logits
 
     def check(self, layers: int) -> None:
         """Raise EdgeLLMError for a tap at a layer that the model, of `layers` layers, does not have."""
@@ -59,14 +68,16 @@ class MatrixInput(NamedTuple):
 class Outputs(NamedTuple):
     """The results of a batch; what the settings do not ask for is None or empty.
 
-    `logits` is [wanted rows, vocab], `hidden` [wanted rows, width], and `taps` [rows, width] by layer. `inputs` are in
-    the order of the layers; a tensor that is used in two places has two.
+    `logits` is [wanted rows, vocab], `hidden` and `residual` [wanted rows, width], `all_hidden` and `taps` by layer
+    [rows, width]. `inputs` are in the order of the layers; a tensor that is used in two places has two.
     """
 
     logits: Floats | None
     hidden: Floats | None
     taps: Mapping[int, Floats]
     inputs: Sequence[MatrixInput] = ()
+    all_hidden: Floats | None = None
+    residual: Floats | None = None
 
 
 class InputSquares(NamedTuple):

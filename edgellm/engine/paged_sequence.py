@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from edgellm.engine import protocol
 from edgellm.engine.checkpoints import CheckpointBudget, Checkpoints, SequenceCheckpoint
+from edgellm.engine.follower import Follower
 from edgellm.engine.kv_pages import PagePool, PageTable
+from edgellm.engine.outputs import Outputs
 from edgellm.engine.recurrent_states import RecurrentStates
 from edgellm.errors import NoMemoryError
 
@@ -27,7 +29,7 @@ class PagedSequence(protocol.Sequence):
 
     `tokens` are exactly those whose state is in the pages: a stopped computation adds none, but may leave pages
     reserved. `node` is where it is in the prefix cache `tree`: the last page that they share. None for a sequence that
-    the cache does not know.
+    the cache does not know. `follower` keeps what a head that drafts reads of the tokens, if there is one.
     """
 
     def __init__(self, pools: Ids[PagePool], budget: CheckpointBudget, tree: "PageTree | None" = None) -> None:
@@ -40,6 +42,7 @@ class PagedSequence(protocol.Sequence):
         self.needs_marks = budget.states is not None
         self.tables = [PageTable(pool) for pool in pools]
         self.checkpoints = Checkpoints(budget)
+        self.follower: Follower | None = None
 
     def reserve(self, segment: protocol.Segment["PagedSequence"]) -> None:
         """Have room for the tokens of a segment in pages that no other sequence shares. Raises NoMemoryError.
@@ -92,6 +95,11 @@ class PagedSequence(protocol.Sequence):
         for table in self.tables:
             table.free_before_window(len(self.tokens))
 
+    def tell_follower(self, outputs: Outputs, rows: slice) -> None:
+        """Give the follower the outputs of the last tokens, `rows` of a batch."""
+        if self.follower:
+            self.follower.computed(len(self.tokens) - (rows.stop - rows.start), outputs, rows)
+
     def move_to(self, node: "Node | None") -> None:
         """Be at a node of the prefix cache, which has all tokens before the sequence's own pages."""
         before, self.node = self.node, node
@@ -116,6 +124,7 @@ class PagedSequence(protocol.Sequence):
         child.tables = [table.fork(len(self)) for table in self.tables]
         child.checkpoints = self.checkpoints.fork()
         child.move_to(self.node)
+        child.follower = self.follower.fork() if self.follower else None
         return child
 
     def mark(self) -> None:
@@ -172,6 +181,8 @@ class PagedSequence(protocol.Sequence):
         self.states.trim(n)
         for table in self.tables:
             table.trim(n)
+        if self.follower:
+            self.follower.trim(n)
         return n
 
     def _return_to_checkpoint(self, point: SequenceCheckpoint, n: int) -> None:
@@ -215,5 +226,7 @@ class PagedSequence(protocol.Sequence):
         # CPython sees no interrupt between these.
         self._pools, self._tree, self.tables, self.checkpoints, self.states, self.tokens = taken
         del before  # not earlier, as page tables run code of their own when they are freed
+        if self.follower:
+            self.follower.restart()
         other.move_to(None)
         other.tokens, other.tables, other.checkpoints, other.states = [], empty.tables, empty.checkpoints, empty.states

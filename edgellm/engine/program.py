@@ -80,6 +80,15 @@ class GivenInput:
     op: int
 
 
+@dataclass(frozen=True)
+class FeaturePlace:
+    """Where rows of features go before the ops run: `columns` values from column `first` of a buffer on."""
+
+    buffer: Buffer
+    first: int
+    columns: int
+
+
 @dataclass
 class Program:
     """The ops of the CPU's blocks of a model, the buffers they use, and the scratch (bytes) that a thread needs.
@@ -87,7 +96,8 @@ class Program:
     A KV page of group g has `page_bytes[g]` for all their layers, a state page of recurrent layers `state_bytes`. `x`
     is the hidden state, `hidden` that behind the last norm. The ops of block b begin at `starts[b]` and end at
     `starts[b + 1]`; those before the first block look up embeddings. `observed` are the inputs of matmuls whose squares
-    are added up, `given` those that are given row by row, in the order of ops.
+    are added up, `given` those that are given row by row, in the order of ops. `features` are the places of those that
+    a head reads, `all_hidden` is the state of all rows behind the last norm, where it is kept.
     """
 
     x: Buffer
@@ -100,6 +110,8 @@ class Program:
     state_bytes: int = 0
     observed: list[ObservedInput] = field(default_factory=list)
     given: list[GivenInput] = field(default_factory=list)
+    features: list[FeaturePlace] = field(default_factory=list)
+    all_hidden: Buffer | None = None
 
     def end_at(self, op: int) -> None:
         """Leave out all ops from number `op` on."""

@@ -103,6 +103,7 @@ class Segment(Generic[S_co]):
     `embeddings`: float32 [width] by index, in place of the embedding of the token there. The sequence keeps what it
     needs to end again behind each of the tokens of indices `marks`, as `Sequence.mark` does; behind that of
     `retry_mark`, until another segment has one; and before each of the last `drafts` tokens, until the next segment.
+    `features`: float32 [tokens, width], those that a head reads beside each token.
     """
 
     sequence: S_co
@@ -112,6 +113,7 @@ class Segment(Generic[S_co]):
     marks: Ids[int] = ()
     retry_mark: int | None = None
     drafts: int = 0
+    features: NDArray[np.float32] | None = None
 
     def part(self, start: int, stop: int) -> "Segment[S_co]":
         """The segment of the tokens of indices `start` … `stop` - 1. One with drafts has no parts but the whole."""
@@ -126,7 +128,16 @@ class Segment(Generic[S_co]):
             {i - start: each for i, each in self.embeddings.items() if i in part},
             [i - start for i in self.marks if i in part],
             self.retry_mark - start if self.retry_mark is not None and self.retry_mark in part else None,
+            features=None if self.features is None else self.features[start:stop],
         )
+
+
+class Bounds(Protocol):
+    """The bounds of an engine's batches; see `Engine`."""
+
+    ctx: int
+    vocab: int
+    max_rows: int
 
 
 class Engine(Protocol):
@@ -187,7 +198,7 @@ class Engine(Protocol):
         """End threads and processes, and free memory. No `forward` may be running. Further calls do nothing."""
 
 
-def check_batch(engine: Engine, segments: Ids[Segment[Any]]) -> None:
+def check_batch(engine: Bounds, segments: Ids[Segment[Any]]) -> None:
     """Check a batch before anything of it is computed.
 
     Raises ContextOverflowError, and EdgeLLMError for unknown token ids, too many rows, indices of tokens that a segment
@@ -202,7 +213,7 @@ def check_batch(engine: Engine, segments: Ids[Segment[Any]]) -> None:
         raise EdgeLLMError("a batch holds each sequence once; join its tokens in one segment")
 
 
-def _check_segment(engine: Engine, segment: Segment[Any]) -> None:
+def _check_segment(engine: Bounds, segment: Segment[Any]) -> None:
     # Compiled code looks up tokens without a check of bounds.
     for token in segment.tokens:
         if not 0 <= token < engine.vocab:

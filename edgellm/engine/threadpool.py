@@ -2,14 +2,19 @@
 
 The calling thread is one of them, and begins at once. The main thread, in which Python handles signals, returns to
 Python from time to time: Ctrl-C sets the stop word, and is raised after the last barrier.
+
+Engines that compute in turn, as a model and its draft model do, share a pool: idle threads of a second pool would poll
+for jobs on the cores that the first one needs.
 """
 
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from queue import SimpleQueue
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgellm.engine.c_functions import clock_function, kernel_function, yield_and_futex
 from edgellm.engine.memory import AddressedArray, aligned
@@ -38,11 +43,31 @@ MAX_CALL_MS = 30
 """Milliseconds after which the caller returns to Python, if Python handles signals in its thread."""
 
 
+class _PoolMemory(NamedTuple):
+    """A control block for programs of up to `ops` ops, and `scratch_bytes` of scratch for each thread."""
+
+    ops: int
+    scratch_bytes: int
+    block: NDArray[np.int64]
+    scratch: list[AddressedArray]
+
+    @classmethod
+    def of(cls, threads: int, ops: int, scratch_bytes: int) -> Self:
+        """Memory for `threads` threads, which sleep but for the caller. Raises MemoryError."""
+        words: NDArray[np.int64] = aligned(1, control_bytes(threads, ops)).view(np.int64)[0]
+        words[THREAD_COUNT // 8 : FUTEX_NUMBER // 8 + 1] = threads, *yield_and_futex()
+        words[CLOCK // 8 : CLOCK_ID // 8 + 1] = clock_function()
+        for me in range(1, threads):
+            words[(THREAD_STATES + SLEEPING + me * THREAD_STATE_BYTES) // 8] = 1
+        return cls(ops, scratch_bytes, words, [AddressedArray.of(aligned(1, scratch_bytes)) for _ in range(threads)])
+
+
 class ThreadPool:
-    """`count` threads, the caller one of them, for programs of up to `ops` ops.
+    """`count` threads, the caller one of them, for programs of up to `ops` ops; `reserve` makes room for larger ones.
 
     Each thread has `scratch_bytes` of memory, at least SHARE_BYTES (see `kquants.threadpool.interpreter`). `kernels`
-    has the addresses of POOL_KERNELS. Raises EdgeLLMError if the system does not start as many threads.
+    has the addresses of POOL_KERNELS. Programs run one after the other. Raises EdgeLLMError if the system does not
+    start as many threads, and MemoryError.
     """
 
     def __init__(self, count: int, kernels: Mapping[str, int], ops: int, scratch_bytes: int) -> None:
@@ -50,15 +75,10 @@ class ThreadPool:
         self._submit_job = kernel_function(kernels["submit_job"], 5)
         self._run_caller = kernel_function(kernels["run_caller"], 3)
         self._run_worker = kernel_function(kernels["run_worker"], 3)
-        words = aligned(1, control_bytes(count, ops)).view(np.int64)[0]
-        words[THREAD_COUNT // 8 : FUTEX_NUMBER // 8 + 1] = count, *yield_and_futex()
-        words[CLOCK // 8 : CLOCK_ID // 8 + 1] = clock_function()
-        self._control = words.ctypes.data
-        self._words: memoryview[int] = words.data  # faster than an array for single words
-        self._sleeping = self._words[(THREAD_STATES + SLEEPING) // 8 :: THREAD_STATE_BYTES // 8][:count]
-        for me in range(1, count):
-            self._sleeping[me] = 1
-        self._scratch = [AddressedArray.of(aligned(1, scratch_bytes)) for _ in range(count)]
+        self._reserving, self._stopping, self._closed = threading.Lock(), False, False
+        self._reserved = _PoolMemory.of(count, ops, scratch_bytes)
+        self._blocks: list[NDArray[np.int64]] = []
+        self._use(self._reserved)
         # Queues, as an interrupt cannot break `put` and `get`; within `Condition.wait` it breaks the lock.
         self._wake_queues: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
         self._workers: list[threading.Thread] = []
@@ -76,18 +96,42 @@ class ThreadPool:
         """The number of threads."""
         return len(self._workers) + 1
 
+    def reserve(self, ops: int, scratch_bytes: int) -> None:
+        """Have room for programs of up to `ops` ops that need `scratch_bytes` for each thread. Raises MemoryError.
+
+        Any thread may call this, also while a program runs: the next `run` uses the new memory.
+        """
+        with self._reserving:
+            held = self._reserved
+            if ops > held.ops or scratch_bytes > held.scratch_bytes:
+                largest = max(ops, held.ops), max(scratch_bytes, held.scratch_bytes)
+                self._reserved = _PoolMemory.of(self.count, *largest)
+
+    def _use(self, memory: _PoolMemory) -> None:
+        """Have the next job run with other memory. A worker may poll the old block for a while: it is kept."""
+        self._blocks.append(memory.block)
+        self._scratch = memory.scratch
+        words: memoryview[int] = memory.block.data  # faster than an array for single words
+        self._sleeping = words[(THREAD_STATES + SLEEPING) // 8 :: THREAD_STATE_BYTES // 8][: len(memory.scratch)]
+        self._words, self._control = words, memory.block.ctypes.data
+        if self._stopping:  # `stop` sets this before it looks for the block
+            words[STOP // 8] = 1
+        self._memory = memory  # last: after an interrupt, `run` does all of this again
+
     def stop(self) -> None:
         """Stop the running program at its next chunk of work, and every program that is run before `clear`."""
+        self._stopping = True
         self._words[STOP // 8] = 1
 
     def clear(self) -> None:
         """Forget an earlier `stop`. Not while a program runs, as its threads may have skipped work already."""
+        self._stopping = False
         self._words[STOP // 8] = 0
 
     def run(self, program: int, ops: int, batch: int, threads: int | None = None) -> bool:
         """Run a program, by its address, on `threads` threads, or all; return False if it was stopped before its end.
 
-        Raises ValueError if `threads` is not from 1 to `count`.
+        Raises ValueError if `threads` is not from 1 to `count`, and EdgeLLMError if the pool was closed.
 
         An exception in the calling thread, such as KeyboardInterrupt, stops the program, and is raised when no thread
         works any more. Further interrupts may raise it earlier: the memory that the program uses must live until
@@ -97,7 +141,11 @@ class ThreadPool:
         if not 1 <= threads <= self.count:
             raise ValueError(f"there are {self.count} threads, not {threads}")
         self._fork_guard.check("this pool of threads")
+        if self._closed:
+            raise EdgeLLMError("the threads were ended; open the model again")
         self.settle()
+        if (reserved := self._reserved) is not self._memory:
+            self._use(reserved)
         try:
             self._submit_job(self._control, program, ops, batch, threads)
             self._work()
@@ -107,8 +155,8 @@ class ThreadPool:
         return not self._words[STOPPED // 8]
 
     def close(self) -> None:
-        """End the threads. Nothing may be running. In a forked process there are none."""
-        if not self._fork_guard.in_owner_process():
+        """End the threads. Nothing may be running. In a forked process there are none. Further calls do nothing."""
+        if self._closed or not self._fork_guard.in_owner_process():
             return
         # A job for the caller alone ends the waiting of the others. Each of them would yield thousands of times before
         # it sleeps, and a yield may take milliseconds if other programs are busy.
@@ -117,10 +165,14 @@ class ThreadPool:
             queue.put(False)
         for thread in self._workers:
             thread.join()
+        self._closed = True
 
     def settle(self) -> None:
-        """Stop an interrupted job, and wait for its end, through any number of further interrupts."""
-        while not self._is_done():
+        """Stop an interrupted job, and wait for its end, through any number of further interrupts.
+
+        In a forked process there is none: the threads are those of the other one.
+        """
+        while not self._is_done() and self._fork_guard.in_owner_process():
             with suppress(BaseException):
                 self.stop()
                 self._work()

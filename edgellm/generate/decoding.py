@@ -39,8 +39,10 @@ def generate_ids(
         request.computed_prompt() as (sequence, logits),
         SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
     ):
+        timer.drafts = decoder.tally
         while True:
-            token = chooser.choose(logits, len(prompt.ids) + len(generated))
+            chooser.forks_guide = decoder.begin_drafting()
+            token = chooser.choose(logits, len(prompt.ids) + len(generated), decoder.proposal)
             lookup.accept(token)
             generated.append(token)
             yield SampledToken(token, logits)
@@ -50,7 +52,7 @@ def generate_ids(
                 shorter = prompt.context_shift(generated)
                 timer.truncation = shorter.truncation
                 logits = request.replace_prompt(sequence, shorter.ids)
-                decoder.continue_from(len(shorter.ids))
+                decoder.continue_from(shorter.ids)
             else:
-                logits = decoder.decode(token, chooser.certain)
-                timer.accepted_drafts, timer.context_used = decoder.accepted, decoder.length
+                logits = decoder.decode(token, chooser.certain, chooser.rules)
+                timer.context_used = decoder.length

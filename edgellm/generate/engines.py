@@ -30,6 +30,8 @@ def check_engine(options: LoadOptions, outputs: OutputSettings) -> None:
     if options.kv_memory is not None:
         advice = "leave --kv-memory out, and choose a smaller --ctx instead"
         raise EdgeLLMError(f"engine llama.cpp takes the KV cache of a full context at once; {advice}")
+    if options.asks_for_draft_model:
+        raise EdgeLLMError("engine llama.cpp has no draft model here; leave --draft out, or choose engine edgellm")
 
 
 def speed_warnings(file: GGUFFile, options: LoadOptions) -> Iterator[str]:

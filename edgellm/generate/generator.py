@@ -26,6 +26,7 @@ from edgellm.guides.thinking import ReplyStart, gated
 from edgellm.options import GenerationOptions
 from edgellm.options.definitions import check_beams
 from edgellm.perf.mbu import MBUEstimator
+from edgellm.sampling.gumbel import DrawKey
 from edgellm.sampling.sampler import Sampler
 from edgellm.text.reply_format import ReplyReader
 from edgellm.text.tokenizer import Tokenizer
@@ -75,7 +76,7 @@ class Generator:
     ) -> Generation:
         """Continue a prompt, reusing the longest prefix that `cache` holds.
 
-        `on_end` and `begins_in_thought` are those of `Generation`, `sequence` is that of `TokenChooser`. `reader` reads
+        `on_end` and `begins_in_thought` are those of `Generation`, `sequence` is that of `DrawKey`. `reader` reads
         the tokens of a reply in that format. `reply_start` is where the reply of a chat begins, `use` are the tools
         that it may call.
 
@@ -95,7 +96,7 @@ class Generator:
             ids = beam_ids(request, Beam(output, sampler), options.beams, content.beams)
         else:
             seed = randbits(64) if options.seed is None else options.seed
-            chooser = TokenChooser(sampler, seed, guide, timer.guided, sequence)
+            chooser = TokenChooser(sampler, DrawKey(seed, sequence), guide, timer.guided, session.drafts.rule)
             ids = generate_ids(request, chooser, lambda: output.certain)
         return Generation(request, ids, content, tokenizer, on_end, begins_in_thought)
 

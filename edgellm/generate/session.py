@@ -16,6 +16,8 @@ from edgellm.generate.batching.schedule import SLO_ITL, Schedule
 from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.generate.prompt_segment import prompt_segment
 from edgellm.generate.timing import PrefillProgress
+from edgellm.speculation.drafting import Drafting
+from edgellm.speculation.session_drafts import SessionDrafts
 from edgellm.system.fork import ForkGuard
 
 T = TypeVar("T")
@@ -49,7 +51,7 @@ class Session:
         # be read while another thread changes it.
         self.prompts: dict[ref[Sequence], list[int]] = {}
         self._batcher = Batcher(engine, Schedule(schedule, slo_itl), _weakly(self.check_open), lambda: engine.evict())
-        self.step_times = self._batcher.step_times
+        self.drafts = SessionDrafts(self._batcher.step_times)
 
     @property
     def kv_stats(self) -> KVStats:
@@ -121,14 +123,21 @@ class Session:
         if sequence.needs_marks:
             self.exclusively(lambda: sequence.hold(length), cancel)
 
-    def decode(self, sequence: Sequence, tokens: Ids[int], cancel: CancelFlag, length: int | None = None) -> Logits:
+    def decode(
+        self,
+        sequence: Sequence,
+        tokens: Ids[int],
+        cancel: CancelFlag,
+        length: int | None = None,
+        drafting: Drafting | None = None,
+    ) -> Logits:
         """The logits [tokens, vocab] after each of the given tokens, behind the first `length` tokens, or behind all.
 
-        All tokens but the first are drafts, which the next call may drop by its `length`. Raises Stopped after
-        `cancel`, and NoMemoryError.
+        All tokens but the first are drafts, which the next call may drop by its `length`. For a single token `drafting`
+        computes some; it keeps those whose logits follow. Raises Stopped after `cancel`, and NoMemoryError.
         """
         segment = Segment(sequence, tokens, range(len(tokens)), drafts=len(tokens) - 1)
-        return self._compute(Computation(segment, cancel, is_step=True, length=length))
+        return self._compute(Computation(segment, cancel, is_step=True, length=length, drafting=drafting))
 
     def decode_each(self, sequences: Ids[Sequence], tokens: Ids[int], cancel: CancelFlag) -> list[Logits]:
         """The logits [vocab] after the next token of each of several sequences, which share a batch.
@@ -182,6 +191,10 @@ class Session:
     def rows_beside(self, request: CancelFlag) -> int:
         """The rows of steps that other requests have at present in a batch with a request."""
         return self._batcher.arrivals.decode_rows(request)
+
+    def replies_beside(self, request: CancelFlag) -> int:
+        """How many other requests decode at present."""
+        return self._batcher.arrivals.decoding(request)
 
     def expected_ttft(self, prompt_tokens: int) -> float:
         """Seconds until the first token of a new prompt, behind those that wait; 0.0 until a speed is known."""

@@ -9,33 +9,53 @@ Of a guided reply the next tokens are often certain (`edgellm.guides.guide.Guide
 """
 
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Sequence as Ids
+from itertools import repeat
+from typing import NamedTuple
 
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.protocol import Logits, Sequence
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.draft_tally import DraftTally
 from edgellm.generate.session import Session
+from edgellm.sampling.sampler import Distribution
+from edgellm.speculation.acceptance import CERTAIN
 from edgellm.speculation.draft_policy import DraftPolicy
+from edgellm.speculation.drafter import DraftRules, Source
+from edgellm.speculation.drafting import Drafting
 from edgellm.speculation.prompt_lookup import PromptLookup
+from edgellm.speculation.rules import Proposal
 from kquants.kv_layout import PAGE
 
 
+class _Pending(NamedTuple):
+    """A draft that is neither accepted nor rejected yet."""
+
+    token: int
+    source: Source
+    signal: int
+    q: Distribution | None = None  # what it was drawn from
+
+
 class SpeculativeDecoder:
-    """Decodes one sequence, of which `length` tokens are accepted. `accepted` counts the draft tokens among them.
+    """Decodes one sequence, of which `length` tokens are accepted. `tally` counts the draft tokens.
 
     The sequence may hold rejected drafts behind the accepted tokens, which the next step drops. Use it as a context
     manager: at the end they are dropped, before another request can use the sequence.
     """
 
     def __init__(self, session: Session, sequence: Sequence, lookup: PromptLookup, cancel: CancelFlag) -> None:
-        self.length, self.accepted = len(sequence), 0
+        self.length, self.tally = len(sequence), DraftTally()
         self._session, self._sequence, self._lookup, self._cancel = session, sequence, lookup, cancel
-        self._policy, self._matched = DraftPolicy(session.step_times), 0
-        # Draft tokens not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
-        self._drafts, self._draft_logits = deque[int](), deque[Logits]()
-        self._certain = 0  # how many of the drafts are certain
-        self._has_room = True
+        shared = session.drafts
+        self._acceptance = shared.acceptance.fork()
+        self._policy = DraftPolicy(shared.times, self._acceptance, shared.ledger)
+        self._drafting: Drafting | None = None
+        # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
+        self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
+        self._beside: _Pending | None = None  # a draft of prompt lookup, in a step with others, which is judged too
+        self._is_trial, self._has_room = False, True
 
     def __enter__(self) -> "SpeculativeDecoder":
         return self
@@ -43,65 +63,129 @@ class SpeculativeDecoder:
     def __exit__(self, *error: object) -> None:
         if len(self._sequence) > self.length:
             self._session.trim_later(self._sequence, self.length)
+        if self._drafting:
+            self._drafting.drafter.close()
+        self._session.drafts.acceptance.merge(self._acceptance)
 
-    def decode(self, token: int, certain: Ids[int] = ()) -> Logits:
+    def begin_drafting(self) -> bool:
+        """Begin to draft with the source of the session, if there is one now and none was before.
+
+        Returns whether the next step may have drafts that are computed, for which it needs `rules`.
+        """
+        source = self._session.drafts.source
+        if self._drafting is None and source and source.works:
+            drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
+            self._drafting = Drafting(source, drafter, self._policy)
+        return self._computes_drafts
+
+    @property
+    def _computes_drafts(self) -> bool:
+        return self._drafting is not None and self._drafting.works
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """The computed draft of the next token, which a rule may judge."""
+        return Proposal(self._pending[0].token, self._pending[0].q) if self._draft_logits else None
+
+    def decode(self, token: int, certain: Ids[int] = (), rules: Callable[[], DraftRules] | None = None) -> Logits:
         """The logits [vocab] after `token`, which was sampled last. The tokens `certain` are those that follow it.
 
-        Raises Stopped after `cancel`, and EdgeLLMError once the model is closed.
+        `rules` are those of drafts that are computed. Raises Stopped after `cancel`, and EdgeLLMError once the model is
+        closed.
         """
-        if self._drafts:
-            accepted = self._drafts.popleft() == token
-            if self._certain:
-                self._certain -= 1
-            else:
-                self._policy.record_outcome(self._matched, accepted)
-            if accepted and self._draft_logits:
-                self._session.check_active(self._cancel)  # as the session does where it computes
-                self.accepted += 1
-                self.length += 1
-                return self._draft_logits.popleft()
+        self._session.drafts.ledger.add_step()
+        if self._drafting:
+            self._drafting.drafter.accept(token)
+        if self._is_accepted(token) and self._draft_logits:
+            self._session.check_active(self._cancel)  # as the session does where it computes
+            self.length += 1
+            return self._draft_logits.popleft()
         self.reject()
-        return self._step(token, self._draft(certain))
+        return self._step(token, certain, rules)
+
+    def _is_accepted(self, token: int) -> bool:
+        """Judge the next draft by the token of the text; False if there is none."""
+        if self._beside:
+            self._policy.record(self._beside.source, self._beside.signal, self._beside.token == token)
+            self._beside = None
+        if not self._pending:
+            return False
+        draft = self._pending.popleft()
+        accepted = draft.token == token
+        self._policy.record(draft.source, draft.signal, accepted)
+        if accepted and self._draft_logits:
+            self.tally.accept(draft.source)
+            if draft.source not in ("guide", "lookup"):
+                self._session.drafts.ledger.gain(self._is_trial)
+        return accepted
 
     def reject(self) -> None:
         """Forget all drafts. The next step drops them from the sequence."""
-        self._drafts.clear()
+        self._pending.clear()
         self._draft_logits.clear()
-        self._certain = 0
+        self._beside = None
 
-    def continue_from(self, length: int) -> None:
-        """Go on behind another prompt of `length` tokens, which the sequence has now."""
+    def continue_from(self, ids: Ids[int]) -> None:
+        """Go on behind another prompt, which the sequence has now."""
         self.reject()
-        self.length = length
+        self.length = len(ids)
+        if self._drafting:
+            self._drafting.drafter.restart(ids)
 
-    def _step(self, token: int, drafts: Ids[int]) -> Logits:
+    def _step(self, token: int, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> Logits:
+        drafts, drafting = self._draft(certain, rules)
         try:
-            logits = self._session.decode(self._sequence, [token, *drafts], self._cancel, self.length)
+            logits = self._session.decode(self._sequence, [token, *drafts], self._cancel, self.length, drafting)
         except NoMemoryError:
-            if not drafts or len(self._sequence) < self.length:  # it was preempted, and there is no memory for it
+            has_drafts = drafts or (drafting and drafting.kept)
+            if not has_drafts or len(self._sequence) < self.length:  # it was preempted, and there is no memory for it
                 raise
             self._has_room = False
             self.reject()
-            return self._step(token, ())
+            return self._step(token, (), None)
+        if drafting:
+            self._take(drafting)
+        elif drafts:
+            self.tally.draft(self._pending[0].source, len(drafts))
         self.length += 1
         self._draft_logits.extend(logits[1:])
         first: Logits = logits[0]
         return first
 
-    def _draft(self, certain: Ids[int]) -> list[int]:
-        """The draft tokens of the next step; none once memory was short for the states behind drafts.
+    def _take(self, drafting: Drafting) -> None:
+        """Have the drafts that were computed for the step."""
+        source, draft = drafting.drafter.source, drafting.draft
+        self._pending.extend(
+            _Pending(token, source, signal, q)
+            for token, signal, q in zip(draft.tokens, draft.signals, draft.distributions or repeat(None), strict=False)
+        )
+        self._is_trial = drafting.plan.is_trial
+        self._policy.settle(drafting.plan, drafting.kept, drafting.seconds)
+        self.tally.draft(source, drafting.kept, drafting.seconds)
+
+    def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
+        """The drafts of the next step, or what computes them; none once memory was short for the states behind them.
 
         None of them needs a KV page of its own, as allocating one could fail.
         """
         engine = self._session.engine
-        room = min(MAX_DRAFT, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
+        room = min(self._session.drafts.most, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
         if room < 1 or not engine.batch_invariant or not self._has_room:
-            return []
+            return [], None
         if certain:
-            self._drafts.extend(certain[:room])
-            self._certain = len(self._drafts)
-            return list(self._drafts)
-        tokens, self._matched = self._lookup.draft(room)
-        count = self._policy.draft_length(len(tokens), self._matched, self._session.rows_beside(self._cancel))
-        self._drafts.extend(tokens[: max(1, count)])  # a draft that is not computed is judged, too
-        return tokens[:count]
+            self._pending.extend(_Pending(each, "guide", CERTAIN) for each in certain[:room])
+            return list(certain[:room]), None
+        found, drafting = self._lookup.draft(room), self._drafting if rules and self._computes_drafts else None
+        beside = self._session.rows_beside(self._cancel)
+        step_seconds = self._session.drafts.times.seconds(1)
+        replies = self._session.replies_beside(self._cancel) + 1
+        cost = drafting.cost(replies, step_seconds) if drafting and step_seconds else None
+        plan = self._policy.plan(found, room, beside, cost)
+        if drafting and rules and plan.source == drafting.drafter.source:
+            drafting.prepare(plan, rules())
+            self._beside = _Pending(found.tokens[0], "lookup", found.matched) if found.tokens else None
+            return [], drafting
+        # A draft that is not computed is judged, too.
+        judged = found.tokens[: max(1, plan.most)]
+        self._pending.extend(_Pending(each, "lookup", found.matched) for each in judged)
+        return found.tokens[: plan.most], None

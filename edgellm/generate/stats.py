@@ -1,9 +1,11 @@
 """The figures of a generation: what it cost, and what it does now."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from edgellm.fmt import counted
+from edgellm.generate.draft_tally import DraftStats
 from edgellm.generate.guided_stats import GuidedStats
 
 GAPS = 64
@@ -29,7 +31,9 @@ class Stats:
     computed. `guided` is None unless the reply is held to a form. `queued_s` is the part of `ttft_s` before the first
     batch that computes tokens of the prompt: the request waits for others, and for memory; None for a reply of a
     server. `estimated`: a server told no number of tokens, so `generated_tokens` and `decode_tps` count pieces of text,
-    each of one or several tokens.
+    each of one or several tokens. `drafted` tokens were computed
+    before they were certain, and those `accepted` needed no step of their own: `tokens_per_step` is the mean, None
+    before there was a step. `drafts` has both by what proposed them (`edgellm.speculation.drafter.Source`).
     """
 
     prompt_tokens: int
@@ -44,6 +48,10 @@ class Stats:
     guided: GuidedStats | None = None
     queued_s: float | None = 0.0
     estimated: bool = False
+    drafted: int = 0
+    accepted: int = 0
+    tokens_per_step: float | None = None
+    drafts: Mapping[str, DraftStats] = field(default_factory=dict)
 
     def __str__(self) -> str:
         parts = [f"prompt {self.prompt_tokens:,} ({self.cached_tokens:,} cached)"] if self.prompt_tokens else []
@@ -59,7 +67,15 @@ class Stats:
             parts.append(f"MBU {self.mbu:.2f}")
         if self.guided is not None:
             parts.append(f"guide excluded {self.guided.mean:.0%}, at most {self.guided.worst:.0%}")
+        if self.drafted:
+            parts.append(self._drafts_text())
         return " · ".join(parts)
+
+    def _drafts_text(self) -> str:
+        sources = [(source, each) for source, each in self.drafts.items() if each.drafted]
+        shares = [f"{source} {each.accepted / each.drafted:.0%}" for source, each in sources]
+        steps = f", {self.tokens_per_step:.1f} tokens a step" if self.tokens_per_step else ""
+        return f"drafts accepted {self.accepted:,} of {self.drafted:,} ({', '.join(shares)}){steps}"
 
 
 @dataclass(frozen=True)

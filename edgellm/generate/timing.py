@@ -1,13 +1,14 @@
 """The timer of a request: events are counted and timed where they happen."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgellm.generate.draft_tally import DraftStats, DraftTally
 from edgellm.generate.guided_stats import GuidedTally
 from edgellm.generate.stats import GAPS, Live, Stats, Truncation
 
@@ -41,7 +42,7 @@ class RequestTimer:
     """The timer of one generation; it starts when it is made, with the request.
 
     `devices` gives the current devices: when a GPU fails during a reply, its blocks move to the CPU. Without an
-    `mbu_estimator` the MBU is None. `accepted_drafts` counts the accepted draft tokens so far.
+    `mbu_estimator` the MBU is None. `drafts` counts the draft tokens so far.
 
     One thread records, other threads may read meanwhile: values that belong together are replaced in one step.
     """
@@ -52,15 +53,15 @@ class RequestTimer:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     context_used: int = 0
-    accepted_drafts: int = 0
     diverged_at: int | None = None
     truncation: Truncation = field(default_factory=Truncation)
     guided: GuidedTally = field(default_factory=GuidedTally)
+    drafts: DraftTally = field(default_factory=DraftTally)
     _prefill: _Prefill = field(default_factory=_Prefill)
     _computing: float | None = None
     _ended: float | None = None
     _delivered: list[float] = field(default_factory=list)
-    _accepted_before: list[int] = field(default_factory=list)
+    _drafts_before: list[Mapping[str, DraftStats]] = field(default_factory=list)
     _percentiles: list[dict[str, float] | None] = field(default_factory=list)
     _sorted_gaps: list[float] = field(default_factory=list)
 
@@ -97,7 +98,7 @@ class RequestTimer:
         # Stored for every token, so that reading the figures of a token costs the same at any time.
         gaps = self._sorted_gaps
         self._percentiles.append({"p50": _quantile(gaps, 0.5), "p95": _quantile(gaps, 0.95)} if gaps else None)
-        self._accepted_before.append(self.accepted_drafts)
+        self._drafts_before.append(self.drafts.by_source)
         self._delivered.append(now)
         return len(self._delivered)
 
@@ -136,6 +137,9 @@ class RequestTimer:
     def stats(self, count: int | None = None) -> Stats:
         """The figures after the first `count` tokens, or after all."""
         n, prefill = len(self._delivered) if count is None else count, self._prefill
+        drafts = self._drafts_before[n - 1] if n else {}
+        accepted = sum(each.accepted for each in drafts.values())
+        steps = n - 1 - accepted  # an accepted draft is computed in the step of an earlier token
         first, last = (self._delivered[0], self._delivered[n - 1]) if n else (self.started, self.started)
         span = last - first
         return Stats(
@@ -147,9 +151,13 @@ class RequestTimer:
             prefill_tps=prefill.done / prefill.seconds if prefill.done and prefill.seconds else None,
             decode_tps=(n - 1) / span if span else None,
             itl_ms=self._percentiles[n - 1] if n else None,
-            mbu=self._mbu(n, span),
+            mbu=self._mbu(n, steps, span),
             devices=self.devices(),
             guided=self.guided.stats(n),
+            drafted=sum(each.drafted for each in drafts.values()),
+            accepted=accepted,
+            tokens_per_step=(n - 1) / steps if steps > 0 else None,
+            drafts=drafts,
         )
 
     def _queued_s(self) -> float:
@@ -157,15 +165,13 @@ class RequestTimer:
             return self._computing - self.started
         return (self.clock() if self._ended is None else self._ended) - self.started
 
-    def _mbu(self, n: int, span: float) -> float | None:
-        """The MBU of `n` tokens, the last `span` seconds after the first.
+    def _mbu(self, n: int, steps: int, span: float) -> float | None:
+        """The MBU of `n` tokens, the last `span` seconds after the first, which were computed in `steps` steps.
 
-        Token i + 1 is computed after prompt_tokens + i - 1 tokens, for i = 1 … n - 1. An accepted draft token is
-        computed in the step of an earlier token.
+        Token i + 1 is computed after prompt_tokens + i - 1 tokens, for i = 1 … n - 1.
         """
         if self.mbu_estimator is None or not span:
             return None
-        steps = n - 1 - self._accepted_before[n - 1]
         return self.mbu_estimator.mbu(steps / span, self.prompt_tokens + n / 2 - 1)
 
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Self
 from edgellm.engine.protocol import Logits
 from edgellm.generate.guided_stats import GuidedTally
 from edgellm.guides.guide import Guide, Mask
-from edgellm.sampling.sampler import Sampler, draw, probability
+from edgellm.sampling.gumbel import DrawKey
+from edgellm.sampling.sampler import Distribution, Sampler, probability
+from edgellm.speculation.drafter import DraftRules
+from edgellm.speculation.rules import DraftRule, Proposal
 
 if TYPE_CHECKING:
     from edgellm.guides.mask_ahead import MaskAhead  # imports what starts threads
@@ -18,17 +21,20 @@ if TYPE_CHECKING:
 class TokenChooser:
     """Chooses the tokens of one reply. `guide` is None for free text; `tally` counts what it excludes.
 
-    `sequence` is the number of the reply among those to one prompt, which draw differently with one seed.
+    `rule` says how drafts are accepted. `forks_guide`: drafters follow the guide, too, as far as it can be copied.
 
     Use it as a context manager: a guided reply has a thread that computes masks.
     """
 
-    def __init__(self, sampler: Sampler, seed: int, guide: Guide | None, tally: GuidedTally, sequence: int = 0) -> None:
-        self._sequence = sequence
-        self._sampler, self._seed, self._guide, self._tally = sampler, seed, guide, tally
+    def __init__(
+        self, sampler: Sampler, key: DrawKey, guide: Guide | None, tally: GuidedTally, rule: DraftRule
+    ) -> None:
+        self._sampler, self._key, self._guide, self._tally, self._rule = sampler, key, guide, tally, rule
         self._chosen = 0
         self._forced = deque[int]()
         self._masks: MaskAhead | None = None
+        self.forks_guide, self._fork = False, None  # type: bool, Guide | None
+        self._position = 0
         self._threads = ExitStack()
 
     @property
@@ -41,28 +47,40 @@ class TokenChooser:
         for token in prompt:
             self._sampler.accept(token)
 
-    def choose(self, logits: Logits, position: int) -> int:
-        """The token that follows those before `position`, whose logits [vocab] these are. Raises EdgeLLMError."""
+    def choose(self, logits: Logits, position: int, proposal: Proposal | None = None) -> int:
+        """The token that follows those before `position`, whose logits [vocab] these are. Raises EdgeLLMError.
+
+        `proposal` is a draft that was drawn for it, and computed.
+        """
         allowed: Mask | int | None
         if self._forced:
             allowed = token = self._forced.popleft()
         else:
             allowed = self._masks.take() if self._masks else None
-            token = draw(self._sampler.apply(logits, allowed), self._seed, self._sequence, position)
+            token = self._draw(self._sampler.apply(logits, allowed), position, proposal)
         self._sampler.accept(token)
         if self._guide:
             self._guide.accept(token)
             self._look_ahead(self._guide)
             if self._guide.begun and allowed is not None:
                 self._tally.add(self._chosen, 1 - probability(logits, allowed))
-        self._chosen += 1
+        self._chosen, self._position = self._chosen + 1, position + 1
         return token
+
+    def rules(self) -> DraftRules:
+        """What a drafter needs to draw as this will, from the next token on. A guide needs `forks_guide` before."""
+        mask = self._masks.take if self._masks else lambda: None
+        return DraftRules(self._sampler.fork(), self._fork, mask, self._key, self._position, self._rule)
+
+    def _draw(self, distribution: Distribution, position: int, proposal: Proposal | None) -> int:
+        return self._rule.choose(distribution, proposal, self._key, position)
 
     def _look_ahead(self, guide: Guide) -> None:
         """Ask the guide what is certain; if nothing is, begin to compute the next mask."""
         if self._forced or guide.ended:
             return
         self._forced.extend(guide.forced())
+        self._fork = guide.fork() if self.forks_guide and not self._forced else None  # not while masks are computed
         if not self._forced and self._masks:
             self._masks.start()
 

@@ -9,6 +9,12 @@ class FreeText:
     def allowed(self) -> None:
         """Every token."""
 
+    def fork(self) -> "FreeText":
+        """Another one."""
+        child = FreeText()
+        child.begun = self.begun
+        return child
+
     def accept(self, token: int) -> None:
         """Append a token."""
         self.begun = True

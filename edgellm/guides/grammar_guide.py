@@ -1,5 +1,7 @@
 """A guide that follows a grammar of llguidance."""
 
+from copy import copy
+
 import numpy as np
 from llguidance import LLMatcher
 
@@ -47,6 +49,12 @@ class GrammarGuide:
         if self._utf8:
             self._utf8.accept(token)
         self._note()
+
+    def fork(self) -> "GrammarGuide":
+        """Another guide, whose matcher and bytes of an incomplete character are its own."""
+        child = copy(self)
+        child._matcher, child._utf8 = self._matcher.deep_copy(), copy(self._utf8)
+        return child
 
     def forced(self) -> list[int]:
         """The tokens that come next whatever the model computes."""

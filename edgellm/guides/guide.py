@@ -29,6 +29,9 @@ class Guide(Protocol):
     def accept(self, token: int) -> None:
         """Append a token that is allowed, or the next one of `forced`."""
 
+    def fork(self) -> "Guide | None":
+        """Another guide of the same reply so far; None if it cannot be copied."""
+
     def forced(self) -> list[int]:
         """The tokens that come next whatever the model computes, as its tokenizer writes them; none if it chooses.
 

@@ -1,6 +1,7 @@
 """A guide for replies of gpt-oss that ends their thinking."""
 
 from collections import deque
+from copy import copy
 
 from edgellm.guides.guide import Guide, GuideFactory, Mask
 from edgellm.text import harmony
@@ -38,6 +39,15 @@ class LimitedChannel:
     def forced(self) -> list[int]:
         """The tokens that come next whatever the model computes."""
         return list(self._queue) or self._guide.forced()
+
+    def fork(self) -> "LimitedChannel | None":
+        """Another one, with a fork of its guide; None if that has none."""
+        guide = self._guide.fork()
+        if guide is None:
+            return None
+        child = copy(self)
+        child._guide, child._queue = guide, self._queue.copy()
+        return child
 
     def accept(self, token: int) -> None:
         """Append a token."""

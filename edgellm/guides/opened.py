@@ -1,5 +1,7 @@
 """A guide that begins where the model chooses to."""
 
+from copy import copy
+
 from edgellm.guides.guide import Guide, Mask
 
 
@@ -22,6 +24,15 @@ class OpenedGuide:
         if self._opened:
             self._answer.accept(token)
             self.complete, self.ended = self._answer.complete, self._answer.ended
+
+    def fork(self) -> "OpenedGuide | None":
+        """Another one, with a fork of the answer's guide; None if that has none."""
+        answer = self._answer.fork()
+        if answer is None:
+            return None
+        child = copy(self)
+        child._answer = answer
+        return child
 
     def forced(self) -> list[int]:
         """The tokens that come next whatever the model computes."""

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import takewhile
@@ -85,6 +86,15 @@ class ThinkingGate:
         else:
             self._accept_answer(token)
         self._settle()
+
+    def fork(self) -> "ThinkingGate | None":
+        """Another gate with a fork of the answer's guide; None if that has none."""
+        answer = self._answer.fork()
+        if answer is None:
+            return None
+        child = copy(self)
+        child._answer, child._queue, child._closing = answer, self._queue.copy(), copy(self._closing)
+        return child
 
     def forced(self) -> list[int]:
         """The tokens that come next whatever the model computes."""

@@ -6,6 +6,7 @@ message says which values are possible.
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -75,6 +76,11 @@ def nonempty_text(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("text that is not empty")
     return value
+
+
+def model_name(value: object) -> str:
+    """A name or a path of a model."""
+    return nonempty_text(os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
 def boolean(value: object) -> bool:

@@ -18,7 +18,9 @@ class LoadOptions(Options):
     """How a model is opened. An option that is None is determined from the machine or the file.
 
     The context holds prompt and reply together. A model below 8 MiB runs on one thread by default. `gpu_layers` "all"
-    puts the output head on the GPU as well as all layers. `kv_memory` limits the part of the KV cache on the CPU.
+    puts the output head on the GPU as well as all layers. `kv_memory` limits the part of the KV cache on the CPU, with
+    that of a draft model. A draft model is loaded in the background, and its drafts are used where they save time. With
+    `draft_rule` "rejection" the text depends on the drafts, and a seed does not repeat it.
     """
 
     threads: int | None = option(None, checks.integer(1, 512), "Compute threads; by default one per performance core")
@@ -52,6 +54,19 @@ class LoadOptions(Options):
     tokenizer_pre: str | None = option(
         None, checks.nonempty_text, "Pre-tokenizer to use instead of the one that the file names"
     )
+    draft: str | None = option(
+        None,
+        checks.model_name,
+        "Smaller model that drafts tokens: MODEL, auto to find one, or off for no drafts",
+    )
+    draft_max: int | None = option(
+        None, checks.integer(1, 7), "Most draft tokens in a step; by default as many as pay, up to 7"
+    )
+    draft_rule: str = option(
+        "same",
+        checks.one_of("same", "rejection"),
+        "How drafts are accepted: same keeps the text, rejection accepts more at temperatures above 0",
+    )
 
     def __post_init__(self) -> None:
         """Check each value, and that no option makes another meaningless. Raises OptionError."""
@@ -61,6 +76,23 @@ class LoadOptions(Options):
         if len(given) > 1:
             first = f"option {given[0]}, which keeps {_KEPT_ON_CPU[given[0]]} on the CPU"
             raise OptionError(f"option {given[1]} adds nothing to {first}: give one")
+        if self.draft == "off" and (useless := self._draft_option):
+            raise OptionError(f"option {useless} is about drafts, and with option draft off there are none: give one")
+
+    @property
+    def asks_for_draft_model(self) -> bool:
+        """Whether a draft model is asked for, by its name or with `auto`."""
+        return self.draft not in (None, "off")
+
+    @property
+    def names_draft_model(self) -> bool:
+        """Whether a draft model is named, which has the vocabulary of one family of models."""
+        return self.draft not in (None, "off", "auto")
+
+    @property
+    def _draft_option(self) -> str | None:
+        """The name of an option about drafts that was given beside `draft`."""
+        return "draft_max" if self.draft_max is not None else "draft_rule" if self.draft_rule != "same" else None
 
 
 _KEPT_ON_CPU = {"cpu_ffn": "all feed-forward blocks", "cpu_moe": "the experts of all layers"}

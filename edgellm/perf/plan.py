@@ -24,7 +24,7 @@ from edgellm.gguf.page_cache import resident_bytes
 from edgellm.options import LoadOptions
 from edgellm.perf.disk import DiskForecast, forecast
 from edgellm.perf.machine_profile import MEMORY
-from edgellm.perf.roofline import Roofline, decode_tps
+from edgellm.perf.roofline import Roofline, decode_tps, relative_cost
 from edgellm.system.machine import available_memory, default_threads
 from kquants.kv_layout import PAGE
 
@@ -53,6 +53,30 @@ class GPUPlan:
 
 
 @dataclass(frozen=True)
+class DraftModelPlan:
+    """The plan of a draft model that is loaded beside a model; `name` is its file's. See `edgellm.speculation`."""
+
+    name: str
+    plan: "Plan"
+
+    def relative_cost(self, target: "Plan", speeds: Mapping[str, float]) -> float:
+        """The time of a draft relative to a step of the target, to be expected at these `speeds` of the machine.
+
+        Without them, it is the relation of the weights that are read.
+        """
+        return relative_cost(
+            (self.plan.roofline, self.plan.layers), (target.roofline, target.layers), speeds, target.threads
+        )
+
+    def figures(self, target: "Plan", speeds: Mapping[str, float]) -> dict[str, Any]:
+        """Its part of the object that `edgellm plan --json` prints. `cost` is `relative_cost`."""
+        plan = self.plan
+        parts = {name: getattr(plan, name) for name in (*PARTS, "total")}
+        limits = {"ctx": plan.ctx, "kv_memory": plan.kv_memory, "kv_tokens": plan.kv_tokens}
+        return {"name": self.name, "memory": parts, **limits, "cost": self.relative_cost(target, speeds)}
+
+
+@dataclass(frozen=True)
 class Plan:
     """Where a model's blocks are computed, and the bytes of memory that it takes with a full context.
 
@@ -69,7 +93,7 @@ class Plan:
     `resident` the bytes of the weights that are in memory now (None if the system does not tell), and `disk` the
     forecast for weights that exceed the free memory. `devices` are as in `Stats`, with `active`, the bytes of weights
     that a token reads there. `cpu_roofline` is that of the CPU's blocks where experts are among them, and other blocks
-    are on a GPU: the CPU then limits the speed.
+    are on a GPU: the CPU then limits the speed. `draft` is the plan of a draft model, whose memory counts in `total`.
     """
 
     ctx: int
@@ -93,6 +117,7 @@ class Plan:
     devices: list[dict[str, Any]]
     gpu: GPUPlan | None = None
     cpu_roofline: Roofline | None = None
+    draft: DraftModelPlan | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -103,6 +128,11 @@ class Plan:
     @property
     def total(self) -> int:
         """The most bytes that all parts take, with a full context."""
+        return self._own + (self.draft.plan.total if self.draft else 0)
+
+    @property
+    def _own(self) -> int:
+        """The most bytes that the model itself takes."""
         return sum(getattr(self, part) for part in PARTS)
 
     def needed(self, tokens: int) -> int:
@@ -112,7 +142,8 @@ class Plan:
         """
         kv_cache = self.kv_cache * min(tokens, self.ctx) // self.ctx
         states = self.state_bytes * NEEDED_STATE_PAGES
-        return self.total - self.kv_cache - self.states + kv_cache + states
+        own = self._own - self.kv_cache - self.states + kv_cache + states
+        return own + (self.draft.plan.needed(tokens) if self.draft else 0)
 
     @property
     def fits(self) -> bool:
@@ -167,6 +198,7 @@ class Plan:
             "fits": self.fits,
             "resident": self.resident,
             "disk": self.disk and {**vars(self.disk), "tps": self.disk.tps},
+            "draft": self.draft and self.draft.figures(self, speeds),
             "gpu": self.gpu and {**vars(self.gpu), "total": self.gpu.total},
             "notes": self.notes,
             "devices": self.devices,

@@ -147,3 +147,14 @@ def decode_tps(
     nbytes = roofline.bytes_per_token(depth)
     seconds: float = ((nbytes / memory) ** 2.5 + (nbytes / matmul) ** 2.5) ** (1 / 2.5)
     return 1 / (seconds + layers * (LAYER_S if threads > 1 else LAYER_ONE_THREAD_S) + TOKEN_S)
+
+
+def relative_cost(
+    draft: tuple[Roofline, int], target: tuple[Roofline, int], speeds: Mapping[str, float], threads: int
+) -> float:
+    """The time of a token of a draft model relative to one of its target, each given with the number of its layers.
+
+    It follows from the speeds of this machine, or if some are unknown from the bytes of the weights that are read.
+    """
+    own, other = (decode_tps(*each, speeds, threads) for each in (draft, target))
+    return other / own if own and other else draft[0].weight_bytes / target[0].weight_bytes

@@ -1,8 +1,8 @@
-"""From logits to a token in two steps: stages turn logits into a distribution, and `draw` picks a token from it.
+"""From logits to a token in two steps: stages give a distribution, and `gumbel_draw` picks a token from it.
 
 The order of the stages is that of llama.cpp's default chain:
 
-    logits ─▶ bias ─▶ penalties ─▶ mask ─▶ top-k ─▶ top-p ─▶ min-p ─▶ temperature ─▶ Distribution ─▶ draw
+    logits ─▶ bias ─▶ penalties ─▶ mask ─▶ top-k ─▶ top-p ─▶ min-p ─▶ temperature ─▶ Distribution
 
 A temperature of 0 takes the most likely token in place of the last four stages. Ties rank by id, the lowest first.
 """
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from edgellm.errors import EdgeLLMError, OptionError
 from edgellm.options import GenerationOptions
 from edgellm.sampling.penalty_window import PenaltyWindow
-from edgellm.sampling.philox import uniform
 from edgellm.sampling.top_k import LARGEST, Ids, Scores, at_least, top_k
 
 
@@ -150,16 +149,6 @@ def _total(scores: Scores, peak: np.float32) -> float:
     """The sum of exp(score - peak) over all scores; at least 1."""
     shares = scores - peak
     return float(np.exp(shares, out=shares).sum(dtype=np.float64))
-
-
-def draw(distribution: Distribution, seed: int, sequence: int, position: int) -> int:
-    """Sample a token by inverting the cumulative distribution at a random number.
-
-    The number depends on seed, sequence and position alone (each in 0..2**64-1), not on earlier draws.
-    """
-    cumulative = distribution.probabilities.cumsum()
-    point = uniform(seed, sequence, position) * cumulative[-1]
-    return int(distribution.ids[cumulative.searchsorted(point, side="right")])
 
 
 @np.errstate(over="ignore")

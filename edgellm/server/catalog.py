@@ -61,17 +61,21 @@ class Catalog:
         self._asked_for.add(found := self._find(name))
         return found
 
+    def hide_path(self, path: Path) -> None:
+        """Have messages for clients name a file that no client asks for, such as a draft model, without its path."""
+        self._asked_for.add(ServedModel(served_name(path.stem, path), path))
+
     def without_paths(self, message: str) -> str:
         """A message for clients: it has the names of models that were asked for in place of the paths of their files.
 
         Of other files in the folders of these, such as further parts of a model, it has the names alone.
         """
-        for model in list(self._asked_for):
-            paths = {model.path.absolute(), model.path.resolve(), model.path}
-            for path in _longest_first(paths):
-                message = message.replace(path, printable(model.name))
-            for folder in _longest_first({path.parent for path in paths if path.is_absolute()}):
-                message = message.replace(f"{folder}{os.sep}", "")
+        names = {path: model.name for model in list(self._asked_for) for path in _paths(model.path)}
+        for path in sorted(names, key=lambda path: len(str(path)), reverse=True):
+            for shown in _shown(path):
+                message = message.replace(shown, printable(names[path]))
+        for folder in _longest_first({path.parent for path in names if path.is_absolute()}):
+            message = message.replace(f"{folder}{os.sep}", "")
         return message
 
     def _find(self, name: str | None) -> ServedModel:
@@ -98,10 +102,19 @@ class Catalog:
         return by_name
 
 
+def _paths(path: Path) -> set[Path]:
+    """The paths of a file that messages may have."""
+    return {path.absolute(), path.resolve(), path}
+
+
+def _shown(path: Path) -> set[str]:
+    """A path as messages have it."""
+    return {str(path), printable(str(path), _PATH_LENGTH)}
+
+
 def _longest_first(paths: Iterable[Path]) -> list[str]:
     """Paths as messages have them, so that none is replaced within a longer one."""
-    shown = {written for path in paths for written in (str(path), printable(str(path), _PATH_LENGTH))}
-    return sorted(shown, key=len, reverse=True)
+    return sorted({shown for path in paths for shown in _shown(path)}, key=len, reverse=True)
 
 
 def served_name(given: str, path: Path) -> str:

@@ -19,6 +19,11 @@ _COUNTERS = {
     "generated_tokens": "Tokens of replies.",
     "replies": "Replies that ended by themselves.",
 }
+_DRAFT_COUNTERS = {
+    "drafted_tokens": "Tokens that were computed before they were certain.",
+    "accepted_tokens": "Drafted tokens that replies have.",
+}
+"""Counters by what proposed the tokens."""
 
 
 class Gauge(NamedTuple):
@@ -80,6 +85,7 @@ class Metrics:
         self._ttft: dict[str, Histogram] = defaultdict(lambda: Histogram(_TTFT_S))
         self._itl: dict[str, Histogram] = defaultdict(lambda: Histogram(_ITL_S))
         self._queue: dict[str, Histogram] = defaultdict(lambda: Histogram(_TTFT_S))
+        self._drafts: dict[str, dict[tuple[str, str], int]] = {name: defaultdict(int) for name in _DRAFT_COUNTERS}
         self._statuses: dict[int, int] = defaultdict(int)
 
     def answered(self, status: int) -> None:
@@ -98,6 +104,9 @@ class Metrics:
             self._queue[model].add(waited_s + (stats.queued_s or 0.0))
             self._counts["generated_tokens"][model] += stats.generated_tokens
             self._counts["replies"][model] += 1
+            for source, drafts in stats.drafts.items():
+                self._drafts["drafted_tokens"][model, source] += drafts.drafted
+                self._drafts["accepted_tokens"][model, source] += drafts.accepted
             if stats.ttft_s is not None:
                 self._ttft[model].add(waited_s + stats.ttft_s)
 
@@ -117,6 +126,10 @@ class Metrics:
             yield from _head(f"edgellm_{name}_total", help, "counter")
             for model, count in self._counts[name].items():
                 yield f"edgellm_{name}_total{{{_label(model)}}} {count}"
+        for name, help in _DRAFT_COUNTERS.items():
+            yield from _head(f"edgellm_{name}_total", help, "counter")
+            for (model, source), count in self._drafts[name].items():
+                yield f'edgellm_{name}_total{{{_label(model)},source="{source}"}} {count}'
         yield from _histograms("ttft_seconds", "Time from arrival to the first token.", self._ttft)
         yield from _histograms("itl_seconds", "Inter-token latency.", self._itl)
         yield from _histograms("queue_seconds", "Time from arrival to the first computation.", self._queue)

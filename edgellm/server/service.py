@@ -12,8 +12,8 @@ from edgellm.errors import UnsupportedModelError
 from edgellm.generate.prefix_stats import PrefixStats
 from edgellm.gguf import GGUFFile
 from edgellm.model import Model
+from edgellm.models import resolve
 from edgellm.options import LoadOptions
-from edgellm.perf.plan import make_plan
 from edgellm.server.catalog import Catalog, ServedModel
 from edgellm.server.events import Event
 from edgellm.server.generating import Generating
@@ -23,6 +23,7 @@ from edgellm.server.metrics import Gauge, Metrics, model_gauges
 from edgellm.server.settings import ServeSettings
 from edgellm.server.slots import RequestSlots
 from edgellm.server.work import Work
+from edgellm.speculation.draft_plan import plan_with_draft
 from edgellm.system.machine import available_memory
 
 _PLANNED_TOKENS = 8192
@@ -43,6 +44,8 @@ class Service:
     def __init__(self, settings: ServeSettings) -> None:
         """Raises ModelFileError for a model that is not there."""
         self.settings, self.catalog, self.metrics = settings, Catalog(settings.models), Metrics()
+        if (options := LoadOptions.from_kwargs(**settings.load)).names_draft_model:
+            self.catalog.hide_path(resolve(options.draft or ""))
         self.slots = RequestSlots(settings.parallel, settings.max_queue, settings.slo_ttft)
         self._kv_shares = KVShares(settings.load.get("kv_memory"), len(settings.models))
         parallel, memory = settings.parallel, available_memory()
@@ -108,7 +111,7 @@ class Service:
     def _needed(self, served: ServedModel) -> int:
         with GGUFFile.open(served.path) as file:
             try:
-                return make_plan(file, LoadOptions.from_kwargs(**self.settings.load)).needed(_PLANNED_TOKENS)
+                return plan_with_draft(file, LoadOptions.from_kwargs(**self.settings.load)).needed(_PLANNED_TOKENS)
             except UnsupportedModelError:  # llama.cpp may open it
                 return file.nbytes
 

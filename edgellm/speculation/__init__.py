@@ -1,10 +1,22 @@
 """Speculation: tokens that may come next, and how many of them a step of the target model computes.
 
-drafter        the protocol of drafters
-rules          how a drafter draws, and how the target model accepts what it drew
-draft_policy   how many draft tokens a step computes
-vocabularies   the tokens of a draft model as those of its target
-prompt_lookup  drafts without a model: n-grams that occurred before in the same text
+drafter          the protocol of drafters
+sources          the names of what proposes drafts
+rules            how a drafter draws, and how the target model accepts what it drew
+prompt_lookup    drafts without a model: n-grams that occurred before in the same text
+model_drafter    drafts that a smaller model computes
+vocabularies     the tokens of a draft model as those of its target
+auto_draft       the draft model that an option names, or the best one on this machine
+draft_file       the file of a draft model, checked against its target
+draft_model      its engine, opened in the background
+draft_plan       the plan of a model with its draft model
+computed_source  an engine that drafts for all replies of a session, and how long that takes
+drafting         the computed drafts of one reply, from round to round
+rounds           a round of passes: drafts for all replies of a batch
+draft_policy     from which source a step has drafts, and how many
+acceptance       how often drafts are right
+ledger           what drafts cost and gained, so that they never cost much
+session_drafts   what the replies of a session share of all that
 
 The steps themselves are in `edgellm.generate.speculation`: it accepts or rejects drafts.
 """

@@ -8,7 +8,7 @@ engine; passes of several replies share a batch of that engine, and are computed
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment
@@ -16,9 +16,7 @@ from edgellm.guides.guide import Guide, Mask
 from edgellm.sampling.gumbel import DrawKey, Drawn
 from edgellm.sampling.sampler import Distribution, Sampler
 from edgellm.speculation.rules import DraftRule
-
-Source = Literal["guide", "lookup", "model", "mtp", "eagle", "layers"]
-"""Forced text, prompt lookup, a draft model, an MTP or EAGLE head, or the first layers of the target."""
+from edgellm.speculation.sources import Source as Source
 
 
 class Draft(NamedTuple):
@@ -34,15 +32,17 @@ class DraftRules(NamedTuple):
     """What a drafter needs in order to draw as the target will, from the token after the text on.
 
     `sampler` and `guide` are forks: they follow the drafts. `first_mask` gives the mask of the first token, later ones
-    are those of `guide`; None for free text. `position` is the number of tokens before the first draft.
+    are those of `guide`; None for free text. `position` is the number of tokens before the first draft. A drafter that
+    lags behind more than `window` tokens may begin anew with the last ones of the text alone; None: it must not.
     """
 
     sampler: Sampler
     guide: Guide | None
-    first_mask: Callable[[], Mask | int | None]
+    first_mask: Callable[[], Mask | None]
     key: DrawKey
     position: int
     rule: DraftRule
+    window: int | None = None
 
 
 class DraftEngine(Protocol):

@@ -119,9 +119,10 @@ class VocabularyPair:
 
     def _share(self, to_target: NDArray[np.int32]) -> float:
         """The share of the plain tokens that both vocabularies have in those of the larger one."""
-        types, plain = self.draft.vocabulary.types, [self.target.vocabulary.types, self.draft.vocabulary.types]
+        plain = [sum(map(_is_plain, each.vocabulary.types)) for each in (self.target, self.draft)]
+        types = self.draft.vocabulary.types
         alike = sum(_is_plain(kind) and at >= 0 for kind, at in zip(types, to_target.tolist(), strict=True))
-        return alike / max(1, *(sum(map(_is_plain, each)) for each in plain))
+        return float(alike / max(1, *plain))
 
     def _match_ends(self, to_target: NDArray[np.int32]) -> None:
         """Match the tokens that end a text, if their texts differ and no other token is matched with that one."""

@@ -18,6 +18,7 @@ from edgellm.cli import run
 from edgellm.errors import EdgeLLMError, ModelFileError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
+from support.eagle3_heads import TARGET, Head, write_head
 from support.make_checkpoint import write_checkpoint
 from support.oracle import llama_cpp_greedy, llama_cpp_logits
 from support.quantized_checkpoints import write_pair
@@ -42,6 +43,19 @@ def test_every_family_computes_alike_here_and_in_llama_cpp(family: str, tmp_path
         ours = model.logits(IDS)
     theirs = llama_cpp_logits(out, IDS)
     assert np.linalg.norm(ours - theirs) < 0.05 * np.linalg.norm(theirs)
+
+
+def test_a_draft_head_needs_its_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    target = write_checkpoint(tmp_path / "target", **TARGET)
+    head, out = write_head(tmp_path / "head", Head()), tmp_path / "out.gguf"
+    assert call(monkeypatch, head, "-o", out) == 2
+    assert capsys.readouterr().err.endswith("drafts for another model: name that with --target\n")
+    assert call(monkeypatch, head, "-o", out, "--target", target, "--type", "Q8_0") == 0
+    with GGUFFile.open(out) as file:
+        assert file.architecture == "eagle3"
+        assert not list(find_problems(file))
+    assert call(monkeypatch, head, "-o", out, "--target", out, "--force") == 1
+    assert "holds an EAGLE-3 head" in capsys.readouterr().err
 
 
 def test_a_quantized_checkpoint_computes_alike_here_in_llama_cpp_and_in_floats(

@@ -103,6 +103,8 @@ def serve(*arguments: str) -> Result:
         (("--allow-origin", "https://example.org:443"), "as browsers name it"),
         (("--ctx", "0.5"), "--ctx"),
         (("--kv-memory", "-1"), "kv_memory"),
+        (("--draft", "d"), "--draft auto for all"),
+        (("--draft", "d", "one", "two"), "--draft auto for all"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], words: str) -> None:

@@ -18,7 +18,7 @@ Refused = Callable[..., str]
 
 _OF_LLAMA_CPP = """
 -cl -tb -Cr -Cb -Crb -ub -fa -kvo -nkvo -nr -ctk -ctv -dt -lm -lzm -dev -ot -ncffn -sm -ts -mg -fit -fitt
--fitc -mu -dr -hf -hfr -hff -hft -lv -ctkd -ctvd -np -cb -nocb -mli -st -md -ngld -devd -cd -mm -mmu -jf -kvu -dio -ndio
+-fitc -mu -dr -hf -hfr -hff -hft -lv -ctkd -ctvd -np -cb -nocb -mli -st -ngld -devd -cd -mm -mmu -jf -kvu -dio -ndio
 -sp -to -bf -td -tbd -hfd
 """
 
@@ -140,6 +140,7 @@ def test_commands_and_options_of_other_programs_are_answered_with_advice(
     [
         ("generate", "-m m.gguf -c 9 -ngl 3 --temperature 0 -p x", "m.gguf --ctx 9 --gpu-layers 3 --temp 0 -p x"),
         ("generate", "-m m.gguf -cmoe -p x", "m.gguf --cpu-moe -p x"),
+        ("generate", "m -md d --draft-n 3", "m --draft d --draft-max 3"),
         ("generate", "m -ncmoe 3", "m --n-cpu-moe 3"),
         ("generate", "-p -m --model=m --n-predict=3", "m -p -m --max-tokens=3"),
         (

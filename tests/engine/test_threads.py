@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from edgellm.engine import c_functions
 from edgellm.engine import threadpool as module
 from edgellm.engine.threadpool import ThreadPool
+from edgellm.errors import EdgeLLMError
 from kquants.layout import SHARE_BYTES, THREAD, THREADS, matmul_scratch
 from kquants.records import MatmulOp, OpHeader
 from support.kernels import addresses, batch_record, guarded, op_record
-from support.thread_chains import F32, Chain, new_pool
+from support.thread_chains import F32, OPS, WIDTH, Chain, new_pool
 
 
 @pytest.fixture
@@ -205,3 +206,38 @@ def test_pools_do_not_disturb_each_other() -> None:
     for pool in pools:
         pool.close()
     assert not wrong
+
+
+def test_a_pool_grows_for_larger_programs_even_while_one_runs() -> None:
+    small, large = Chain(ops=2), Chain(ops=700)
+    pool = ThreadPool(3, addresses(), 2, matmul_scratch(WIDTH, "F32"))
+    endless = Chain(ops=2, endless=1)
+    running = threading.Thread(target=lambda: endless.run(pool))
+    running.start()
+    pool.reserve(700, 2 * matmul_scratch(WIDTH, "F32"))
+    pool.stop()
+    running.join()
+    pool.clear()
+    for _ in range(20):
+        small.check(pool)
+        large.check(pool)
+    pool.reserve(3, SHARE_BYTES)
+    large.check(pool)
+    pool.close()
+
+
+def test_a_stop_is_not_lost_when_a_pool_grows(pool: ThreadPool) -> None:
+    chain = Chain()
+    pool.stop()
+    pool.reserve(2 * OPS, SHARE_BYTES)
+    assert not chain.run(pool)
+    pool.clear()
+    chain.check(pool)
+
+
+def test_a_closed_pool_runs_nothing() -> None:
+    chain, pool = Chain(ops=2), new_pool(2)
+    pool.close()
+    pool.close()
+    with pytest.raises(EdgeLLMError, match="the threads were ended"):
+        chain.run(pool)

@@ -16,7 +16,9 @@ from edgellm.engine.protocol import Engine
 from edgellm.generate.generation import Generation
 from edgellm.generate.overflow import PromptFitter
 from edgellm.generate.session import Session
-from edgellm.sampling import sampler as sampling
+from edgellm.generate.token_chooser import TokenChooser
+from edgellm.sampling.sampler import Distribution
+from edgellm.speculation.rules import Proposal
 from edgellm.text.template import Message
 from support.model_file import ModelFile
 
@@ -241,13 +243,13 @@ def test_the_sampled_text_does_not_depend_on_the_policy_before_the_context_is_fu
 
 def test_no_random_number_is_drawn_twice(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even if a context shift gives a token the position of an earlier one."""
-    drawn = []
+    drawn, draw = list[int](), TokenChooser._draw
 
-    def draw(distribution: Any, seed: int, sequence: int, position: int) -> int:
+    def recorded(chooser: TokenChooser, distribution: Distribution, position: int, proposal: Proposal | None) -> int:
         drawn.append(position)
-        return sampling.draw(distribution, seed, sequence, position)
+        return draw(chooser, distribution, position, proposal)
 
-    monkeypatch.setattr("edgellm.generate.token_chooser.draw", draw)
+    monkeypatch.setattr(TokenChooser, "_draw", recorded)
     generation, _ = endless(model.chat(**GREEDY), talk_to("Q" * 20), 400)
     assert drawn == list(range(drawn[0], drawn[0] + 400))
     assert drawn[0] == generation.stats.prompt_tokens

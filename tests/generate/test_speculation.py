@@ -14,6 +14,7 @@ from edgellm import EdgeLLMError, Model
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.draft_tally import DraftStats
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
 from edgellm.speculation.prompt_lookup import PromptLookup
@@ -89,6 +90,10 @@ def test_repetitive_text_takes_few_steps_and_each_counts_once(model: Model, monk
     assert reply.stats.mbu is not None
     assert reply.stats.decode_tps is not None
     assert reply.stats.mbu / reply.stats.decode_tps == pytest.approx((len(steps) - 1) / (len(reply.tokens) - 1))
+    stats, rows = reply.stats, sum(len(segment.tokens) - 1 for (segment,) in steps[1:])
+    assert stats.tokens_per_step == pytest.approx((len(reply.tokens) - 1) / (len(steps) - 1))
+    assert (stats.drafted, stats.accepted) == (rows, len(reply.tokens) - len(steps))
+    assert stats.drafts == {"lookup": DraftStats(stats.drafted, stats.accepted)}
 
 
 @pytest.mark.parametrize("ctx", range(9, 20))

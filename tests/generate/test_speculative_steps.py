@@ -11,8 +11,8 @@ from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
-from edgellm.speculation.draft_policy import DraftPolicy
-from edgellm.speculation.prompt_lookup import PromptLookup
+from edgellm.speculation.draft_policy import PLAIN, DraftPlan, DraftPolicy, PassCost
+from edgellm.speculation.prompt_lookup import DraftTokens, PromptLookup
 from kquants.kv_layout import PAGE
 from support.drafts import AllDrafts
 from support.stateless import Sequence
@@ -143,8 +143,8 @@ def test_the_policy_is_told_what_was_accepted(monkeypatch: pytest.MonkeyPatch) -
     told = list[tuple[object, ...]]()
 
     class Told(AllDrafts):
-        def record_outcome(self, matched: int, right: bool) -> None:
-            told.append((matched, right))
+        def record(self, source: str, signal: int, accepted: bool) -> None:
+            told.append((source, signal, accepted))
 
     monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Told)
     engine = Counting(True)
@@ -152,19 +152,19 @@ def test_the_policy_is_told_what_was_accepted(monkeypatch: pytest.MonkeyPatch) -
     for token in 3, 3, 3, 3, 5:
         lookup.accept(token)
         steps.decode(token)
-    assert (told, engine.rows) == ([(1, True), (1, True), (1, False)], [1, 8, 1])
-    assert steps._session.step_times.seconds(8), "and the session how long the step took"
+    assert (told, engine.rows) == ([("lookup", 1, right) for right in (True, True, False)], [1, 8, 1])
+    assert steps._session.drafts.times.seconds(8), "and the session how long the step took"
 
 
 def test_a_draft_that_was_not_computed_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = list[tuple[int, bool]]()
+    told = list[tuple[object, ...]]()
 
     class Never(DraftPolicy):
-        def draft_length(self, available: int, matched: int, beside: int = 0) -> int:
-            return 0
+        def plan(self, lookup: DraftTokens, room: int, beside: int, cost: PassCost | None) -> DraftPlan:
+            return PLAIN
 
-        def record_outcome(self, matched: int, right: bool) -> None:
-            told.append((matched, right))
+        def record(self, source: str, signal: int, accepted: bool) -> None:
+            told.append((source, signal, accepted))
 
     monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Never)
     engine = Counting(True)
@@ -172,4 +172,4 @@ def test_a_draft_that_was_not_computed_is_judged_too(monkeypatch: pytest.MonkeyP
     for token in 3, 3, 3, 5:
         lookup.accept(token)
         steps.decode(token)
-    assert (told, engine.rows) == ([(1, True), (2, False)], [1, 1, 1, 1])
+    assert (told, engine.rows) == ([("lookup", 1, True), ("lookup", 2, False)], [1, 1, 1, 1])

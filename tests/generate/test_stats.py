@@ -1,5 +1,6 @@
 """The figures of a generation, with a clock that the test turns."""
 
+from dataclasses import asdict
 from typing import cast
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgellm.generate.draft_tally import DraftStats
 from edgellm.generate.timing import RequestTimer
 from edgellm.perf.mbu import MBUEstimator
 
@@ -131,14 +133,37 @@ def test_the_share_of_the_bandwidth_at_the_mean_depth(clock: Clock) -> None:
 def test_accepted_draft_tokens_read_no_weights(clock: Clock) -> None:
     timer = run(clock, [0.25, 0.1])
     timer.mbu_estimator = cast(MBUEstimator, HalfAtFive())
-    for accepted, gap in (1, 0.0), (2, 0.0), (2, 0.1):
-        timer.accepted_drafts = accepted
+    timer.drafts.draft("lookup", 3)
+    for accepted, gap in (True, 0.0), (True, 0.0), (False, 0.1):
+        if accepted:
+            timer.drafts.accept("lookup")
         clock.now += gap
         timer.record_token()
     # 4 tokens after the first in 0.2 s, by two steps; the mean depth is 41.5.
     assert timer.stats().decode_tps == pytest.approx(20)
     assert timer.stats().mbu == pytest.approx(0.5 * 10 / 5 * 1.015)
     assert timer.stats(2).mbu == pytest.approx(0.5 * 10 / 5), "one step in 0.1 s"
+
+
+def test_drafts_by_source(clock: Clock) -> None:
+    timer = run(clock, [0.25, 0.1])
+    first, tally = timer.stats(), timer.drafts
+    tally.draft("model", 3, 0.5)
+    tally.accept("model")
+    timer.record_token()
+    tally.draft("lookup", 1)
+    tally.draft("model", 0, 0.25)
+    tally.accept("model")
+    timer.record_token()
+    timer.record_token()
+    second = {"model": DraftStats(3, 2, 0.75), "lookup": DraftStats(1, 0, 0.0)}
+    assert (first.drafted, first.accepted, first.tokens_per_step, first.drafts) == (0, 0, 1, {})
+    assert timer.stats(3).drafts == {"model": DraftStats(3, 1, 0.5)}, "those of its time"
+    stats = timer.stats()
+    assert (stats.drafted, stats.accepted, stats.tokens_per_step, stats.drafts) == (4, 2, 2, second)
+    assert str(stats).endswith(" · drafts accepted 2 of 4 (model 67%, lookup 0%), 2.0 tokens a step")
+    assert RequestTimer(lambda: DEVICES).stats().tokens_per_step is None
+    assert asdict(stats)["drafts"]["model"] == {"drafted": 3, "accepted": 2, "seconds": 0.75}
 
 
 def test_a_prefill_while_it_runs(clock: Clock) -> None:

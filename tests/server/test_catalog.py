@@ -71,6 +71,9 @@ def test_messages_for_clients_have_names_in_place_of_paths(machine: Machine, mon
     second = path.with_name("a b-00002-of-00002.gguf").resolve()
     assert catalog.without_paths(f"{second}: is missing") == f"{second.name}: is missing"
     assert catalog.without_paths("give /v1/completions") == "give /v1/completions"
+    draft = machine.write("other/draft.gguf")
+    catalog.hide_path(draft)
+    assert catalog.without_paths(f"no memory for {draft}") == "no memory for draft"
 
 
 def test_a_server_without_a_model_opens_those_that_are_asked_for(machine: Machine) -> None:

@@ -2,7 +2,23 @@
 
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.step_times import StepTimes
+from edgellm.speculation.acceptance import Acceptance
 from edgellm.speculation.draft_policy import DraftPolicy
+from edgellm.speculation.ledger import Ledger
+from edgellm.speculation.prompt_lookup import DraftTokens
+
+
+class LookupPolicy(DraftPolicy):
+    """A policy for drafts of prompt lookup alone."""
+
+    def __init__(self, times: StepTimes) -> None:
+        super().__init__(times, Acceptance(), Ledger())
+
+    def draft_length(self, available: int, matched: int, beside: int = 0) -> int:
+        return self.plan(DraftTokens([5] * available, matched), available, beside, None).most
+
+    def record_outcome(self, matched: int, accepted: bool) -> None:
+        self.record("lookup", matched, accepted)
 
 
 def of_steps(**seconds: float) -> StepTimes:
@@ -14,9 +30,9 @@ def of_steps(**seconds: float) -> StepTimes:
 
 
 def test_the_policy_follows_the_acceptance_rate() -> None:
-    policy, never, times = (made := DraftPolicy(of_steps(r1=0.02))), DraftPolicy(of_steps(r1=0.02)), StepTimes()
+    policy, never, times = (made := LookupPolicy(of_steps(r1=0.02))), LookupPolicy(of_steps(r1=0.02)), StepTimes()
     assert made.draft_length(0, 4) == 0
-    assert DraftPolicy(times).draft_length(MAX_DRAFT, 4) == 0, "the time of no step is known yet"
+    assert LookupPolicy(times).draft_length(MAX_DRAFT, 4) == 0, "the time of no step is known yet"
     for _ in range(50):
         policy.record_outcome(2, True)
         never.record_outcome(2, False)
@@ -27,9 +43,9 @@ def test_the_policy_follows_the_acceptance_rate() -> None:
     )
 
 
-def one_in_three(times: StepTimes) -> DraftPolicy:
+def one_in_three(times: StepTimes) -> LookupPolicy:
     """A policy for drafts of which a third is right."""
-    policy = DraftPolicy(times)
+    policy = LookupPolicy(times)
     for _ in range(200):
         for accepted in (True, False, False):
             policy.record_outcome(1, accepted)
@@ -67,7 +83,7 @@ def test_what_is_not_computed_for_long_is_tried_again() -> None:
     tried = next(i for i in range(1000) if policy.draft_length(MAX_DRAFT, 1) or times.record(1, 0.02))
     assert 100 < tried < 400
     times = of_steps(r1=0.02, r2=0.021, r4=0.022)
-    policy = DraftPolicy(times)
+    policy = LookupPolicy(times)
     for _ in range(9):
         policy.record_outcome(4, True)
     assert policy.draft_length(MAX_DRAFT, 4) == 3
@@ -81,7 +97,7 @@ def test_the_policy_is_not_misled_by_disturbed_steps() -> None:
 
     def after(*seconds: float) -> int:
         times = of_steps(r1=0.02, r4=0.04)
-        policy = DraftPolicy(times)
+        policy = LookupPolicy(times)
         for _ in range(50):
             policy.record_outcome(2, True)
         for each in seconds:

@@ -8,17 +8,15 @@ Each function changes the parts of a file. A target and its draft are two result
     `parts.as_f32()`                      `noised(parts, sigma)`  falls with `sigma`
     `parts`                               `other_tokens(parts)`   0 without temperature
 
-`agreement` is the acceptance that two distributions have when both models draw with the same Gumbel noise.
+The acceptance of two distributions that draw with the same noise is `support.couplings.agreement`.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from gguf import GGMLQuantizationType as Type
-from numpy.typing import NDArray
 
 from support import gguf_bytes as raw
 from support.gguf_parts import GGUFParts
@@ -43,10 +41,11 @@ def first_layers(parts: GGUFParts, count: int) -> GGUFParts:
     return replace(parts, pairs=pairs | {key: raw.u32_pair(key, count)}, tensors=tensors)
 
 
-def damped(parts: GGUFParts, first: int, halvings: int | None = None) -> GGUFParts:
+def damped(parts: GGUFParts, first: int, halvings: float | None = None) -> GGUFParts:
     """The model whose layers from number `first` on add 2 ** -halvings times as much to the residual stream.
 
-    None: they add nothing, so that the logits are those of `first_layers(parts, first)`, to the bit.
+    None: they add nothing, so that the logits are those of `first_layers(parts, first)`, to the bit. The factor is
+    exact for whole numbers of halvings; else the float16 scales of quantized blocks are rounded.
     """
     factor = 0.0 if halvings is None else 2.0**-halvings
 
@@ -82,15 +81,6 @@ def other_tokens(parts: GGUFParts) -> GGUFParts:
     return replace(parts, tensors=parts.tensors | {"output.weight": rotated})
 
 
-def agreement(p: NDArray[np.floating[Any]], q: NDArray[np.floating[Any]]) -> float:
-    """The probability that draws from `p` and `q`, over the same ids, are equal with the same Gumbel noise.
-
-    x wins for both if E_y >= E_x max(p_y / p_x, q_y / q_x) for all y, where E are the exponentials of the noise.
-    """
-    both = np.flatnonzero((p > 0) & (q > 0))
-    return float(sum(1 / np.maximum(p / p[x], q / q[x]).sum() for x in both))
-
-
 def _layer(name: str) -> int:
     """The layer of a tensor; -1 for those of no layer."""
     found = re.match(r"blk\.(\d+)\.", name)
@@ -102,7 +92,7 @@ def _changed(parts: GGUFParts, change: Callable[[raw.RawTensor], raw.RawTensor])
 
 
 def _scaled(tensor: raw.RawTensor, factor: float) -> bytes:
-    """The data of a tensor whose weights are multiplied by a power of two, or by 0."""
+    """The data of a tensor whose weights are multiplied by `factor`."""
     if tensor.kind == Type.F32:
         return (np.frombuffer(tensor.data, np.float32) * np.float32(factor)).tobytes()
     size, offsets = _SCALES[Type(tensor.kind)]

@@ -1,10 +1,18 @@
 """A draft policy for tests in which the time of steps on this machine has no effect."""
 
-from edgellm.speculation.draft_policy import DraftPolicy
+from collections.abc import Sequence as Ids
+
+from edgellm.speculation.draft_policy import PLAIN, DraftPlan, DraftPolicy, PassCost
+from edgellm.speculation.prompt_lookup import DraftTokens
 
 
 class AllDrafts(DraftPolicy):
-    """A policy that computes every draft completely."""
+    """A policy that computes every draft completely: those of a drafter, and without one those of prompt lookup."""
 
-    def draft_length(self, available: int, matched: int, beside: int = 0) -> int:
-        return available
+    def plan(self, lookup: DraftTokens, room: int, beside: int, cost: PassCost | None) -> DraftPlan:
+        if cost:
+            return DraftPlan(cost.source, room, replies=cost.replies, lag_seconds=60)
+        return DraftPlan("lookup", len(lookup.tokens)) if lookup.tokens else PLAIN
+
+    def goes_on(self, plan: DraftPlan, signals: Ids[int], most: int) -> bool:
+        return True

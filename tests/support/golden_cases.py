@@ -15,6 +15,7 @@ from support.make_checkpoint import write_checkpoint
 
 GOLDEN = Path(__file__).parent / "golden"
 CONVERTED_FAMILIES = GOLDEN / "converted_families"
+CONVERTED_HEADS = GOLDEN / "converted_heads"
 
 REFUSED_FAMILIES = ("hunyuan_alpha", "hunyuan_moe_alpha")
 """The cases of `support.families` that llama.cpp's converter refuses: it asks for a published context length."""

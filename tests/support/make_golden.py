@@ -20,17 +20,20 @@ import gguf  # noqa: E402
 import torch  # noqa: E402
 
 from support import families  # noqa: E402
+from support.eagle3_heads import HEADS, TARGET, write_head  # noqa: E402
 from support.families.checkpoint import write_family_checkpoint  # noqa: E402
 from support.families.references import load_reference  # noqa: E402
 from support.golden_cases import (  # noqa: E402
     CASES,
     CONVERTED_FAMILIES,
+    CONVERTED_HEADS,
     GOLDEN,
     REFUSED_FAMILIES,
     Case,
     facts,
     without_tokenizer,
 )
+from support.make_checkpoint import write_checkpoint  # noqa: E402
 
 
 def converter_of(source: Path, pre: str) -> Any:
@@ -88,10 +91,22 @@ def convert_families() -> None:
             (CONVERTED_FAMILIES / f"{name}.json").write_text(_lines(made), encoding="utf-8")
 
 
+def convert_heads() -> None:
+    """Convert the EAGLE-3 heads to Q8_0, whose files have the vocabulary of their target."""
+    CONVERTED_HEADS.mkdir(exist_ok=True)
+    for name, head in HEADS.items():
+        with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+            target, out = write_checkpoint(Path(folder) / "target", **TARGET), Path(folder) / "out.gguf"
+            source = write_head(Path(folder) / "checkpoint", head)
+            converter_of(source, "llama-bpe")(source, gguf.LlamaFileType(7), out, target_model_dir=target).write()
+            (CONVERTED_HEADS / f"{name}.json").write_text(_lines(facts(out)), encoding="utf-8")
+
+
 def main() -> None:
     """Convert all cases."""
     logging.disable(logging.WARNING)
     convert_families()
+    convert_heads()
     for name, case in CASES.items():
         if case.options is None and len(sys.argv) < 3:
             continue

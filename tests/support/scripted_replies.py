@@ -49,12 +49,12 @@ def scripted_replies(patch: pytest.MonkeyPatch) -> Callable[[Model], Write]:
         begun[:] = [(len(prompt), replies.pop(0))]
         read(chooser, prompt)
 
-    def draw(weights: Any, seed: int, sequence: int, position: int) -> int:
+    def draw(chooser: TokenChooser, weights: Any, position: int, proposal: Any) -> int:
         ((start, tokens),) = begun
         return tokens[position - start]
 
     patch.setattr(TokenChooser, "read", begin)
-    patch.setattr("edgellm.generate.token_chooser.draw", draw)
+    patch.setattr(TokenChooser, "_draw", draw)
 
     def of_model(model: Model) -> Write:
         assert model.tokenizer.eos_id is not None

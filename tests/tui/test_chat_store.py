@@ -16,7 +16,8 @@ STATS = {"prompt_tokens": 12, "cached_tokens": 4, "generated_tokens": 3, "ttft_s
 STATS |= {"decode_tps": None, "itl_ms": {"p50": 10.0, "p95": 12.5}, "mbu": 0.5}
 GUIDED = {"tokens": 3, "mean": 0.25, "worst": 0.5, "worst_at": 1}
 FIGURES = {**STATS, "devices": [{"name": "CPU", "blocks": 5, "bytes": 1000}], "guided": GUIDED}
-FIGURES["estimated"] = True
+FIGURES |= {"estimated": True, "drafted": 4, "accepted": 1, "tokens_per_step": 2.0}
+FIGURES["drafts"] = {"lookup": {"drafted": 4, "accepted": 1, "seconds": 0.0}}
 
 
 @pytest.fixture

@@ -122,6 +122,16 @@ def test_what_a_schema_excluded_is_with_the_figures_also_later() -> None:
     assert metric_values(replace(DONE, live=past_live(STATS, 0)), MEMORY)["guided"] == TextValue("–")
 
 
+def test_what_drafts_gave_is_with_the_figures_also_later() -> None:
+    sources = {name: {"drafted": n, "accepted": n // 2, "seconds": 0.0} for name, n in (("lookup", 12), ("model", 400))}
+    stats = {**STATS, "drafted": 412, "accepted": 206, "tokens_per_step": 2.34, "drafts": sources}
+    assert reply_stats_line(stats, "eog").endswith(" · drafts 50% of 412")
+    assert reply_stats_line({"drafted": "\x1b", "accepted": 1}, "eog") == ""
+    rows = metric_values(replace(DONE, live=past_live(stats, 0)), MEMORY)
+    assert rows["drafts"] == TextValue("50% · 2.3/step · model")
+    assert metric_values(replace(DONE, live=past_live(STATS, 0)), MEMORY)["drafts"] == TextValue("–")
+
+
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
@@ -268,6 +278,7 @@ def test_the_panel_by_hand() -> None:
         "mean": "44.9 t/s",
         "itl": "22 /  24 ms",
         "mbu": "0.84",
+        "drafts": "–",
         "guided": "–",
         "context": "2,176 of 4,096  53%",
         "overflow": "stop",

@@ -66,7 +66,7 @@ def test_the_focused_setting_is_explained(tmp_path: Path) -> None:
 
 def test_on_a_high_screen_each_setting_is_explained(tmp_path: Path) -> None:
     async def test() -> None:
-        async with chatting(tmp_path, size=(120, 46)) as chat:
+        async with chatting(tmp_path, size=(120, 50)) as chat:
             await opened(chat)
             await chat.pilot.pause()
             assert [setting.name for setting in SETTINGS if setting.help not in chat.shown()] == []

@@ -114,13 +114,13 @@ class EdgeBackend:
         from edgellm.gguf import GGUFFile
         from edgellm.models import canonical_name, display_name, resolve
         from edgellm.options import LoadOptions
-        from edgellm.perf.plan import make_plan
+        from edgellm.speculation.draft_plan import plan_with_draft
         from edgellm.text.template import ChatTemplate
 
         path = resolve(model)
         load, template = _split(options(display_name(path), canonical_name(path)))
         with GGUFFile.open(path) as file:
-            make_plan(file, LoadOptions.from_kwargs(**{**load, "gpu_layers": 0}))
+            plan_with_draft(file, LoadOptions.from_kwargs(**{**load, "gpu_layers": 0}))
             source = _template_source(path, file.get_str("tokenizer.chat_template", None), template)
             ChatTemplate(source, bos="", eos="")  # its validity does not depend on the tokens
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from edgellm.generate.draft_tally import DraftStats
 from edgellm.generate.guided_stats import GuidedStats
 from edgellm.generate.stats import Live, Stats
 
-_COUNTS = ("prompt_tokens", "cached_tokens", "generated_tokens")
-_MEASURED = ("ttft_s", "prefill_tps", "decode_tps", "itl_ms", "mbu")
+_COUNTS = ("prompt_tokens", "cached_tokens", "generated_tokens", "drafted", "accepted")
+_MEASURED = ("ttft_s", "prefill_tps", "decode_tps", "itl_ms", "mbu", "tokens_per_step")
 
 
 def stats_record(stats: Stats, live: Live, ctx: int) -> dict[str, Any]:
@@ -31,7 +32,8 @@ def past_live(stats: Mapping[str, Any], context_used: int) -> Live:
     counts: dict[str, Any] = {name: stats.get(name, 0) for name in _COUNTS}
     measured: dict[str, Any] = {name: stats.get(name) for name in _MEASURED}
     guided = GuidedStats(**found) if (found := stats.get("guided")) else None
+    drafts = {source: DraftStats(**each) for source, each in stats.get("drafts", {}).items()}
     devices, estimated = list(stats.get("devices", ())), stats.get("estimated") is True
-    known = Stats(**counts, **measured, devices=devices, guided=guided, estimated=estimated)
+    known = Stats(**counts, **measured, devices=devices, guided=guided, estimated=estimated, drafts=drafts)
     read = max(0, known.prompt_tokens - known.cached_tokens)
     return Live(0.0, read, read, None, None, (), context_used, known, None, "")

@@ -81,6 +81,7 @@ SETTINGS = (
     Setting("gpu_layers", Group.LOAD),
     Setting("n_cpu_moe", Group.LOAD),
     Setting("engine", Group.LOAD),
+    Setting("draft", Group.LOAD),
     Setting("template", Group.TEMPLATE, read=read_template),
 )
 
@@ -97,6 +98,8 @@ _ALIASES = {
     "num_gpu": "gpu_layers",
     "n_gpu_layers": "gpu_layers",
     "ngl": "gpu_layers",
+    "draft_model": "draft",
+    "model_draft": "draft",
     "ncmoe": "n_cpu_moe",
     "num_thread": "threads",
     "repetition_penalty": "repeat_penalty",

@@ -1,7 +1,7 @@
 """The values in the panel."""
 
 from edgellm.fmt import printable, size
-from edgellm.generate.stats import Live
+from edgellm.generate.stats import Live, Stats
 from tui.core.activity import Activity, Phase
 from tui.core.display_names import display_name
 from tui.core.memory import Memory
@@ -111,8 +111,17 @@ def _of_reply(live: Live) -> dict[str, MetricValue]:
         "mean": TextValue(speed(stats.decode_tps)),
         "itl": TextValue(f"{milliseconds(itl['p50'])} / {milliseconds(itl['p95']):>3} ms" if itl else UNKNOWN),
         "mbu": TextValue(ratio(stats.mbu)),
+        "drafts": TextValue(_drafts(stats)),
         "guided": TextValue(f"{guided.mean:.0%} / {guided.worst:>4.0%}" if (guided := stats.guided) else UNKNOWN),
     }
+
+
+def _drafts(stats: Stats) -> str:
+    if not stats.drafted:
+        return UNKNOWN
+    steps = f"{stats.tokens_per_step:.1f}/step" if stats.tokens_per_step else ""
+    most = max(stats.drafts, key=lambda source: stats.drafts[source].accepted, default="")
+    return " · ".join(filter(None, (f"{stats.accepted / stats.drafted:.0%}", steps, most)))
 
 
 def _of_machine(memory: Memory | None) -> dict[str, MetricValue]:

@@ -51,6 +51,13 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "fast as this memory allows, and only a smaller model would be faster.",
         ),
         Metric(
+            "drafts",
+            "drafts",
+            "Tokens that were computed before they were certain: the share that was right, the tokens written for each "
+            "reading of the model, and what guessed most of them.",
+            optional=True,
+        ),
+        Metric(
             "guided",
             "guide excluded",
             "With /schema: the share of the model's own choice that the schema excluded, on average and at the worst "

@@ -36,9 +36,16 @@ def reply_stats_line(stats: Mapping[str, Any], finish_reason: str | None, droppe
         f"ITL p95 {milliseconds(p95)} ms" if p95 is not None else "",
         f"MBU {mbu:.2f}" if mbu is not None else "",
         f"{cached:,.0f} of {prompt:,.0f} cached" if cached and prompt else "",
+        _drafts(stats),
         _guided(stats.get("guided")),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _drafts(stats: Mapping[str, Any]) -> str:
+    """How many drafts were right."""
+    drafted, accepted = (_number(stats, key) for key in ("drafted", "accepted"))
+    return f"drafts {accepted / drafted:.0%} of {drafted:,.0f}" if drafted and accepted is not None else ""
 
 
 def _guided(guided: object) -> str:

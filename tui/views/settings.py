@@ -30,7 +30,7 @@ class SettingsScreen(View):
 
     CSS_PATH: ClassVar = ["view.tcss", "settings.tcss"]
     AUTO_FOCUS = "SettingRow Input"
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (46, "-high")]  # noqa: RUF012 (an instance variable of its base)
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (50, "-high")]  # noqa: RUF012 (an instance variable of its base)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f4", "close", show=False),
         bind("settings.up", "up", "app.focus_previous", "Up", "The setting above", show=False),

@@ -97,12 +97,17 @@ class Arrivals:
 
     def decode_rows(self, beside: CancelFlag | None = None) -> int:
         """Rows of a step of all requests that decode at present; `beside` one of them, which does not count."""
+        return sum(each.rows for each in self._decoding(beside))
+
+    def decoding(self, beside: CancelFlag) -> int:
+        """How many requests other than `beside` decode at present."""
+        return sum(1 for _ in self._decoding(beside))
+
+    def _decoding(self, beside: CancelFlag | None) -> Iterator[_Request]:
         since, own = self._clock() - _ACTIVE_S, self._requests.get(beside) if beside else None
-        return sum(
-            each.rows
-            for each, given in self._given()
-            if each is not own and each.decodes and (given is None or given > since)
-        )
+        for each, given in self._given():
+            if each is not own and each.decodes and (given is None or given > since):
+                yield each
 
     def _given(self) -> list[tuple[_Request, float | None]]:
         # A copy in one step, as other threads add and remove requests meanwhile, and change what they were given.

@@ -20,6 +20,7 @@ from edgellm.generate.batching.cancel_flag import CancelFlag, join_batch
 from edgellm.generate.batching.computation import Computation
 from edgellm.generate.batching.fair_lock import FairLock, WaitCancelled
 from edgellm.generate.batching.schedule import Chosen, Schedule
+from edgellm.speculation.rounds import draft_round
 
 T = TypeVar("T")
 
@@ -190,12 +191,22 @@ class Batcher:
             wanted = [(each, rows) for each, rows in chosen if self._is_wanted(each)]
             for computation, _ in wanted:
                 computation.begin()
-            self._forward(wanted)
+            self._forward(self._with_drafts(wanted))
         finally:
             join_batch(flags, ())
             for computation, _ in chosen:
                 computation.running = False
             self._lock.wake()
+
+    def _with_drafts(self, chosen: Chosen) -> Chosen:
+        """Compute the drafts of steps; returns what the batch computes then. Beside prompts no step gets any."""
+        drafting = [each.drafting for each, _ in chosen if each.drafting]
+        if not drafting or not all(each.is_step for each, _ in chosen):
+            return chosen
+        draft_round(drafting, sum(rows for _, rows in chosen), self._engine.max_rows, self.step_times)
+        for each, _ in chosen:
+            each.take_drafts()
+        return [(each, each.left) for each, _ in chosen if self._is_wanted(each)]
 
     def _is_wanted(self, computation: Computation) -> bool:
         return computation in self._waiting and not computation.cancel.requested

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgellm.engine.protocol import Logits, Segment, Sequence
 from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.speculation.drafting import Drafting
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ class Computation:
     They follow the first `length` tokens of the sequence, which holds rejected drafts behind them; by default they
     follow all. `done` counts the tokens that were computed. `running` is true while a batch computes some of them,
     `advanced` after one did, until the request has seen it. `error` is what ended the computation early. `begun` is
-    called when the first batch begins.
+    called when the first batch begins. `drafting` computes drafts for a step before its batch.
     """
 
     def __init__(
@@ -28,10 +29,11 @@ class Computation:
         is_step: bool = False,
         length: int | None = None,
         begun: Callable[[], None] = lambda: None,
+        drafting: Drafting | None = None,
     ) -> None:
         self.cancel, self._is_step, self.since = cancel, is_step, perf_counter()
         self._segment: Segment[Sequence] | None = segment
-        self._length, self._begun = length, begun
+        self._length, self._begun, self._drafting = length, begun, drafting
         self.done, self._tokens = 0, len(segment.tokens)
         self.running = self.advanced = False
         self.error: Exception | None = None
@@ -59,6 +61,18 @@ class Computation:
     def is_step(self) -> bool:
         """Whether one batch must compute it: a step of a reply whose sequence has all tokens before."""
         return self._is_step and self._lost is None
+
+    @property
+    def drafting(self) -> Drafting | None:
+        """What computes drafts for it, until it has them."""
+        return None if self._tokens > 1 else self._drafting
+
+    def take_drafts(self) -> None:
+        """Compute the drafts of the round, too."""
+        if self._drafting and (drafts := self._drafting.draft.tokens[: self._drafting.kept]):
+            tokens = [*self.segment.tokens, *drafts]
+            self._segment = Segment(self.sequence, tokens, range(len(tokens)), drafts=len(drafts))
+            self._tokens = len(tokens)
 
     @property
     def is_new(self) -> bool:
@@ -135,7 +149,8 @@ class Computation:
             self._logits.append(logits)
         self.done += len(part.tokens)
         if self.done == self._tokens:
-            self._segment = None  # so that the memory of the sequence is free once its request has ended
+            # So that the memory of the sequences is free once the request has ended.
+            self._segment = self._drafting = None
         self.advanced = True
 
     def preempt(self) -> None:
@@ -145,6 +160,8 @@ class Computation:
 
     def _pause(self) -> None:
         self.drop_rejected()
+        if self._drafting:
+            self._drafting.drafter.pause()
         if self._lost is None and len(self.sequence):
             self._lost = self._tokens_before(len(self.sequence))
         self.sequence.pause()

@@ -32,16 +32,22 @@ def _token_entry(text: bytes, logprob: float) -> dict[str, Any]:
 def usage(ends: Iterable[ReplyEnd], n: int = 1) -> dict[str, Any]:
     """The tokens of a request: of prompts once, however many of the `n` replies to each, and of all replies.
 
-    One reply to a prompt computes it, and the others find it cached: the least of their figures counts.
+    One reply to a prompt computes it, and the others find it cached: the least of their figures counts. Drafts have the
+    names of predicted outputs; those that were rejected are no tokens of the replies.
     """
     found = sorted(ends, key=lambda end: end.choice)
     stats = [[end.stats for end in same] for _, same in groupby(found, lambda end: end.choice // n)]
     prompt, generated = sum(s[0].prompt_tokens for s in stats), sum(end.stats.generated_tokens for end in found)
     cached = sum(min(each.cached_tokens for each in s) for s in stats)
+    accepted, drafted = sum(end.stats.accepted for end in found), sum(end.stats.drafted for end in found)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": generated,
         "total_tokens": prompt + generated,
         "prompt_tokens_details": {"cached_tokens": cached},
-        "completion_tokens_details": {"reasoning_tokens": sum(end.thought_tokens for end in found)},
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(end.thought_tokens for end in found),
+            "accepted_prediction_tokens": accepted,
+            "rejected_prediction_tokens": drafted - accepted,
+        },
     }

@@ -124,6 +124,6 @@ def _usage(end: ReplyEnd) -> dict[str, Any]:
         "input_tokens": found["prompt_tokens"],
         "input_tokens_details": {**found["prompt_tokens_details"], "cache_write_tokens": 0},
         "output_tokens": found["completion_tokens"],
-        "output_tokens_details": found["completion_tokens_details"],
+        "output_tokens_details": {"reasoning_tokens": end.thought_tokens},
         "total_tokens": found["total_tokens"],
     }

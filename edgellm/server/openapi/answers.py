@@ -31,7 +31,9 @@ _USAGE = having(
     completion_tokens=COUNT,
     total_tokens=COUNT,
     prompt_tokens_details=having(cached_tokens=COUNT),
-    completion_tokens_details=having(reasoning_tokens=COUNT),
+    completion_tokens_details=having(
+        reasoning_tokens=COUNT, accepted_prediction_tokens=COUNT, rejected_prediction_tokens=COUNT
+    ),
 )
 _REASON: Schema = {"enum": ["stop", "length", "tool_calls"]}
 _MESSAGE = having(role=always("assistant"), content=TEXT_OR_NULL)

@@ -4,9 +4,10 @@ A check takes a value from JSON or SQLite. It returns the value, or raises Inval
 """
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, get_args
 
 from edgellm.options.checks import integer, number
+from edgellm.speculation.sources import Source
 from edgellm.text.conversation import arguments_of
 from edgellm.tools.calls import ToolCall
 from tui.core.tree import Message
@@ -73,6 +74,8 @@ TEXT = instance_of(str, "text")
 COUNT = integer(0, 2**53)
 FIGURE = optional(number(0))
 
+_SOURCES = get_args(Source)
+_DRAFTS = object_with(drafted=COUNT, accepted=COUNT, seconds=number(0))
 _STATS: dict[str, Check] = {
     "prompt_tokens": COUNT,
     "cached_tokens": COUNT,
@@ -86,6 +89,10 @@ _STATS: dict[str, Check] = {
     "devices": list_of(object_with(name=TEXT, blocks=COUNT, bytes=COUNT)),
     "guided": optional(object_with(tokens=COUNT, mean=number(0, 1), worst=number(0, 1), worst_at=COUNT)),
     "estimated": instance_of(bool, "true or false"),
+    "drafted": COUNT,
+    "accepted": COUNT,
+    "tokens_per_step": FIGURE,
+    "drafts": object_with(_SOURCES, **dict.fromkeys(_SOURCES, _DRAFTS)),
     "context_used": COUNT,
     "ctx": COUNT,
 }

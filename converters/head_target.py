@@ -1,0 +1,77 @@
+"""The model that a draft head is for: its sizes and its vocabulary, which the head's file needs."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from converters.architectures import describe as describe_checkpoint
+from converters.architectures.config import Config
+from converters.architectures.eagle3 import is_eagle3
+from converters.checkpoint import Checkpoint
+from converters.gguf_source import raw_pairs
+from converters.header import EncodedMetadata, encode_pairs, layout_file
+from converters.loadable import check_loadable
+from converters.quant_mixes import assign_types
+from converters.vocabulary import vocabulary
+from edgellm.arch import describe
+from edgellm.arch.description import Description
+from edgellm.errors import OptionError
+from edgellm.fmt import printable
+from edgellm.gguf import GGUFFile
+from edgellm.models import resolve
+
+
+class HeadTarget(NamedTuple):
+    """The target of a draft head, in `files`. The tensors of `description` have no data.
+
+    `vocabulary` are the keys `tokenizer.*`.
+    """
+
+    description: Description
+    vocabulary: EncodedMetadata
+    files: Sequence[Path]
+
+
+def head_target(
+    checkpoint: Checkpoint, target: str | os.PathLike[str] | None, gptq: str | os.PathLike[str] | None
+) -> HeadTarget | None:
+    """The model `target`, for which the checkpoint is a draft head; None for a whole model, which has no target.
+
+    `target` is a checkpoint's folder, a GGUF file, or a name that the commands take as MODEL. Raises OptionError where
+    the options are not those of the checkpoint's kind, and ModelFileError and UnsupportedModelError as for any model.
+    """
+    name = printable(str(checkpoint.path), 400)
+    is_head = is_eagle3(Config(checkpoint.path / "config.json", checkpoint.config))
+    if target is None:
+        if is_head:
+            raise OptionError(f"{name} is an EAGLE-3 head, which drafts for another model: name that with --target")
+        return None
+    if not is_head:
+        raise OptionError(f"--target is for EAGLE-3 heads, and {name} is a whole model; leave it out")
+    if gptq is not None:
+        raise OptionError(f"--gptq has the model read a text, and {name} is a draft head; leave it out")
+    return _read(target)
+
+
+def _read(name: str | os.PathLike[str]) -> HeadTarget:
+    if os.fspath(name) and Path(name).is_dir():
+        return _of_checkpoint(Path(name))
+    path = resolve(name) if isinstance(name, str) else Path(name)
+    with GGUFFile.open(path) as file:
+        description = describe(file)
+        files = file.paths
+    pairs = {key: value for key, value in raw_pairs(path).items() if key.startswith("tokenizer.")}
+    return HeadTarget(description, pairs, files)
+
+
+def _of_checkpoint(folder: Path) -> HeadTarget:
+    """That of a checkpoint, as the GGUF file that it would become describes it."""
+    checkpoint = Checkpoint.open(folder)
+    metadata, sources = describe_checkpoint(checkpoint)
+    rows = next((source.row_count for source in sources if source.name == "token_embd.weight"), None)
+    pairs = encode_pairs(vocabulary(checkpoint, rows))
+    tensors = assign_types(sources, "F16", str(metadata["general.architecture"].value))
+    layout = layout_file({**encode_pairs(metadata), **pairs}, tensors)
+    model = check_loadable(layout, tensors, folder, printable(str(folder), 400))
+    return HeadTarget(model.description, pairs, checkpoint.weights)

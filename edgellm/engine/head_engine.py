@@ -1,0 +1,162 @@
+"""The engine of a head: it computes pairs of a target's features and tokens, on the target's threads."""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Ids
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from edgellm.arch.head import Head
+from edgellm.engine.budget import NO_LIMIT, KVBudget
+from edgellm.engine.build_program import build_program
+from edgellm.engine.device import Logits
+from edgellm.engine.feature_encoder import EncoderDevice
+from edgellm.engine.head_sequence import HeadSequence
+from edgellm.engine.limits import max_batch_rows
+from edgellm.engine.model_runner import ModelRunner
+from edgellm.engine.outputs import Floats, Outputs, OutputSettings
+from edgellm.engine.paged_sequence import PagedSequence
+from edgellm.engine.placement import on_cpu
+from edgellm.engine.protocol import Segment, check_batch
+from edgellm.engine.threadpool import ThreadPool
+from edgellm.errors import EdgeLLMError
+from kquants.jit import Progress
+
+
+def outputs_for(head: Head | None, outputs: OutputSettings) -> OutputSettings:
+    """What a target gives, with the features that its head reads."""
+    if head is None:
+        return outputs
+    taps = outputs.taps | frozenset(head.taps)
+    return replace(outputs, taps=taps, all_hidden=outputs.all_hidden or not head.taps)
+
+
+class HeadEngine:
+    """A head, ready to compute within the turn of its target's engine, whose `pool` it uses.
+
+    It computes pairs as other engines tokens: each row of a segment has features beside its token. See
+    `edgellm.speculation.drafter.DraftEngine`. Raises EdgeLLMError where kernels or memory are missing.
+    """
+
+    batch_invariant = True
+
+    def __init__(
+        self,
+        head: Head,
+        *,
+        kv_type: str,
+        ctx: int,
+        pool: ThreadPool,
+        cache: Path,
+        check: Callable[[], None],
+        progress: Progress | None = None,
+        budget: KVBudget = NO_LIMIT,
+    ) -> None:
+        self.head, self.ctx, self.vocab, self._pool = head, ctx, head.model.vocab, pool
+        program = build_program(head.model, kv_type, ctx=ctx)
+        self.max_rows = max_batch_rows(program, ctx)
+        chained = OutputSettings(hidden=head.chains_normed, residual=not head.chains_normed)
+        self._runner = ModelRunner(
+            head.model,
+            on_cpu(len(head.model.layers)),
+            None,
+            kv_type=kv_type,
+            ctx=ctx,
+            rows=self.max_rows,
+            threads=pool.count,
+            cache=cache,
+            progress=progress,
+            check=check,
+            budget=budget,
+            page_bytes=program.page_bytes,
+            outputs=chained,
+            read_ahead=False,
+            pool=pool,
+        )
+        self._encoder = None
+        if head.encoder:
+            self._encoder = EncoderDevice(head.encoder, rows=self.max_rows, pool=pool, cache=cache, progress=progress)
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that compute."""
+        return self._pool.count
+
+    def follow(self) -> HeadSequence:
+        """The state of the head for a new sequence of the target."""
+        return HeadSequence(self._new_sequence, self._features)
+
+    def _new_sequence(self) -> PagedSequence:
+        return PagedSequence(self._runner.pools, self._runner.checkpoints)
+
+    def _features(self, outputs: Outputs, rows: slice) -> Floats:
+        """The features of some rows of the target's outputs, float32 [rows, width]."""
+        if self.head.taps:
+            return np.concatenate([outputs.taps[layer][rows] for layer in self.head.taps], axis=1)
+        assert outputs.all_hidden is not None, "the target keeps no states of all rows"
+        return outputs.all_hidden[rows]
+
+    def compute(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
+        """Compute up to `max_rows` pairs, of different sequences: logits of wanted rows, and what a draft goes on from.
+
+        Raises Stopped, and EdgeLLMError for token ids or features that the head does not have; in each case the
+        sequences hold what they held before.
+        """
+        self._pool.settle()
+        check_batch(self, segments)
+        segments = self._encoded(segments)
+        for segment in segments:
+            wanted = len(segment.tokens), self.head.model.width
+            if segment.features is None or segment.features.shape != wanted:
+                raise EdgeLLMError(f"a head reads features of shape {list(wanted)} beside tokens")
+        return self._runner.run(segments)
+
+    def _encoded(self, segments: Ids[Segment[PagedSequence]]) -> Ids[Segment[PagedSequence]]:
+        """The segments with features in place of the target's states. Rows behind a draft have features already."""
+        if not self._encoder:
+            return segments
+        columns = self._encoder.columns
+        states = [s.features for s in segments if s.features is not None and s.features.shape[1:] == (columns,)]
+        if not states:
+            return segments
+        encoded = np.split(self._encoder.encode(np.concatenate(states)), np.cumsum([len(each) for each in states[:-1]]))
+        given = {id(before): after for before, after in zip(states, encoded, strict=True)}
+        return [replace(s, features=given.get(id(s.features), s.features)) for s in segments]
+
+    def next_features(self, outputs: Outputs) -> Floats:
+        """The features of the row behind the last wanted one: float32 [1, width]."""
+        states = outputs.hidden if self.head.chains_normed else outputs.residual
+        assert states is not None, "the head keeps the state that a draft goes on from"
+        return states[-1:]
+
+    def target_logits(self, logits: Logits) -> Logits:
+        """The logits of a row by the target's ids; -inf for tokens that the head never drafts."""
+        if len(logits) == self.vocab and self.head.tokens is None:
+            return logits
+        spread = np.full(self.vocab, -np.inf, np.float32)
+        spread[np.arange(len(logits)) if self.head.tokens is None else self.head.tokens] = logits
+        return spread
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes that are taken for KV pages."""
+        return self._runner.cpu.kv_bytes
+
+    def evict(self) -> bool:
+        """See `DraftEngine`: there is no prefix cache."""
+        return False
+
+    def stop(self) -> None:
+        """Stop the running `compute`, or the next; also that of the target, whose threads these are."""
+        self._pool.stop()
+
+    def clear_stop(self) -> None:
+        """Forget an earlier `stop`; not while `compute` runs."""
+        self._pool.clear()
+
+    def close(self) -> None:
+        """Free the memory; the threads go on. No `compute` may be running, of the target either."""
+        self._runner.close()
+        if self._encoder:
+            self._encoder.close()

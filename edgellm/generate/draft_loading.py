@@ -1,0 +1,98 @@
+"""The draft model that options of a model ask for, from its file to the session whose replies use it."""
+
+import warnings
+from weakref import ref
+
+from edgellm.arch.description import Description
+from edgellm.engine.budget import KVBudget
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.protocol import Engine
+from edgellm.errors import EdgeLLMWarning, NoMemoryError
+from edgellm.generate.session import Session
+from edgellm.gguf import GGUFFile
+from edgellm.options import LoadOptions
+from edgellm.perf.machine_profile import load_profile
+from edgellm.perf.roofline import Roofline, relative_cost
+from edgellm.speculation.auto_draft import open_draft
+from edgellm.speculation.computed_source import ComputedSource
+from edgellm.speculation.draft_file import DraftFile, DraftTarget
+from edgellm.speculation.draft_model import DraftModel
+from edgellm.speculation.draft_plan import with_kv_share
+from edgellm.speculation.model_drafter import ModelDrafter
+from edgellm.speculation.rules import Rejection
+from edgellm.speculation.session_drafts import SessionDrafts
+from edgellm.text.tokenizer import Tokenizer
+
+
+class DraftLoading:
+    """The draft model of one open model, if its options ask for one: the file is open at once, the engine comes later.
+
+    `options` are those of the model itself, which leaves the draft model its share of a limited memory. `model` is None
+    for llama.cpp, which has no draft model. Raises the errors of `open_draft`.
+    """
+
+    def __init__(self, file: GGUFFile, model: Description | None, tokenizer: Tokenizer, options: LoadOptions) -> None:
+        self.options = options
+        self._draft: DraftFile | None = None
+        self._loaded: DraftModel | None = None
+        if model is None:
+            return
+        self._target = model
+        self._draft = open_draft(options.draft, DraftTarget(file, model, tokenizer, options.tokenizer_pre))
+        if self._draft:
+            share = self._draft.kv_share(model, options.kv_type)
+            self.options, self._options = with_kv_share(options, 1 - share), with_kv_share(options, share)
+
+    def begin(self, session: Session, engine: Engine) -> None:
+        """Load it in the background: replies of the session draft with it as soon as it is there.
+
+        If its weights do not fit in memory beside those of the model, that is a warning where `auto` chose it, and else
+        raises NoMemoryError.
+        """
+        self._set(session.drafts)
+        if not self._draft or not isinstance(engine, NativeEngine):
+            return
+        draft, found, cost = self._draft, ref(session), self._cost(engine.threads)
+        try:
+            draft.check_memory(engine.devices[0]["bytes"])
+        except NoMemoryError as error:
+            if self._options.draft != "auto":
+                raise
+            warnings.warn(str(error), EdgeLLMWarning, stacklevel=4)
+            return
+
+        def attach(own: NativeEngine) -> None:
+            source = ComputedSource(draft.name, own, lambda ids, _: ModelDrafter(own, ids, draft.tokens), cost)
+            if session := found():
+                session.drafts.source = source
+
+        budget = KVBudget.of(self._options.kv_memory)
+        self._loaded = DraftModel(draft, engine.pool, engine.ctx, self._options.kv_type, budget, attach)
+
+    def _set(self, drafts: SessionDrafts) -> None:
+        """Have the session draft as the options say."""
+        if self.options.draft == "off":
+            drafts.most = 0
+        elif self.options.draft_max is not None:
+            drafts.most = min(drafts.most, self.options.draft_max)
+        if self.options.draft_rule == "rejection":
+            drafts.rule = Rejection()
+
+    def _cost(self, threads: int) -> float:
+        """The time of a draft relative to a step of the model, until both are measured."""
+        assert self._draft
+        models, kv_type = (self._draft.model, self._target), self._options.kv_type
+        own, other = ((Roofline.of(model, kv_type), len(model.layers)) for model in models)
+        return relative_cost(own, other, load_profile(threads), threads)
+
+    def wait(self) -> None:
+        """Wait until it is loaded, or cannot be loaded."""
+        if self._loaded:
+            self._loaded.wait()
+
+    def close(self) -> None:
+        """Free its memory, after the session was closed. It waits for what still loads."""
+        if self._loaded:
+            self._loaded.close()
+        elif self._draft:
+            self._draft.close()

@@ -1,0 +1,102 @@
+"""The file of a draft model: opened and checked against the model that it drafts for, before anything is loaded."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from edgellm.arch import describe
+from edgellm.arch.description import Description
+from edgellm.errors import NoMemoryError, UnsupportedModelError
+from edgellm.fmt import printable, size
+from edgellm.gguf import GGUFFile
+from edgellm.perf.roofline import Roofline
+from edgellm.speculation.vocabularies import TokenMap, VocabularyPair
+from edgellm.system.machine import available_memory
+from edgellm.text.tokenizer import Tokenizer
+
+_TYPICAL_TOKENS = 4096
+"""Tokens of a text by which the memory of its keys and values is shared."""
+
+
+class DraftTarget(NamedTuple):
+    """The model that is drafted for. `pre` is the pre-tokenizer that the user chose for it, None for the file's own."""
+
+    file: GGUFFile
+    model: Description
+    tokenizer: Tokenizer
+    pre: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The path of its file, for messages."""
+        return printable(str(self.file.path), 400)
+
+
+@dataclass(frozen=True)
+class DraftFile:
+    """The open file of a draft model, and its tokens as those of the target. A context manager that closes the file."""
+
+    file: GGUFFile
+    model: Description
+    tokens: TokenMap
+
+    @classmethod
+    def open(cls, path: Path, target: DraftTarget) -> Self:
+        """Open a file, of which only the header is read.
+
+        Raises ModelFileError, UnsupportedModelError for a model that edgellm's own engine does not run, whose tokens
+        are not those of the target, or which is larger than that.
+        """
+        file = GGUFFile.open(path)
+        try:
+            model = describe(file)
+            _check_smaller(printable(str(path), 400), model, target.model)
+            same_kind = file.hint("tokenizer.ggml.model", str) == target.tokenizer.kind
+            tokenizer = Tokenizer(file, target.pre if same_kind else None)
+            pair = VocabularyPair(target.tokenizer, tokenizer, (target.model.vocab, model.vocab))
+            return cls(file, model, pair.map((target.name, printable(str(path), 400))))
+        except BaseException:
+            file.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """The path of its file, for messages."""
+        return printable(str(self.file.path), 400)
+
+    def kv_share(self, target: Description, kv_type: str) -> float:
+        """Its share of a limited memory of keys and values and of states, from 0 to 1: both hold the same text."""
+        own, other = (Roofline.of(model, kv_type).sequence_bytes(_TYPICAL_TOKENS) for model in (self.model, target))
+        return own / (own + other)
+
+    def check_memory(self, target_bytes: int) -> None:
+        """Raise NoMemoryError unless its weights fit in memory beside `target_bytes` of the target's."""
+        free = available_memory()
+        if self.file.nbytes + target_bytes > free:
+            both = f"{size(self.file.nbytes)} beside the {size(target_bytes)} of the model"
+            problem = f"no memory for the draft model {self.name}, which has {both}, as {size(free)} are free"
+            raise NoMemoryError(f"{problem}; choose a smaller one, or leave --draft out")
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def active_bytes(model: Description) -> int:
+    """Bytes of weights that a model reads for a token."""
+    return Roofline.of(model, "f16").weight_bytes
+
+
+def _check_smaller(name: str, draft: Description, target: Description) -> None:
+    """Raise UnsupportedModelError if a draft takes longer than a step of the target, so that it cannot pay."""
+    own, other = active_bytes(draft), active_bytes(target)
+    if own > other:
+        reads = f"it reads {size(own)} of weights for each draft, and the model itself {size(other)} for a token"
+        raise UnsupportedModelError(f"{name} is too large for a draft model: {reads}; choose a smaller one")

@@ -1,0 +1,89 @@
+"""The computed drafts of one reply, from round to round."""
+
+from edgellm.engine.outputs import Outputs
+from edgellm.errors import EdgeLLMError, NoMemoryError
+from edgellm.speculation.computed_source import ComputedSource
+from edgellm.speculation.draft_policy import DraftPlan, DraftPolicy, PassCost
+from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftRules
+
+_MUST_KEEP = 1e6
+"""In place of a probability, the tokens that a draft counts as, so that no step is too long for it."""
+
+
+class Drafting:
+    """What a drafter computes for a reply before a step of the target, as the policy says.
+
+    `draft` are those of the last round, of which the step computes the first `kept`.
+
+    `prepare` is called in the thread of the reply. All else is called within the turn of the target's engine, perhaps
+    in the thread of another reply, while that of this one waits.
+    """
+
+    def __init__(self, source: ComputedSource, drafter: ComputedDrafter, policy: DraftPolicy) -> None:
+        self.source, self.drafter, self.policy = source, drafter, policy
+        self.draft, self.kept, self.seconds = Draft([], []), 0, 0.0
+        self._has_memory, self._most = True, 0
+        self._plan: DraftPlan | None = None
+        self._rules: DraftRules | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether it can draft."""
+        return self._has_memory and self.source.works
+
+    @property
+    def plan(self) -> DraftPlan:
+        """The plan of the round."""
+        assert self._plan is not None, "`prepare` comes first"
+        return self._plan
+
+    def cost(self, replies: int, step_seconds: float) -> PassCost:
+        """What passes for `replies` replies cost, where a step of the target for one takes `step_seconds`."""
+        source, lag = self.source, self.drafter.lag()
+        seconds = source.pass_seconds(replies, step_seconds)
+        return PassCost(self.drafter.source, replies, seconds, source.lag_seconds(lag - 1, step_seconds))
+
+    def prepare(self, plan: DraftPlan, rules: DraftRules) -> None:
+        """The next step has drafts: up to `plan.most`, drawn by `rules`."""
+        self._plan, self._rules = plan, rules
+        self.draft, self.kept, self.seconds = Draft([], []), 0, 0.0
+
+    def begin(self, room: int) -> bool:
+        """A round begins, for up to `room` drafts; False if it has none."""
+        self._most = min(self.plan.most, room)
+        if not (self.works and self._rules and self._most > 0):
+            return False
+        try:
+            self.drafter.begin(self._rules)
+        except EdgeLLMError as error:
+            self.fail(error)
+            return False
+        return True
+
+    def take(self, outputs: Outputs, seconds: float) -> bool:
+        """A pass took `seconds` for this reply; returns whether another one is worth its time."""
+        self.seconds += seconds
+        try:
+            drawn = self.drafter.take(outputs)
+        except EdgeLLMError:  # no token may come next
+            return False
+        if drawn is None:  # it computes tokens of the text
+            return self.seconds < self.plan.lag_seconds
+        self.draft = self.drafter.draft()
+        return len(self.draft.tokens) < self._most and self.policy.goes_on(self.plan, self.draft.signals, self._most)
+
+    @property
+    def chances(self) -> list[float]:
+        """The probability of each draft that it is accepted; of those that the rule forbids to drop, `_MUST_KEEP`."""
+        if self._rules and not self._rules.rule.may_trim:
+            return [_MUST_KEEP] * len(self.draft.tokens)
+        return self.policy.chances(self.plan, self.draft.signals)
+
+    def fail(self, error: EdgeLLMError) -> None:
+        """An error ends its drafts: those of this reply where memory is short, else those of all replies."""
+        self.draft = Draft([], [])
+        if isinstance(error, NoMemoryError):
+            self._has_memory = False
+            self.drafter.pause()
+        else:
+            self.source.fail(error)

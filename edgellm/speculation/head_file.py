@@ -1,0 +1,74 @@
+"""The file of a draft head: opened and checked against the model that it drafts for, before anything is loaded."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from edgellm.arch.eagle3 import ARCHITECTURE, read_eagle3_head
+from edgellm.arch.head import Head
+from edgellm.errors import UnsupportedModelError
+from edgellm.fmt import printable
+from edgellm.gguf import GGUFFile
+from edgellm.speculation.draft_file import DraftTarget
+from edgellm.speculation.vocabularies import VocabularyPair
+from edgellm.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class HeadFile:
+    """The open file of an EAGLE-3 head. A context manager that closes the file; `head` may use the target's, too."""
+
+    file: GGUFFile
+    head: Head
+
+    @classmethod
+    def open(cls, path: Path, target: DraftTarget) -> Self:
+        """Open a file, of which only the header and the ids of drafted tokens are read.
+
+        Raises ModelFileError for a damaged file and one for another target, UnsupportedModelError for a head that
+        edgellm does not compute, or whose tokens are not those of the target.
+        """
+        file = GGUFFile.open(path)
+        try:
+            head = read_eagle3_head(file, target.model)
+            _check_tokens(file, target)
+            return cls(file, head)
+        except BaseException:
+            file.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """The path of its file, for messages."""
+        return printable(str(self.file.path), 400)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def is_head_file(path: Path) -> bool:
+    """Whether a file is that of a draft head. Raises ModelFileError."""
+    with GGUFFile.open(path) as file:
+        return file.architecture == ARCHITECTURE
+
+
+def _check_tokens(file: GGUFFile, target: DraftTarget) -> None:
+    """Refuse a head whose ids mean other tokens than those of the target: it was trained for another model."""
+    if "tokenizer.ggml.tokens" not in file.metadata:
+        return
+    same_kind = file.hint("tokenizer.ggml.model", str) == target.tokenizer.kind
+    tokenizer = Tokenizer(file, target.pre if same_kind else None)
+    names = target.name, printable(str(file.path), 400)
+    rows = target.model.vocab, target.model.vocab
+    if VocabularyPair(target.tokenizer, tokenizer, rows).map(names).kind != "same":
+        raise UnsupportedModelError(
+            f"{names[1]} drafts for a model with other ids of tokens than {names[0]}: choose its own"
+        )

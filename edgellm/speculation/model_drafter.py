@@ -1,0 +1,116 @@
+"""Drafts of a draft model: a smaller model that reads the same text, on an engine of its own."""
+
+from collections.abc import Sequence as Ids
+from typing import Any, Protocol
+
+from edgellm.engine.outputs import Outputs
+from edgellm.engine.protocol import Segment, Sequence
+from edgellm.sampling.gumbel import Drawn
+from edgellm.speculation.draft_chain import DraftChain
+from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftEngine, DraftRules, Source
+from edgellm.speculation.vocabularies import TokenMap
+
+
+class SequenceEngine(DraftEngine, Protocol):
+    """An engine with sequences and a prefix cache of its own: see `edgellm.engine.protocol.Engine`."""
+
+    ctx: int
+
+    def begin(self, ids: Ids[int]) -> Any:
+        """A sequence for a text, with the longest beginning of it that the prefix cache holds, but its last token."""
+
+    def retire(self, sequence: Any) -> None:
+        """Leave a sequence to the prefix cache. Any thread may call this at any time."""
+
+
+class ModelDrafter(ComputedDrafter):
+    """Drafts of one reply whose text is `ids` so far. The sequence of the draft model begins in the first round."""
+
+    source: Source = "model"
+
+    def __init__(self, engine: SequenceEngine, ids: Ids[int], tokens: TokenMap) -> None:
+        self.engine: SequenceEngine = engine
+        self._tokens, self._text = tokens, tokens.draft_ids(ids)  # in the draft model's ids
+        self._sequence: Sequence | None = None
+        self._first = 0  # of the text, the first token that the sequence has
+        self._shared = 0  # tokens of the sequence that are those of the text from there on
+        self._chain: DraftChain | None = None
+        self._drafts: list[int] = []  # those of the round, in the draft model's ids
+        self._forks: dict[int, Sequence] = {}  # by length, the states that a recurrent sequence cannot go back to
+
+    def accept(self, token: int) -> None:
+        """See `Drafter`."""
+        (own,), at = self._tokens.draft_ids([token]), len(self._text) - self._first
+        self._text.append(own)
+        sequence = self._sequence
+        if sequence is not None and self._shared == at < len(sequence) and sequence.tokens[at] == own:
+            self._shared += 1
+
+    def restart(self, ids: Ids[int]) -> None:
+        """See `Drafter`."""
+        self.pause()
+        self._text = self._tokens.draft_ids(ids)
+
+    def close(self) -> None:
+        """See `Drafter`."""
+        self.pause()
+
+    def pause(self) -> None:
+        """See `ComputedDrafter`. What is left in the prefix cache need not be computed again."""
+        sequence, self._sequence = self._sequence, None
+        self._forks.clear()
+        self._first = self._shared = 0
+        if sequence is not None:
+            self.engine.retire(sequence)
+
+    def lag(self) -> int:
+        """See `ComputedDrafter`: at least one, as the logits of the last token are needed."""
+        return max(1, len(self._text) - self._first - self._shared)
+
+    def begin(self, rules: DraftRules) -> None:
+        """See `ComputedDrafter`."""
+        self._chain, self._drafts = DraftChain(rules), []
+        if rules.window is not None and self.lag() > rules.window:
+            self.pause()
+            self._first = len(self._text) - rules.window
+        text = len(self._text) - self._first
+        if self._sequence is None:
+            self._sequence = self.engine.begin(self._text[self._first :])
+            self._shared = len(self._sequence)
+        elif (keep := min(self._shared, text - 1)) < len(self._sequence):
+            self._go_back(keep)
+        self._forks.clear()
+
+    def _go_back(self, length: int) -> None:
+        """Drop the tokens behind the first `length` ones, and those whose state is not there."""
+        assert self._sequence is not None
+        self._sequence = self._forks.get(length, self._sequence)
+        self._shared = self._sequence.trim(length)
+
+    def segment(self) -> Segment[Any] | None:
+        """See `ComputedDrafter`."""
+        sequence = self._sequence
+        assert sequence is not None and self._chain is not None, "`begin` comes first"
+        text, start = len(self._text) - self._first, len(sequence)
+        if text + len(self._drafts) > self.engine.ctx or self._chain.has_ended:
+            return None
+        if sequence.needs_marks:
+            self._forks[start] = sequence.fork()
+        left = [*self._text[self._first + start :], *self._drafts[max(0, start - text) :]]
+        tokens = left[: self.engine.max_rows]
+        return Segment(sequence, tokens, [len(tokens) - 1] if tokens == left else [])
+
+    def take(self, outputs: Outputs) -> Drawn | None:
+        """See `ComputedDrafter`. Raises EdgeLLMError where no token may come next."""
+        chain, sequence = self._chain, self._sequence
+        assert chain is not None and sequence is not None, "`begin` comes first"
+        self._shared = min(len(sequence), len(self._text) - self._first)
+        if outputs.logits is None or not len(outputs.logits):
+            return None
+        drawn = chain.draw(self._tokens.target_logits(outputs.logits[-1]))
+        self._drafts += self._tokens.draft_ids([drawn.token, *chain.force()])
+        return drawn
+
+    def draft(self) -> Draft:
+        """See `ComputedDrafter`."""
+        return self._chain.draft if self._chain else Draft([], [], [])

@@ -1,0 +1,22 @@
+"""What the replies of a session share of their drafts."""
+
+from edgellm.engine.limits import MAX_DRAFT
+from edgellm.engine.step_times import StepTimes
+from edgellm.speculation.acceptance import Acceptance
+from edgellm.speculation.computed_source import ComputedSource
+from edgellm.speculation.ledger import Ledger
+from edgellm.speculation.rules import DraftRule, SameDraw
+
+
+class SessionDrafts:
+    """Acceptance, costs, and the computed source of a session, None without one.
+
+    `times` are those of the target's steps. `source` may be set at any time; replies that began before use it, too.
+    A step has at most `most` drafts, 0 for none at all, and `rule` says how they are accepted.
+    """
+
+    def __init__(self, times: StepTimes) -> None:
+        self.times, self.acceptance, self.ledger = times, Acceptance(), Ledger()
+        self.source: ComputedSource | None = None
+        self.most = MAX_DRAFT
+        self.rule: DraftRule = SameDraw()

@@ -1,0 +1,106 @@
+"""Heads for multi-token prediction: what llama.cpp computes, the same bits in any batch, and the target's stay."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.outputs import Outputs
+from edgellm.engine.paged_sequence import PagedSequence
+from edgellm.engine.protocol import Segment
+from edgellm.errors import EdgeLLMError
+from support.engine_bits import opened
+from support.heads import HEADS, head_of, opened_with_head, with_random_head
+from support.llama_cpp_child import ask_llama_cpp
+from support.llama_cpp_heads import HeadJob, head_rows
+from support.model_file import FamilyFile
+
+Features = NDArray[np.float32]
+HeadFile = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def head_file(family_file: FamilyFile, tmp_path_factory: pytest.TempPathFactory) -> HeadFile:
+    folder = tmp_path_factory.mktemp("heads")
+    return lambda name: with_random_head(family_file(name), folder / f"{name}.gguf")
+
+
+def text(n: int, vocab: int, seed: int = 0) -> list[int]:
+    return [int(i) for i in np.random.default_rng(seed).integers(3, vocab, n)]
+
+
+def new_sequence(head: HeadEngine) -> PagedSequence:
+    return head.follow().own
+
+
+def pairs(head: HeadEngine, tokens: list[int], features: Features, chunk: int = 1000) -> tuple[bytes, bytes]:
+    """The bits of logits and states of all pairs, computed in chunks."""
+    sequence, found = new_sequence(head), list[Outputs]()
+    for i in range(0, len(tokens), chunk):
+        part = tokens[i : i + chunk]
+        found.append(head.compute([Segment(sequence, part, range(len(part)), features=features[i : i + chunk])]))
+    return bits([each.logits for each in found]), bits([each.hidden for each in found])
+
+
+def bits(rows: list[Features | None]) -> bytes:
+    return np.concatenate([each for each in rows if each is not None]).tobytes()
+
+
+@pytest.mark.parametrize("name", ["qwen3_5", "qwen3_5_moe", "qwen3_next", "glm4_moe"])
+def test_pairs_are_those_of_llama_cpp(shared: Path, name: str) -> None:
+    path = shared / "archs" / name / "model-f32.gguf"
+    with opened_with_head(path, kv_type="f32") as engine:
+        ids = text(40, engine.vocab)
+        following = [*ids[1:], 7]
+        oracle = ask_llama_cpp(head_rows, HeadJob(str(path), ids, following))
+        own = engine.compute([Segment(engine.new_sequence(), ids)]).all_hidden
+        head = head_of(engine)
+        found = head.compute([Segment(new_sequence(head), following, range(40), features=oracle.features)])
+    np.testing.assert_allclose(own, oracle.features, atol=1e-4)
+    np.testing.assert_allclose(found.logits, oracle.logits, atol=1e-5)
+    np.testing.assert_allclose(found.hidden, oracle.states, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_head_changes_nothing_of_its_target(head_file: HeadFile, name: str) -> None:
+    path = head_file(name)
+    with opened(path) as plain, opened_with_head(path) as engine:
+        ids, wanted = text(50, plain.vocab), (0, 7, 49)
+        alone = plain.compute([Segment(plain.new_sequence(), ids, wanted)])
+        found = engine.compute([Segment(engine.new_sequence(), ids, wanted)])
+        assert found.logits is not None and alone.logits is not None
+        assert np.array_equal(found.logits.view(np.uint32), alone.logits.view(np.uint32))
+
+
+@pytest.mark.parametrize("name", ["qwen3_5", "glm4_5_air"])
+def test_pairs_have_the_same_bits_in_any_batch(head_file: HeadFile, name: str) -> None:
+    path, found = head_file(name), set[tuple[bytes, bytes]]()
+    for threads in (1, 3):
+        with opened_with_head(path, threads) as engine:
+            head, ids = head_of(engine), text(61, engine.vocab)
+            features = np.random.default_rng(1).standard_normal((61, head.head.model.width)).astype(np.float32)
+            found |= {pairs(head, ids, features, chunk) for chunk in (1000, 1, 7)}
+            mine, other = new_sequence(head), new_sequence(head)
+            both = [
+                head.compute(
+                    [
+                        Segment(other, ids[i + 1 : i + 9], features=features[:8]),
+                        Segment(mine, ids[i : i + 16], range(len(ids[i : i + 16])), features=features[i : i + 16]),
+                    ]
+                )
+                for i in range(0, 61 - 9, 16)
+            ]
+            beside = bits([each.logits for each in both]), bits([each.hidden for each in both])
+            assert all(alone[i].startswith(beside[i]) for alone in found for i in range(2))
+    assert len(found) == 1
+
+
+def test_features_of_another_shape_are_refused(head_file: HeadFile) -> None:
+    with opened_with_head(head_file("qwen3_5")) as engine:
+        head, ids = head_of(engine), [5, 6]
+        for features in (None, np.zeros((1, 64), np.float32), np.zeros((2, 63), np.float32)):
+            with pytest.raises(EdgeLLMError, match="reads features of shape"):
+                head.compute([Segment(new_sequence(head), ids, features=features)])
