@@ -90,7 +90,7 @@ class PagedSequence(protocol.Sequence):
         for n, retry in self.checkpoints.planned.items():
             self._add_checkpoint(n, retry)
         self.states.drop_before(len(self.tokens) - segment.drafts)
-        if self._tree:  # before pages are freed; rejected drafts are not worth a node
+        if self._tree:  # rejected drafts are not worth a node
             self._tree.extend(self, len(self.tokens) - segment.drafts)
         for table in self.tables:
             table.free_before_window(len(self.tokens))
