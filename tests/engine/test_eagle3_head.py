@@ -55,12 +55,13 @@ def test_a_head(name: str, files: Files) -> None:
         assert (head.model.width, head.model.vocab) == (spec.width, target.vocab)
         assert head.model.context_length == target.context_length
         assert (head.model.embedding is target.embedding) == (not spec.own_embedding)
+        assert (head.model.output is target.output) == (not spec.own_output)
         assert head.model.entry and head.model.entry.normed_residual == spec.norm_before_residual
         attention = head.model.layers[0].attention
         assert attention and attention.norm is None
-        ids = Reference(files.folders[name], spec, np.empty(0)).ids
+        ids = Reference(files.folders[name], spec, {}).ids
         assert np.array_equal(np.arange(target.vocab) if head.tokens is None else head.tokens, ids)
-        assert (head.tokens is None) == (name == "all-tokens")
+        assert (head.tokens is None) == (spec.draft_vocab == target.vocab)
 
 
 def test_a_head_is_no_model(files: Files) -> None:
