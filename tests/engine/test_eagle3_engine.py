@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from edgellm.arch import describe
 from edgellm.arch.eagle3 import read_eagle3_head
 from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.head_sequence import HeadSequence
@@ -58,7 +59,7 @@ def opened(target: Path, head: Path, threads: int = 2) -> Iterator[NativeEngine]
             ctx=128,
             kv_type="f32",
             cache=cache_folder(),
-            read_head=lambda model: read_eagle3_head(head_file, model),
+            head=read_eagle3_head(head_file, describe(file)),
         )
         yield engine
         engine.close()
