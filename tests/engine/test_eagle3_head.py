@@ -97,6 +97,9 @@ KEYS = {
         b"": "eagle3.target_hidden_size",
     },
     "eagle3.block_count": {raw.u32_pair("eagle3.block_count", 2): "heads of 2 layers are not supported"},
+    "eagle3.embedding_length": {
+        raw.u32_pair("eagle3.embedding_length", 192): "heads 3 times as wide as their target are"
+    },
     "eagle3.attention.sliding_window": {raw.u32_pair("eagle3.attention.sliding_window", 8): "with a window"},
     "eagle3.attention.head_count_kv": {
         raw.u32_pair("eagle3.attention.head_count_kv", 3): "4 attention heads cannot share 3 KV heads"
