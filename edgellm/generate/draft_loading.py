@@ -71,6 +71,7 @@ class DraftLoading:
 
     def _set(self, drafts: SessionDrafts) -> None:
         """Have the session draft as the options say."""
+        drafts.are_asked_for = self._draft is not None
         if self.options.draft == "off":
             drafts.most = 0
         elif self.options.draft_max is not None:

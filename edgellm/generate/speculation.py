@@ -5,6 +5,9 @@ eight 1.6 to 2.5 (measured on Zen 4). A row's logits have the same bits in any b
 sampling depends on seed and position alone. So the text is the same with and without drafts, whatever the sampling
 options; drafts, and the number computed, change only the speed.
 
+With a GPU, bits depend on the batch. A step's own logits then decide, so the text has the distribution of the model,
+but depends on the drafts as far as rounding does: there are drafts only where the user asks for a draft model.
+
 Of a guided reply the next tokens are often certain (`edgellm.guides.guide.Guide.forced`): these are drafts, too.
 """
 
@@ -170,7 +173,7 @@ class SpeculativeDecoder:
         """
         engine = self._session.engine
         room = min(self._session.drafts.most, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
-        if room < 1 or not engine.batch_invariant or not self._has_room:
+        if room < 1 or not self._has_room or not (engine.batch_invariant or self._session.drafts.are_asked_for):
             return [], None
         if certain:
             self._pending.extend(_Pending(each, "guide", CERTAIN) for each in certain[:room])

@@ -21,7 +21,7 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
     model, pre = describe(file), options.tokenizer_pre
     draft = open_draft(options.draft, DraftTarget(file, model, Tokenizer(file, pre), pre))
     if draft is None:
-        return make_plan(file, options)
+        return make_plan(file, replace(options, draft=None))
     with draft:
         share = draft.kv_share(model, options.kv_type)
         own = make_plan(file, with_kv_share(options, 1 - share))
