@@ -93,7 +93,7 @@ def convert(
         UnsupportedModelError: this version cannot convert the model.
         EdgeLLMError: `out` cannot be written.
     """
-    folder, replace = local_folder(source), force or dry_run
+    folder, replace = local_folder(source, target is not None), force or dry_run
     conversion = prepare_convert(
         folder,
         out,

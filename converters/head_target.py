@@ -38,23 +38,36 @@ def head_target(
 ) -> HeadTarget | None:
     """The model `target`, for which the checkpoint is a draft head; None for a whole model, which has no target.
 
-    `target` is a checkpoint's folder, a GGUF file, or a name that the commands take as MODEL. Raises OptionError where
-    the options are not those of the checkpoint's kind, and ModelFileError and UnsupportedModelError as for any model.
+    Raises OptionError where the options are not those of the checkpoint's kind, and the errors of `read_target`.
     """
     name = printable(str(checkpoint.path), 400)
-    is_head = is_eagle3(Config(checkpoint.path / "config.json", checkpoint.config))
-    if target is None:
-        if is_head:
-            raise OptionError(f"{name} is an EAGLE-3 head, which drafts for another model: name that with --target")
+    config = Config(checkpoint.path / "config.json", checkpoint.config)
+    if not is_head_of_target(config, name, target is not None):
         return None
-    if not is_head:
-        raise OptionError(f"--target is for EAGLE-3 heads, and {name} is a whole model; leave it out")
+    assert target is not None
     if gptq is not None:
         raise OptionError(f"--gptq has the model read a text, and {name} is a draft head; leave it out")
-    return _read(target)
+    return read_target(target)
 
 
-def _read(name: str | os.PathLike[str]) -> HeadTarget:
+def is_head_of_target(config: Config, name: str, has_target: bool) -> bool:
+    """Whether the checkpoint `name` is a draft head, which must have a target. Raises OptionError if it has none.
+
+    It also does if a whole model has one.
+    """
+    is_head = is_eagle3(config)
+    if is_head and not has_target:
+        raise OptionError(f"{name} is an EAGLE-3 head, which drafts for another model: name that with --target")
+    if has_target and not is_head:
+        raise OptionError(f"--target is for EAGLE-3 heads, and {name} is a whole model; leave it out")
+    return is_head
+
+
+def read_target(name: str | os.PathLike[str]) -> HeadTarget:
+    """The target: a checkpoint's folder, a GGUF file, or a name that the commands take as MODEL; only headers are read.
+
+    Raises ModelFileError and UnsupportedModelError.
+    """
     if os.fspath(name) and Path(name).is_dir():
         return _of_checkpoint(Path(name))
     path = resolve(name) if isinstance(name, str) else Path(name)

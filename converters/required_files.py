@@ -6,10 +6,12 @@ from pathlib import Path
 
 from converters.architectures import text_model
 from converters.architectures.config import Config
+from converters.architectures.eagle3 import check_kind
 from converters.checkpoint.files import is_plain, parse_json
 from converters.checkpoint.folder import INDEX, weights_or_index
 from converters.checkpoint.quantized import finders_of, settings_of
 from converters.checkpoint.quantized.settings import SETTINGS_FILES
+from converters.head_target import is_head_of_target
 from edgellm.errors import ModelFileError
 
 SMALL_FILES = SETTINGS_FILES | frozenset(
@@ -35,32 +37,38 @@ _TOKENIZERS = frozenset({"tokenizer.json", "tokenizer.model", "tekken.json", "ti
 _CONFIG = "config.json"
 
 
-def required_files(names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
+def required_files(names: Iterable[str], read: Callable[[str], bytes], has_target: bool = False) -> list[str]:
     """Select the files that a conversion reads from the paths `names`; the weights come last, [] if there are none.
 
-    `read` returns the content of a small file: the index lists the shards. Raises ModelFileError if it is unclear
-    which files hold the weights, and ModelFileError or UnsupportedModelError for a checkpoint that `convert` refuses.
+    `read` returns the content of a small file: the index lists the shards. With `has_target`, it is a draft head that
+    is to be converted. Raises ModelFileError if it is unclear which files hold the weights, OptionError for a model
+    where a head is expected and the reverse, and ModelFileError or UnsupportedModelError for a checkpoint that
+    `convert` refuses.
     """
     all_names = set(names)
     weights = weights_or_index(name for name in all_names if "/" not in name)
     if len(weights) > 1:
         raise ModelFileError(f"{len(weights)} .safetensors files have no {INDEX}; choose another repository")
     if weights:
-        _check(all_names, read)
+        _check(all_names, read, has_target)
     if weights == [INDEX]:
         weights += _shards(read(INDEX))
     return [*sorted(filter(_is_small, all_names)), *weights] if weights else []
 
 
-def _check(names: set[str], read: Callable[[str], bytes]) -> None:
-    """Check what needs no weights: the tokenizer, the architecture, the types."""
-    if not _TOKENIZERS & names:
+def _check(names: set[str], read: Callable[[str], bytes], has_target: bool) -> None:
+    """Check what needs no weights: the tokenizer, the architecture, the types. A draft head has no tokenizer."""
+    path = Path(_CONFIG)
+    values = parse_json(path, read(_CONFIG)) if _CONFIG in names else {}
+    config = Config(path, values)
+    if is_head_of_target(config, "this checkpoint", has_target):
+        check_kind(config)
+    elif not _TOKENIZERS & names:
         raise ModelFileError("there is no tokenizer.json, tokenizer.model or tekken.json; choose another repository")
+    elif _CONFIG in names:
+        text_model(config)
     if _CONFIG in names:
-        path = Path(_CONFIG)
-        config = parse_json(path, read(_CONFIG))
-        text_model(Config(path, config))
-        finders_of(settings_of(path, config))
+        finders_of(settings_of(path, values))
 
 
 def _is_small(name: str) -> bool:

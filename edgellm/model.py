@@ -37,6 +37,7 @@ from edgellm.models import resolve
 from edgellm.options import LoadOptions, check_text, file_defaults, validate
 from edgellm.options.checks import integer, number, one_of
 from edgellm.perf.mbu import MBUEstimator
+from edgellm.speculation.session_drafts import SessionDrafts
 from edgellm.text.tokenizer import Tokenizer
 from kquants.jit import Progress
 
@@ -155,6 +156,11 @@ class Model:
         """The file of the draft model that replies use; None without one, before it is loaded, or after an error."""
         source = self._generator.session.drafts.source
         return source.name if source and source.works else None
+
+    def drafts(self) -> SessionDrafts:
+        """What replies share of their drafts, once the draft model is loaded, for measurements."""
+        self._draft.wait()
+        return self._generator.session.drafts
 
     @property
     def sampling_defaults(self) -> Mapping[str, object]:

@@ -31,8 +31,12 @@ class Config(JSONValues):
 
     def text_model(self, defaults: Mapping[str, object]) -> "Config":
         """The configuration of the text model, which may be inside that of a larger model, with other defaults."""
-        given = {key: self._values[key] for key in self._given - {_TEXT_MODEL}}
-        return Config(self.path, {**dict.fromkeys(self.nulls), **given, **self.section(_TEXT_MODEL)}, defaults)
+        return self.merged(_TEXT_MODEL, defaults)
+
+    def merged(self, key: str, defaults: Mapping[str, object] | None = None) -> "Config":
+        """The configuration with the values of the object at `key` before its own, and with other defaults."""
+        given = {name: self._values[name] for name in self._given - {key}}
+        return Config(self.path, {**dict.fromkeys(self.nulls), **given, **self.section(key)}, defaults)
 
     def given(self, key: str) -> bool:
         """Whether the file has the key, with a value that is not null."""

@@ -52,8 +52,8 @@ def describe_eagle3(checkpoint: Checkpoint, target: Description) -> tuple[Metada
     head that is not supported.
     """
     given = Config(checkpoint.path / "config.json", checkpoint.config)
-    config = Config(given.path, {**checkpoint.config, **given.section(_LAYER_CONFIG)})
-    _check_kind(config, given)
+    config = given.merged(_LAYER_CONFIG)
+    check_kind(given)
     sizes, checkpoint_class = read_sizes(config), CheckpointClass(CLASSES[0])
     if sizes.vocab != target.vocab:
         config.fail(f"the head is for a model of {sizes.vocab} tokens, and the target has {target.vocab}")
@@ -65,8 +65,9 @@ def describe_eagle3(checkpoint: Checkpoint, target: Description) -> tuple[Metada
     return metadata_of(model, family, tensors), tensors
 
 
-def _check_kind(config: Config, given: Config) -> None:
-    names = given.names("architectures")
+def check_kind(given: Config) -> None:
+    """Refuse heads that edgellm does not compute, by config.json. Raises UnsupportedModelError."""
+    config, names = given.merged(_LAYER_CONFIG), given.names("architectures")
     if names and names[0] not in (*CLASSES, "LlamaForCausalLM"):
         config.refuse(f"draft heads of the class {printable(names[0])} are not supported, only {', '.join(CLASSES)}")
     if config.integer("num_hidden_layers", 1) != 1:

@@ -8,6 +8,7 @@ baseline        llama.cpp, in a child process; worker is that process
 cold_start      time to first token of a new process
 machine_limits  memory bandwidth and int8 peak in each round
 devices         what each device did, when a GPU takes part
+drafting        replies with drafts and without, with --draft; draft_replies are those
 serving         many requests at once, with --serve and --clients
 results, report the measured times, and the figures that `--json` prints
 """

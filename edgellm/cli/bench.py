@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from edgellm.bench.options import BASELINE, LOAD_NAMES, BenchOptions
 from edgellm.bench.serving.lengths import Lengths
+from edgellm.cli.bench_drafting import drafting_options, read_drafting, run_drafting
 from edgellm.cli.bench_serving import run_serving
 from edgellm.cli.bench_serving_options import read_serving, serving_options
 from edgellm.cli.options import AdvisedChoice, moe_options, number, option_of
@@ -82,6 +83,7 @@ def _number(name: str, *short: str, help: str, least: int, most: float = math.in
 @option_of(LoadOptions, "gpu_layers")
 @moe_options
 @click.option("--against", type=_BASELINES, help="Measure this engine as well, in the same rounds.")
+@drafting_options
 @serving_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
@@ -95,13 +97,22 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     With --serve or --clients: measure latency, goodput and cost of many requests at once. --serve sends requests at
     random times, RATE per second, that wait for no other. A reply is good if it keeps the limits --slo-ttft and
     --slo-itl.
+
+    With --draft: measure replies with drafts and without, in turn.
     """
     load = {name: given.pop(name) for name in LOAD_NAMES}
     checked = LoadOptions.from_kwargs(**load)
     load = {name: getattr(checked, name) for name in LOAD_NAMES}
     chosen = {name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    alone = load | {"threads": threads[0] if threads else None}
+    if "draft" in chosen:
+        given["tokens"] = _one_length("tokens", given["tokens"])
+    if drafting := read_drafting(given, chosen):
+        _check_one(threads)
+        context.exit(run_drafting(model, drafting, alone, as_json))
     if serving := read_serving(given, chosen):
-        context.exit(run_serving(model, serving, load | {"threads": _one_number(threads)}, chosen, as_json))
+        _check_one(threads)
+        context.exit(run_serving(model, serving, alone, chosen, as_json))
     given |= {name: _one_length(name, given[name]) for name in _LENGTH_NAMES}
     options = BenchOptions(**given, **load)
     if options.against:
@@ -111,10 +122,9 @@ def command(context: click.Context, /, model: str, threads: list[int] | None, as
     context.exit(_bench(model, options, chosen, threads, as_json))
 
 
-def _one_number(threads: list[int] | None) -> int | None:
+def _check_one(threads: list[int] | None) -> None:
     if threads and len(threads) > 1:
-        raise OptionError("option threads cannot be several numbers with --serve and --clients: give one")
-    return threads[0] if threads else None
+        raise OptionError("option threads cannot be several numbers with --draft, --serve and --clients: give one")
 
 
 def _one_length(name: str, lengths: Lengths) -> int:

@@ -1,5 +1,6 @@
 """`edgellm convert`: makes a GGUF file from a Hugging Face checkpoint."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ def command(context: click.Context, /, source: str, out: str | None, dry_run: bo
     from converters import prepare_convert
     from converters.checkpoint.folder import model_name
     from converters.gptq.compensation import read_text
+    from converters.head_target import read_target
     from edgellm.gguf.imatrix import read_imatrix
 
     check_no_type(context.args)
@@ -51,9 +53,11 @@ def command(context: click.Context, /, source: str, out: str | None, dry_run: bo
         read_imatrix(given["imatrix"])
     if given["gptq"]:
         read_text(given["gptq"])
+    if given["target"] is not None:
+        read_target(given["target"])
     read = [given["imatrix"], given["gptq"]]
     target = output_path(out, lambda: model_name(Path(source)), given["type"], force or dry_run, read)
-    folder = _fetch(source)
+    folder = _fetch(source, given["target"] is not None)
 
     def prepare(force: bool, progress: "ProgressLine") -> "Conversion":
         floats = ConversionProgress(progress, "writing the model in floats first, for it to read the text")
@@ -64,7 +68,7 @@ def command(context: click.Context, /, source: str, out: str | None, dry_run: bo
         _report_kept_checkpoint(folder)
 
 
-def _fetch(source: str) -> Path | None:
+def _fetch(source: str, has_target: bool) -> Path | None:
     """Download a checkpoint from a hub, and return its folder; None if `source` is a folder."""
     from converters.hub_checkpoint import hub_repository
 
@@ -77,7 +81,7 @@ def _fetch(source: str) -> Path | None:
 
     with resume_hint(), show_warnings(), ProgressLine() as progress:
         click.echo(f"there is no folder {source} here; asking the hub", err=True)
-        return fetch_checkpoint(repository, PullDisplay(progress), required_files)
+        return fetch_checkpoint(repository, PullDisplay(progress), partial(required_files, has_target=has_target))
 
 
 def _report_kept_checkpoint(folder: Path) -> None:

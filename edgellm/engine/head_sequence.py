@@ -65,6 +65,13 @@ class HeadSequence:
     def pause(self) -> None:
         """Free the cells; the rows that wait are computed again."""
         self.own.trim(0)
+        self.begin_at(self._low)
+
+    def begin_at(self, position: int) -> None:
+        """Begin anew with the pair at a position, or with the first one whose features are there."""
+        while self._rows and self._low < position:
+            self._rows.popleft()
+            self._low += 1
         self._start, self._pairs = self._low, 0
 
     def lag(self, text: Ids[int]) -> int | None:
@@ -73,31 +80,32 @@ class HeadSequence:
         None: features of the last tokens are not there.
         """
         length = len(text) - 1
-        if self._high < length or length < 1:
+        if self._high < length:
             return None
-        return length - self._first(text)
+        held = self._held(text)
+        return (length - (self._low if held is None else self._start + held)) or None
 
-    def _first(self, text: Ids[int]) -> int:
-        """The first pair of a text to compute: the last one is computed again if need be, as a draft follows it."""
+    def _held(self, text: Ids[int]) -> int | None:
+        """How many of the head's cells hold pairs of a text, but its last one, as a draft follows that.
+
+        None: the rows of the pairs behind them are not there, so that it must begin anew with those that are.
+        """
         held = min(self._pairs, len(text) - 2 - self._start, len(self.own))
         if held > 0 and self.own.tokens[held - 1] != text[self._start + held]:
             held -= 1
-        first = self._start + held
-        return first if held >= 0 and first >= self._low - 1 else self._low
+        return held if held >= 0 and self._start + held >= self._low - 1 else None
 
     def segment(self, text: Ids[int], most: int) -> Segment[PagedSequence] | None:
         """The next pairs of a text, at most `most`; with the last one its outputs are wanted. None: see `lag`.
 
         The features of one missing row are zeros, as llama.cpp has them before the first token.
         """
-        lag = self.lag(text)
-        if lag is None:
+        if self.lag(text) is None:
             return None
-        first = self._first(text)
-        if first == self._low > self._start + self._pairs or first < self._start:
-            self._start, self._pairs = first, 0
-        self._pairs = first - self._start
+        held = self._held(text)
+        self._start, self._pairs = (self._low, 0) if held is None else (self._start, held)
         self.own.trim(self._pairs)
+        first = self._start + self._pairs
         last = min(first + most, len(text) - 1)
         rows = [self._rows[p - self._low] if p >= self._low else self._zeros() for p in range(first, last)]
         wanted = (last - first - 1,) if last == len(text) - 1 else ()

@@ -20,6 +20,7 @@ class StepTimes:
         self._batches = 0
         self._seconds = [0.0] * _CLASSES  # of a batch of each class, 0 before the first
         self._last = [0] * _CLASSES  # the number of the last batch of each class
+        self._counts = [0] * _CLASSES
 
     def record(self, rows: int, seconds: float) -> None:
         """A batch of `rows` rows took `seconds`."""
@@ -28,6 +29,11 @@ class StepTimes:
             seconds = 0.7 * before + 0.3 * min(seconds, 2 * before)
         self._batches += 1
         self._seconds[kind], self._last[kind] = seconds, self._batches
+        self._counts[kind] += 1
+
+    def count(self, rows: int) -> int:
+        """How many batches of the class of `rows` rows there were."""
+        return self._counts[_class_of(rows)]
 
     def seconds(self, rows: int) -> float | None:
         """The seconds of a batch of `rows` rows; None before the first batch of any class.

@@ -86,6 +86,11 @@ class DraftLoading:
         own, other = ((Roofline.of(model, kv_type), len(model.layers)) for model in models)
         return relative_cost(own, other, load_profile(threads), threads)
 
+    def wait(self) -> None:
+        """Wait until it is loaded, or cannot be loaded."""
+        if self._loaded:
+            self._loaded.wait()
+
     def close(self) -> None:
         """Free its memory, after the session was closed. It waits for what still loads."""
         if self._loaded:

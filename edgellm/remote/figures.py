@@ -36,11 +36,13 @@ class ReplyFigures:
 
         The mean speed is that of tokens if the server told their number, else that of pieces.
         """
-        found = replace(self._timer.stats(pieces), queued_s=None)  # the server does not tell
+        found = replace(self._timer.stats(pieces), queued_s=None, tokens_per_step=None)  # the server does not tell
         if pieces is not None or self._usage is None:
             return replace(found, estimated=True)
-        tokens, arrived = self._usage.generated, found.generated_tokens
+        usage, arrived = self._usage, found.generated_tokens
+        tokens = usage.generated
         speed = found.decode_tps and found.decode_tps * max(0, tokens - 1) / (arrived - 1)
+        found = replace(found, drafted=usage.drafted, accepted=usage.accepted)
         return replace(found, generated_tokens=tokens, decode_tps=speed or None)
 
     def live(self) -> Live:

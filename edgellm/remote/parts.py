@@ -34,11 +34,15 @@ class CallPiece:
 
 @dataclass(frozen=True)
 class TokenUsage:
-    """The tokens of a request, as the server counts them; `cached` of those of the prompt."""
+    """The tokens of a request, as the server counts them; `cached` of those of the prompt. It computed `drafted` tokens
+    before they were certain, of which the reply has those `accepted`.
+    """
 
     prompt: int
     generated: int
     cached: int
+    drafted: int = 0
+    accepted: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,9 @@ def _usage(found: Mapping[str, Any]) -> TokenUsage | None:
         return None
     details = _count(_mapping(usage.get("prompt_tokens_details")), "cached_tokens")
     named = details, _count(usage, "prompt_cache_hit_tokens"), _count(_mapping(found.get("timings")), "cache_n")
-    return TokenUsage(prompt, generated, min(prompt, next(filter(None, named), 0)))
+    drafts = _mapping(usage.get("completion_tokens_details"))
+    accepted, rejected = (_count(drafts, f"{each}_prediction_tokens") or 0 for each in ("accepted", "rejected"))
+    return TokenUsage(prompt, generated, min(prompt, next(filter(None, named), 0)), accepted + rejected, accepted)
 
 
 def _count(found: Mapping[str, Any], name: str) -> int | None:

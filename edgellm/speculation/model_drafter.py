@@ -3,14 +3,10 @@
 from collections.abc import Sequence as Ids
 from typing import Any, Protocol
 
-import numpy as np
-
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment, Sequence
-from edgellm.guides.guide import Mask
 from edgellm.sampling.gumbel import Drawn
-from edgellm.sampling.sampler import Distribution
-from edgellm.speculation.acceptance import CERTAIN, signal_of
+from edgellm.speculation.draft_chain import DraftChain
 from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftEngine, DraftRules, Source
 from edgellm.speculation.vocabularies import TokenMap
 
@@ -38,9 +34,8 @@ class ModelDrafter(ComputedDrafter):
         self._sequence: Sequence | None = None
         self._first = 0  # of the text, the first token that the sequence has
         self._shared = 0  # tokens of the sequence that are those of the text from there on
-        self._rules: DraftRules | None = None
-        self._chain: list[int] = []  # the drafts of the round, in the draft model's ids
-        self._draft = Draft([], [], [])
+        self._chain: DraftChain | None = None
+        self._drafts: list[int] = []  # those of the round, in the draft model's ids
         self._forks: dict[int, Sequence] = {}  # by length, the states that a recurrent sequence cannot go back to
 
     def accept(self, token: int) -> None:
@@ -74,7 +69,7 @@ class ModelDrafter(ComputedDrafter):
 
     def begin(self, rules: DraftRules) -> None:
         """See `ComputedDrafter`."""
-        self._rules, self._chain, self._draft = rules, [], Draft([], [], [])
+        self._chain, self._drafts = DraftChain(rules), []
         if rules.window is not None and self.lag() > rules.window:
             self.pause()
             self._first = len(self._text) - rules.window
@@ -95,51 +90,27 @@ class ModelDrafter(ComputedDrafter):
     def segment(self) -> Segment[Any] | None:
         """See `ComputedDrafter`."""
         sequence = self._sequence
-        assert sequence is not None, "`begin` comes first"
+        assert sequence is not None and self._chain is not None, "`begin` comes first"
         text, start = len(self._text) - self._first, len(sequence)
-        if text + len(self._chain) > self.engine.ctx or self._has_ended():
+        if text + len(self._drafts) > self.engine.ctx or self._chain.has_ended:
             return None
         if sequence.needs_marks:
             self._forks[start] = sequence.fork()
-        left = [*self._text[self._first + start :], *self._chain[max(0, start - text) :]]
+        left = [*self._text[self._first + start :], *self._drafts[max(0, start - text) :]]
         tokens = left[: self.engine.max_rows]
         return Segment(sequence, tokens, [len(tokens) - 1] if tokens == left else [])
 
-    def _has_ended(self) -> bool:
-        guide = self._rules.guide if self._rules else None
-        return guide is not None and guide.ended
-
     def take(self, outputs: Outputs) -> Drawn | None:
         """See `ComputedDrafter`. Raises EdgeLLMError where no token may come next."""
-        rules, sequence = self._rules, self._sequence
-        assert rules is not None and sequence is not None, "`begin` comes first"
+        chain, sequence = self._chain, self._sequence
+        assert chain is not None and sequence is not None, "`begin` comes first"
         self._shared = min(len(sequence), len(self._text) - self._first)
         if outputs.logits is None or not len(outputs.logits):
             return None
-        logits = self._tokens.target_logits(outputs.logits[-1])
-        distribution = rules.sampler.apply(logits, self._allowed(rules))
-        drawn = rules.rule.propose(distribution, rules.key, rules.position + len(self._chain))
-        self._append(drawn.token, signal_of(drawn, logits), distribution, rules)
-        for token in rules.guide.forced() if rules.guide else ():
-            self._append(token, CERTAIN, Distribution(np.array([token]), np.ones(1)), rules)
+        drawn = chain.draw(self._tokens.target_logits(outputs.logits[-1]))
+        self._drafts += self._tokens.draft_ids([drawn.token, *chain.force()])
         return drawn
-
-    def _allowed(self, rules: DraftRules) -> Mask | None:
-        if not self._chain:
-            return rules.first_mask()
-        return rules.guide.allowed() if rules.guide else None
-
-    def _append(self, token: int, signal: int, distribution: Distribution, rules: DraftRules) -> None:
-        rules.sampler.accept(token)
-        if rules.guide:
-            rules.guide.accept(token)
-        self._chain += self._tokens.draft_ids([token])
-        tokens, signals, distributions = self._draft
-        tokens.append(token)
-        signals.append(signal)
-        assert distributions is not None
-        distributions.append(distribution)
 
     def draft(self) -> Draft:
         """See `ComputedDrafter`."""
-        return self._draft
+        return self._chain.draft if self._chain else Draft([], [], [])

@@ -84,5 +84,6 @@ def _rows_of(outputs: Outputs, rows: slice, wanted: slice) -> Outputs:
     return outputs._replace(
         logits=None if outputs.logits is None else outputs.logits[wanted],
         hidden=None if outputs.hidden is None else outputs.hidden[wanted],
+        residual=None if outputs.residual is None else outputs.residual[wanted],
         taps={layer: each[rows] for layer, each in outputs.taps.items()},
     )

@@ -185,7 +185,10 @@ def test_ctrl_c_shows_what_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
         ("--clients 2 --server-model x", "--server-model does nothing without --server: leave it out"),
         ("--serve 1 --server x --parallel 2", "--parallel does nothing with --server: leave it out"),
         ("--serve 1 --trace x -p 2", "--prompt-tokens does nothing with --trace: leave it out"),
-        ("--clients 2 --threads 1,2", "--threads cannot be several numbers with --serve and --clients: give one"),
+        (
+            "--clients 2 --threads 1,2",
+            "--threads cannot be several numbers with --draft, --serve and --clients: give one",
+        ),
         ("--clients 2 -n 0", "-p and -n cannot be 0 with --serve and --clients: give at least 1"),
         ("--clients 2 -p 1000 -n 1000", "-p and -n cannot be 2,000 tokens together: give at most "),
         ("--clients 2 -p 9 --shared-prefix 9", "--shared-prefix cannot be 9: give less than the 9 tokens of the "),

@@ -18,6 +18,7 @@ from edgellm import hub as ours
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 from edgellm.hub.transfer import PartialFile
 from support import ROOT
+from support.eagle3_heads import TARGET, Head, write_head
 from support.hub_server import COMMIT, Hub, breaks_off, hub, sends
 from support.local_models import Machine, machine
 from support.make_checkpoint import write_checkpoint
@@ -194,7 +195,7 @@ def test_a_repository_without_a_tokenizer_is_refused_before_any_weight(made: Pat
     serve(hub, made)
     with pytest.raises(EdgeLLMError, match=f"^{NAME}: there is no tokenizer.json, tokenizer.model or tekken.json; "):
         fetch()
-    assert hub.files_asked == []
+    assert fetched(hub) == ["config.json"]
 
 
 @pytest.mark.parametrize(
@@ -248,3 +249,26 @@ def test_published_shards_with_unusual_names(shared: Path, machine: Machine, hub
     serve(hub, shared / "field/odd-shard-name")
     assert "extra-weights.safetensors" in {path.name for path in fetch().iterdir()}
     assert convert(fetch(), machine.here / "out.gguf", "F16").path.exists()
+
+
+def test_a_draft_head_needs_no_tokenizer_but_a_target(tmp_path: Path, machine: Machine, hub: Hub) -> None:
+    target = write_checkpoint(tmp_path / "target", **TARGET)
+    serve(hub, write_head(tmp_path / "head", Head()))
+    with pytest.raises(EdgeLLMError, match="is an EAGLE-3 head, which drafts for another model: name that with --tar"):
+        convert(NAME, tmp_path / "out.gguf", "F16")
+    assert fetched(hub) == ["config.json"]
+    convert(NAME, tmp_path / "out.gguf", "F16", target=target)
+    assert (tmp_path / "out.gguf").exists()
+
+
+def test_a_head_that_is_not_supported_is_refused_before_its_weights_are_downloaded(
+    tmp_path: Path, machine: Machine, hub: Hub
+) -> None:
+    target = write_checkpoint(tmp_path / "target", **TARGET)
+    serve(hub, write_head(tmp_path / "head", Head(), {"num_hidden_layers": 2}))
+    with pytest.raises(EdgeLLMError, match=f"{NAME}: config.json: EAGLE-3 heads of several layers"):
+        convert(NAME, tmp_path / "out.gguf", "F16", target=target)
+    serve(hub, target)
+    with pytest.raises(EdgeLLMError, match="--target is for EAGLE-3 heads, and this checkpoint is a whole model"):
+        convert(NAME, tmp_path / "out.gguf", "F16", target=target)
+    assert set(fetched(hub)) == {"config.json"}

@@ -36,6 +36,22 @@ def test_thoughts_have_two_names(field: str) -> None:
         ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": None}, TokenUsage(7, 2, 0)),
         ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_cache_hit_tokens": 6}, TokenUsage(7, 2, 6)),
         ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_cache_hit_tokens": 60}, TokenUsage(7, 2, 7)),
+        (
+            {
+                "prompt_tokens": 7,
+                "completion_tokens": 2,
+                "completion_tokens_details": {"accepted_prediction_tokens": 3, "rejected_prediction_tokens": 4},
+            },
+            TokenUsage(7, 2, 0, 7, 3),
+        ),
+        (
+            {
+                "prompt_tokens": 7,
+                "completion_tokens": 2,
+                "completion_tokens_details": {"accepted_prediction_tokens": -3},
+            },
+            TokenUsage(7, 2, 0),
+        ),
         ({"prompt_tokens": "7", "completion_tokens": 2}, None),
         ({"prompt_tokens": True, "completion_tokens": 2}, None),
         ({"prompt_tokens": -1, "completion_tokens": 2}, None),

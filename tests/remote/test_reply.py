@@ -55,13 +55,14 @@ def reply(api: FakeAPI, *answers: Answer, key: str | None = None, **options: Any
 
 def test_a_reply_streams_with_its_figures(api: FakeAPI) -> None:
     answer = Answer([delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo"), delta("stop")])
-    answer.pieces = [*answer.pieces, usage(12, 7, 8), DONE]
+    answer.pieces = [*answer.pieces, usage(12, 7, 8, 3, 1), DONE]
     found = reply(api, answer, seed=3)
     pieces = [(piece.text, piece.finish_reason) for piece in found]
     assert pieces == [("Hel", None), ("lo", None), ("", "eog")]
     assert (found.text, found.finish_reason) == ("Hello", "eog")
     stats = found.stats
     assert (stats.prompt_tokens, stats.cached_tokens, stats.generated_tokens, stats.estimated) == (12, 8, 7, False)
+    assert (stats.drafted, stats.accepted, stats.tokens_per_step) == (4, 3, None)
     assert stats.ttft_s is not None and stats.decode_tps and found.live().context_used == 19
     assert api.asked[-1].path == "/v1/chat/completions"
     assert api.asked[-1].body == {

@@ -75,10 +75,12 @@ def delta(reason: str | None = None, index: int = 0, **values: Any) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
-def usage(prompt: int, generated: int, cached: int = 0) -> bytes:
+def usage(prompt: int, generated: int, cached: int = 0, accepted: int = 0, rejected: int = 0) -> bytes:
     """An event with the usage."""
     counts = {"prompt_tokens": prompt, "completion_tokens": generated}
-    return event(choices=[], usage=counts | {"prompt_tokens_details": {"cached_tokens": cached}})
+    drafts = {"accepted_prediction_tokens": accepted, "rejected_prediction_tokens": rejected}
+    details = {"prompt_tokens_details": {"cached_tokens": cached}, "completion_tokens_details": drafts}
+    return event(choices=[], usage=counts | details)
 
 
 def saying(*texts: str) -> Answer:
