@@ -164,7 +164,7 @@ class SpeculativeDecoder:
         )
         self._is_trial = drafting.plan.is_trial
         self._policy.settle(drafting.plan, drafting.kept, drafting.seconds)
-        self.tally.draft(source, drafting.kept, drafting.seconds)
+        self.tally.draft(source, drafting.kept, drafting.seconds, drafting.passes * drafting.source.pass_bytes)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
         """The drafts of the next step, or what computes them; none once memory was short for the states behind them.

@@ -13,7 +13,7 @@ _MUST_KEEP = 1e6
 class Drafting:
     """What a drafter computes for a reply before a step of the target, as the policy says.
 
-    `draft` are those of the last round, of which the step computes the first `kept`.
+    `draft` are those of the last round, of which the step computes the first `kept`. They took `passes` passes.
 
     `prepare` is called in the thread of the reply. All else is called within the turn of the target's engine, perhaps
     in the thread of another reply, while that of this one waits.
@@ -21,7 +21,7 @@ class Drafting:
 
     def __init__(self, source: ComputedSource, drafter: ComputedDrafter, policy: DraftPolicy) -> None:
         self.source, self.drafter, self.policy = source, drafter, policy
-        self.draft, self.kept, self.seconds = Draft([], []), 0, 0.0
+        self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
         self._has_memory, self._most = True, 0
         self._plan: DraftPlan | None = None
         self._rules: DraftRules | None = None
@@ -46,7 +46,7 @@ class Drafting:
     def prepare(self, plan: DraftPlan, rules: DraftRules) -> None:
         """The next step has drafts: up to `plan.most`, drawn by `rules`."""
         self._plan, self._rules = plan, rules
-        self.draft, self.kept, self.seconds = Draft([], []), 0, 0.0
+        self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
 
     def begin(self, room: int) -> bool:
         """A round begins, for up to `room` drafts; False if it has none."""
@@ -63,6 +63,7 @@ class Drafting:
     def take(self, outputs: Outputs, seconds: float) -> bool:
         """A pass took `seconds` for this reply; returns whether another one is worth its time."""
         self.seconds += seconds
+        self.passes += 1
         try:
             drawn = self.drafter.take(outputs)
         except EdgeLLMError:  # no token may come next
