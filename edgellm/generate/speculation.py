@@ -23,7 +23,7 @@ from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.draft_tally import DraftTally
 from edgellm.generate.session import Session
 from edgellm.sampling.sampler import Distribution
-from edgellm.speculation.acceptance import CERTAIN
+from edgellm.speculation.acceptance import CERTAIN, Acceptance
 from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.drafter import DraftRules, Source
 from edgellm.speculation.drafting import Drafting
@@ -52,13 +52,12 @@ class SpeculativeDecoder:
         self.length, self.tally = len(sequence), DraftTally()
         self._session, self._sequence, self._lookup, self._cancel = session, sequence, lookup, cancel
         shared = session.drafts
-        self._acceptance = shared.acceptance.fork()
-        self._policy = DraftPolicy(shared.times, self._acceptance, shared.ledger)
+        self._policy = DraftPolicy(shared.times, Acceptance(shared.acceptance), shared.ledger)
         self._drafting: Drafting | None = None
         # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
         self._beside: _Pending | None = None  # a draft of prompt lookup, in a step with others, which is judged too
-        self._is_trial, self._has_room = False, True
+        self._replies, self._has_room = 1, True
 
     def __enter__(self) -> "SpeculativeDecoder":
         return self
@@ -68,7 +67,6 @@ class SpeculativeDecoder:
             self._session.trim_later(self._sequence, self.length)
         if self._drafting:
             self._drafting.drafter.close()
-        self._session.drafts.acceptance.merge(self._acceptance)
 
     def begin_drafting(self) -> bool:
         """Begin to draft with the source of the session, if there is one now and none was before.
@@ -96,8 +94,8 @@ class SpeculativeDecoder:
         `rules` are those of drafts that are computed. Raises Stopped after `cancel`, and EdgeLLMError once the model is
         closed.
         """
-        self._session.drafts.ledger.add_step()
         if self._drafting:
+            self._policy.add_token(self._replies)
             self._drafting.drafter.accept(token)
         if self._is_accepted(token) and self._draft_logits:
             self._session.check_active(self._cancel)  # as the session does where it computes
@@ -118,8 +116,8 @@ class SpeculativeDecoder:
         self._policy.record(draft.source, draft.signal, accepted)
         if accepted and self._draft_logits:
             self.tally.accept(draft.source)
-            if draft.source not in ("guide", "lookup"):
-                self._session.drafts.ledger.gain(self._is_trial)
+            if self._drafting and draft.source == self._drafting.drafter.source:
+                self._policy.accept(self._drafting.plan)
         return accepted
 
     def reject(self) -> None:
@@ -162,8 +160,7 @@ class SpeculativeDecoder:
             _Pending(token, source, signal, q)
             for token, signal, q in zip(draft.tokens, draft.signals, draft.distributions or repeat(None), strict=False)
         )
-        self._is_trial = drafting.plan.is_trial
-        self._policy.settle(drafting.plan, drafting.kept, drafting.seconds)
+        self._policy.settle(drafting.plan, drafting.seconds + drafting.row_seconds)
         self.tally.draft(source, drafting.kept, drafting.seconds, drafting.passes * drafting.source.pass_bytes)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
@@ -181,8 +178,8 @@ class SpeculativeDecoder:
         found, drafting = self._lookup.draft(room), self._drafting if rules and self._computes_drafts else None
         beside = self._session.rows_beside(self._cancel)
         step_seconds = self._session.drafts.times.seconds(1)
-        replies = self._session.replies_beside(self._cancel) + 1
-        cost = drafting.cost(replies, step_seconds) if drafting and step_seconds else None
+        self._replies = self._session.replies_beside(self._cancel) + 1
+        cost = drafting.cost(self.length + 1, self._replies, step_seconds) if drafting and step_seconds else None
         plan = self._policy.plan(found, room, beside, cost)
         if drafting and rules and plan.source == drafting.drafter.source:
             drafting.prepare(plan, rules())

@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect
+from copy import copy
 
 from edgellm.sampling.gumbel import Drawn
 from edgellm.sampling.top_k import Scores
@@ -24,11 +25,14 @@ _FIRST_RATE = 0.5
 """Expected probability that a computed draft is right. (Simulated: with 0.6 a source that is never right costs a reply
 of 64 tokens 3.2 % of its speed, with 0.5 2.7 %.)"""
 
-_STEP = 0.1
-"""Weight of an outcome in the moving average of a rate."""
+_STEP, _SLOW_STEP = 0.1, 0.03
+"""Weights of an outcome in moving averages: that of what came last, and that of a rate once it is settled."""
 
-_SHARED_OUTCOMES = 4
-"""The mean of a source counts as much as this many outcomes of a signal."""
+_CHANGE = 0.25
+"""A settled rate from which the last outcomes differ by this much is given up for theirs: the text has changed."""
+
+_SHARED_OUTCOMES, _MOST_OUTCOMES = 4, 20
+"""The mean of a source counts as much as this many outcomes of a signal, of which the last ones count."""
 
 
 def signal_of(drawn: Drawn, logits: Scores) -> int:
@@ -42,68 +46,80 @@ def signal_of(drawn: Drawn, logits: Scores) -> int:
     return bisect(_MARGINS, margin)
 
 
-class Acceptance:
-    """Rates of acceptance: moving averages over outcomes.
+class _Rate:
+    """A moving average. One that `settles` is steady where outcomes stay alike, and quick where they change."""
 
-    Those of a reply are a `fork` of its session's, and `merge` into them at its end: they begin with what the replies
-    before have shown. Rates of prompt lookup begin anew with each reply, as texts differ in how they repeat themselves.
+    def __init__(self, rate: float, settles: bool) -> None:
+        self.rate = self._recent = rate
+        self.outcomes, self._settles = 0, settles
+
+    def add(self, accepted: bool) -> None:
+        self._recent += _STEP * (accepted - self._recent)
+        step = max(_SLOW_STEP, min(_STEP, 1 / (1 + self.outcomes)))
+        self.rate += step * (accepted - self.rate)
+        self.outcomes += 1
+        if not self._settles or abs(self._recent - self.rate) > _CHANGE:
+            self.rate = self._recent
+
+
+class Acceptance:
+    """Rates of acceptance, by source and signal: those of a session, or of one of its replies.
+
+    A reply begins with the rates of its `session`, which learns from all replies at once. Rates of prompt lookup begin
+    anew with each reply, as texts differ in how they repeat themselves.
     """
 
-    def __init__(self) -> None:
-        self._means: dict[Source, float] = {}
-        self._rates: dict[tuple[Source, int], float] = {}
-        self._counts: dict[tuple[Source, int], int] = {}
-        self._judged: dict[Source, int] = {}
-        self._accepted: dict[Source, int] = {}
+    def __init__(self, session: "Acceptance | None" = None) -> None:
+        self._session = session
+        self._means: dict[Source, _Rate] = {}
+        self._rates: dict[tuple[Source, int], _Rate] = {}
+        self._proved: set[Source] = set()
 
     def mean(self, source: Source) -> float:
         """The rate of a source, for drafts whose signal is not known yet."""
-        return self._means.get(source, _FIRST_RATE)
+        found = self._mean_of(source)
+        return found.rate if found else _FIRST_RATE
 
     def rate(self, source: Source, signal: int) -> float:
         """The probability that a draft with that signal is right, if all before it are."""
-        cell = source, signal
-        if source == "lookup":
-            return self._rates.get(cell, LOOKUP_RATES[signal])
-        if signal == CERTAIN or source == "guide":
+        if source == "guide" or (source != "lookup" and signal == CERTAIN):
             return 1.0
-        count = min(self._counts.get(cell, 0), round(1 / _STEP))
-        shared = _SHARED_OUTCOMES * self.mean(source)
-        return (count * self._rates.get(cell, 0.0) + shared) / (count + _SHARED_OUTCOMES)
+        found = self._rate_of(source, signal)
+        if source == "lookup":
+            return found.rate if found else LOOKUP_RATES[signal]
+        shared = self.mean(source)
+        if found is None:
+            return shared
+        outcomes = min(found.outcomes, _MOST_OUTCOMES)
+        return (outcomes * found.rate + _SHARED_OUTCOMES * shared) / (outcomes + _SHARED_OUTCOMES)
+
+    def _mean_of(self, source: Source) -> _Rate | None:
+        found = self._means.get(source)
+        return self._session._mean_of(source) if found is None and self._session else found
+
+    def _rate_of(self, source: Source, signal: int) -> _Rate | None:
+        found = self._rates.get((source, signal))
+        return self._session._rate_of(source, signal) if found is None and self._session else found
 
     def has_proved(self, source: Source) -> bool:
-        """Whether any draft of a source was right."""
-        return self._accepted.get(source, 0) > 0
+        """Whether any draft of a source was right, in any reply."""
+        return source in (self._session or self)._proved
 
     def record(self, source: Source, signal: int, accepted: bool) -> None:
         """A draft was accepted or rejected; all before it were accepted."""
         if source == "guide" or (source != "lookup" and signal == CERTAIN):
             return
-        cell, first = (source, signal), LOOKUP_RATES[signal] if source == "lookup" else self.mean(source)
-        before = self._rates.get(cell, first)
-        self._rates[cell] = before + _STEP * (accepted - before)
-        self._counts[cell] = self._counts.get(cell, 0) + 1
-        mean = self.mean(source)
-        self._means[source] = mean + _STEP * (accepted - mean)
-        self._judged[source] = self._judged.get(source, 0) + 1
-        self._accepted[source] = self._accepted.get(source, 0) + accepted
-
-    def fork(self) -> "Acceptance":
-        """The rates that a new reply begins with."""
-        child = Acceptance()
-        child._means = {source: each for source, each in self._means.items() if source != "lookup"}
-        child._rates = {cell: each for cell, each in self._rates.items() if cell[0] != "lookup"}
-        child._counts, child._accepted = dict(self._counts), dict(self._accepted)
-        return child
-
-    def merge(self, reply: "Acceptance") -> None:
-        """Learn what a reply has shown: the rates of a source count as much as its outcomes would, one by one."""
-        for source, judged in reply._judged.items():
-            weight = 1 - (1 - _STEP) ** judged
-            self._means[source] = self.mean(source) + weight * (reply.mean(source) - self.mean(source))
-            self._accepted[source] = max(self._accepted.get(source, 0), reply._accepted.get(source, 0))
-        for cell, rate in reply._rates.items():
-            judged = reply._judged.get(cell[0], 0)
-            before = self._rates.get(cell, rate)
-            self._rates[cell] = before + (1 - (1 - _STEP) ** judged) * (rate - before)
-            self._counts[cell] = max(self._counts.get(cell, 0), reply._counts.get(cell, 0))
+        cell = source, signal
+        if cell not in self._rates:
+            first = LOOKUP_RATES[signal] if source == "lookup" else self.mean(source)
+            self._rates[cell] = copy(self._rate_of(source, signal)) or _Rate(first, source != "lookup")
+        self._rates[cell].add(accepted)
+        if source == "lookup":
+            return
+        if source not in self._means:
+            self._means[source] = copy(self._mean_of(source)) or _Rate(_FIRST_RATE, settles=True)
+        self._means[source].add(accepted)
+        if accepted:
+            self._proved.add(source)
+        if self._session:
+            self._session.record(source, signal, accepted)

@@ -6,14 +6,13 @@ up to it), of one reply and n replies that do the same,
     rate(k) = n (1 + S_1 + … + S_k) / (lag + k pass(n) + T(n (1 + k)))
 
 with the measured time T of a step by its rows, that of a pass of the drafter, and that of the tokens of the text that
-the drafter has not seen. Pass by pass it then asks whether to go on: maximizing tokens - rate * time at the best rate
-maximizes tokens per second (renewal-reward; S. Ross, Introduction to Probability Models, section 7.4).
+the drafter has not seen. Pass by pass the replies of a batch then ask whether to go on: maximizing tokens - rate * time
+at the best rate maximizes tokens per second (renewal-reward; S. Ross, Introduction to Probability Models, section 7.4).
 """
 
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Ids
 from itertools import accumulate, repeat
-from math import inf
 from operator import mul
 from typing import NamedTuple
 
@@ -21,11 +20,8 @@ from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.step_times import StepTimes
 from edgellm.speculation.acceptance import Acceptance
 from edgellm.speculation.drafter import Source
-from edgellm.speculation.ledger import Ledger
+from edgellm.speculation.ledger import SPREAD, Ledger
 from edgellm.speculation.prompt_lookup import DraftTokens
-
-_SPREAD = 128
-"""The text that a drafter must read is taken to serve this many steps."""
 
 Times = Callable[[int], float | None]
 """Seconds of a step by its rows."""
@@ -34,8 +30,9 @@ Times = Callable[[int], float | None]
 class DraftPlan(NamedTuple):
     """A step with up to `most` drafts of a source, None for a plain step; it gives `rate` tokens per second.
 
-    For a computed source: `replies` have as many at once; a pass takes `pass_seconds` for all of them. Up to
-    `lag_seconds` may be spent on tokens of the text. `is_trial`: the drafts are not known to pay.
+    For a computed source: `replies` have as many at once; a pass takes `pass_seconds` for all of them. The tokens of
+    the text that it must read take about `lag_seconds`; `whole`: it reads all of them, not only the last ones.
+    `is_trial`: the drafts are not known to pay, and the ledger has `spent` their expected cost.
     """
 
     source: Source | None
@@ -44,7 +41,9 @@ class DraftPlan(NamedTuple):
     replies: int = 1
     pass_seconds: float = 0.0
     lag_seconds: float = 0.0
+    whole: bool = False
     is_trial: bool = False
+    spent: float = 0.0
 
 
 PLAIN = DraftPlan(None, 0)
@@ -52,12 +51,16 @@ PLAIN = DraftPlan(None, 0)
 
 
 class PassCost(NamedTuple):
-    """What a computed source costs: seconds of a pass for `replies`, and those of the text that it must read before."""
+    """What a computed source costs: seconds of a pass for `replies`, and of the text that it must read before for one.
+
+    `whole_seconds` are those of the whole text, if it would read only the last part of it.
+    """
 
     source: Source
     replies: int
     pass_seconds: float
     lag_seconds: float
+    whole_seconds: float | None = None
 
 
 class DraftPolicy:
@@ -76,12 +79,11 @@ class DraftPolicy:
         if cost is None or room < 1 or not (plain := self._times.seconds(cost.replies)):
             return found
         computed = self._plan_computed(cost, room, plain)
-        plain_rate = cost.replies / plain
-        if computed.is_trial:
-            return computed if found.source is None else found
+        if computed.source is None:
+            return self._try(cost, plain) if found.source is None else found
         before = self._times.seconds(beside + 1) or plain
         speed_up = found.rate * before / (beside + 1) if found.source else 1.0
-        return computed if computed.source and computed.rate > speed_up * plain_rate else found
+        return computed if computed.rate * plain > speed_up * cost.replies else found
 
     def _plan_lookup(self, lookup: DraftTokens, beside: int) -> DraftPlan:
         rate, rows, available = self._acceptance.rate("lookup", lookup.matched), beside + 1, len(lookup.tokens)
@@ -91,58 +93,104 @@ class DraftPolicy:
             return (beside + sum(rate**i for i in range(drafts + 1))) / seconds if seconds else 0.0
 
         # Of equally fast lengths the shortest.
-        most = max(sorted(min(drafts, available) for drafts in _lengths(rows)), key=tokens_per_second)
+        most = max(sorted(min(drafts, available) for drafts in _lengths(rows, MAX_DRAFT)), key=tokens_per_second)
         return DraftPlan("lookup", most, tokens_per_second(most)) if most else PLAIN
 
     def _plan_computed(self, cost: PassCost, room: int, plain: float) -> DraftPlan:
-        """The drafts of a computed source. If it is not known that any pay, one may be tried; else PLAIN."""
-        replies, pays = cost.replies, False
-        if self._acceptance.has_proved(cost.source) and self._ledger.allows():
-            most = self._best_length(cost, room, self._times.seconds)
-            pays = self._rate(cost, most, self._times.seconds) > replies / plain
-        if pays:
-            most = self._best_length(cost, room, self._times.wagered_seconds)
-            rate = self._rate(cost, most, self._times.wagered_seconds)
-            return DraftPlan(cost.source, most, rate, replies, cost.pass_seconds, cost.lag_seconds) if most else PLAIN
-        longer = (self._times.seconds(2 * replies) or plain) - plain
-        if not self._ledger.allows_trial((cost.lag_seconds + cost.pass_seconds + longer) / plain):
+        """The drafts of a computed source, if it is known that they pay."""
+        replies = cost.replies
+        if not self._acceptance.has_proved(cost.source) or not self._ledger.allows():
             return PLAIN
-        return DraftPlan(cost.source, 1, replies / plain, replies, cost.pass_seconds, cost.lag_seconds, True)
+        most = self._best_length(cost, room, self._times.seconds)
+        if self._rate(cost, most, self._times.seconds) * plain <= replies:
+            return PLAIN
+        most = self._best_length(cost, room, self._times.wagered_seconds)
+        rate = self._rate(cost, most, self._times.wagered_seconds)
+        saved = SPREAD * (plain / replies - 1 / rate)
+        whole = cost.whole_seconds is not None and 2 * cost.whole_seconds < saved
+        lag_seconds = cost.whole_seconds if whole and cost.whole_seconds else cost.lag_seconds
+        return DraftPlan(cost.source, room, rate, replies, cost.pass_seconds, lag_seconds, whole)
+
+    def _try(self, cost: PassCost, plain: float) -> DraftPlan:
+        """One draft that is not known to pay, if the ledger allows it."""
+        longer = (self._times.seconds(2 * cost.replies) or plain) - plain
+        spent = (cost.lag_seconds + (cost.pass_seconds + longer) / cost.replies) / self._unit
+        if not self._ledger.try_for(spent):
+            return PLAIN
+        rate = cost.replies / plain
+        return DraftPlan(cost.source, 1, rate, cost.replies, cost.pass_seconds, cost.lag_seconds, False, True, spent)
 
     def _best_length(self, cost: PassCost, room: int, seconds: Times) -> int:
         return max(range(room + 1), key=lambda drafts: self._rate(cost, drafts, seconds))
 
     def _rate(self, cost: PassCost, drafts: int, seconds: Times) -> float:
-        """Tokens per second with that many drafts; the text that must be read counts for `_SPREAD` steps."""
+        """Tokens per second with that many drafts; the text that must be read counts for `SPREAD` steps."""
         tokens = cost.replies * _tokens(repeat(self._acceptance.mean(cost.source), drafts))
         time = (seconds(cost.replies * (1 + drafts)) or 0.0) + drafts * cost.pass_seconds
-        return tokens / (time + (cost.lag_seconds / _SPREAD if drafts else 0.0))
+        return tokens / (time + (cost.replies * cost.lag_seconds / SPREAD if drafts else 0.0))
 
-    def goes_on(self, plan: DraftPlan, signals: Ids[int], most: int) -> bool:
-        """Whether a pass for another draft is worth its time, behind those with `signals`, of up to `most`."""
-        drafted, rate = len(signals), plan.rate
-        chances = [1.0, *self.chances(plan, signals)]
-        while len(chances) <= most:
-            chances.append(chances[-1] * self._acceptance.mean(plan.source or "model"))
-        values = [
-            plan.replies * tokens - rate * (self._times.wagered_seconds(plan.replies * (1 + drafts)) or 0.0)
-            for drafts, tokens in enumerate(accumulate(chances))
-        ]
-        passes = (rate * plan.pass_seconds * each for each in range(1, most + 1))
-        beyond = (value - cost for value, cost in zip(values[drafted + 1 :], passes, strict=False))
-        return max(beyond, default=-inf) > max(values[: drafted + 1])
+    def goes_on(
+        self, rate: float, rows: int, pass_seconds: float, chances: Ids[float], beyond: Ids[Ids[float]]
+    ) -> bool:
+        """Whether another pass is worth its time, for replies of which a step has `rows` rows without drafts.
+
+        `chances` are those of their drafts so far, `beyond` the expected ones of each further pass. A second is worth
+        `rate` tokens.
+        """
+        now, found = self._value(rate, rows, chances)[0], list(chances)
+        for passes, more in enumerate(beyond, 1):
+            found += more
+            if self._value(rate, rows, found)[0] - rate * pass_seconds * passes > now:
+                return True
+        return False
+
+    def kept(self, rate: float, rows: int, chances: Ids[float]) -> int:
+        """How many drafts a step computes, the likeliest first, so that they give the most tokens for its time."""
+        return self._value(rate, rows, chances)[1]
+
+    def _value(self, rate: float, rows: int, chances: Ids[float]) -> tuple[float, int]:
+        """The most tokens that drafts give less what its time is worth, and how many of them a step computes then."""
+        sums = list(accumulate(sorted(chances, reverse=True), initial=0.0))
+        last = len(chances)
+        value, fewest = max(
+            (sums[n] - rate * (self._times.wagered_seconds(rows + n) or 0.0), -n) for n in _lengths(rows, last)
+        )
+        return value, -fewest
+
+    def mean(self, plan: DraftPlan) -> float:
+        """The probability that a draft is accepted whose signal is not known yet, if all before it are."""
+        return self._acceptance.mean(plan.source or "model")
 
     def chances(self, plan: DraftPlan, signals: Ids[int]) -> list[float]:
         """The probabilities that drafts with `signals` are accepted, each with all before it."""
         source = plan.source or "model"
         return list(accumulate((self._acceptance.rate(source, signal) for signal in signals), mul))
 
-    def settle(self, plan: DraftPlan, computed: int, seconds: float) -> None:
-        """A step had `computed` of its drafts, which took a drafter `seconds` for this reply alone."""
-        plain = self._times.seconds(plan.replies)
-        if plain:
-            longer = (self._times.seconds(plan.replies * (1 + computed)) or plain) - plain
-            self._ledger.spend((plan.replies * seconds + longer) / plain, plan.is_trial)
+    def longer_seconds(self, rows: int, drafts: int) -> float:
+        """How much longer a batch of `rows` rows takes with so many drafts."""
+        return (self._times.seconds(rows + drafts) or 0.0) - (self._times.seconds(rows) or 0.0)
+
+    def settle(self, plan: DraftPlan, seconds: float) -> None:
+        """The drafts of a step cost `seconds`: the reply's share of passes, and of the time of their rows."""
+        lag = min(seconds, plan.lag_seconds) if plan.whole else 0.0
+        self._ledger.invest(lag / self._unit)
+        self._ledger.spend((seconds - lag) / self._unit - plan.spent, plan.is_trial)
+
+    def add_token(self, replies: int) -> None:
+        """The reply got a token, while so many were written."""
+        self._ledger.add_token(self._plain(replies))
+
+    def accept(self, plan: DraftPlan) -> None:
+        """A computed draft of a plan was accepted."""
+        self._ledger.gain(self._plain(plan.replies), plan.is_trial)
+
+    @property
+    def _unit(self) -> float:
+        return self._times.seconds(1) or 1.0
+
+    def _plain(self, replies: int) -> float:
+        """A reply's share of a step without drafts, in steps of one row."""
+        return (self._times.seconds(replies) or 0.0) / replies / self._unit
 
     def record(self, source: Source, signal: int, accepted: bool) -> None:
         """A draft was accepted or rejected; all before it were accepted."""
@@ -154,7 +202,7 @@ def _tokens(rates: Iterable[float]) -> float:
     return sum(accumulate(rates, mul, initial=1.0))
 
 
-def _lengths(rows: int) -> set[int]:
+def _lengths(rows: int, most: int) -> set[int]:
     """The numbers of drafts to compare: with `rows` other rows they fill a batch of a class of `StepTimes`."""
-    classes = (2**i - rows for i in range((rows + MAX_DRAFT).bit_length()))
-    return {0, MAX_DRAFT, *(drafts for drafts in classes if 0 < drafts < MAX_DRAFT)}
+    classes = (2**i - rows for i in range((rows + most).bit_length()))
+    return {0, most, *(drafts for drafts in classes if 0 < drafts < most)}

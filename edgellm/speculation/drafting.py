@@ -10,10 +10,18 @@ _MUST_KEEP = 1e6
 """In place of a probability, the tokens that a draft counts as, so that no step is too long for it."""
 
 
+_WINDOW = 64
+"""A drafter that lags behind more tokens than these reads only as many, until it is worth to read all."""
+
+_MOST_LAG_S = 0.1
+"""Seconds in one round after which a drafter reads no more of the text: it goes on in the next one."""
+
+
 class Drafting:
     """What a drafter computes for a reply before a step of the target, as the policy says.
 
-    `draft` are those of the last round, of which the step computes the first `kept`. They took `passes` passes.
+    `draft` are those of the last round, of which the step computes the first `kept`. They took `passes` passes: `seconds`
+    are the reply's share of these, `row_seconds` that of the expected time of the rows.
 
     `prepare` is called in the thread of the reply. All else is called within the turn of the target's engine, perhaps
     in the thread of another reply, while that of this one waits.
@@ -21,8 +29,8 @@ class Drafting:
 
     def __init__(self, source: ComputedSource, drafter: ComputedDrafter, policy: DraftPolicy) -> None:
         self.source, self.drafter, self.policy = source, drafter, policy
-        self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
-        self._has_memory, self._most = True, 0
+        self.draft, self.kept, self.passes, self.seconds, self.row_seconds = Draft([], []), 0, 0, 0.0, 0.0
+        self._has_memory, self._is_windowed, self._most = True, False, 0
         self._plan: DraftPlan | None = None
         self._rules: DraftRules | None = None
 
@@ -37,16 +45,21 @@ class Drafting:
         assert self._plan is not None, "`prepare` comes first"
         return self._plan
 
-    def cost(self, replies: int, step_seconds: float) -> PassCost:
-        """What passes for `replies` replies cost, where a step of the target for one takes `step_seconds`."""
+    def cost(self, text: int, replies: int, step_seconds: float) -> PassCost:
+        """What passes for `replies` replies cost, where a step of the target for one takes `step_seconds`.
+
+        `text` are the tokens of this one.
+        """
         source, lag = self.source, self.drafter.lag()
+        whole = text if self._is_windowed else lag
+        lag_s, whole_s = (source.lag_seconds(n - 1, step_seconds) for n in (min(lag, _WINDOW), whole))
         seconds = source.pass_seconds(replies, step_seconds)
-        return PassCost(self.drafter.source, replies, seconds, source.lag_seconds(lag - 1, step_seconds))
+        return PassCost(self.drafter.source, replies, seconds, lag_s, whole_s if whole > _WINDOW else None)
 
     def prepare(self, plan: DraftPlan, rules: DraftRules) -> None:
         """The next step has drafts: up to `plan.most`, drawn by `rules`."""
-        self._plan, self._rules = plan, rules
-        self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
+        self._plan, self._rules = plan, rules if plan.whole else rules._replace(window=_WINDOW)
+        self.draft, self.kept, self.passes, self.seconds, self.row_seconds = Draft([], []), 0, 0, 0.0, 0.0
 
     def begin(self, room: int) -> bool:
         """A round begins, for up to `room` drafts; False if it has none."""
@@ -54,6 +67,9 @@ class Drafting:
         if not (self.works and self._rules and self._most > 0):
             return False
         try:
+            if self.plan.whole and self._is_windowed:
+                self.drafter.pause()
+            self._is_windowed = not self.plan.whole and (self._is_windowed or self.drafter.lag() > _WINDOW)
             self.drafter.begin(self._rules)
         except EdgeLLMError as error:
             self.fail(error)
@@ -61,7 +77,7 @@ class Drafting:
         return True
 
     def take(self, outputs: Outputs, seconds: float) -> bool:
-        """A pass took `seconds` for this reply; returns whether another one is worth its time."""
+        """A pass took `seconds` for this reply; returns whether another one may follow."""
         self.seconds += seconds
         self.passes += 1
         try:
@@ -69,9 +85,9 @@ class Drafting:
         except EdgeLLMError:  # no token may come next
             return False
         if drawn is None:  # it computes tokens of the text
-            return self.seconds < self.plan.lag_seconds
+            return self.seconds < _MOST_LAG_S
         self.draft = self.drafter.draft()
-        return len(self.draft.tokens) < self._most and self.policy.goes_on(self.plan, self.draft.signals, self._most)
+        return len(self.draft.tokens) < self._most
 
     @property
     def chances(self) -> list[float]:
@@ -79,6 +95,16 @@ class Drafting:
         if self._rules and not self._rules.rule.may_trim:
             return [_MUST_KEEP] * len(self.draft.tokens)
         return self.policy.chances(self.plan, self.draft.signals)
+
+    @property
+    def must_go_on(self) -> bool:
+        """Whether it has a draft to try, or is reading the text."""
+        return not self.draft.tokens and (self.plan.is_trial or self.seconds > 0)
+
+    def beyond(self, passes: int) -> list[float]:
+        """The expected chances of the drafts of so many further passes."""
+        last, mean = (self.policy.chances(self.plan, self.draft.signals) or [1.0])[-1], self.policy.mean(self.plan)
+        return [last * mean ** (i + 1) for i in range(min(passes, self._most - len(self.draft.tokens)))]
 
     def fail(self, error: EdgeLLMError) -> None:
         """An error ends its drafts: those of this reply where memory is short, else those of all replies."""

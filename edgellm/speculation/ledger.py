@@ -3,39 +3,51 @@
 _CREDIT, _RATE = 2.0, 0.01
 """Trials may cost this many plain steps, and this share of all plain time."""
 
+SPREAD = 128
+"""The text that a drafter must read is taken to serve this many steps."""
+
 _MOST_GAIN = 20.0
 """Gains beyond this many steps do not count: they may be followed by as many losses."""
 
 
 class Ledger:
-    """The account of a session. The unit is the time of a step without drafts, a plain step of the same batch.
+    """The account of a session. The unit is the time of a step of one row; of a batch, each reply has its share.
 
     A trial is a step with drafts that are not known to pay. So replies take at most 1 + _RATE times as long as without
-    drafts, and _CREDIT steps of a session, and what one trial costs more than it was thought to.
+    drafts, and 2 * _CREDIT steps of a session, and what one step costs more than it was thought to.
     """
 
     def __init__(self) -> None:
-        self._credit, self._lost, self._allowed = _CREDIT, 0.0, _CREDIT
+        self._credit, self._lost, self._allowed, self._invested = _CREDIT, 0.0, _CREDIT, 0.0
 
-    def add_step(self) -> None:
-        """A token of a reply was computed, in a step that would be plain without drafts."""
-        self._credit = min(_CREDIT, self._credit + _RATE)
-        self._allowed += _RATE
+    def add_token(self, plain: float) -> None:
+        """A reply got a token, which would have taken it `plain` without drafts."""
+        self._credit = min(_CREDIT, self._credit + _RATE * plain)
+        self._allowed += _RATE * plain
+        due = self._invested * min(1.0, plain / SPREAD)
+        self._lost, self._invested = self._lost + due, self._invested - due
 
     def allows(self) -> bool:
-        """Whether drafts that are thought to pay may be computed: they did not cost more than allowed so far."""
-        return self._lost <= self._allowed
+        """Whether drafts that are thought to pay may be computed: they did not lose more than trials may, and more."""
+        return self._lost <= self._allowed + _CREDIT
 
-    def allows_trial(self, cost: float) -> bool:
-        """Whether a trial may cost that much. If it costs more than any may, it must wait for the whole credit."""
-        return self.allows() and self._credit >= min(cost, _CREDIT)
+    def try_for(self, cost: float) -> bool:
+        """Whether a trial may cost that much, which is then spent. One of more than any may must wait for the whole."""
+        if self._lost > self._allowed or self._credit < min(cost, _CREDIT):
+            return False
+        self.spend(cost, is_trial=True)  # at once, as replies of other threads may ask before the trial
+        return True
 
     def spend(self, cost: float, is_trial: bool) -> None:
-        """Drafts cost that much more than a plain step."""
+        """Drafts of a step cost that much more than none."""
         self._lost += cost
         self._credit -= cost * is_trial
 
-    def gain(self, is_trial: bool) -> None:
-        """A draft was accepted: a step less."""
-        self._lost = max(self._lost - 1, -_MOST_GAIN)
-        self._credit = min(_CREDIT, self._credit + is_trial)
+    def invest(self, cost: float) -> None:
+        """A text was read for drafts that pay: it costs the steps that follow their share, not this one alone."""
+        self._invested += cost
+
+    def gain(self, plain: float, is_trial: bool) -> None:
+        """A draft was accepted: `plain` less."""
+        self._lost = max(self._lost - plain, -_MOST_GAIN)
+        self._credit = min(_CREDIT, self._credit + plain * is_trial)

@@ -2,20 +2,21 @@
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
-from itertools import accumulate
+from itertools import zip_longest
+from statistics import fmean
 from time import perf_counter
 from typing import Any
 
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.engine.step_times import StepTimes
 from edgellm.errors import EdgeLLMError
 from edgellm.speculation.drafting import Drafting
 
 Part = tuple[Drafting, Segment[Any]]
 
 
-def draft_round(draftings: Ids[Drafting], rows: int, most_rows: int, times: StepTimes) -> None:
+def draft_round(draftings: Ids[Drafting], rows: int, most_rows: int) -> None:
     """Compute the drafts of replies that share a batch, which has `rows` rows without them, and `most_rows` at most.
 
     A pass computes a token for each reply that goes on; all have drafters of one source. A cancel of all of them ends
@@ -24,26 +25,40 @@ def draft_round(draftings: Ids[Drafting], rows: int, most_rows: int, times: Step
     room = (most_rows - rows) // len(draftings)
     active = [each for each in draftings if each.begin(room)]
     try:
-        while active:
+        while active and _goes_on(draftings, active, rows):
             active = [each for part in _passes(active) for each in _compute(part)]
     except Stopped:
         return
-    _trim([each for each in draftings if each.draft.tokens], rows, times)
+    _trim(draftings, rows)
 
 
-def _trim(draftings: Ids[Drafting], rows: int, times: StepTimes) -> None:
+def _goes_on(draftings: Ids[Drafting], active: Ids[Drafting], rows: int) -> bool:
+    """Whether another pass of those that are `active` is worth its time."""
+    if any(each.must_go_on for each in active):
+        return True
+    chances = [chance for each in draftings for chance in each.chances]
+    beyond = zip_longest(*(each.beyond(MAX_DRAFT) for each in active))
+    passes = [[chance for chance in each if chance is not None] for each in beyond]
+    return active[0].policy.goes_on(_rate(draftings), rows, active[0].plan.pass_seconds, chances, passes)
+
+
+def _rate(draftings: Ids[Drafting]) -> float:
+    return fmean(each.plan.rate for each in draftings)
+
+
+def _trim(draftings: Ids[Drafting], rows: int) -> None:
     """Keep the drafts that give the most tokens for the time of the batch: the likeliest of all replies.
 
     The chance of a draft is at most that of the one before it, so those of each reply are its first ones.
     """
-    if not draftings:
-        return
-    chances = sorted(((chance, i) for i, each in enumerate(draftings) for chance in each.chances), key=lambda x: -x[0])
-    rate = sum(each.plan.rate for each in draftings) / len(draftings)
-    sums = accumulate((chance for chance, _ in chances), initial=0.0)
-    values = [tokens - rate * (times.wagered_seconds(rows + n) or 0.0) for n, tokens in enumerate(sums)]
-    for _, i in chances[: values.index(max(values))]:
-        draftings[i].kept += 1
+    chances = [(chance, i) for i, each in enumerate(draftings) for chance in each.chances]
+    if chances:
+        policy = draftings[0].policy
+        count = policy.kept(_rate(draftings), rows, [chance for chance, _ in chances])
+        longer = policy.longer_seconds(rows, count) / max(1, count)
+        for _, i in sorted(chances, key=lambda each: -each[0])[:count]:
+            draftings[i].kept += 1
+            draftings[i].row_seconds += longer
 
 
 def _passes(active: Ids[Drafting]) -> Iterator[list[Part]]:
@@ -70,11 +85,11 @@ def _compute(parts: list[Part]) -> Iterator[Drafting]:
         for each, _ in parts:
             each.fail(error)
         return
-    seconds = (perf_counter() - began) / len(parts)
+    row_s = (perf_counter() - began) / sum(len(segment.tokens) for _, segment in parts)
     row = wanted = 0
     for each, segment in parts:
         ends = row + len(segment.tokens), wanted + len(segment.wanted)
-        if each.take(_rows_of(outputs, slice(row, ends[0]), slice(wanted, ends[1])), seconds):
+        if each.take(_rows_of(outputs, slice(row, ends[0]), slice(wanted, ends[1])), row_s * len(segment.tokens)):
             yield each
         row, wanted = ends
 

@@ -106,9 +106,11 @@ class InTurn(DraftPolicy):
 
     def plan(self, lookup: DraftTokens, room: int, beside: int, cost: PassCost | None) -> DraftPlan:
         InTurn.steps += 1
-        return DraftPlan("model", InTurn.steps % 4, lag_seconds=60) if cost else DraftPlan(None, 0)
+        return DraftPlan("model", InTurn.steps % 4) if cost else DraftPlan(None, 0)
 
-    def goes_on(self, plan: DraftPlan, signals: Ids[int], most: int) -> bool:
+    def goes_on(
+        self, rate: float, rows: int, pass_seconds: float, chances: Ids[float], beyond: Ids[Ids[float]]
+    ) -> bool:
         return True
 
 
@@ -131,6 +133,7 @@ def _text(session: Session, chooser: TokenChooser) -> tuple[int, ...]:
     sequence.tokens.append(0)
     logits = np.log(TARGET[0]).astype(np.float32)
     with SpeculativeDecoder(session, sequence, PromptLookup([]), CancelFlag(session.engine)) as decoder:
+        decoder.begin_drafting()
         while len(text) <= LENGTH:
             text.append(chooser.choose(logits, len(text), decoder.proposal))
             logits = decoder.decode(text[-1], (), chooser.rules)

@@ -11,8 +11,13 @@ class AllDrafts(DraftPolicy):
 
     def plan(self, lookup: DraftTokens, room: int, beside: int, cost: PassCost | None) -> DraftPlan:
         if cost:
-            return DraftPlan(cost.source, room, replies=cost.replies, lag_seconds=60)
+            return DraftPlan(cost.source, room, replies=cost.replies, whole=True)
         return DraftPlan("lookup", len(lookup.tokens)) if lookup.tokens else PLAIN
 
-    def goes_on(self, plan: DraftPlan, signals: Ids[int], most: int) -> bool:
+    def goes_on(
+        self, rate: float, rows: int, pass_seconds: float, chances: Ids[float], beyond: Ids[Ids[float]]
+    ) -> bool:
         return True
+
+    def kept(self, rate: float, rows: int, chances: Ids[float]) -> int:
+        return len(chances)

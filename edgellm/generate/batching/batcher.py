@@ -196,7 +196,7 @@ class Batcher:
         drafting = [each.drafting for each, _ in chosen if each.drafting]
         if not drafting or not all(each.is_step for each, _ in chosen):
             return chosen
-        draft_round(drafting, sum(rows for _, rows in chosen), self._engine.max_rows, self.step_times)
+        draft_round(drafting, sum(rows for _, rows in chosen), self._engine.max_rows)
         for each, _ in chosen:
             each.take_drafts()
         return [(each, each.left) for each, _ in chosen if self._is_wanted(each)]

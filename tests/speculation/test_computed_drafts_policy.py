@@ -1,0 +1,92 @@
+"""The policy of computed drafts, through the real batcher and decoder, on the clock of a made-up target and drafter."""
+
+from itertools import pairwise
+
+import pytest
+
+from edgellm.engine.limits import MAX_DRAFT
+from edgellm.sampling.philox import uniform
+from support.draft_world import World, best, closed_form, plain_seconds
+
+
+def speed_up(patch: pytest.MonkeyPatch, acceptance: float, share: float, tokens: int, prompt: int = 8) -> float:
+    """That of a session's first reply, relative to plain steps."""
+    world = World(patch, share, lambda position: (acceptance, 1.0), prompt)
+    return plain_seconds(tokens) / world.reply(tokens)[-1]
+
+
+def test_the_closed_form_by_hand() -> None:
+    """At 0.8 three drafts give 1 + 0.8 + 0.64 + 0.512 tokens in 0.3 + 42 / 34 steps."""
+    assert closed_form(0.8, 0.1, 3) == pytest.approx(2.952 / (0.3 + 42 / 34))
+    assert best(0.8, 0.1, 7) == closed_form(0.8, 0.1, 3)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.05, 0.1, 0.15, 0.2, 0.31])
+@pytest.mark.parametrize("acceptance", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+def test_drafts_are_as_fast_as_the_best_fixed_number(
+    monkeypatch: pytest.MonkeyPatch, acceptance: float, share: float
+) -> None:
+    found = speed_up(monkeypatch, acceptance, share, 2000)
+    assert 0.95 * best(acceptance, share, MAX_DRAFT) < found < 1.05 * best(acceptance, share, MAX_DRAFT)
+
+
+def test_at_acceptance_of_four_fifths_a_reply_is_written_nearly_twice_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert speed_up(monkeypatch, 0.8, 0.1, 4000) > 1.85
+
+
+@pytest.mark.parametrize("share", [0.03, 0.05, 0.1, 0.15, 0.2, 0.31])
+@pytest.mark.parametrize("tokens", [128, 512])
+def test_drafts_that_are_never_right_cost_little(monkeypatch: pytest.MonkeyPatch, share: float, tokens: int) -> None:
+    assert speed_up(monkeypatch, 0.0, share, tokens) >= 0.97
+
+
+@pytest.mark.parametrize("prompt", [500, 4000])
+def test_a_long_prompt_is_not_read_for_drafts_that_are_never_right(
+    monkeypatch: pytest.MonkeyPatch, prompt: int
+) -> None:
+    assert speed_up(monkeypatch, 0.0, 0.1, 128, prompt) >= 0.97
+
+
+def test_a_prompt_is_read_for_drafts_that_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0), 500)
+    assert plain_seconds(1000) / world.reply(1000)[-1] > 1.75
+    assert max(world.drafter.rows) > 400, "the whole prompt, once it was known that drafts pay"
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
+def test_drafts_end_and_begin_again_as_the_text_changes(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """Right and never right in turn, 500 tokens each."""
+    world = World(monkeypatch, share, lambda position: (0.0 if position // 500 % 2 else 0.8, 1.0))
+    times = world.reply(3000)
+    parts = [plain_seconds(500) / (end - start) for start, end in pairwise(times[::500])]
+    assert min(parts[1::2]) >= 0.97
+    for start in 1000, 2000:
+        assert plain_seconds(300) / (times[start + 500] - times[start + 200]) > 0.9 * best(0.8, share, MAX_DRAFT)
+
+
+def test_margins_that_tell_which_drafts_are_right_are_worth_more_than_any_fixed_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half of the drafts is right, and their margin tells."""
+
+    def coin(position: int) -> tuple[float, float]:
+        return (1.0, 5.0) if uniform(9, 3, position) < 0.5 else (0.0, 0.05)
+
+    world = World(monkeypatch, 0.1, coin)
+    assert plain_seconds(3000) / world.reply(3000)[-1] > 1.05 * best(0.5, 0.1, MAX_DRAFT)
+
+
+def test_a_session_begins_its_replies_with_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 0.1, lambda position: (0.0, 1.0))
+    world.reply(200)
+    tried = len(world.drafter.rows)
+    world.reply(200, seed=2)
+    assert len(world.drafter.rows) - tried < tried / 2
+
+
+def test_a_disturbed_step_has_no_lasting_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of four rows that takes a second is one that takes twice as long as those before; soon it is corrected."""
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
+    world.reply(300)
+    world.session.drafts.times.record(4, 1.0)
+    assert plain_seconds(300) / world.reply(300, seed=2)[-1] > 0.88 * best(0.8, 0.1, MAX_DRAFT)

@@ -1,0 +1,186 @@
+"""A target and a drafter that compute nothing: a clock tells how long they would take, and coins what is accepted."""
+
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Ids
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from edgellm.engine.outputs import Outputs
+from edgellm.engine.protocol import Segment
+from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.session import Session
+from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.options import GenerationOptions
+from edgellm.sampling.gumbel import DrawKey, Drawn
+from edgellm.sampling.philox import uniform
+from edgellm.sampling.sampler import Sampler
+from edgellm.speculation.acceptance import signal_of
+from edgellm.speculation.computed_source import ComputedSource
+from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftRules
+from edgellm.speculation.prompt_lookup import PromptLookup
+from edgellm.speculation.rules import SameDraw
+from support.stateless import Sequence
+
+STEPS = {1: 34.0, 2: 35.7, 4: 42.0, 8: 62.0, 16: 87.0}
+"""Milliseconds of a step by its rows: a 1.2B model on two Emerald Rapids cores."""
+
+VOCAB = 8
+Coin = Callable[[int], tuple[float, float]]
+"""By the position of a token: the probability that its draft is right, and the draft's margin in nats."""
+
+
+class Clock:
+    """Seconds, which only those who compute let go by."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def step_seconds(rows: int, steps: Mapping[int, float] = STEPS) -> float:
+    """Those of a step."""
+    at = next((n for n in sorted(steps) if rows <= n), max(steps))
+    return steps[at] / 1000 * max(1, rows / at)
+
+
+class Engine:
+    """Both the target and, with a `share` of its time, the drafter; it computes zeros. A longer text is read faster."""
+
+    ctx, vocab, threads, max_rows, batch_invariant = 1 << 20, VOCAB, 1, 512, True
+
+    def __init__(self, clock: Clock, share: float = 1.0) -> None:
+        self._clock, self._share, self.rows = clock, share, list[int]()
+
+    def forward(self, segments: Ids[Segment[Any]]) -> Any:
+        rows = sum(len(each.tokens) for each in segments)
+        self.rows.append(rows)
+        more = max(0, rows - 16) * 0.12 * step_seconds(1)
+        self._clock.seconds += self._share * (step_seconds(min(rows, 16)) + more)
+        for each in segments:
+            each.sequence.tokens.extend(each.tokens)
+        return np.zeros((sum(len(each.wanted) for each in segments), VOCAB), np.float32)
+
+    def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
+        return Outputs(self.forward(segments), None, {})
+
+    def evict(self) -> bool:
+        return False
+
+    def clear_stop(self) -> None:
+        """Nothing was stopped."""
+
+    stop = close = clear_stop
+
+
+class Text(NamedTuple):
+    """The token at each position, and the one that a wrong draft has."""
+
+    seed: int
+
+    def token(self, position: int) -> int:
+        return int(uniform(self.seed, 1, position) * VOCAB)
+
+    def wrong(self, position: int) -> int:
+        return (self.token(position) + 1) % VOCAB
+
+
+class CoinDrafter(ComputedDrafter):
+    """Drafts tokens of a text that are right as coins say."""
+
+    source = "model"
+
+    def __init__(self, engine: Engine, text: Text, length: int, coin: Coin) -> None:
+        self.engine, self._text, self._coin, self._length = engine, text, coin, length
+        self._sequence, self._read = Sequence(), 0
+        self._draft = Draft([], [])
+
+    def accept(self, token: int) -> None:
+        self._length += 1
+
+    def restart(self, ids: Ids[int]) -> None:
+        self._length, self._read = len(ids), 0
+
+    def pause(self) -> None:
+        self._read = 0
+
+    def lag(self) -> int:
+        return max(1, self._length - self._read)
+
+    def begin(self, rules: DraftRules) -> None:
+        self._draft = Draft([], [])
+        self._read = min(self._read, self._length - 1)
+        if rules.window and self.lag() > rules.window:
+            self._read = self._length - rules.window
+
+    def segment(self) -> Segment[Any]:
+        rows = min(self._length + len(self._draft.tokens) - self._read, self.engine.max_rows)
+        self._read += rows
+        is_last = self._read == self._length + len(self._draft.tokens)
+        return Segment(self._sequence, [0] * rows, [rows - 1] if is_last else [])
+
+    def take(self, outputs: Outputs) -> Drawn | None:
+        if outputs.logits is None or not len(outputs.logits):
+            return None
+        position = self._length + len(self._draft.tokens)
+        chance, margin = self._coin(position)
+        is_right = uniform(self._text.seed, 2, position) < chance
+        drawn = Drawn(self._text.token(position) if is_right else self._text.wrong(position), margin)
+        self._draft.tokens.append(drawn.token)
+        self._draft.signals.append(signal_of(drawn, np.zeros(VOCAB, np.float32)))
+        return drawn
+
+    def draft(self) -> Draft:
+        return self._draft
+
+
+class World:
+    """A session whose target and drafter compute nothing. `share`: the time of a pass relative to a step."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, share: float, coin: Coin, prompt: int = 8) -> None:
+        self.clock = Clock()
+        for module in "generate.batching.batcher", "speculation.computed_source", "speculation.rounds":
+            patch.setattr(f"edgellm.{module}.perf_counter", self.clock)
+        self.target, self.drafter = Engine(self.clock), Engine(self.clock, share)
+        self.session, self._prompt, self._coin = Session(self.target, "m"), prompt, coin  # type: ignore[arg-type]
+        self._texts = list[Text]()
+        self.source = ComputedSource("d", self.drafter, self._new_drafter, share)
+        self.session.drafts.source = self.source
+
+    def _new_drafter(self, ids: Ids[int], sequence: Any) -> CoinDrafter:
+        return CoinDrafter(self.drafter, self._texts[-1], len(ids), self._coin)
+
+    def reply(self, tokens: int, seed: int = 1) -> list[float]:
+        """Write a reply; returns the seconds before each of its tokens, and those of all."""
+        text, cancel = Text(seed), CancelFlag(self.target)  # type: ignore[arg-type]
+        self._texts.append(text)
+        sequence = Sequence()
+        sequence.tokens = [0] * self._prompt
+        began, times = self.clock(), list[float]()
+        rules = DraftRules(Sampler(GenerationOptions(), VOCAB), None, lambda: None, DrawKey(seed, 0), 0, SameDraw())
+        decoding = SpeculativeDecoder(self.session, sequence, PromptLookup([]), cancel)
+        with self.session.decoding(cancel), decoding as decoder:
+            decoder.begin_drafting()
+            for position in range(self._prompt, self._prompt + tokens):
+                times.append(self.clock() - began)
+                decoder.decode(text.token(position), (), lambda: rules)
+        return [*times, self.clock() - began]
+
+
+def plain_seconds(tokens: int) -> float:
+    """Those of a reply without drafts."""
+    return tokens * step_seconds(1)
+
+
+def closed_form(acceptance: float, share: float, drafts: int) -> float:
+    """The speed-up of steps with so many drafts, relative to plain steps."""
+    tokens = sum(acceptance**i for i in range(drafts + 1))
+    return tokens / (drafts * share + step_seconds(1 + drafts) / step_seconds(1))
+
+
+def best(acceptance: float, share: float, most: int) -> float:
+    """The speed-up of the best number of drafts up to `most`."""
+    return max(closed_form(acceptance, share, drafts) for drafts in range(most + 1))
