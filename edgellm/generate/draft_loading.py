@@ -37,11 +37,13 @@ class DraftLoading:
         self._loaded: DraftModel | None = None
         if model is None:
             return
-        self._target = model
         self._draft = open_draft(options.draft, DraftTarget(file, model, tokenizer, options.tokenizer_pre))
         if self._draft:
             share = self._draft.kv_share(model, options.kv_type)
             self.options, self._options = with_kv_share(options, 1 - share), with_kv_share(options, share)
+            # No description is kept: a file is unmapped once no tensor of it is left.
+            models = (self._draft.model, model)
+            self._traffic = [(Roofline.of(each, options.kv_type), len(each.layers)) for each in models]
 
     def begin(self, session: Session, engine: Engine) -> None:
         """Load it in the background: replies of the session draft with it as soon as it is there.
@@ -53,6 +55,7 @@ class DraftLoading:
         if not self._draft or not isinstance(engine, NativeEngine):
             return
         draft, found, cost = self._draft, ref(session), self._cost(engine.threads)
+        name, tokens = draft.name, draft.tokens
         try:
             draft.check_memory(engine.devices[0]["bytes"])
         except NoMemoryError as error:
@@ -62,12 +65,13 @@ class DraftLoading:
             return
 
         def attach(own: NativeEngine) -> None:
-            source = ComputedSource(draft.name, own, lambda ids, _: ModelDrafter(own, ids, draft.tokens), cost)
+            source = ComputedSource(name, own, lambda ids, _: ModelDrafter(own, ids, tokens), cost)
             if session := found():
                 session.drafts.source = source
 
         budget = KVBudget.of(self._options.kv_memory)
         self._loaded = DraftModel(draft, engine.pool, engine.ctx, self._options.kv_type, budget, attach)
+        self._draft = None  # which the thread has now
 
     def _set(self, drafts: SessionDrafts) -> None:
         """Have the session draft as the options say."""
@@ -81,9 +85,7 @@ class DraftLoading:
 
     def _cost(self, threads: int) -> float:
         """The time of a draft relative to a step of the model, until both are measured."""
-        assert self._draft
-        models, kv_type = (self._draft.model, self._target), self._options.kv_type
-        own, other = ((Roofline.of(model, kv_type), len(model.layers)) for model in models)
+        own, other = self._traffic
         return relative_cost(own, other, load_profile(threads), threads)
 
     def wait(self) -> None:

@@ -28,7 +28,8 @@ class DraftModel:
         budget: KVBudget,
         attach: Callable[[NativeEngine], object],
     ) -> None:
-        self._draft, self._pool, self._budget = draft, pool, budget
+        # Not the draft itself: a file is unmapped only if no tensor of its description is left.
+        self._file, self._name, self._pool, self._budget = draft.file, draft.name, pool, budget
         self._ctx, self._kv_type = min(ctx, draft.model.context_length), kv_type
         self._engine: NativeEngine | None = None
         self._thread = Thread(target=self._open, args=(attach,), name="edgellm draft model", daemon=True)
@@ -37,7 +38,7 @@ class DraftModel:
     def _open(self, attach: Callable[[NativeEngine], object]) -> None:
         try:
             self._engine = NativeEngine(
-                self._draft.file,
+                self._file,
                 threads=self._pool.count,
                 ctx=self._ctx,
                 kv_type=self._kv_type,
@@ -48,7 +49,7 @@ class DraftModel:
             attach(self._engine)
         except (EdgeLLMError, MemoryError) as error:
             why = str(error) or "no memory"
-            text = f"the draft model {self._draft.name} cannot be used: {why}; replies go on without its drafts"
+            text = f"the draft model {self._name} cannot be used: {why}; replies go on without its drafts"
             warnings.warn(text, EdgeLLMWarning, stacklevel=1)
 
     def wait(self) -> None:
@@ -60,4 +61,4 @@ class DraftModel:
         self.wait()
         if self._engine:
             self._engine.close()
-        self._draft.close()
+        self._file.close()

@@ -211,6 +211,15 @@ def test_a_limit_of_memory_is_for_both(files: tuple[Path, Path], opening: Openin
             text_of(model, max_tokens=200)
 
 
+def test_close_unmaps_both_files(files: tuple[Path, Path]) -> None:
+    model = Model.open(files[0], draft=str(files[1]))
+    assert model.drafts().source and len(text_of(model)) == 60
+    maps = Path("/proc/self/maps")
+    assert all(str(path) in maps.read_text() for path in files)
+    model.close()
+    assert not any(str(path) in maps.read_text() for path in files)
+
+
 def test_a_draft_model_without_memory_is_refused_at_once(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

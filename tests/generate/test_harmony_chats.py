@@ -44,7 +44,7 @@ def model(path: Path) -> Iterator[Model]:
 def write(model: Model, monkeypatch: pytest.MonkeyPatch) -> Write:
     """`write(reply)`: the model writes these tokens next, and computes all of them."""
     tokens: list[int] = []
-    monkeypatch.setattr("edgellm.generate.token_chooser.draw", lambda *_: tokens.pop(0))
+    monkeypatch.setattr("edgellm.generate.token_chooser.TokenChooser._draw", lambda *_: tokens.pop(0))
 
     def set_reply(reply: str | list[int]) -> None:
         tokens[:] = model.tokenizer.encode(reply, parse_special=True) if isinstance(reply, str) else reply

@@ -30,7 +30,7 @@ def model(model_file: ModelFile) -> Iterator[Model]:
 
 def test_thinking_is_read_and_left_out_of_the_next_turn(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens: list[int] = []
-    monkeypatch.setattr("edgellm.generate.token_chooser.draw", lambda *_: tokens.pop(0))
+    monkeypatch.setattr("edgellm.generate.token_chooser.TokenChooser._draw", lambda *_: tokens.pop(0))
     reply = "<|channel>thought\né is a letter\n<channel|>It is.<turn|>"
     tokens[:] = model.tokenizer.encode(reply, parse_special=True)
     chat = model.chat(template_args={"enable_thinking": True})
@@ -42,5 +42,5 @@ def test_thinking_is_read_and_left_out_of_the_next_turn(model: Model, monkeypatc
 
 def test_an_empty_channel_leaves_no_text(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = model.tokenizer.encode("<|channel>thought\n<channel|>It is.<turn|>", parse_special=True)
-    monkeypatch.setattr("edgellm.generate.token_chooser.draw", lambda *_: tokens.pop(0))
+    monkeypatch.setattr("edgellm.generate.token_chooser.TokenChooser._draw", lambda *_: tokens.pop(0))
     assert model.chat().send("Is it?").text == "It is."

@@ -8,7 +8,6 @@ import pytest
 
 from edgellm import EdgeLLMError, Model, OptionError
 from edgellm.engine.protocol import Logits, Sequence
-from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.results import Completion
 from edgellm.generate.session import Session
 from edgellm.text.template import template_source
@@ -152,16 +151,14 @@ def test_drafts_change_no_text(choice: str, open_model: Open, monkeypatch: pytes
 
     lengths, decode = list[int](), Session.decode
 
-    def counted(
-        session: Session, sequence: Sequence, tokens: list[int], cancel: CancelFlag, length: int | None = None
-    ) -> Logits:
+    def counted(session: Session, sequence: Sequence, tokens: list[int], *rest: Any) -> Logits:
         lengths.append(len(tokens))
-        return decode(session, sequence, tokens, cancel, length)
+        return decode(session, sequence, tokens, *rest)
 
     monkeypatch.setattr(Session, "decode", counted)
     with_drafts = replies()
     assert max(lengths) > 1
-    monkeypatch.setattr("edgellm.generate.speculation.MAX_DRAFT", 0)
+    monkeypatch.setattr(model.drafts(), "most", 0)
     lengths.clear()
     without = replies()
     assert max(lengths) == 1

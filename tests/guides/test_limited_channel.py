@@ -88,5 +88,5 @@ def test_an_answer_that_has_begun_goes_on(model: Model) -> None:
 
 def test_drafts_change_no_text(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     written = [ask(model, seed=seed, think_max=4).tokens for seed in range(4)]
-    monkeypatch.setattr("edgellm.generate.speculation.MAX_DRAFT", 0)
+    monkeypatch.setattr(model.drafts(), "most", 0)
     assert [ask(model, seed=seed, think_max=4).tokens for seed in range(4)] == written

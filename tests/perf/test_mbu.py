@@ -67,8 +67,7 @@ def begun(model: Model, taken: int, max_tokens: int) -> Generation:
 def test_after_the_first_reply_the_share_is_known(
     path: Path, measurements: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.MAX_DRAFT", 0)  # each token has a step of its own
-    with Model.open(path, threads=2) as model:
+    with Model.open(path, threads=2, draft="off") as model:  # each token has a step of its own
         generation = model.stream("the time", max_tokens=16, **ENDLESS)
         tokens = [next(generation) for _ in range(16)]
         assert tokens[-1].finish_reason == "length"

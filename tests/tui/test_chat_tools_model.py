@@ -62,7 +62,7 @@ def written(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> tuple[Pat
             tokens.extend([*tokenizer.encode(replies.pop(0), parse_special=True), tokenizer.eos_id or 0])
         return tokens.pop(0)
 
-    monkeypatch.setattr("edgellm.generate.token_chooser.draw", draw)
+    monkeypatch.setattr("edgellm.generate.token_chooser.TokenChooser._draw", draw)
     monkeypatch.setattr("edgellm.guides.opened.OpenedGuide.forced", lambda _: [])  # forced tokens are not drawn
     return file, replies
 
