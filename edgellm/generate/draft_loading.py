@@ -15,7 +15,7 @@ from edgellm.perf.machine_profile import load_profile
 from edgellm.perf.roofline import Roofline, relative_cost
 from edgellm.speculation.auto_draft import open_draft
 from edgellm.speculation.computed_source import ComputedSource
-from edgellm.speculation.draft_file import DraftFile, DraftTarget
+from edgellm.speculation.draft_file import DraftFile, DraftTarget, active_bytes
 from edgellm.speculation.draft_model import DraftModel
 from edgellm.speculation.draft_plan import with_kv_share
 from edgellm.speculation.model_drafter import ModelDrafter
@@ -55,7 +55,7 @@ class DraftLoading:
         if not self._draft or not isinstance(engine, NativeEngine):
             return
         draft, found, cost = self._draft, ref(session), self._cost(engine.threads)
-        name, tokens = draft.name, draft.tokens
+        name, tokens, nbytes = draft.name, draft.tokens, active_bytes(draft.model)
         try:
             draft.check_memory(engine.devices[0]["bytes"])
         except NoMemoryError as error:
@@ -65,7 +65,7 @@ class DraftLoading:
             return
 
         def attach(own: NativeEngine) -> None:
-            source = ComputedSource(name, own, lambda ids, _: ModelDrafter(own, ids, tokens), cost)
+            source = ComputedSource(name, own, lambda ids, _: ModelDrafter(own, ids, tokens), cost, nbytes)
             if session := found():
                 session.drafts.source = source
 

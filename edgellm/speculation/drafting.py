@@ -20,8 +20,8 @@ _MOST_LAG_S = 0.1
 class Drafting:
     """What a drafter computes for a reply before a step of the target, as the policy says.
 
-    `draft` are those of the last round, of which the step computes the first `kept`. They took `passes` passes: `seconds`
-    are the reply's share of these, `row_seconds` that of the expected time of the rows.
+    `draft` are those of the last round, of which the step computes the first `kept`. They took `passes` passes:
+    `seconds` are the reply's share of these, `row_seconds` that of the expected time of the rows.
 
     `prepare` is called in the thread of the reply. All else is called within the turn of the target's engine, perhaps
     in the thread of another reply, while that of this one waits.

@@ -13,9 +13,11 @@ from weakref import ref
 import pytest
 
 from edgellm import Model
+from edgellm.arch import describe
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
+from edgellm.perf.mbu import MBUEstimator
 from edgellm.speculation import auto_draft, draft_file, draft_model
 from edgellm.speculation.rules import Rejection
 from kquants.kv_layout import PAGE
@@ -28,7 +30,7 @@ SIZES: dict[str, Any] = {"width": 128, "layers": 6, "heads": 4, "kv_heads": 2, "
 CELL = 2 * 2 * 32 * 2
 """Bytes of the keys and values of a token in one layer."""
 
-REPLY: dict[str, Any] = {"max_tokens": 60, "seed": 7, "temp": 0.8}
+REPLY: dict[str, Any] = {"max_tokens": 60, "seed": 7, "temp": 0.8, "logit_bias": {2: -float("inf")}}
 PROMPT = "the time was"
 
 
@@ -111,6 +113,21 @@ def test_the_text_is_the_same_and_the_target_computes_fewer_steps(files: tuple[P
         assert opening.passes
         assert len(steps) < 3 * 60
         assert model.drafts_with == str(draft)
+
+
+def test_what_the_draft_model_reads_counts_as_used_bandwidth(
+    files: tuple[Path, Path], opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a bandwidth of a byte per second, and a target whose bytes are left out."""
+    monkeypatch.setattr(MBUEstimator, "mbu", lambda estimator, tps, depth, draft_bytes: draft_bytes)
+    opening.go.set()
+    with Model.open(files[0], draft=files[1]) as model:
+        until(lambda: model.drafts_with)
+        stats = model.generate(PROMPT, **REPLY).stats
+    with GGUFFile.open(files[1]) as file:
+        a_pass = draft_file.active_bytes(describe(file))
+    assert stats.mbu and stats.decode_tps
+    assert stats.mbu * 59 / stats.decode_tps == pytest.approx(opening.passes * a_pass)
 
 
 @pytest.mark.parametrize(("options", "most"), [({}, 7), ({"draft_max": 2}, 2), ({"draft": "off"}, 0)])
