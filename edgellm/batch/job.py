@@ -1,7 +1,7 @@
 """What a batch is to do: its requests, the order in which they are computed, and the identifiers of their answers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -24,6 +24,23 @@ class Planned:
 
     line: InputLine
     place: tuple[float, str]
+
+
+@dataclass
+class _Faults:
+    """How many requests have a fault, and the first of them: an input may have millions."""
+
+    count: int = 0
+    first: str = ""
+
+    def add(self, fault: str) -> None:
+        self.count += 1
+        self.first = self.first or fault
+
+    def shown(self, requests: int) -> list[str]:
+        """A line, if there are any."""
+        asked = counted(requests, "request")
+        return [f"{self.count:,} of {asked} will get an error; the first is {self.first}"] if self.count else []
 
 
 @dataclass
@@ -65,7 +82,7 @@ def read_job(source: InputFile, model: str, facts: Mapping[str, str]) -> Job:
     another.
     """
     digest, planned, numbers = sha256(), list[Planned](), dict[str, int]()
-    faults, others = list[str](), list[str]()
+    faults, others = _Faults(), _Faults()
     for line, content in source.lines():
         request = read_request(content, source.where(line), line.number)
         first = numbers.setdefault(request.custom_id, line.number)
@@ -76,19 +93,19 @@ def read_job(source: InputFile, model: str, facts: Mapping[str, str]) -> Job:
         planned.append(Planned(line, _place(request, source.where(line), faults)))
         asked = request.body.get("model")
         if isinstance(asked, str) and asked.casefold() != model.casefold():
-            others.append(f"{source.where(line)} asks for the model {printable(asked)}; {model} answers all requests")
+            others.add(f"{source.where(line)} asks for the model {printable(asked)}; {model} answers all requests")
     if not planned:
         raise EdgeLLMError(f"{source.name}: is empty; give a request on each line, see edgellm batch --help")
-    notes = [*others[:1], *_shown(faults, len(planned))]
+    notes = [*([others.first] if others.count else []), *faults.shown(len(planned))]
     return Job(source, model, planned, {"input": digest.hexdigest(), **facts}, notes)
 
 
-def _place(request: BatchRequest, where: str, faults: list[str]) -> tuple[float, str]:
+def _place(request: BatchRequest, where: str, faults: _Faults) -> tuple[float, str]:
     """Where a request belongs in the order; one that gets an error costs no time, and adds to `faults`."""
     try:
         work = read_asked(request).work
     except (RequestError, EdgeLLMError) as error:
-        faults.append(f"{where}: {failure_to(request, error).message}")
+        faults.add(f"{where}: {failure_to(request, error).message}")
         return math.inf, ""
     limit = work.options.get("max_tokens")
     replies = work.n * len(work.prompts)
@@ -104,9 +121,3 @@ def _beginning(prompt: Prompt) -> str:
         if len(text) >= _BEGINNING:
             break
     return text[:_BEGINNING]
-
-
-def _shown(faults: Sequence[str], requests: int) -> list[str]:
-    if not faults:
-        return []
-    return [f"{len(faults):,} of {counted(requests, 'request')} will get an error; the first is {faults[0]}"]

@@ -54,5 +54,5 @@ class Tail(NamedTuple):
 
     ids: tuple[int, ...]
     pages: list[int]
-    points: list[SequenceCheckpoint]
+    points: Ids[SequenceCheckpoint]
     node: Node | None = None

@@ -29,7 +29,7 @@ class PageTree:
 
     `pools` are those of the KV groups. `page_bytes` are the bytes of a page of each, and of a recurrent state. When
     pages in use take more than `limit` bytes, leaves are evicted, the least recently used first. `sequences` are all
-    that are in use. Nothing may be computed during a call, but for `retire`.
+    that there are. Nothing may be computed during a call, but for `retire`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PageTree:
             ids, at = tuple(sequence.tokens[node.end : node.end + PAGE]), node.end // PAGE
             pages = [page for table in sequence.tables for page in table.ids[at : at + 1]]  # drafts may go meanwhile
             if ids and ids[:1] == first and not sequence.embeddings and len(pages) == len(self.pools):
-                yield Tail(ids, pages, [point for point in sequence.checkpoints.points if point.length > node.end])
+                yield Tail(ids, pages, sequence.checkpoints.points)
 
     def _reach(self, points: dict[SequenceCheckpoint, int], n: int) -> int:
         """The largest length up to `n` at which a sequence can continue."""
@@ -184,7 +184,6 @@ class PageTree:
         if sequence.node and not sequence.embeddings and len(sequence):
             sequence.mark()
             self._leave(sequence, sequence.node)
-        self.sequences.discard(sequence)
         sequence.move_to(None)
         sequence.checkpoints = Checkpoints(self.checkpoints)
         sequence.trim(0)
@@ -192,14 +191,16 @@ class PageTree:
     def pause(self, sequence: PagedSequence) -> None:
         """Take all pages of a sequence that waits until there is memory for it; it can continue from what is left."""
         self._take(sequence)
-        self.sequences.add(sequence)
         if not sequence.embeddings:  # what the tree has for their tokens are other rows
             sequence.move_to(self._root)
 
     def _leave(self, sequence: PagedSequence, node: Node) -> None:
         """Make a leaf of the tokens behind the last full page, and of the checkpoints."""
         ids = tuple(sequence.tokens[node.end :])
-        if ids and not (self.goes_back and any(each[: len(ids)] == ids for each in node.children)):
+        longer = (child for each, child in node.children.items() if each[: len(ids)] == ids)
+        if ids and self.goes_back and (found := next(longer, None)):
+            node = found
+        elif ids:
             node = self._child(node, sequence, len(sequence))
         if not self.goes_back:
             node.kept = sequence.checkpoints

@@ -90,7 +90,7 @@ class PagedSequence(protocol.Sequence):
         for n, retry in self.checkpoints.planned.items():
             self._add_checkpoint(n, retry)
         self.states.drop_before(len(self.tokens) - segment.drafts)
-        if self._tree:  # before pages are freed; rejected drafts are not worth a node
+        if self._tree:  # rejected drafts are not worth a node
             self._tree.extend(self, len(self.tokens) - segment.drafts)
         for table in self.tables:
             table.free_before_window(len(self.tokens))
@@ -163,15 +163,11 @@ class PagedSequence(protocol.Sequence):
         if self._holds(n):
             return n
         point = self.checkpoints.best(n)
-        return max(self._held_before(n), point.reach(n) if point else 0)
+        return point.reach(n) if point else 0
 
     def _holds(self, n: int) -> bool:
         """Whether the windows and the state of the token behind the first `n` are there without a checkpoint."""
         return self.states.reaches(n) and all(table.reaches(n) for table in self.tables)
-
-    def _held_before(self, n: int) -> int:
-        """The largest length up to `n` whose state is there without a checkpoint; 0 if there is none."""
-        return max((length for length in self.states.pages if length <= n and self._holds(length)), default=0)
 
     def trim(self, n: int) -> int:
         """Keep the first `n` tokens, or as many as `reach` says, and return how many are left."""

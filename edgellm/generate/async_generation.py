@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Self, TypeVar
 
 from edgellm.generate.generation import Generation
@@ -15,14 +16,18 @@ _POLL_S = 0.01
 
 
 async def in_thread(work: Callable[[], T], cancel: Callable[[], None], thread: ThreadPoolExecutor | None = None) -> T:
-    """What `work` returns in a thread. When the task is cancelled, `cancel` is called until `work` has ended."""
+    """What `work` returns in a thread. When the task is cancelled, `cancel` is called until `work` has ended.
+
+    The task waits for that, however often it is cancelled: it may not leave what it still uses to others.
+    """
     done = asyncio.get_running_loop().run_in_executor(thread, work)
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         while not done.done():
             cancel()
-            await asyncio.sleep(_POLL_S)
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(_POLL_S)
         done.exception()  # marks the error as seen, so that asyncio does not report it
         raise
 

@@ -32,16 +32,23 @@ def beam_ids(request: Request, first: Beam, n: int, found: list[BeamReply]) -> G
 def _search(request: Request, beams: Beams, sequence: Sequence, logits: Logits, chosen_at: list[float]) -> None:
     """Extend beams until they are over. `logits` [vocab] are those of the prompt, which `sequence` has.
 
-    `chosen_at` gets the time of each step.
+    `chosen_at` gets the time of each step. The prefix cache gets the tokens of the best one, for the next prompt.
     """
     session, cancel, timer = request.session, request.cancel, request.timer
     sequences, each_logits = [sequence], [logits]
+    best, kept = None, None  # type: Beam | None, Sequence | None
     while True:
-        parents = beams.extend(each_logits)
+        beams.extend(each_logits)
         chosen_at.append(timer.clock())
+        if beams.ended and beams.ended[0] is not best:
+            best = beams.ended[0]
+            parent = sequences[best.parent]
+            kept = parent if beams.over else session.exclusively(parent.fork, cancel)
         if beams.over:
+            if kept and kept is not sequence:  # which is left to the prefix cache anyway
+                session.engine.retire(kept)
             return
-        sequences = _continued(session, sequences, parents, cancel)
+        sequences = _continued(session, sequences, [beam.parent for beam in beams.running], cancel)
         each_logits = session.decode_each(sequences, [beam.output.tokens[-1] for beam in beams.running], cancel)
         timer.context_used = len(sequences[0])
 

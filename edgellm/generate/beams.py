@@ -16,25 +16,29 @@ from edgellm.sampling.sampler import Sampler, top_logprobs
 
 @dataclass(frozen=True)
 class Beam:
-    """A reply so far; `total` is the natural logarithm of its probability, behind bias and penalties."""
+    """A reply so far; `total` is the natural logarithm of its probability, behind bias and penalties.
+
+    `parent` is the index, among the beams that ran before its last token, of the one that it continues.
+    """
 
     output: TextAssembler
     sampler: Sampler
     total: float = 0.0
     finish_reason: str | None = None
+    parent: int = 0
 
     @property
     def score(self) -> float:
         """The logarithm of the probability, divided by the number of tokens, with that of the end."""
         return self.total / len(self.output.tokens)
 
-    def extended(self, token: int, total: float, logits: Logits) -> "Beam":
-        """The beam with one token more, which was chosen from `logits` [vocab]."""
+    def extended(self, token: int, total: float, logits: Logits, own: int) -> "Beam":
+        """The beam, of index `own`, with one token more, which was chosen from `logits` [vocab]."""
         output, sampler = self.output.fork(), self.sampler.fork()
         output.score(SampledToken(token, logits))
         _, finish_reason = output.push(token)
         sampler.accept(token)
-        return Beam(output, sampler, total, finish_reason)
+        return Beam(output, sampler, total, finish_reason, own)
 
 
 class Beams:
@@ -47,24 +51,22 @@ class Beams:
         self.running, self.ended, self._n = [first], list[Beam](), n
         self._continuations = n + ends  # the most of one beam that matter: `n` may run, and others end
 
-    def extend(self, logits: Sequence[Logits]) -> list[int]:
+    def extend(self, logits: Sequence[Logits]) -> None:
         """Add a token to each beam; `logits` [vocab] are those of each running one.
 
         Of all continuations, the `n` likeliest that do not end run on. One that ends is kept if it is among the `n`
-        likeliest. Returns the index, among the beams that ran before, of what each running one continues.
+        likeliest.
         """
-        running, parents, ended = list[Beam](), list[int](), self.ended
+        running, ended = list[Beam](), self.ended
         for rank, (total, parent, token) in enumerate(self._ranked(logits)):
             if len(running) == self._n or (rank == self._n and not running):  # if none runs on, no other one is better
                 break
-            beam = self.running[parent].extended(token, total, logits[parent])
+            beam = self.running[parent].extended(token, total, logits[parent], parent)
             if beam.finish_reason is None:
                 running.append(beam)
-                parents.append(parent)
             elif rank < self._n:
                 ended = [*ended, beam]
         self.running, self.ended = running, list(islice(sorted(ended, key=lambda beam: -beam.score), self._n))
-        return parents
 
     @property
     def over(self) -> bool:

@@ -84,9 +84,9 @@ class PrefixCache:
         return sequence
 
     def _wait_for(self, promise: _Promise, cancel: CancelFlag) -> None:
-        """Wait until a sequence holds what it promises, or does not go on any more."""
+        """Wait until a sequence holds what it promises, or does not go on any more, or not before others have ended."""
         computed, since = -1, perf_counter()
-        while (length := len(promise.sequence)) < promise.tokens and ref(promise.sequence) in self._session.prompts:
+        while (length := len(promise.sequence)) < promise.tokens and self._goes_on(promise.sequence):
             now = perf_counter()
             if length != computed:
                 computed, since = length, now
@@ -94,6 +94,9 @@ class PrefixCache:
                 return
             sleep(_POLL_S)
             self._session.check_active(cancel)
+
+    def _goes_on(self, sequence: Sequence) -> bool:
+        return ref(sequence) in self._session.prompts and not self._session.waits_for_memory(sequence)
 
 
 def promised(sequence: Sequence, prompt: list[int], ids: list[int], ends: Collection[int]) -> int:

@@ -200,6 +200,10 @@ class Session:
         """Seconds until the first token of a new prompt, behind those that wait; 0.0 until a speed is known."""
         return self._batcher.expected_ttft(prompt_tokens)
 
+    def waits_for_memory(self, sequence: Sequence) -> bool:
+        """Whether the request of a sequence waits until others have ended, as memory is short for all."""
+        return self._batcher.waits_for_memory(sequence)
+
     def run_if_idle(self, work: Callable[[], None]) -> None:
         """Run `work` unless a request uses the engine or the model is closed."""
         self._batcher.run_if_idle(lambda: None if self._closing else work())

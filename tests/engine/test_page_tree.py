@@ -1,88 +1,15 @@
 """The prefix cache of pages: what a sequence begins with are its own tokens, and no page is lost after any steps."""
 
-from collections.abc import Iterator
-
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from edgellm.engine.checkpoints import CheckpointBudget
-from edgellm.engine.kv_pages import FREED, PagePool
-from edgellm.engine.page_node import Node
-from edgellm.engine.page_tree import PageTree
 from edgellm.engine.paged_sequence import PagedSequence
-from edgellm.engine.protocol import Segment
-from edgellm.engine.recurrent_states import StatePool
 from edgellm.errors import NoMemoryError
 from kquants.kv_layout import PAGE
-from support.token_pages import TokenPages, used_pages
-
-KINDS: dict[str, tuple[tuple[int | None, ...], bool]] = {
-    "plain": ((None, None), False),
-    "windowed": ((None, 100), False),
-    "windows alone": ((40,), False),
-    "recurrent": ((None,), True),
-    "all": ((None, 40), True),
-    "states alone": ((), True),
-}
-
-
-class World:
-    """A tree over pages that hold tokens."""
-
-    def __init__(self, kind: str, most: int = 1 << 40, limit: int = 1 << 60) -> None:
-        windows, is_recurrent = KINDS[kind]
-        self.store = TokenPages(most)
-        self.pools = [PagePool([self.store], group, window) for group, window in enumerate(windows)]
-        self.all_pools, self.check = list(self.pools), self.store.check
-        pool = PagePool([self.store], len(windows))
-        budget = CheckpointBudget(StatePool(pool, 6) if is_recurrent else None)
-        self.all_pools += [pool] if is_recurrent else []
-        self.tree = PageTree(self.pools, budget, [1] * len(self.all_pools), limit)
-
-    def extend(
-        self,
-        sequence: PagedSequence,
-        tokens: list[int],
-        drafts: int = 0,
-        marks: tuple[int, ...] = (),
-        embedded: tuple[int, ...] = (),
-    ) -> None:
-        embeddings = {at: np.zeros(4, np.float32) for at in embedded}
-        self.store.write(Segment(sequence, tokens, embeddings=embeddings, marks=marks, drafts=drafts))
-
-    def read(self, ids: list[int]) -> tuple[PagedSequence, int]:
-        """A sequence with all of a prompt, and how much of it was there."""
-        sequence = self.tree.begin(ids)
-        cached = len(sequence)
-        self.check(sequence)
-        rest = ids[cached:]
-        self.extend(sequence, rest, marks=tuple({len(rest) // 2, len(rest) - 1}))
-        return sequence, cached
-
-    def nodes(self, node: Node | None = None) -> Iterator[Node]:
-        node = node or self.tree._root
-        yield node
-        for child in node.children.values():
-            yield from self.nodes(child)
-
-    def reachable(self, sequences: list[PagedSequence], nodes: list[Node]) -> list[set[int]]:
-        """The pages of each pool that sequences and nodes refer to, by a walk over all of them."""
-        found = [set[int]() for _ in self.all_pools]
-        points = {point for each in sequences for point in each.checkpoints.points}
-        points |= {point for node in nodes if node.kept for point in node.kept.points}
-        for group, pages in enumerate(found[: len(self.pools)]):
-            tables = [each.tables[group] for each in sequences]
-            tables += [point.tables[group] for point in points if group in point.tables]
-            pages |= {page for table in tables for page in table.ids}
-            pages |= {each.pages[group] for each in nodes if each.pages}
-            pages.discard(FREED)
-        if len(found) > len(self.pools):
-            states = [page for each in sequences for page in each.states.pages.values()]
-            found[-1] = {page.id for page in [*states, *(point.state for point in points if point.state)]}
-        return found
+from support.page_world import KINDS, World
+from support.token_pages import used_pages
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -210,11 +137,11 @@ def test_the_least_recently_used_leaves_go_first_and_page_by_page() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_tree_stays_within_its_limit(kind: str) -> None:
-    world = World(kind, limit=40)
+    world = World(kind, limit=120)
     for i in range(30):
         world.tree.retire(world.read([i] * 200)[0])
     world.tree.begin([0])
-    assert sum(map(len, used_pages(world.all_pools))) <= 40
+    assert world.used_bytes <= 120
     assert len(world.tree.begin([29] * 200)) >= 100, "the last one is there"
 
 
@@ -253,7 +180,9 @@ class TreeMachine(RuleBasedStateMachine):
         self.running: list[PagedSequence] = []
         self.texts: list[list[int]] = [[]]
 
-    @initialize(kind=st.sampled_from(sorted(KINDS)), most=st.sampled_from([12, 1000]), limit=st.sampled_from([9, 1000]))
+    @initialize(
+        kind=st.sampled_from(sorted(KINDS)), most=st.sampled_from([12, 1000]), limit=st.sampled_from([25, 4000])
+    )
     def open(self, kind: str, most: int, limit: int) -> None:
         self.world = World(kind, most, limit)
 
@@ -317,6 +246,7 @@ class TreeMachine(RuleBasedStateMachine):
         match end:
             case "fork" if len(self.running) < 6:
                 self.running.append(sequence.fork())
+                self.world.check(self.running[-1])
             case "hold":
                 sequence.hold(len(sequence))
             case "pause":
@@ -335,6 +265,17 @@ class TreeMachine(RuleBasedStateMachine):
     @rule()
     def evict(self) -> None:
         self.world.tree.evict()
+
+    @invariant()
+    def a_sequence_is_at_the_last_page_that_it_shares(self) -> None:
+        for sequence in self.running:
+            if (node := sequence.node) and not sequence.embeddings:
+                assert node.end <= len(sequence) < node.end + PAGE + 8, "some may have been drafts"
+                path = list(node.path())[::-1]
+                assert [token for each in path for token in each.ids] == sequence.tokens[: node.end]
+                for group, table in enumerate(sequence.tables):
+                    if table.pool.window is None:
+                        assert [each.pages[group] for each in path] == table.ids[: len(path)]
 
     @invariant()
     def no_page_is_lost(self) -> None:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from edgellm.generate.batching.computation import Computation
 from kquants.kv_layout import PAGE
 from support.drafts import AllDrafts
 from support.generation import GREEDY, RECURRENT, TINY
+from support.interrupted_lines import interrupt_after
 from support.model_file import ModelFile
 from support.stateless import Sequence
 
@@ -223,6 +225,34 @@ def test_a_preempted_request_continues_from_what_the_prefix_cache_still_has(path
             part = computation.next_part(computation.ready)
             computation.advance(part, engine.forward([part]))
         assert (computation.logits[0] == model.logits(ids)[99]).all()
+
+
+def test_an_interrupt_amid_a_preemption_changes_no_bit(path: Path) -> None:
+    """Ctrl-C ends the request of the main thread, which preempts another one at that moment."""
+    ids = list(range(68, 68 + 100))
+    with Model.open(path, threads=1) as model:
+        engine: Any = model.engine
+        expected = model.logits(ids)[99]
+        for lines in count():
+            sequence = engine.begin(ids)
+            sequence.trim(0)
+            engine.forward([Segment(sequence, ids[:95], marks=[40, 94])])
+            engine.forward([Segment(sequence, [ids[95], 1, 2, 3], range(4), drafts=3)])
+            step = Segment(sequence, ids[96:], range(4), drafts=3)
+            computation = Computation(step, CancelFlag(engine), is_step=True, length=96)
+            interrupted = interrupt_after(lines, computation.preempt)
+            computation.drop_rejected()
+            computation.resume()
+            assert not computation.running
+            while computation.left:
+                part = computation.next_part(computation.ready)
+                computation.advance(part, engine.forward([part]))
+            assert sequence.tokens == ids
+            assert (computation.logits[-1] == expected).all()
+            engine.retire(sequence)
+            if not interrupted:
+                break
+        assert lines > 30
 
 
 def test_a_preempted_request_keeps_its_embeddings(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Several continuations in one call, and the twins for `asyncio`."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,6 +11,7 @@ import pytest
 
 from edgellm import ContextOverflowError, IncompleteOutputError, Model, OptionError
 from edgellm.engine.protocol import Stopped
+from edgellm.generate.async_generation import in_thread
 from edgellm.generate.at_once import GenerationGroup
 from kquants.kv_layout import PAGE
 from support.generation import GREEDY, NO_END, PROMPT, TINY
@@ -116,6 +118,30 @@ def test_a_cancelled_task_cancels_its_reply(model: Model, after_s: float) -> Non
     assert time.monotonic() - began < 60
     assert stream.generation is None or stream.generation.finish_reason == "cancelled"
     assert model.generate("the", max_tokens=2).tokens
+
+
+def test_a_task_that_is_cancelled_again_still_waits_for_its_thread() -> None:
+    """So does one that `asyncio.timeout` or a TaskGroup cancels, and the end of the loop behind it."""
+    calls, may_end, ended = list[int](), threading.Event(), threading.Event()
+
+    def work() -> None:
+        may_end.wait(60)
+        ended.set()
+
+    async def cancel_thrice() -> None:
+        task = asyncio.ensure_future(in_thread(work, lambda: calls.append(1)))
+        for seen in range(3):
+            await asyncio.sleep(0)
+            task.cancel()
+            while len(calls) <= seen:
+                await asyncio.sleep(0.001)
+        assert not task.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended.is_set()
+
+    asyncio.run(cancel_thrice())
 
 
 def test_n_replies_compute_a_prompt_that_is_not_cached_once(model: Model) -> None:

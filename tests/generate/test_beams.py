@@ -189,6 +189,22 @@ def test_a_chat_goes_on_after_a_beam_search(model: Model) -> None:
     assert chat.reply(chat.messages[:3], beams=2).completion().beams is not None
 
 
+@pytest.mark.parametrize("kind", ["attention", "recurrent", "windowed"])
+def test_what_continues_the_best_reply_does_not_compute_it_again(kind: str, model_file: ModelFile) -> None:
+    """As behind replies of other requests: also if the best one ended before the search did."""
+    spec = RECURRENT if kind == "recurrent" else TINY
+    window = {"metadata": (("attention.sliding_window", 40),)} if kind == "windowed" else {}
+    steps = list[int]()
+    for bias in (NEVER, 2.0, 4.0):
+        with Model.open(model_file(**spec | window, context_length=512), threads=1) as model:
+            prompt = model.tokenizer.encode(PROMPT)
+            found = model.generate(prompt, beams=3, max_tokens=20, logit_bias={EOS: bias, EOT: NEVER})
+            again = model.generate([*prompt, *found.tokens, A], max_tokens=1).stats
+            assert again.cached_tokens == len(prompt) + len(found.tokens) - 1
+            steps.append(len(found.tokens))
+    assert steps[0] == 20 > min(steps), "some end before"
+
+
 def test_a_search_is_cancelled_without_a_text(model: Model) -> None:
     running = model.stream(PROMPT, beams=4, logit_bias=NO_END)
     threading.Timer(0.2, running.cancel).start()

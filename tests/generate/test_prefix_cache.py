@@ -10,7 +10,10 @@ import pytest
 
 from edgellm import Chat, EdgeLLMError, Model
 from edgellm.engine.host_kv_pages import HostKVPages
-from edgellm.generate.prefix_cache import promised
+from edgellm.engine.protocol import Segment
+from edgellm.generate.batching.cancel_flag import CancelFlag
+from edgellm.generate.batching.computation import Computation
+from edgellm.generate.prefix_cache import PrefixCache, promised
 from kquants.kv_layout import PAGE
 from support.model_file import ModelFile
 from support.stateless import Sequence
@@ -162,3 +165,26 @@ def test_a_request_waits_for_what_it_can_continue(goes_back: bool, ids: list[int
     assert promised(computing, [1, 2, 9, 4, 5, 6, 7], ids, {9}) == tokens
     computing.tokens = [3, 4]  # a reply that has outgrown the context begins with other tokens than its prompt
     assert promised(computing, [1, 2, 9, 4, 5, 6, 7], ids, {9}) == 0
+
+
+def test_a_request_does_not_wait_for_one_that_waits_for_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was preempted goes on after another request has ended, which may take minutes."""
+
+    def fail(seconds: float) -> None:
+        pytest.fail("it waits")
+
+    monkeypatch.setattr("edgellm.generate.prefix_cache.sleep", fail)
+    ids = list(range(68, 68 + 3 * PAGE))
+    with Model.open(path, threads=1) as model:
+        session = model._generator.session
+        batcher, cancel = session._batcher, CancelFlag(session.engine)
+        with PrefixCache(session).acquire(ids, cancel) as older, PrefixCache(session).acquire(ids[1:], cancel) as young:
+            both = [Computation(Segment(each, ids, [0]), CancelFlag(session.engine)) for each in (older, young)]
+            batcher._waiting.update(dict.fromkeys(both))
+            with batcher.arrivals.join(both[0].cancel):
+                assert batcher._admission.make_room_for(both[0])
+                assert session.waits_for_memory(young) and not session.waits_for_memory(older)
+                with PrefixCache(session).acquire(ids[1:], cancel) as sequence:
+                    assert len(sequence) == 0
+                with pytest.raises(pytest.fail.Exception, match="it waits"), PrefixCache(session).acquire(ids, cancel):
+                    pass

@@ -49,6 +49,16 @@ class Driven:
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
+    async def leave(self, key: str = "ctrl+q") -> None:
+        """Press a key that ends the app, and wait for its end.
+
+        `press` would fail now and then: it waits for all widgets and redraws the screen, which end meanwhile.
+        """
+        await self.app._press_keys([key])
+        async with asyncio.timeout(20):
+            while self.app.is_running:
+                await asyncio.sleep(0.01)
+
     async def type(self, text: str) -> None:
         """Type a line, and Enter."""
         self.composer.text = text

@@ -1,17 +1,19 @@
-"""Calls that are interrupted between two lines of the modules of sequences."""
+"""Calls that are interrupted between two lines of the modules of sequences and of what is computed for them."""
 
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from edgellm.engine import checkpoints, kv_pages, paged_sequence, recurrent_states
+from edgellm.engine import checkpoints, kv_pages, page_node, page_tree, paged_sequence, recurrent_states
+from edgellm.generate.batching import computation
 
-MODULES = {module.__name__ for module in (checkpoints, kv_pages, paged_sequence, recurrent_states)}
+_SEQUENCES = (checkpoints, kv_pages, page_node, page_tree, paged_sequence, recurrent_states)
+MODULES = {module.__name__ for module in (*_SEQUENCES, computation)}
 
 
 def interrupt_after(lines: int, call: Callable[[], object]) -> bool:
-    """Raise KeyboardInterrupt in a call after `lines` lines of the modules of sequences; False if it ends before."""
+    """Raise KeyboardInterrupt in a call after `lines` lines of these modules; False if it ends before."""
     left = lines
 
     def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:

@@ -128,8 +128,8 @@ def test_ctrl_d_leaves_as_in_a_shell(tmp_path: Path) -> None:
         async with chatting(tmp_path) as chat:
             await chat.press(*"ab", "left", "ctrl+d")
             assert chat.composer.text == "a"
-            await chat.press("backspace", "ctrl+d")
-            await chat.until(lambda: not chat.app.is_running)
+            await chat.press("backspace")
+            await chat.leave("ctrl+d")
 
     run(test())
 

@@ -21,6 +21,7 @@ from tui.core.remote_backend import RemoteBackend
 from tui.core.store import Store
 from tui.instruments import status_text
 from tui.models.screen import ModelsScreen
+from tui.plain.views import VIEWS
 
 KEY = "sk-very-secret"
 
@@ -219,6 +220,22 @@ def test_the_models_of_the_server_are_chosen_from(tmp_path: Path, api: FakeAPI) 
             )
             await chat.say("Hi")
             assert posts(api)[0]["model"] == "org/large.gguf"
+
+    run(test())
+
+
+def test_a_list_that_a_server_does_not_give_says_why(tmp_path: Path, api: FakeAPI) -> None:
+    async def test() -> None:
+        async with talking(tmp_path, api) as chat:
+            names = chat.app.controller.model_names
+            names.names = ["m"]
+            api.models = failing(503, "too busy", retry_after="9")
+            await chat.press("f3")
+            await chat.until(lambda: "cannot be opened" in chat.shown())
+            assert "too busy" in chat.shown()
+            names._refresh()
+            assert names.names == ["m"]
+            assert [line for line in VIEWS["models"](chat.app.controller) if "too busy" in line]
 
     run(test())
 

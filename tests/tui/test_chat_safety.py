@@ -141,8 +141,7 @@ def test_a_draft_that_cannot_be_stored_is_not_left_without_a_warning(
             await chat.press("ctrl+q")
             assert any("to leave all the same" in notice for notice in chat.notices)
             assert chat.app.is_running
-            await chat.press("ctrl+q")
-            await chat.until(lambda: not chat.app.is_running)
+            await chat.leave()
 
     run(test())
 
@@ -153,8 +152,7 @@ def test_one_can_leave_from_every_screen(tmp_path: Path, key: str) -> None:
         async with chatting(tmp_path) as chat:
             chat.composer.text = "half a thought"
             await chat.press(key)
-            await chat.press("ctrl+q")
-            await chat.until(lambda: not chat.app.is_running)
+            await chat.leave()
         async with chatting(tmp_path) as chat:
             assert chat.composer.text == "half a thought"
 

@@ -73,7 +73,7 @@ def test_a_draft_survives_leaving(tmp_path: Path) -> None:
     async def test() -> None:
         async with chatting(tmp_path) as chat:
             chat.composer.text = "half a thou"
-            await chat.press("ctrl+q")
+            await chat.leave()
         async with chatting(tmp_path) as chat:
             assert chat.composer.text == "half a thou"
 
@@ -86,7 +86,7 @@ def test_a_draft_survives_leaving_from_a_message_that_is_recalled(tmp_path: Path
             await chat.say("before")
             await chat.press(*"half", "up")
             assert chat.composer.text == "before"
-            await chat.press("ctrl+q")
+            await chat.leave()
         async with chatting(tmp_path, chat=1) as chat:
             assert chat.composer.text == "half"
 
@@ -190,7 +190,8 @@ def test_each_draft_stays_with_its_chat_where_messages_are_recalled(tmp_path: Pa
             await chat.press(*"half", "up")
             chat.screen.parts.drafts.switch(lambda: chat.app.controller.chats.open(1))
             assert chat.composer.text == "first draft"
-            await chat.press("up", "ctrl+q")
+            await chat.press("up")
+            await chat.leave()
         async with chatting(tmp_path, chat=1) as chat:
             assert chat.composer.text == "first draft"
         async with chatting(tmp_path, chat=2) as chat:

@@ -144,4 +144,4 @@ class Backend(Protocol):
         """Check quickly whether `open` would work. Raises EdgeLLMError if it would not."""
 
     def names(self) -> Sequence[str]:
-        """The names of the models on this machine; may take long."""
+        """The names of the models on this machine, or of the server; may take long. Raises EdgeLLMError."""

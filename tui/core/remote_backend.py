@@ -105,11 +105,8 @@ class RemoteBackend:
         self._opened(model)
 
     def names(self) -> Sequence[str]:
-        """The names of the models that the server lists; none while it does not answer."""
-        try:
-            return [model.name for model in self._remote.models()]
-        except EdgeLLMError:
-            return []
+        """The names of the models that the server lists. Raises EdgeLLMError, also while it does not answer."""
+        return [model.name for model in self._remote.models()]
 
 
 def title_of(model: str, host: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgellm.fmt import printable
+from tui.core.error_text import error_line
 from tui.models.catalog import all_rows
 from tui.models.row import ModelRow
 from tui.models.typed_name import typed_row
@@ -36,9 +37,13 @@ THIS_MACHINE = ModelSource(
 def of_server(host: str, names: Callable[[], Sequence[str]]) -> ModelSource:
     """The models that a server has."""
 
-    def rows() -> Iterator[ModelRow]:
-        return (ModelRow(name, "") for name in names())
-
     shown = printable(host, 44)
+
+    def rows() -> Iterator[ModelRow]:
+        try:
+            yield from (ModelRow(name, "") for name in names())
+        except Exception as error:
+            yield ModelRow(f"models at {shown}", "", problem=error_line(error))
+
     advice = f"{shown} lists no such model; /model NAME asks it for one"
     return ModelSource(rows, lambda typed, rows: (), f"at {shown}", "type to filter", advice)

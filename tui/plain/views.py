@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable, size, table
 from tui.commands import COMMANDS, OTHER_NAMES
 from tui.core.call_results import call_results
@@ -11,6 +12,7 @@ from tui.core.call_texts import result_summary, summary
 from tui.core.controller import ChatController
 from tui.core.conversation import Conversation
 from tui.core.display_names import display_name
+from tui.core.error_text import error_line
 from tui.core.memory import memory
 from tui.core.titles import one_line
 from tui.core.tree import Message
@@ -51,7 +53,10 @@ def _chats(controller: ChatController) -> Iterator[str]:
 def _models(controller: ChatController) -> Iterator[str]:
     """The models on this machine, or of the server."""
     if controller.model.server:
-        yield from table(("name",), ((name,) for name in controller.worker.backend.names()))
+        try:
+            yield from table(("name",), ((name,) for name in controller.worker.backend.names()))
+        except EdgeLLMError as error:
+            yield error_line(error)
         return
     from edgellm.models import find_models
 

@@ -49,11 +49,14 @@ class Admission:
         if not others and not self._arrivals.away():
             return False
         youngest = max([*others, computation], key=self._age)
-        with youngest.held():
+
+        def preempt() -> None:
             if youngest is computation or youngest in self._waiting:
                 youngest.preempt()
                 self._held[youngest] = None
                 self._short_at = self._arrivals.ended
+
+        youngest.hold(preempt)
         return True
 
     def _hold_new(self, waiting: Collection[Computation]) -> None:

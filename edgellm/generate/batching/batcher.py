@@ -89,6 +89,10 @@ class Batcher:
         waiting = [each.left for each in list(self._waiting) if not each.is_step]
         return self._schedule.ttft_s([*waiting, prompt_tokens], self.arrivals.decode_rows())
 
+    def waits_for_memory(self, sequence: Sequence) -> bool:
+        """Whether what a sequence waits for is not computed before other requests have ended."""
+        return any(each.extends(sequence) and not self._admission.admits(each) for each in list(self._waiting))
+
     def exclusively(self, work: Callable[[], T], cancel: CancelFlag) -> T:
         """Run `work` while nothing is computed. Raises Stopped if `cancel` comes before."""
 
@@ -158,11 +162,14 @@ class Batcher:
 
     def _prepare(self, computation: Computation) -> bool:
         """Drop rejected drafts, resume what was preempted; False if the request has left, and may use the sequence."""
-        with computation.held():
+
+        def prepare() -> bool:
             if waits := computation in self._waiting:
                 computation.drop_rejected()
                 computation.resume()
-        return waits
+            return waits
+
+        return computation.hold(prepare)
 
     def _gather(self) -> bool:
         """Wait for requests that are about to ask for a token; False if other work came in between."""

@@ -1,14 +1,16 @@
 """A computation that a request waits for: tokens that continue its sequence, computed batch by batch."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 
 from edgellm.engine.protocol import Logits, Segment, Sequence
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.speculation.drafting import Drafting
+
+T = TypeVar("T")
 
 
 class Computation:
@@ -49,6 +51,11 @@ class Computation:
     def sequence(self) -> Sequence:
         """The sequence that the tokens continue, until they are computed."""
         return self.segment.sequence
+
+    def extends(self, sequence: Sequence) -> bool:
+        """Whether it computes tokens of this sequence, and is not complete. Any thread may ask."""
+        segment = self._segment
+        return segment is not None and segment.sequence is sequence
 
     @property
     def is_step(self) -> bool:
@@ -92,22 +99,27 @@ class Computation:
         """The logits of the wanted tokens, float32 [tokens, vocab], once all are computed."""
         return self._logits[0] if len(self._logits) == 1 else np.concatenate(self._logits)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep the request from leaving, and so from touching its sequence, unless it has left before."""
-        running, self.running = self.running, True
-        try:
-            yield
+    def hold(self, work: Callable[[], T]) -> T:
+        """Do `work` while the request cannot leave, and so not touch its sequence, unless it has left before."""
+        running = self.running
+        try:  # no context manager: Ctrl-C may come while one is entered, and would leave a request that never ends
+            self.running = True
+            return work()
         finally:
             self.running = running
 
     def drop_rejected(self) -> None:
-        """Drop the rejected drafts. Accepted tokens that the sequence drops with them are computed again."""
-        length, self._length = self._length, None
-        if length is not None and length < len(self.sequence):
-            accepted = self._tokens_before(length)
-            if self.sequence.trim(length) < length:
-                self._lost = accepted
+        """Drop the rejected drafts. Accepted tokens that the sequence drops with them are computed again.
+
+        After an interrupt another call does what is left.
+        """
+        length = self._length
+        if length is not None:
+            if length < len(self.sequence):
+                self._lost = self._tokens_before(length)
+                self.sequence.trim(length)
+            self._lost = self._lost if self._lost_left else None
+            self._length = None
 
     def _tokens_before(self, length: int) -> Segment[Sequence]:
         """The segment that computes the first `length` tokens of the sequence again."""
@@ -143,18 +155,22 @@ class Computation:
 
     def preempt(self) -> None:
         """Leave the memory of the sequence to others; its tokens are computed again before those that are left."""
+        self._paused = True  # first: where Ctrl-C ends the request that preempts this one, `resume` completes it
+        self._pause()
+
+    def _pause(self) -> None:
         self.drop_rejected()
         if self._drafting:
             self._drafting.drafter.pause()
         if self._lost is None and len(self.sequence):
             self._lost = self._tokens_before(len(self.sequence))
         self.sequence.pause()
-        self._paused = True
 
     def resume(self) -> None:
         """After `preempt`, continue from what the prefix cache still has of the tokens."""
-        paused, self._paused = self._paused, False
-        if paused and self._lost:
-            self.sequence.resume([*self._lost.tokens, *self.segment.tokens[self.done : self.done + 1]])
-            if not self._lost_left:
-                self._lost = None
+        if self._paused:
+            self._pause()  # does nothing, unless an interrupt came amid it
+            self._paused = False
+            if self._lost:
+                self.sequence.resume([*self._lost.tokens, *self.segment.tokens[self.done : self.done + 1]])
+                self._lost = self._lost if self._lost_left else None
