@@ -14,7 +14,7 @@ from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 
-HEADS = ("qwen3_5", "qwen3_5_moe", "qwen3_next", "glm4_5_air")
+HEADS = ("qwen3_5", "qwen3_next", "glm4_5_air")
 """Cases of `support.families` whose files have a head."""
 
 
