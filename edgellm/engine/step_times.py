@@ -1,5 +1,7 @@
 """The measured times of decode batches, by their number of rows. All requests of a session share them."""
 
+from functools import lru_cache
+
 _COST = 1.0, 1.05, 1.3, 2.0, 3.5
 """Expected time of a batch of 1, 2, 3 to 4, 5 to 8 and 9 to 16 rows, relative to one row, until it is measured. These
 are separate classes: `kquants.matmul` multiplies two, four, eight and sixteen rows at once; eight rows use unpacked
@@ -41,8 +43,10 @@ class StepTimes:
         They are those of its class, or of the nearest measured one times the relative cost.
         """
         kind = _class_of(rows)
-        if self._seconds[kind]:
-            return self._seconds[kind]
+        return self._seconds[kind] or self._estimate(kind)
+
+    def _estimate(self, kind: int) -> float | None:
+        """The seconds of a batch of a class that was not measured."""
         measured = [each for each, seconds in enumerate(self._seconds) if seconds]
         if not measured:
             return None
@@ -51,10 +55,12 @@ class StepTimes:
 
     def wagered_seconds(self, rows: int) -> float | None:
         """`seconds`, which become less for as long as no batch of that class is computed."""
-        seconds = self.seconds(rows)
-        return seconds and seconds * _COST_DECAY ** (self._batches - self._last[_class_of(rows)])
+        kind = _class_of(rows)
+        seconds = self._seconds[kind] or self._estimate(kind)
+        return seconds and seconds * _COST_DECAY ** (self._batches - self._last[kind])
 
 
+@lru_cache(256)
 def _class_of(rows: int) -> int:
     return min((rows - 1).bit_length(), _CLASSES - 1)
 

@@ -215,13 +215,16 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     Raises UnsupportedModelError, ModelFileError (also for a file without weights), OptionError (a `ctx` above the
     model's) and EdgeLLMError for devices that this version does not have.
     """
-    model = describe(file)
+    return plan_of(describe(file), file, sum(tensor.nbytes for tensor in file.tensors.values()), options)
+
+
+def plan_of(model: Description, file: GGUFFile, weights: int, options: LoadOptions) -> Plan:
+    """The plan for a model of an open file, which has `weights` bytes of weights; raises as `make_plan`."""
     ctx = context_length(file, model, options.ctx)
     rows = max_batch_rows(build_program(model, options.kv_type, ctx=ctx), ctx)
     placement, gpu, notes = _offload(model, rows, ctx, options)
     program = build_program(model, options.kv_type, placement, ctx=ctx)
     threads = options.threads or default_threads(file.nbytes)
-    weights = sum(tensor.nbytes for tensor in file.tensors.values())
     figures = device_figures(model, placement, weights, gpu.name if gpu else None)
     active = active_bytes_by_device(model, placement)
     cpu = Roofline.of_cpu(model, options.kv_type, placement)

@@ -12,6 +12,7 @@ at the best rate maximizes tokens per second (renewal-reward; S. Ross, Introduct
 
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Ids
+from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import mul
 from typing import NamedTuple
@@ -202,7 +203,8 @@ def _tokens(rates: Iterable[float]) -> float:
     return sum(accumulate(rates, mul, initial=1.0))
 
 
-def _lengths(rows: int, most: int) -> set[int]:
+@lru_cache(256)
+def _lengths(rows: int, most: int) -> frozenset[int]:
     """The numbers of drafts to compare: with `rows` other rows they fill a batch of a class of `StepTimes`."""
     classes = (2**i - rows for i in range((rows + most).bit_length()))
-    return {0, most, *(drafts for drafts in classes if 0 < drafts < most)}
+    return frozenset({0, most, *(drafts for drafts in classes if 0 < drafts < most)})

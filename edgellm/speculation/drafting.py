@@ -85,7 +85,7 @@ class Drafting:
             return False
         if drawn is None:  # it computes tokens of the text
             return self.seconds < _MOST_LAG_S
-        self.draft = self.drafter.draft()
+        self.draft = self.drafter.draft().first(self._most)  # text that a guide forces may be longer
         return len(self.draft.tokens) < self._most
 
     @property

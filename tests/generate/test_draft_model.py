@@ -12,6 +12,7 @@ from weakref import ref
 import pytest
 
 from edgellm import Model
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
@@ -21,6 +22,7 @@ from kquants.kv_layout import PAGE
 from support.draft_models import damped, first_layers
 from support.drafts import AllDrafts
 from support.gguf_parts import GGUFParts
+from support.guided_models import SCHEMA
 from support.model_file import ModelFile
 
 SIZES: dict[str, Any] = {"width": 128, "layers": 6, "heads": 4, "kv_heads": 2, "head_dim": 32, "ffn": 256}
@@ -114,6 +116,28 @@ def test_the_most_drafts_of_a_step(
         assert [token.id for token in model.stream(prompt, **REPLY, repeat_penalty=0.9)]
     assert rows.pop(0) == len(prompt)
     assert max(rows) == most + 1
+
+
+def test_text_that_a_form_forces_behind_drafts_takes_no_more_rows(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drafts beyond the limit would need states and pages that are not there."""
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    steps = list[tuple[int, int]]()
+    with Model.open(files[0], draft=files[1]) as model:
+        assert model.drafts().source
+        forward = model.engine.forward
+
+        def recorded(parts: Any) -> Any:
+            steps.extend((len(each.sequence), len(each.tokens)) for each in parts if each.drafts)
+            return forward(parts)
+
+        monkeypatch.setattr(model.engine, "forward", recorded)
+        schema = {"type": "array", "items": SCHEMA, "minItems": 3, "maxItems": 3}
+        stats = model.generate(PROMPT, json_schema=schema, **REPLY | {"max_tokens": 300}, partial=True).stats
+    assert stats.drafts["model"].drafted > 20
+    assert max(rows for _, rows in steps) == 1 + MAX_DRAFT
+    assert all(start % PAGE + rows <= PAGE for start, rows in steps)
 
 
 def test_rejection_judges_what_the_draft_model_drew(
