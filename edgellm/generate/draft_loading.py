@@ -16,7 +16,7 @@ from edgellm.perf.machine_profile import load_profile
 from edgellm.perf.roofline import Roofline, relative_cost
 from edgellm.speculation.auto_draft import open_draft
 from edgellm.speculation.computed_source import ComputedSource
-from edgellm.speculation.draft_file import DraftFile, DraftTarget
+from edgellm.speculation.draft_file import DraftFile, DraftTarget, active_bytes
 from edgellm.speculation.draft_model import DraftModel
 from edgellm.speculation.draft_plan import with_kv_share
 from edgellm.speculation.head_choice import ChosenHead, open_head
@@ -76,7 +76,7 @@ class DraftLoading:
     def _load(self, draft: DraftFile, session: Session, engine: NativeEngine) -> None:
         """Load a draft model in the background, if there is memory for it."""
         found, cost = ref(session), self._cost(engine.threads)
-        name, tokens = draft.name, draft.tokens
+        name, tokens, nbytes = draft.name, draft.tokens, active_bytes(draft.model)
         try:
             draft.check_memory(engine.devices[0]["bytes"])
         except NoMemoryError as error:
@@ -86,7 +86,7 @@ class DraftLoading:
             return
 
         def attach(own: NativeEngine) -> None:
-            source = ComputedSource(name, own, lambda ids, _: ModelDrafter(own, ids, tokens), cost)
+            source = ComputedSource(name, own, lambda ids, _: ModelDrafter(own, ids, tokens), cost, nbytes)
             if session := found():
                 session.drafts.source = source
 
@@ -96,6 +96,7 @@ class DraftLoading:
 
     def _set(self, drafts: SessionDrafts) -> None:
         """Have the session draft as the options say."""
+        drafts.are_asked_for = self._draft is not None
         if self.options.draft == "off":
             drafts.most = 0
         elif self.options.draft_max is not None:

@@ -235,7 +235,8 @@ def plan_of(model: Description, file: GGUFFile, weights: int, options: LoadOptio
     others = activations + scratch if options.kv_memory is None else 0
     kv_memory = max(0, (budget := KVBudget.of(options.kv_memory)).room(0) - others)
     checkpoints = most_checkpoint_pages(model.state_bytes, budget) if model.is_recurrent else 0
-    drafts = MAX_DRAFT if model.is_recurrent and not gpu else 0  # rows depend on their batch with a GPU: no drafts
+    drafted = not gpu or options.asks_for_draft_model  # rows depend on their batch with a GPU: drafts on request alone
+    drafts = MAX_DRAFT if model.is_recurrent and drafted else 0
 
     def beside(state_pages: int) -> int:
         """The tokens whose KV pages `kv_memory` holds beside this many state pages."""

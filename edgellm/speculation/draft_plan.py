@@ -34,7 +34,7 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
             return own if own.gpu else replace(own, draft=DraftModelPlan(chosen.name, _head_plan(chosen, target, own)))
     draft = open_draft(options.draft, target)
     if draft is None:
-        return make_plan(file, options)
+        return make_plan(file, replace(options, draft=None))
     with draft:
         share = draft.kv_share(model, options.kv_type)
         own = make_plan(file, with_kv_share(options, 1 - share))
