@@ -12,7 +12,7 @@ from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError
 from support.engine_bits import opened
 from support.heads import HEADS, head_of, opened_with_head, with_random_head
 from support.llama_cpp_child import ask_llama_cpp
@@ -114,3 +114,16 @@ def test_features_of_another_shape_are_refused(head_file: HeadFile) -> None:
         for features in (None, np.zeros((1, 64), np.float32), np.zeros((2, 63), np.float32)):
             with pytest.raises(EdgeLLMError, match="reads features of shape"):
                 head.compute([Segment(new_sequence(head), ids, features=features)])
+
+
+def test_a_head_without_memory_is_left_out(head_file: HeadFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> HeadEngine:
+        raise NoMemoryError("no memory for 3 GB of activations")
+
+    monkeypatch.setattr("edgellm.engine.native_engine.HeadEngine", full)
+    with (
+        pytest.warns(EdgeLLMWarning, match="head that drafts is left out: no memory for 3 GB"),
+        opened_with_head(head_file("glm4_5_air")) as engine,
+    ):
+        assert engine.head is None
+        assert engine.forward([Segment(engine.new_sequence(), [5, 6], [1])]).shape == (1, engine.vocab)
