@@ -3,7 +3,9 @@
 Decoding is bound by the memory, as each step reads all weights: four rows take 1.2 to 1.5 times as long as one row,
 eight 1.6 to 2.5 (measured on Zen 4). A row's logits have the same bits in any batch (`Engine.batch_invariant`), and
 sampling depends on seed and position alone. So the text is the same with and without drafts, whatever the sampling
-options; drafts, and the number computed, change only the speed.
+options; drafts, and the number computed, change only the speed. Where the bits of a row depend on its batch, as on a
+GPU, there are drafts only if a drafter was asked for: the text may then differ from that without, and its distribution
+is the same.
 
 Of a guided reply the next tokens are often certain (`edgellm.guides.guide.Guide.forced`): these are drafts, too.
 """
@@ -167,7 +169,7 @@ class SpeculativeDecoder:
         """
         engine = self._session.engine
         room = min(self._session.drafts.most, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
-        if room < 1 or not engine.batch_invariant or not self._has_room:
+        if room < 1 or not (engine.batch_invariant or self._drafting) or not self._has_room:
             return [], None
         if certain:
             self._pending.extend(_Pending(each, "guide", CERTAIN) for each in certain[:room])

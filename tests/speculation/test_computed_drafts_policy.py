@@ -90,3 +90,13 @@ def test_a_disturbed_step_has_no_lasting_effect(monkeypatch: pytest.MonkeyPatch)
     world.reply(300)
     world.session.drafts.times.record(4, 1.0)
     assert plain_seconds(300) / world.reply(300, seed=2)[-1] > 0.88 * best(0.8, 0.1, MAX_DRAFT)
+
+
+def test_rows_whose_bits_depend_on_their_batch_have_drafts_if_a_drafter_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
+    world.target.batch_invariant = False
+    assert plain_seconds(300) / world.reply(300)[-1] > 1.5
+    world.session.drafts.source = None
+    assert plain_seconds(300) / world.reply(300, seed=2)[-1] == pytest.approx(1.0)
