@@ -95,13 +95,16 @@ def test_what_was_gained_before_is_no_leave_to_lose_for_ever() -> None:
     while ledger.allows():
         ledger.spend(1.0, is_trial=False)
         lost += 1
-    assert lost == 25, "20 that were gained before, and 2 + 2"
+    assert lost == 31, "20 that were gained before, 2 that trials may cost, and 8"
 
 
 def test_a_text_that_is_read_counts_for_the_steps_that_follow() -> None:
     ledger = Ledger()
     ledger.invest(10.0)
-    assert ledger.allows() and ledger.try_for(0.1)
-    for _ in range(128):
+    assert ledger.allows()
+    for _ in range(1000):
         ledger.add_token(1.0)
+    ledger.spend(9.0, is_trial=False)
+    assert ledger.allows(), "it is 10 + 9 of 2 + 8 + 10"
+    ledger.spend(2.0, is_trial=False)
     assert not ledger.allows()
