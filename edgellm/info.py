@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgellm.arch import describe as describe_model
+from edgellm.arch import head_kind
 from edgellm.arch.blocks import Layer
 from edgellm.arch.description import Description
 from edgellm.arch.layer_kinds import layer_kinds
@@ -88,7 +89,8 @@ class ModelInfo:
     `active_parameters` are those that compute a token: without those of experts that it does not use, and without the
     `prediction_parameters`, those of prediction layers. `experts` is None for a model without.
 
-    `layers` does not count the `prediction_layers` behind them, which predict further tokens and are not computed.
+    `layers` does not count the `prediction_layers` behind them, which predict further tokens. `drafts` is "mtp" if the
+    first of these can draft for the model, see `edgellm.arch.prediction`.
     `layer_kinds` is the number of layers by what mixes the tokens there: "attention", "latent attention", the kind of a
     recurrent mixer, both, or "feed-forward" for nothing. It is None for a model that edgellm's own engine does not run.
     `kv_bytes_per_token` is the size of f16 keys and values of one token in all layers, `kv_bytes_beyond_window` that in
@@ -115,6 +117,7 @@ class ModelInfo:
     window: int | None
     layers: int | None
     prediction_layers: int
+    drafts: str | None
     layer_kinds: dict[str, int] | None
     kv_bytes_per_token: int | None
     kv_bytes_beyond_window: int | None
@@ -147,6 +150,7 @@ def describe(file: GGUFFile) -> ModelInfo:
         window=file.hint(f"{file.architecture}.attention.sliding_window", int) or None,
         layers=_layers(file),
         prediction_layers=_prediction_layers(file),
+        drafts=head_kind(file, model) if model else None,
         layer_kinds=layer_kinds(model) if model else None,
         kv_bytes_per_token=_kv_bytes(model.layers) if model else kv_bytes_per_token(file),
         kv_bytes_beyond_window=_kv_bytes_beyond_window(model) if model else None,

@@ -78,7 +78,7 @@ class Model:
             warnings.warn(f"{name}: {problem}", EdgeLLMWarning, stacklevel=3)
         self._draft = DraftLoading(file, model, self.tokenizer, options)
         try:
-            engine = open_engine(file, self._draft.options, progress, uploading, outputs)
+            engine = open_engine(file, self._draft.options, progress, uploading, outputs, self._draft.head)
             session = Session(engine, name, schedule, slo_itl)
             self._draft.begin(session, engine)
         except BaseException:

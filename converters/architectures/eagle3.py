@@ -7,6 +7,7 @@ the target's id minus the number of the logit; the file has the ids themselves. 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -20,6 +21,7 @@ from converters.architectures.model import TextModel
 from converters.architectures.rope import read_rope
 from converters.architectures.sizes import MAX_VOCABULARY, read_sizes
 from converters.architectures.tensors import row_order
+from converters.architectures.variants import check_variant
 from converters.checkpoint import Checkpoint
 from converters.checkpoint.files import fail
 from converters.checkpoint.shard import StoredTensor
@@ -36,6 +38,7 @@ CLASSES = ("LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Eagle3Speculator
 _LAYERS = ("midlayer.", "layers.0.")
 _OTHERS = ("d2t", "t2d", "verifier_")
 """Tensors that are not copied: see `_token_ids`, and parts of the target."""
+_FAMILY = Family()
 _LAYER_CONFIG, _TAP_IDS = "transformer_layer_config", "eagle_aux_hidden_state_layer_ids"
 
 
@@ -57,11 +60,13 @@ def describe_eagle3(checkpoint: Checkpoint, target: Description) -> tuple[Metada
     sizes, checkpoint_class = read_sizes(config), CheckpointClass(CLASSES[0])
     if sizes.vocab != target.vocab:
         config.fail(f"the head is for a model of {sizes.vocab} tokens, and the target has {target.vocab}")
-    rope = read_rope(config, checkpoint_class, Family().rope_kinds)
+    rope = read_rope(config, checkpoint_class, _FAMILY.rope_kinds)
+    if rope.rotary_fraction != 1.0:
+        config.refuse("EAGLE-3 heads that are rotated in part (partial_rotary_factor) are not supported")
     model = TextModel(checkpoint, config, FACTS, checkpoint_class, sizes, rope)
     tensors = llama3_rope(model, [*_sources(model, target.width), *_token_ids(checkpoint, config, sizes.vocab)])
     keys = _keys(given, target)
-    family = Family(leading=tuple(keys.metadata), write=lambda own, _: own.metadata.update(keys.metadata))
+    family = replace(_FAMILY, leading=tuple(keys.metadata), write=lambda own, _: own.metadata.update(keys.metadata))
     return metadata_of(model, family, tensors), tensors
 
 
@@ -74,6 +79,7 @@ def check_kind(given: Config) -> None:
         config.refuse("EAGLE-3 heads of several layers are not supported")
     if given.flag("fc_norm"):
         config.refuse("EAGLE-3 heads with a norm of each hidden state of the target (fc_norm) are not supported")
+    check_variant(config, FACTS, _FAMILY)
 
 
 def _keys(config: Config, target: Description) -> ArchitectureKeys:
@@ -135,7 +141,7 @@ def _sources(model: TextModel, target_width: int) -> Iterator[Source]:
             model.config.fail(f"tensor {printable(name)} has shape {shapes}; get another copy of the head")
         left.remove(gguf)
         yield checkpoint.source(name, gguf, row_order(gguf, model.sizes))
-    if lacking := sorted(left - {"token_embd.weight"}):
+    if lacking := sorted(left - {"token_embd.weight", "output.weight"}):
         model.config.fail(f"the checkpoint has no tensor for {lacking[0]} of GGUF; get another copy of it")
 
 

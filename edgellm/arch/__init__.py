@@ -25,17 +25,20 @@ tensors               takes tensors by name and checks them
 refuse, unsupported   errors for sound files that ask for something edgellm does not compute
 """
 
+from contextlib import suppress
+
 from edgellm.arch.architectures import ARCHITECTURES
 from edgellm.arch.corrected_keys import with_corrected_keys
 from edgellm.arch.description import Description
-from edgellm.arch.head import Head
+from edgellm.arch.head import Head, HeadSource
 from edgellm.arch.ollama_keys import with_llamacpp_keys
 from edgellm.arch.prediction import read_prediction_head
 from edgellm.arch.transformer import describe_transformer, read_hyperparameters
 from edgellm.arch.unsupported import refuse_architecture
+from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 
-__all__ = ["ARCHITECTURES", "describe", "describe_head"]
+__all__ = ["ARCHITECTURES", "describe", "describe_head", "head_kind"]
 
 
 def describe(file: GGUFFile) -> Description:
@@ -59,3 +62,11 @@ def describe_head(file: GGUFFile, model: Description) -> Head | None:
     return read_prediction_head(
         read_hyperparameters(with_corrected_keys(with_llamacpp_keys(file)), facts), facts, model
     )
+
+
+def head_kind(file: GGUFFile, model: Description) -> HeadSource | None:
+    """The kind of the head that `describe_head` gives; None also for one that cannot be computed."""
+    with suppress(EdgeLLMError):
+        head = describe_head(file, model)
+        return head.source if head else None
+    return None

@@ -61,14 +61,14 @@ class DraftBench:
     def round(self, on_status: OnStatus) -> None:
         """Measure each reply; the side that was first in the last round is second now."""
         for reply, case in self._cases():
-            pairs = self.pairs.setdefault(case, [])
-            on_status(f"round {len(pairs) + 1}: {case.reply} at temperature {case.temp:g}, rule {case.rule}")
-            order = (False, True) if len(pairs) % 2 == 0 else (True, False)
+            done = len(self.pairs.get(case, ()))
+            on_status(f"round {done + 1}: {case.reply} at temperature {case.temp:g}, rule {case.rule}")
+            order = (True, False) if done % 2 else (False, True)
             found = {with_drafts: self._reply(reply, case, with_drafts) for with_drafts in order}
             (plain, _), (drafted, steps) = found[False], found[True]
-            if case.rule == SAME and plain.tokens != drafted.tokens:
+            if case.rule == SAME and self._model.engine.batch_invariant and plain.tokens != drafted.tokens:
                 raise EdgeLLMError(f"the {case.reply} reply has another text with drafts: please report this")
-            pairs.append(Pair(plain.stats, drafted.stats, steps))
+            self.pairs.setdefault(case, []).append(Pair(plain.stats, drafted.stats, steps))
 
     def _cases(self) -> Iterator[tuple[DraftReply, DraftCase]]:
         for reply, temp, rule in product(REPLIES, TEMPS, self._rules):

@@ -158,5 +158,6 @@ class HeadEngine:
     def close(self) -> None:
         """Free the memory; the threads go on. No `compute` may be running, of the target either."""
         self._runner.close()
+        del self.head  # it has tensors of the file
         if self._encoder:
             self._encoder.close()

@@ -19,6 +19,11 @@ _MOST_ROWS, _MOST_BYTES = 1024, 32 << 20
 """The most rows, and bytes of rows, that wait: before a text that is longer than that a head sees nothing of it."""
 
 
+def most_waiting(row_bytes: int) -> int:
+    """The most rows that wait, of features of so many bytes."""
+    return max(1, min(_MOST_ROWS, _MOST_BYTES // row_bytes))
+
+
 class HeadSequence:
     """Follows a sequence of the target (`edgellm.engine.follower.Follower`); `own` is the head's.
 
@@ -132,7 +137,7 @@ class HeadSequence:
 
     def _drop_oldest(self) -> None:
         """Keep the newest rows; if those of pairs to compute are among the others, begin at the oldest that is left."""
-        most = max(1, min(_MOST_ROWS, _MOST_BYTES // self._rows[0].nbytes)) if self._rows else 0
+        most = most_waiting(self._rows[0].nbytes) if self._rows else 0
         while len(self._rows) > most:
             self._rows.popleft()
             self._low += 1

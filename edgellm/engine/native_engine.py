@@ -1,6 +1,5 @@
 """edgellm's own engine: batches of rows in, logits out."""
 
-from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
-from edgellm.arch.description import Description
 from edgellm.arch.head import Head
 from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
@@ -33,14 +31,6 @@ from edgellm.gguf import GGUFFile
 from edgellm.system.fork import ForkGuard
 from kquants.jit import Progress
 
-HeadReader = Callable[[Description], Head | None]
-"""Gives the head that is to draft for a model, or None."""
-
-
-def no_head(model: Description) -> None:
-    """No head."""
-    return
-
 
 class NativeEngine:
     """A model on this machine. Not for several threads at once; only `stop` may be called from any.
@@ -51,7 +41,8 @@ class NativeEngine:
     Engines that compute in turn can share `pool`, the threads: then `stop` of one stops whichever runs, and none may
     be closed while another runs. The engine that made the pool is closed last.
 
-    `head` is the engine of a head that drafts for the model, if there is one: it follows every sequence.
+    `head` is the engine of a head that drafts for the model, if there is one: it follows every sequence. There is none
+    where a GPU computes, as a step there has other bits with drafts than without.
     """
 
     def __init__(
@@ -68,12 +59,11 @@ class NativeEngine:
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
         pool: ThreadPool | None = None,
-        read_head: HeadReader = no_head,
+        head: Head | None = None,
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
-        With `pool`, the threads of another engine, `threads` does not count. `read_head` gives the head that drafts for
-        the described model, or None.
+        With `pool`, the threads of another engine, `threads` does not count. `head` is one that drafts for the model.
 
         Raises UnsupportedModelError, ModelFileError, OptionError for a `ctx` above the model's, and EdgeLLMError, also
         for taps at layers that the model does not have, and where a strict request for a GPU fails. Where another
@@ -81,8 +71,6 @@ class NativeEngine:
         """
         model = self._model = describe(file)
         self.ctx = context_length(file, model, ctx)
-        head = read_head(model)
-        outputs = outputs_for(head, outputs)
         outputs.check(len(model.layers))
         self.vocab = model.vocab
         whole = build_program(model, kv_type, ctx=self.ctx)
@@ -90,7 +78,7 @@ class NativeEngine:
         self._options: dict[str, Any] = {"kv_type": kv_type, "ctx": self.ctx, "rows": self.max_rows, "threads": threads}
         self._options |= {"cache": cache, "progress": progress, "check": file.check, "budget": budget}
         self._options |= {"page_bytes": whole.page_bytes, "pool": pool}
-        self._options |= {"outputs": outputs, "read_ahead": prepare_for_disk(file, model)}
+        self._options |= {"read_ahead": prepare_for_disk(file, model)}
         offload = replace(offload, cpu_head=outputs.needs_cpu_head)  # a GPU's head gives logits alone
         if outputs.observes:
             offload = NO_OFFLOAD
@@ -101,7 +89,10 @@ class NativeEngine:
         self._pools: list[list[PagePool]] = []
         self._closed = self._stopping = False
         self._fork_guard = ForkGuard()
-        self._run_on(*self._gpu_opener.open(offload.layers, uploading))
+        placement, gpu = self._gpu_opener.open(offload.layers, uploading)
+        head = None if gpu else head
+        self._options["outputs"] = outputs_for(head, outputs)
+        self._run_on(placement, gpu)
         self._owns_pool, self.pool = pool is None, self._runner.cpu.threads
         self._options["pool"] = self.pool
         shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "check", "progress", "budget")}

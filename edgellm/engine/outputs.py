@@ -25,11 +25,11 @@ class OutputSettings:
 
     logits: bool = True
     hidden: bool = False
-    all_hidden: bool = False
-    residual: bool = False
     taps: frozenset[int] = field(default_factory=frozenset)
     squares: bool = False
     inputs: frozenset[str] = field(default_factory=frozenset)
+    all_hidden: bool = False
+    residual: bool = False
 
     @property
     def observes(self) -> bool:

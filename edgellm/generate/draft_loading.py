@@ -1,9 +1,10 @@
-"""The draft model that options of a model ask for, from its file to the session whose replies use it."""
+"""The draft model or head that options of a model ask for, from its file to the session whose replies use it."""
 
 import warnings
 from weakref import ref
 
 from edgellm.arch.description import Description
+from edgellm.arch.head import Head
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Engine
@@ -15,9 +16,11 @@ from edgellm.perf.machine_profile import load_profile
 from edgellm.perf.roofline import Roofline, relative_cost
 from edgellm.speculation.auto_draft import open_draft
 from edgellm.speculation.computed_source import ComputedSource
-from edgellm.speculation.draft_file import DraftFile, DraftTarget
+from edgellm.speculation.draft_file import DraftFile, DraftTarget, active_bytes
 from edgellm.speculation.draft_model import DraftModel
 from edgellm.speculation.draft_plan import with_kv_share
+from edgellm.speculation.head_choice import ChosenHead, open_head
+from edgellm.speculation.head_source import head_source
 from edgellm.speculation.model_drafter import ModelDrafter
 from edgellm.speculation.rules import Rejection
 from edgellm.speculation.session_drafts import SessionDrafts
@@ -27,23 +30,34 @@ from edgellm.text.tokenizer import Tokenizer
 class DraftLoading:
     """The draft model of one open model, if its options ask for one: the file is open at once, the engine comes later.
 
-    `options` are those of the model itself, which leaves the draft model its share of a limited memory. `model` is None
-    for llama.cpp, which has no draft model. Raises the errors of `open_draft`.
+    Or it is a head, which the engine of the model has, too. `options` are those of the model itself, which leaves the
+    draft model its share of a limited memory. `model` is None for llama.cpp, which has no draft model. Raises the
+    errors of `open_head` and `open_draft`.
     """
 
     def __init__(self, file: GGUFFile, model: Description | None, tokenizer: Tokenizer, options: LoadOptions) -> None:
         self.options = options
         self._draft: DraftFile | None = None
         self._loaded: DraftModel | None = None
+        self._chosen: ChosenHead | None = None
         if model is None:
             return
-        self._draft = open_draft(options.draft, DraftTarget(file, model, tokenizer, options.tokenizer_pre))
+        target = DraftTarget(file, model, tokenizer, options.tokenizer_pre)
+        self._chosen = open_head(options.draft, target)
+        if self._chosen:
+            self._traffic = _traffic(self._chosen.head.model, model, options)
+            return
+        self._draft = open_draft(options.draft, target)
         if self._draft:
             share = self._draft.kv_share(model, options.kv_type)
             self.options, self._options = with_kv_share(options, 1 - share), with_kv_share(options, share)
             # No description is kept: a file is unmapped once no tensor of it is left.
-            models = (self._draft.model, model)
-            self._traffic = [(Roofline.of(each, options.kv_type), len(each.layers)) for each in models]
+            self._traffic = _traffic(self._draft.model, model, options)
+
+    @property
+    def head(self) -> Head | None:
+        """The head, if one was chosen."""
+        return self._chosen.head if self._chosen else None
 
     def begin(self, session: Session, engine: Engine) -> None:
         """Load it in the background: replies of the session draft with it as soon as it is there.
@@ -52,10 +66,17 @@ class DraftLoading:
         raises NoMemoryError.
         """
         self._set(session.drafts)
-        if not self._draft or not isinstance(engine, NativeEngine):
+        if not isinstance(engine, NativeEngine):
             return
-        draft, found, cost = self._draft, ref(session), self._cost(engine.threads)
-        name, tokens = draft.name, draft.tokens
+        if self._chosen and engine.head:
+            session.drafts.source = head_source(self._chosen.name, engine.head, self._cost(engine.threads))
+        if self._draft:
+            self._load(self._draft, session, engine)
+
+    def _load(self, draft: DraftFile, session: Session, engine: NativeEngine) -> None:
+        """Load a draft model in the background, if there is memory for it."""
+        found, cost = ref(session), self._cost(engine.threads)
+        name, tokens, nbytes = draft.name, draft.tokens, active_bytes(draft.model)
         try:
             draft.check_memory(engine.devices[0]["bytes"])
         except NoMemoryError as error:
@@ -65,7 +86,7 @@ class DraftLoading:
             return
 
         def attach(own: NativeEngine) -> None:
-            source = ComputedSource(name, own, lambda ids, _: ModelDrafter(own, ids, tokens), cost)
+            source = ComputedSource(name, own, lambda ids, _: ModelDrafter(own, ids, tokens), cost, nbytes)
             if session := found():
                 session.drafts.source = source
 
@@ -75,6 +96,7 @@ class DraftLoading:
 
     def _set(self, drafts: SessionDrafts) -> None:
         """Have the session draft as the options say."""
+        drafts.are_asked_for = self._draft is not None
         if self.options.draft == "off":
             drafts.most = 0
         elif self.options.draft_max is not None:
@@ -98,3 +120,11 @@ class DraftLoading:
             self._loaded.close()
         elif self._draft:
             self._draft.close()
+        if self._chosen:
+            self._chosen.close()
+            self._chosen = None  # it has tensors of the model's file
+
+
+def _traffic(draft: Description, target: Description, options: LoadOptions) -> list[tuple[Roofline, int]]:
+    """What a draft and a step of the target read, each with the number of layers."""
+    return [(Roofline.of(each, options.kv_type), len(each.layers)) for each in (draft, target)]

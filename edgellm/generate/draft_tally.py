@@ -17,18 +17,23 @@ class DraftStats:
 
 
 class DraftTally:
-    """Counts the drafts of one reply. `by_source` is replaced with each change, so that other threads may keep it."""
+    """Counts the drafts of one reply. `by_source` is replaced with each change, so that other threads may keep it.
+
+    `bytes_read` are those of weights that were read to draft.
+    """
 
     def __init__(self) -> None:
         self.by_source: Mapping[str, DraftStats] = {}
+        self.bytes_read = 0
 
     @property
     def accepted(self) -> int:
         """The accepted drafts of all sources."""
         return sum(each.accepted for each in self.by_source.values())
 
-    def draft(self, source: str, tokens: int, seconds: float = 0.0) -> None:
-        """Count the drafts of a step, and the time that drafting took, also without a draft."""
+    def draft(self, source: str, tokens: int, seconds: float = 0.0, bytes_read: int = 0) -> None:
+        """Count the drafts of a step, and the time and the bytes that drafting took, also without a draft."""
+        self.bytes_read += bytes_read
         if tokens or seconds:
             self._add(source, DraftStats(tokens, 0, seconds))
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from edgellm.arch import describe
+from edgellm.arch.head import Head
 from edgellm.engine import protocol
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.native_engine import NativeEngine
@@ -67,8 +68,9 @@ def open_engine(
     progress: Progress | None,
     uploading: UploadProgress | None,
     outputs: OutputSettings = LOGITS,
+    head: Head | None = None,
 ) -> protocol.Engine:
-    """The engine that `options` name, with the model of the file, after `check_engine`."""
+    """The engine that `options` name, with the model of the file and a head that drafts, after `check_engine`."""
     threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
         from edgellm.llamacpp.engine import LlamaCppEngine  # imports what starts child processes
@@ -85,4 +87,5 @@ def open_engine(
         offload=OffloadRequest.of(options),
         uploading=uploading,
         outputs=outputs,
+        head=head,
     )

@@ -3,9 +3,10 @@
 Decoding is bound by the memory, as each step reads all weights: four rows take 1.2 to 1.5 times as long as one row,
 eight 1.6 to 2.5 (measured on Zen 4). A row's logits have the same bits in any batch (`Engine.batch_invariant`), and
 sampling depends on seed and position alone. So the text is the same with and without drafts, whatever the sampling
-options; drafts, and the number computed, change only the speed. Where the bits of a row depend on its batch, as on a
-GPU, there are drafts only if a drafter was asked for: the text may then differ from that without, and its distribution
-is the same.
+options; drafts, and the number computed, change only the speed.
+
+With a GPU, bits depend on the batch. A step's own logits then decide, so the text has the distribution of the model,
+but depends on the drafts as far as rounding does: there are drafts only where the user asks for a draft model.
 
 Of a guided reply the next tokens are often certain (`edgellm.guides.guide.Guide.forced`): these are drafts, too.
 """
@@ -160,7 +161,7 @@ class SpeculativeDecoder:
             for token, signal, q in zip(draft.tokens, draft.signals, draft.distributions or repeat(None), strict=False)
         )
         self._policy.settle(drafting.plan, drafting.seconds + drafting.row_seconds)
-        self.tally.draft(source, drafting.kept, drafting.seconds)
+        self.tally.draft(source, drafting.kept, drafting.seconds, drafting.passes * drafting.source.pass_bytes)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
         """The drafts of the next step, or what computes them; none once memory was short for the states behind them.
@@ -169,7 +170,7 @@ class SpeculativeDecoder:
         """
         engine = self._session.engine
         room = min(self._session.drafts.most, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
-        if room < 1 or not (engine.batch_invariant or self._drafting) or not self._has_room:
+        if room < 1 or not self._has_room or not (engine.batch_invariant or self._session.drafts.are_asked_for):
             return [], None
         if certain:
             self._pending.extend(_Pending(each, "guide", CERTAIN) for each in certain[:room])

@@ -62,6 +62,7 @@ class RequestTimer:
     _ended: float | None = None
     _delivered: list[float] = field(default_factory=list)
     _drafts_before: list[Mapping[str, DraftStats]] = field(default_factory=list)
+    _draft_bytes_before: list[int] = field(default_factory=list)
     _percentiles: list[dict[str, float] | None] = field(default_factory=list)
     _sorted_gaps: list[float] = field(default_factory=list)
 
@@ -99,6 +100,7 @@ class RequestTimer:
         gaps = self._sorted_gaps
         self._percentiles.append({"p50": _quantile(gaps, 0.5), "p95": _quantile(gaps, 0.95)} if gaps else None)
         self._drafts_before.append(self.drafts.by_source)
+        self._draft_bytes_before.append(self.drafts.bytes_read)
         self._delivered.append(now)
         return len(self._delivered)
 
@@ -172,7 +174,8 @@ class RequestTimer:
         """
         if self.mbu_estimator is None or not span:
             return None
-        return self.mbu_estimator.mbu(steps / span, self.prompt_tokens + n / 2 - 1)
+        draft_bytes = self._draft_bytes_before[n - 1] / span
+        return self.mbu_estimator.mbu(steps / span, self.prompt_tokens + n / 2 - 1, draft_bytes)
 
 
 def _quantile(ordered: list[float], share: float) -> float:

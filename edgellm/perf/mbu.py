@@ -38,9 +38,13 @@ class MBUEstimator:
         self._address, self._weight_bytes = _longest_run(list(file.tensors.values()))
         self._measured = False
 
-    def mbu(self, tps: float, depth: float) -> float | None:
-        """The MBU of decoding `tps` tokens per second after `depth` tokens on average; None without a bandwidth."""
-        return tps * self._roofline.bytes_per_token(depth) / self.bandwidth if self.bandwidth else None
+    def mbu(self, tps: float, depth: float, draft_bytes: float = 0.0) -> float | None:
+        """The MBU of decoding `tps` tokens per second after `depth` tokens on average; None without a bandwidth.
+
+        `draft_bytes` are those that a draft model reads per second besides.
+        """
+        read = tps * self._roofline.bytes_per_token(depth) + draft_bytes
+        return read / self.bandwidth if self.bandwidth else None
 
     def should_measure(self, tokens: int, mbu: float | None) -> bool:
         """Whether to call `measure` after a reply of `tokens` tokens with this MBU."""

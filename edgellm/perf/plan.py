@@ -215,13 +215,16 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     Raises UnsupportedModelError, ModelFileError (also for a file without weights), OptionError (a `ctx` above the
     model's) and EdgeLLMError for devices that this version does not have.
     """
-    model = describe(file)
+    return plan_of(describe(file), file, sum(tensor.nbytes for tensor in file.tensors.values()), options)
+
+
+def plan_of(model: Description, file: GGUFFile, weights: int, options: LoadOptions) -> Plan:
+    """The plan for a model of an open file, which has `weights` bytes of weights; raises as `make_plan`."""
     ctx = context_length(file, model, options.ctx)
     rows = max_batch_rows(build_program(model, options.kv_type, ctx=ctx), ctx)
     placement, gpu, notes = _offload(model, rows, ctx, options)
     program = build_program(model, options.kv_type, placement, ctx=ctx)
     threads = options.threads or default_threads(file.nbytes)
-    weights = sum(tensor.nbytes for tensor in file.tensors.values())
     figures = device_figures(model, placement, weights, gpu.name if gpu else None)
     active = active_bytes_by_device(model, placement)
     cpu = Roofline.of_cpu(model, options.kv_type, placement)
@@ -232,7 +235,8 @@ def make_plan(file: GGUFFile, options: LoadOptions) -> Plan:
     others = activations + scratch if options.kv_memory is None else 0
     kv_memory = max(0, (budget := KVBudget.of(options.kv_memory)).room(0) - others)
     checkpoints = most_checkpoint_pages(model.state_bytes, budget) if model.is_recurrent else 0
-    drafts = MAX_DRAFT if model.is_recurrent and not gpu else 0  # rows depend on their batch with a GPU: no drafts
+    drafted = not gpu or options.asks_for_draft_model  # rows depend on their batch with a GPU: drafts on request alone
+    drafts = MAX_DRAFT if model.is_recurrent and drafted else 0
 
     def beside(state_pages: int) -> int:
         """The tokens whose KV pages `kv_memory` holds beside this many state pages."""

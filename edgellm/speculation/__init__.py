@@ -5,6 +5,8 @@ sources          the names of what proposes drafts
 rules            how a drafter draws, and how the target model accepts what it drew
 prompt_lookup    drafts without a model: n-grams that occurred before in the same text
 model_drafter    drafts that a smaller model computes
+head_drafter     drafts of a head that reads the hidden states of its target; `head_choice` is which one
+draft_chain      draws drafts as the target will draw its text
 vocabularies     the tokens of a draft model as those of its target
 auto_draft       the draft model that an option names, or the best one on this machine
 draft_file       the file of a draft model, checked against its target

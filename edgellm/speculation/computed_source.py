@@ -27,11 +27,15 @@ MakeDrafter = Callable[[Ids[int], Sequence], ComputedDrafter]
 class ComputedSource:
     """An engine that drafts, for all replies of a session. `drafter` makes the drafter of a reply.
 
-    `relative_cost` is the expected time of a pass relative to a step of the target, until one was measured.
+    `relative_cost` is the expected time of a pass relative to a step of the target, until one was measured. A pass
+    reads `pass_bytes` bytes of weights.
     """
 
-    def __init__(self, name: str, engine: DraftEngine, drafter: MakeDrafter, relative_cost: float) -> None:
+    def __init__(
+        self, name: str, engine: DraftEngine, drafter: MakeDrafter, relative_cost: float, pass_bytes: int = 0
+    ) -> None:
         self.name, self.engine, self.drafter, self.relative_cost = name, engine, drafter, relative_cost
+        self.pass_bytes = pass_bytes
         self.pass_times, self.lag_times, self.works = StepTimes(), PromptTimes(), True
 
     def compute(self, segments: Ids[Segment[Any]]) -> Outputs:

@@ -27,6 +27,10 @@ class Draft(NamedTuple):
     distributions: list[Distribution] | None = None
     """What each token was drawn from, where the rule needs it."""
 
+    def first(self, count: int) -> "Draft":
+        """The first `count` of them, or all."""
+        return Draft(self.tokens[:count], self.signals[:count], self.distributions and self.distributions[:count])
+
 
 class DraftRules(NamedTuple):
     """What a drafter needs in order to draw as the target will, from the token after the text on.

@@ -20,8 +20,8 @@ _MOST_LAG_S = 0.1
 class Drafting:
     """What a drafter computes for a reply before a step of the target, as the policy says.
 
-    `draft` are those of the last round, of which the step computes the first `kept`. `seconds` are the
-    reply's share of the passes, `row_seconds` that of the expected time of the rows.
+    `draft` are those of the last round, of which the step computes the first `kept`. They took `passes` passes:
+    `seconds` are the reply's share of these, `row_seconds` that of the expected time of the rows.
 
     `prepare` is called in the thread of the reply. All else is called within the turn of the target's engine, perhaps
     in the thread of another reply, while that of this one waits.
@@ -29,7 +29,7 @@ class Drafting:
 
     def __init__(self, source: ComputedSource, drafter: ComputedDrafter, policy: DraftPolicy) -> None:
         self.source, self.drafter, self.policy = source, drafter, policy
-        self.draft, self.kept, self.seconds, self.row_seconds = Draft([], []), 0, 0.0, 0.0
+        self.draft, self.kept, self.passes, self.seconds, self.row_seconds = Draft([], []), 0, 0, 0.0, 0.0
         self._has_memory, self._is_windowed, self._most = True, False, 0
         self._plan: DraftPlan | None = None
         self._rules: DraftRules | None = None
@@ -59,7 +59,7 @@ class Drafting:
     def prepare(self, plan: DraftPlan, rules: DraftRules) -> None:
         """The next step has drafts: up to `plan.most`, drawn by `rules`."""
         self._plan, self._rules = plan, rules if plan.whole else rules._replace(window=_WINDOW)
-        self.draft, self.kept, self.seconds, self.row_seconds = Draft([], []), 0, 0.0, 0.0
+        self.draft, self.kept, self.passes, self.seconds, self.row_seconds = Draft([], []), 0, 0, 0.0, 0.0
 
     def begin(self, room: int) -> bool:
         """A round begins, for up to `room` drafts; False if it has none."""
@@ -79,13 +79,14 @@ class Drafting:
     def take(self, outputs: Outputs, seconds: float) -> bool:
         """A pass took `seconds` for this reply; returns whether another one may follow."""
         self.seconds += seconds
+        self.passes += 1
         try:
             drawn = self.drafter.take(outputs)
         except EdgeLLMError:  # no token may come next
             return False
         if drawn is None:  # it computes tokens of the text
             return self.seconds < _MOST_LAG_S
-        self.draft = self.drafter.draft()
+        self.draft = self.drafter.draft().first(self._most)  # text that a guide forces may be longer
         return len(self.draft.tokens) < self._most
 
     @property

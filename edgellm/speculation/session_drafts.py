@@ -12,11 +12,13 @@ class SessionDrafts:
     """Acceptance, costs, and the computed source of a session, None without one.
 
     `times` are those of the target's steps. `source` may be set at any time; replies that began before use it, too.
-    A step has at most `most` drafts, 0 for none at all, and `rule` says how they are accepted.
+    A step has at most `most` drafts, 0 for none at all, and `rule` says how they are accepted. With `are_asked_for`
+    there are drafts also where logits depend on the batch.
     """
 
     def __init__(self, times: StepTimes) -> None:
         self.times, self.acceptance, self.ledger = times, Acceptance(), Ledger()
         self.source: ComputedSource | None = None
+        self.are_asked_for = False
         self.most = MAX_DRAFT
         self.rule: DraftRule = SameDraw()

@@ -89,6 +89,25 @@ def test_the_report_has_a_line_for_each_reply(bench: Callable[..., Result]) -> N
     ]
 
 
+@pytest.mark.parametrize(("replies", "lines"), [(1, 0), (2, 1), (5, 2)])
+def test_ctrl_c_shows_the_replies_that_ended(
+    replies: int, lines: int, bench: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate, left = Model.generate, [None] * replies
+
+    def interrupted(*given: Any, **options: Any) -> Any:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return generate(*given, **options)
+
+    monkeypatch.setattr(Model, "generate", interrupted)
+    done = bench("--draft", "lookup", *ARGUMENTS)
+    assert done.exit_code == 130
+    assert "interrupted" in done.stderr
+    assert len(done.stdout.splitlines()) == (4 + lines if lines else 0)
+
+
 def test_a_line_by_hand() -> None:
     spread = {"median": 2.0, "min": 1.8, "max": 2.125}
     drafts = {"model": {"drafted": 400, "accepted": 100, "seconds": 1.0}, "lookup": {"drafted": 0, "accepted": 0}}

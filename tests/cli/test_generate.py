@@ -21,6 +21,7 @@ __all__ = ["path", "text_of"]
 
 STATS = ["prompt_tokens", "cached_tokens", "generated_tokens", "ttft_s", "prefill_tps", "decode_tps"]
 STATS += ["itl_ms", "mbu", "devices", "guided", "queued_s", "estimated"]
+STATS += ["drafted", "accepted", "tokens_per_step", "drafts"]
 
 
 def test_stdout_has_the_tokens_alone(path: Path, text_of: Callable[[str], str]) -> None:

@@ -322,7 +322,7 @@ def test_recurrent_layers_and_their_state(model_file: ModelFile) -> None:
 
 
 FIXTURES = {
-    "qwen3_5": "4: 3 gated DeltaNet, 1 attention, and 1 for multi-token prediction, not computed",
+    "qwen3_5": "4: 3 gated DeltaNet, 1 attention, and 1 for multi-token prediction, which --draft auto uses",
     "nemotron_h": "5: 2 Mamba-2, 2 feed-forward, 1 attention",
     "falcon_h1": "3: 3 Mamba-2 and attention",
     "mamba2": "3: 3 Mamba-2",

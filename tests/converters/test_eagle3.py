@@ -59,7 +59,7 @@ def test_computes_in_llama_cpp_what_the_checkpoint_does(name: str, converted: Co
     head = HEADS[name]
     layers = list(head.taps or (2, 4, 5))
     found = ask_llama_cpp(head_results, HeadJob(str(target_file), str(file), layers, TOKENS))
-    reference = Reference(folder, head, load_file(target / "model.safetensors")["model.embed_tokens.weight"])
+    reference = Reference(folder, head, load_file(target / "model.safetensors"))
     features = reference.encode(found.inputs.astype(np.float64))[:-1]
     np.testing.assert_allclose(found.features, features, rtol=1e-4, atol=1e-4)
     expected = reference.run(TOKENS[1:], found.features.astype(np.float64))
@@ -95,6 +95,10 @@ FLAWS = {
     ),
     "layers": ({"num_hidden_layers": 2}, {}, "several layers"),
     "a norm of each tap": ({"fc_norm": True}, {}, "fc_norm"),
+    "another activation": ({"hidden_act": "gelu"}, {}, "hidden_act gelu is not supported for eagle3, only silu"),
+    "half a rotation": ({"partial_rotary_factor": 0.5}, {}, "partial_rotary_factor"),
+    "experts": ({"num_local_experts": 8}, {}, "experts (num_local_experts) are not supported"),
+    "no output matrix for some tokens": ({}, {"lm_head.weight": None}, "a tensor d2t without a tensor output.weight"),
     "unordered taps": ({"eagle_aux_hidden_state_layer_ids": [4, 2, 5]}, {}, "are [4, 2, 5], not 3 numbers from 1 to 8"),
     "the embedding": ({"eagle_aux_hidden_state_layer_ids": [0, 2, 5]}, {}, "not 3 numbers from 1 to 8"),
     "no such layer": ({"eagle_aux_hidden_state_layer_ids": [2, 4, 9]}, {}, "not 3 numbers from 1 to 8"),
@@ -131,6 +135,14 @@ def test_refusals(flaw: str, converted: ConvertedHead, tmp_path: Path) -> None:
     config, tensors, reason = FLAWS[flaw]
     folder = write_head(tmp_path / "head", Head(), config, **tensors)
     _refused(folder, tmp_path, reason, target=target)
+
+
+def test_a_head_may_share_the_output_matrix_of_its_target(converted: ConvertedHead, tmp_path: Path) -> None:
+    target, *_ = converted("midlayer")
+    head = Head(draft_vocab=TARGET["vocab"])
+    convert(write_head(tmp_path / "head", head, **{"lm_head.weight": None}), tmp_path / "out.gguf", target=target)
+    with GGUFFile.open(tmp_path / "out.gguf") as file:
+        assert not file.tensors.keys() & {"output.weight", "token_embd.weight", "d2t"}
 
 
 def test_a_narrower_head_needs_an_embedding_of_its_own(converted: ConvertedHead, tmp_path: Path) -> None:

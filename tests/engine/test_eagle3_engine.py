@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
+from edgellm.arch import describe
 from edgellm.arch.eagle3 import read_eagle3_head
 from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.head_sequence import HeadSequence
@@ -57,7 +59,7 @@ def opened(target: Path, head: Path, threads: int = 2) -> Iterator[NativeEngine]
             ctx=128,
             kv_type="f32",
             cache=cache_folder(),
-            read_head=lambda model: read_eagle3_head(head_file, model),
+            head=read_eagle3_head(head_file, describe(file)),
         )
         yield engine
         engine.close()
@@ -104,13 +106,11 @@ def test_pairs_are_those_of_llama_cpp(name: str, head_file: HeadFile) -> None:
 @pytest.mark.parametrize("name", HEADS)
 def test_rows_of_drafts_read_features_as_they_are(name: str, head_file: HeadFile) -> None:
     files, spec = head_file(name), HEADS[name]
-    embedding = GGUFFile.open(files.target)
     features = np.random.default_rng(5).standard_normal((39, spec.width)).astype(np.float32)
-    table = embedding.tensors["token_embd.weight"].data.view(np.float32).reshape(320, -1)
-    expected = Reference(files.folder, spec, table).run(TOKENS[1:], features.astype(np.float64))
+    shared = load_file(files.target.with_suffix("") / "model.safetensors")
+    expected = Reference(files.folder, spec, shared).run(TOKENS[1:], features.astype(np.float64))
     with opened(files.target, files.head) as engine:
         logits, states = pairs(head_of(engine), TOKENS[1:], features)
-    embedding.close()
     np.testing.assert_allclose(states, expected.states, atol=1e-4)
     np.testing.assert_allclose(logits, expected.logits, atol=1e-4)
 

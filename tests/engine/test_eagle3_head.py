@@ -55,12 +55,13 @@ def test_a_head(name: str, files: Files) -> None:
         assert (head.model.width, head.model.vocab) == (spec.width, target.vocab)
         assert head.model.context_length == target.context_length
         assert (head.model.embedding is target.embedding) == (not spec.own_embedding)
+        assert (head.model.output is target.output) == (not spec.own_output)
         assert head.model.entry and head.model.entry.normed_residual == spec.norm_before_residual
         attention = head.model.layers[0].attention
         assert attention and attention.norm is None
-        ids = Reference(files.folders[name], spec, np.empty(0)).ids
+        ids = Reference(files.folders[name], spec, {}).ids
         assert np.array_equal(np.arange(target.vocab) if head.tokens is None else head.tokens, ids)
-        assert (head.tokens is None) == (name == "all-tokens")
+        assert (head.tokens is None) == (spec.draft_vocab == target.vocab)
 
 
 def test_a_head_is_no_model(files: Files) -> None:
@@ -96,6 +97,9 @@ KEYS = {
         b"": "eagle3.target_hidden_size",
     },
     "eagle3.block_count": {raw.u32_pair("eagle3.block_count", 2): "heads of 2 layers are not supported"},
+    "eagle3.embedding_length": {
+        raw.u32_pair("eagle3.embedding_length", 192): "heads 3 times as wide as their target are"
+    },
     "eagle3.attention.sliding_window": {raw.u32_pair("eagle3.attention.sliding_window", 8): "with a window"},
     "eagle3.attention.head_count_kv": {
         raw.u32_pair("eagle3.attention.head_count_kv", 3): "4 attention heads cannot share 3 KV heads"

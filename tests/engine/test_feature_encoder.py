@@ -38,7 +38,7 @@ def opened(files: HeadFiles, threads: int = 2, rows: int = 64) -> Iterator[Encod
 
 
 def test_features_are_those_of_the_checkpoint(files: HeadFiles) -> None:
-    expected = Reference(files.folder, HEADS[files.name], np.empty(0)).encode(TAPS.astype(np.float64))
+    expected = Reference(files.folder, HEADS[files.name], {}).encode(TAPS.astype(np.float64))
     with opened(files) as device:
         found = device.encode(TAPS)
     assert found.shape == expected.shape

@@ -4,6 +4,7 @@ import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,22 +13,26 @@ from weakref import ref
 import pytest
 
 from edgellm import Model
+from edgellm.arch import describe
+from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
+from edgellm.perf.mbu import MBUEstimator
 from edgellm.speculation import auto_draft, draft_file, draft_model
 from edgellm.speculation.rules import Rejection
 from kquants.kv_layout import PAGE
 from support.draft_models import damped, first_layers
 from support.drafts import AllDrafts
 from support.gguf_parts import GGUFParts
+from support.guided_models import SCHEMA
 from support.model_file import ModelFile
 
 SIZES: dict[str, Any] = {"width": 128, "layers": 6, "heads": 4, "kv_heads": 2, "head_dim": 32, "ffn": 256}
 CELL = 2 * 2 * 32 * 2
 """Bytes of the keys and values of a token in one layer."""
 
-REPLY: dict[str, Any] = {"max_tokens": 60, "seed": 7, "temp": 0.8}
+REPLY: dict[str, Any] = {"max_tokens": 60, "seed": 7, "temp": 0.8, "logit_bias": {2: -float("inf")}}
 PROMPT = "the time was"
 
 
@@ -81,6 +86,20 @@ def until(done: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
+@contextmanager
+def counted_steps(model: Model) -> Iterator[list[int]]:
+    """The rows of each batch of the target."""
+    forward, rows = model.engine.forward, list[int]()
+
+    def counted(parts: Any) -> Any:
+        rows.append(len(parts[0].tokens))
+        return forward(parts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model.engine, "forward", counted)
+        yield rows
+
+
 def text_of(model: Model, **options: Any) -> list[int]:
     return [token.id for token in model.stream(PROMPT, **{**REPLY, **options})]
 
@@ -90,11 +109,27 @@ def test_the_text_is_the_same_and_the_target_computes_fewer_steps(files: tuple[P
     opening.go.set()
     with Model.open(target, draft="off") as model:
         alone = [text_of(model, temp=temp) for temp in (0, 0.8, 1.5)]
-    with Model.open(target, draft=draft) as model:
+    with Model.open(target, draft=draft) as model, counted_steps(model) as steps:
         until(lambda: model.drafts_with)
         assert [text_of(model, temp=temp) for temp in (0, 0.8, 1.5)] == alone
         assert opening.passes
+        assert len(steps) < 3 * 60
         assert model.drafts_with == str(draft)
+
+
+def test_what_the_draft_model_reads_counts_as_used_bandwidth(
+    files: tuple[Path, Path], opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a bandwidth of a byte per second, and a target whose bytes are left out."""
+    monkeypatch.setattr(MBUEstimator, "mbu", lambda estimator, tps, depth, draft_bytes: draft_bytes)
+    opening.go.set()
+    with Model.open(files[0], draft=files[1]) as model:
+        until(lambda: model.drafts_with)
+        stats = model.generate(PROMPT, **REPLY).stats
+    with GGUFFile.open(files[1]) as file:
+        a_pass = draft_file.active_bytes(describe(file))
+    assert stats.mbu and stats.decode_tps
+    assert stats.mbu * 59 / stats.decode_tps == pytest.approx(opening.passes * a_pass)
 
 
 @pytest.mark.parametrize(("options", "most"), [({}, 7), ({"draft_max": 2}, 2), ({"draft": "off"}, 0)])
@@ -102,18 +137,35 @@ def test_the_most_drafts_of_a_step(
     files: tuple[Path, Path], options: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
-    rows = []
-    with Model.open(files[0], **{"draft": files[1], **options}) as model:
+    with Model.open(files[0], **{"draft": files[1], **options}) as model, counted_steps(model) as rows:
         if most:
             until(lambda: model.drafts_with)
-        forward = model.engine.forward
-        monkeypatch.setattr(
-            model.engine, "forward", lambda parts: (rows.append(len(parts[0].tokens)), forward(parts))[1]
-        )
         prompt = model.tokenizer.encode("the time was " * 9)
-        assert [token.id for token in model.stream(prompt, **REPLY, repeat_penalty=0.9)]
+        assert list(model.stream(prompt, **REPLY, repeat_penalty=0.9))
     assert rows.pop(0) == len(prompt)
     assert max(rows) == most + 1
+
+
+def test_text_that_a_form_forces_behind_drafts_takes_no_more_rows(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drafts beyond the limit would need states and pages that are not there."""
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    steps = list[tuple[int, int]]()
+    with Model.open(files[0], draft=files[1]) as model:
+        assert model.drafts().source
+        forward = model.engine.forward
+
+        def recorded(parts: Any) -> Any:
+            steps.extend((len(each.sequence), len(each.tokens)) for each in parts if each.drafts)
+            return forward(parts)
+
+        monkeypatch.setattr(model.engine, "forward", recorded)
+        schema = {"type": "array", "items": SCHEMA, "minItems": 3, "maxItems": 3}
+        stats = model.generate(PROMPT, json_schema=schema, **REPLY | {"max_tokens": 300}, partial=True).stats
+    assert stats.drafts["model"].drafted > 20
+    assert max(rows for _, rows in steps) == 1 + MAX_DRAFT
+    assert all(start % PAGE + rows <= PAGE for start, rows in steps)
 
 
 def test_rejection_judges_what_the_draft_model_drew(
@@ -265,3 +317,21 @@ def test_auto_without_any_draft_model_warns_and_goes_on(files: tuple[Path, Path]
         model = Model.open(files[1], draft="auto")
     with model:
         assert len(text_of(model)) == 60
+
+
+@pytest.mark.gpu
+def test_a_gpu_verifies_drafts_that_the_cpu_computes(files: tuple[Path, Path], opening: Opening) -> None:
+    from support.gpus import adapter
+
+    adapter()
+    opening.go.set()
+    on_gpu: dict[str, Any] = {"gpu_layers": "all", "gpu_strict": True, "gpu": "0", "threads": 2}
+    with Model.open(files[0], **on_gpu) as model:
+        alone = [text_of(model, temp=temp) for temp in (0, 0.8)]
+    with Model.open(files[0], draft=files[1], **on_gpu) as model, counted_steps(model) as steps:
+        assert len(model.engine.devices) == 2
+        until(lambda: model.drafts_with)
+        found = [text_of(model, temp=temp) for temp in (0, 0.8)]
+    assert found == alone, "the same tokens, as these logits are far from each other"
+    assert opening.passes
+    assert len(steps) < 2 * 60, "one batch gave several tokens"

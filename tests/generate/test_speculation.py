@@ -81,7 +81,7 @@ def test_the_text_is_the_same_to_the_bit(
 
 def test_repetitive_text_takes_few_steps_and_each_counts_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "edgellm.perf.mbu.MBUEstimator.mbu", lambda estimator, steps_per_second, depth: steps_per_second
+        "edgellm.perf.mbu.MBUEstimator.mbu", lambda estimator, steps_per_second, depth, draft_bytes: steps_per_second
     )
     with counted(model) as steps:
         reply = model.generate("in", logit_bias={70: 1000.0}, max_tokens=1 + 3 * (1 + MAX_DRAFT))

@@ -114,10 +114,13 @@ def test_in_words(clock: Clock) -> None:
 
 
 class HalfAtFive:
-    """An MBUEstimator: half of the bandwidth at 5 tokens per second, 40 tokens deep; more at more of either."""
+    """An MBUEstimator: half of the bandwidth at 5 tokens per second, 40 tokens deep; more at more of either.
 
-    def mbu(self, tps: float, depth: float) -> float:
-        return 0.5 * tps / 5 * (1 + (depth - 40) / 100)
+    A byte that is read to draft takes one second of it.
+    """
+
+    def mbu(self, tps: float, depth: float, draft_bytes: float) -> float:
+        return 0.5 * tps / 5 * (1 + (depth - 40) / 100) + draft_bytes
 
 
 def test_the_share_of_the_bandwidth_at_the_mean_depth(clock: Clock) -> None:
@@ -143,6 +146,18 @@ def test_accepted_draft_tokens_read_no_weights(clock: Clock) -> None:
     assert timer.stats().decode_tps == pytest.approx(20)
     assert timer.stats().mbu == pytest.approx(0.5 * 10 / 5 * 1.015)
     assert timer.stats(2).mbu == pytest.approx(0.5 * 10 / 5), "one step in 0.1 s"
+
+
+def test_what_a_draft_model_reads_counts(clock: Clock) -> None:
+    timer = run(clock, [0.25, 0.1])
+    timer.mbu_estimator = cast(MBUEstimator, HalfAtFive())
+    alone = timer.stats().mbu
+    timer.drafts.draft("model", 2, 0.05, bytes_read=6)
+    clock.now += 0.1
+    timer.record_token()
+    timer.drafts.draft("model", 1, 0.05, bytes_read=3)
+    assert timer.stats(2).mbu == alone, "before them"
+    assert timer.stats().mbu == pytest.approx(0.5 * 10 / 5 * 1.005 + 6 / 0.2), "what the next token takes is not in it"
 
 
 def test_drafts_by_source(clock: Clock) -> None:

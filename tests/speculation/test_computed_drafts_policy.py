@@ -96,9 +96,9 @@ def test_rows_whose_bits_depend_on_their_batch_have_drafts_if_a_drafter_was_aske
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
-    world.target.batch_invariant = False
+    world.target.batch_invariant, world.session.drafts.are_asked_for = False, True
     assert plain_seconds(300) / world.reply(300)[-1] > 1.5
-    world.session.drafts.source = None
+    world.session.drafts.are_asked_for = False
     assert plain_seconds(300) / world.reply(300, seed=2)[-1] == pytest.approx(1.0)
 
 

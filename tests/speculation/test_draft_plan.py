@@ -18,7 +18,8 @@ from edgellm.perf.machine_profile import MEMORY, save_profile
 from edgellm.perf.plan import Plan, make_plan
 from edgellm.perf.roofline import Roofline, decode_tps
 from edgellm.speculation.draft_plan import plan_with_draft
-from support.model_file import ModelFile
+from support.eagle3_heads import write_head_files
+from support.model_file import FamilyFile, ModelFile
 
 SIZES: dict[str, Any] = {"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
 SPEEDS = {MEMORY: 1e10, "F32": 2e10}
@@ -115,3 +116,29 @@ def test_a_draft_model_that_cannot_be_used_is_refused(target: Path, draft: Path,
         run(draft, "--draft", target)
     with pytest.raises(EdgeLLMError, match=r"none\.gguf"):
         run(target, "--draft", "none.gguf")
+
+
+def test_the_memory_of_a_head_of_its_own_file(tmp_path: Path) -> None:
+    files = write_head_files(tmp_path, "midlayer", "F32")
+    both, alone = planned(files.target, draft=str(files.head), ctx=400), planned(files.target, ctx=400)
+    assert both.draft
+    own = both.draft.plan
+    with GGUFFile.open(files.head) as file:
+        assert own.weights == sum(tensor.nbytes for tensor in file.tensors.values())
+    assert own.kv_cache == 7 * 64 * 2 * 2 * 16 * 2, "seven pages of keys and values of two heads in one layer"
+    waiting = 400 * 3 * 64 * 4
+    assert 2 * waiting < own.activations < 2e6, "states that wait, as many rows of the encoder, and those of the layer"
+    assert (both.draft.name, own.threads) == (str(files.head), 2)
+    assert both.total == alone.total + own.total
+    assert both.needed(100) == alone.needed(100) + own.needed(100)
+    assert 0 < both.draft.relative_cost(both, {}) < 0.5
+
+
+def test_the_weights_of_a_head_in_the_file_of_its_target_count_once(family_file: FamilyFile) -> None:
+    path = family_file("glm4_5_air")
+    both, alone = planned(path, draft="auto", ctx=100), planned(path, ctx=100)
+    assert both.draft
+    assert both.draft.plan.weights == 0
+    assert both.weights == alone.weights
+    assert both.total == alone.total + both.draft.plan.total > alone.total
+    assert both.draft.name == f"multi-token prediction of {path}"

@@ -18,6 +18,8 @@ from support.eagle3_heads import TARGET, Head, write_head
 from support.make_checkpoint import write_checkpoint
 
 _VOCAB, _WIDTH = TARGET["vocab"], TARGET["width"]
+_CONTROLS = 3
+"""Control tokens, which follow each other alone: no text comes to its end."""
 
 
 class CertainFiles(NamedTuple):
@@ -31,8 +33,9 @@ class CertainFiles(NamedTuple):
 def write_certain_head(root: Path, right: float = 1.0) -> CertainFiles:
     """Write both. The head is right about a share `right` of tokens, and takes the token of another for the rest."""
     rng = np.random.default_rng(11)
-    cycle = rng.permutation(_VOCAB)
+    cycle = _CONTROLS + rng.permutation(_VOCAB - _CONTROLS)
     following = np.empty(_VOCAB, np.intp)
+    following[:_CONTROLS] = np.roll(np.arange(_CONTROLS), -1)
     following[cycle] = np.roll(cycle, -1)
     e = rng.choice([-1.0, 1.0], (_VOCAB, _WIDTH)).astype(np.float32)
     target = write_checkpoint(root / "target", **TARGET)

@@ -39,6 +39,7 @@ class Head(NamedTuple):
     draft_vocab: int = 96
     speculators: bool = False
     own_embedding: bool = False
+    own_output: bool = True
     norm_before_residual: bool = False
     norm_before_fc: bool = False
     norm_output: bool = False
@@ -53,6 +54,7 @@ HEADS = {
     ),
     "llama3-rope": Head(llama3_rope=True, norm_before_residual=True),
     "all-tokens": Head(draft_vocab=320, own_embedding=True),
+    "shared-output": Head(draft_vocab=320, own_output=False),
 }
 """The heads that are compared with llama.cpp, by name."""
 
@@ -109,7 +111,8 @@ def _tensors(head: Head) -> Tensors:
     prefix = "layers.0" if head.speculators else "midlayer"
     tensors: Tensors = {f"{prefix}.{name}.weight": value for name, value in layer.items()}
     tensors |= {"fc.weight": matrix(width, _FEATURES), "norm.weight": vector(width)}
-    tensors["lm_head.weight"] = matrix(head.draft_vocab, width)
+    if head.own_output:
+        tensors["lm_head.weight"] = matrix(head.draft_vocab, width)
     if head.own_embedding:
         tensors["embed_tokens.weight"] = matrix(TARGET["vocab"], width)
     if head.norm_before_fc:
@@ -130,12 +133,16 @@ class HeadOutputs(NamedTuple):
 
 
 class Reference:
-    """A head read from its checkpoint, computed in float64. `embedding` is the target's, where it has none."""
+    """A head read from its checkpoint, computed in float64. `shared` are the target's tensors, by name in checkpoints.
 
-    def __init__(self, folder: Path, head: Head, embedding: NDArray[Any]) -> None:
+    They are the embedding and the output matrix, where it has none.
+    """
+
+    def __init__(self, folder: Path, head: Head, shared: Tensors) -> None:
         self._head = head
         self._tensors = {name.removesuffix(".weight"): v for name, v in load_file(folder / "model.safetensors").items()}
-        self._embedding = self._tensors.get("embed_tokens", embedding).astype(np.float64)
+        target = {name.removeprefix("model.").removesuffix(".weight"): value for name, value in shared.items()}
+        self._tensors = {name: target[name] for name in ("embed_tokens", "lm_head") if name in target} | self._tensors
         self._prefix = "layers.0." if head.speculators else "midlayer."
 
     @property
@@ -153,7 +160,7 @@ class Reference:
         """All rows of a sequence at once: row p is that of `tokens`[p], the token after position p, and features p."""
         head = self._head
         f = self._norm(f"{self._prefix}hidden_norm", features)
-        e = self._norm(f"{self._prefix}input_layernorm", self._embedding[tokens])
+        e = self._norm(f"{self._prefix}input_layernorm", self._tensors["embed_tokens"][tokens].astype(np.float64))
         x = (f if head.norm_before_residual else features) + self._attention(np.hstack([e, f]))
         n = self._norm(f"{self._prefix}post_attention_layernorm", x)
         gate = self._times("mlp.gate_proj", n)

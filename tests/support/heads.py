@@ -6,14 +6,15 @@ from pathlib import Path
 from shutil import copyfile
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edgellm.arch import describe_head
+from edgellm.arch import describe, describe_head
 from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 
-HEADS = ("qwen3_5", "qwen3_5_moe", "qwen3_next", "glm4_5_air")
+HEADS = ("qwen3_5", "qwen3_next", "glm4_5_air")
 """Cases of `support.families` whose files have a head."""
 
 
@@ -40,7 +41,7 @@ def opened_with_head(path: Path, threads: int = 2, kv_type: str = "f16", ctx: in
             ctx=ctx,
             kv_type=kv_type,
             cache=cache_folder(),
-            read_head=lambda model: describe_head(file, model),
+            head=describe_head(file, describe(file)),
         )
         yield engine
         engine.close()
@@ -50,3 +51,30 @@ def head_of(engine: NativeEngine) -> HeadEngine:
     """The engine of the head, which there is."""
     assert engine.head
     return engine.head
+
+
+def with_certain_head(source: Path, path: Path, is_right: bool) -> Path:
+    """A copy of a file, F32, whose text is known: behind each token comes the one that its output matrix has it give.
+
+    Mixers and feed-forwards add nothing, and norms have the weight 1: logits are those of the embedding of the last
+    token, whose largest is that of the next id, or where output matrix and embedding are one that of the same. The
+    head reads the embedding alone, and so is right; or nothing.
+    """
+    copyfile(source, path)
+    with GGUFFile.open(source) as file, path.open("r+b") as copy:
+        embedding = np.random.default_rng(0).standard_normal(file.tensors["token_embd.weight"].shape)
+        for tensor in file.tensors.values():
+            copy.seek(tensor.offset)
+            copy.write(_certain(tensor.name, tensor.shape, embedding, is_right).astype("<f4").tobytes())
+    return path
+
+
+def _certain(name: str, shape: tuple[int, ...], embedding: NDArray[np.float64], is_right: bool) -> NDArray[np.float64]:
+    stem = name.removesuffix(".weight").rpartition(".")[2]
+    if stem == "token_embd":
+        return embedding
+    if stem == "output":
+        return np.roll(embedding, 1, axis=0)
+    if stem == "eh_proj":
+        return np.eye(*shape) * is_right
+    return np.ones(shape) if "norm" in stem else np.zeros(shape)

@@ -86,6 +86,8 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.integer("rope.dimension_count", latent.rope_dim)
     if _has_log_multiplier(model):
         keys.number("rope.scaling.yarn_log_multiplier", 0.1 * model.rope.full.number("mscale_all_dim"))
+    if sizes.prediction_layers:  # llama.cpp's converter keeps those of GLM alone; llama.cpp itself reads all
+        keys.integer("nextn_predict_layers", sizes.prediction_layers)
 
 
 def _has_log_multiplier(model: TextModel) -> bool:

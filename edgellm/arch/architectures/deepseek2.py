@@ -25,6 +25,7 @@ from edgellm.arch.tensor_names import (
     GATED_FEED_FORWARD_TENSORS,
     LATENT_ATTENTION_TENSORS,
     PRE_NORM_TENSORS,
+    PREDICTION_TENSORS,
     ROUTER,
     SELECTION_BIAS,
     SHARED_EXPERTS_TENSORS,
@@ -127,6 +128,7 @@ FACTS = ArchitectureFacts(
         *SHARED_EXPERTS_TENSORS,
     ),
     fused_tensors=FUSED_EXPERTS,
+    prediction_tensors=PREDICTION_TENSORS,
     attention=attention,
     router=router,
     checkpoints=(

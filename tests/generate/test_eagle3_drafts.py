@@ -1,0 +1,118 @@
+"""Replies that an EAGLE-3 head drafts for: the same text as without it, in fewer steps."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from edgellm import Model, ModelFileError
+from edgellm.builtin import PATH
+from support.certain_heads import CertainFiles, write_certain_head
+from support.drafts import AllDrafts
+from support.eagle3_heads import HEADS, HeadFiles, write_head_files
+
+PROMPT = [5, 9, 300, 41, 77, 12, 5, 9]
+NO_END = {2: -float("inf")}
+
+
+@pytest.fixture(autouse=True)
+def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+
+
+@pytest.fixture(scope="module", params=sorted(HEADS))
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> HeadFiles:
+    return write_head_files(tmp_path_factory.mktemp("heads"), request.param, "Q8_0")
+
+
+@pytest.fixture(scope="module")
+def certain(tmp_path_factory: pytest.TempPathFactory) -> CertainFiles:
+    return write_certain_head(tmp_path_factory.mktemp("certain"))
+
+
+@pytest.fixture
+def drafting(certain: CertainFiles) -> Iterator[Model]:
+    with Model.open(certain.target, draft=str(certain.head), ctx=128) as model:
+        yield model
+
+
+def text_of(model: Model, prompt: list[int] = PROMPT, **options: Any) -> list[tuple[int, float | None]]:
+    given = {"max_tokens": 40, "seed": 3, "logit_bias": NO_END, "logprobs": 1} | options
+    return [(token.id, token.logprob) for token in model.stream(prompt, **given)]
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "greedy": {"temp": 0},
+    "sampled": {"temp": 0.8},
+    "hot": {"temp": 1.5, "top_k": 0, "top_p": 1},
+    "penalties": {"temp": 0.8, "repeat_penalty": 1.3},
+    "guide": {"temp": 0.8, "regex": "[a-z ]{30}", "logit_bias": {}},
+}
+
+
+def test_the_text_is_the_same_to_the_bit(files: HeadFiles) -> None:
+    with Model.open(files.target, draft="off", ctx=128, threads=1) as model:
+        alone = {name: text_of(model, **settings) for name, settings in SETTINGS.items()}
+    for threads in (1, 3):
+        with Model.open(files.target, draft=str(files.head), ctx=128, threads=threads) as model:
+            passes = counted(model)
+            assert {name: text_of(model, **settings) for name, settings in SETTINGS.items()} == alone
+            assert len(passes) > 50
+
+
+def test_a_step_gives_eight_tokens_of_a_certain_head(drafting: Model, certain: CertainFiles) -> None:
+    steps = list[int]()
+    forward = drafting.engine.forward
+    drafting.engine.forward = lambda parts: (steps.append(len(parts[0].tokens)), forward(parts))[1]  # type: ignore[method-assign]
+    ids = [token for token, _ in text_of(drafting, temp=0, max_tokens=33)]
+    assert ids == chain(certain, PROMPT[-1], 33)
+    assert steps == [len(PROMPT), 1, *[8] * 4], "the first step tells how long one takes"
+
+
+def test_replies_after_others_and_together(certain: CertainFiles) -> None:
+    """Prompts that begin with an earlier text come from the prefix cache, where no head followed."""
+    prompts = [PROMPT, [*PROMPT, *chain(certain, PROMPT[-1], 70)], [*PROMPT[:5], 8, 30], [7, 6]]
+    options: dict[str, Any] = {"temp": 1.0, "top_k": 0, "max_tokens": 30}
+    with Model.open(certain.target, draft="off", ctx=128) as model:
+        alone = [text_of(model, prompt, **options) for prompt in prompts]
+    with Model.open(certain.target, draft=str(certain.head), ctx=128) as model, ThreadPoolExecutor(4) as pool:
+        passes = counted(model)
+        assert [text_of(model, prompt, **options) for prompt in prompts] == alone
+        assert list(pool.map(lambda prompt: text_of(model, prompt, **options), prompts)) == alone
+        assert passes
+
+
+def test_a_reply_that_is_left_early_disturbs_no_other(drafting: Model, certain: CertainFiles) -> None:
+    reply = drafting.stream(PROMPT, temp=0, max_tokens=40, logit_bias=NO_END)
+    first = [next(reply).id for _ in range(5)]
+    reply.close()
+    assert first == chain(certain, PROMPT[-1], 5)
+    assert [token for token, _ in text_of(drafting, temp=0)] == chain(certain, PROMPT[-1], 40)
+
+
+def test_a_head_of_another_target_is_refused(certain: CertainFiles) -> None:
+    with pytest.raises(ModelFileError, match=r"head\.gguf: .*the target has"):
+        Model.open(PATH, draft=str(certain.head))
+
+
+def chain(files: CertainFiles, token: int, n: int) -> list[int]:
+    """The n tokens that follow a token."""
+    found = list[int]()
+    for _ in range(n):
+        token = int(files.following[token])
+        found.append(token)
+    return found
+
+
+def counted(model: Model) -> list[int]:
+    """The rows of each pass that the head computes from now on."""
+    head, passes = model.engine.head, list[int]()  # type: ignore[attr-defined]
+    compute = head.compute
+
+    def count(segments: Any) -> Any:
+        passes.append(sum(len(each.tokens) for each in segments))
+        return compute(segments)
+
+    head.compute = count
+    return passes

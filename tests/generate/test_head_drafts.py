@@ -1,0 +1,109 @@
+"""Drafts of a head for multi-token prediction: the same text to the bit, in fewer steps where the head is right."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgellm import EdgeLLMWarning, Model
+from edgellm.speculation.computed_source import ComputedSource
+from support.drafts import AllDrafts
+from support.gguf_parts import GGUFParts
+from support.heads import with_certain_head, with_random_head
+from support.model_file import FamilyFile
+
+MakeFile = Callable[[str], Path]
+KINDS = {"attention": "glm4_5_air", "recurrent": "qwen3_5"}
+
+
+@pytest.fixture(autouse=True)
+def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def case(request: pytest.FixtureRequest) -> str:
+    return KINDS[request.param]
+
+
+@pytest.fixture(scope="module")
+def random_head(case: str, family_file: FamilyFile, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    path = with_random_head(family_file(case), tmp_path_factory.mktemp("heads") / "random.gguf")
+    with Model.open(path, threads=2, draft="auto") as model:
+        yield model
+
+
+def source_of(model: Model) -> ComputedSource:
+    source = model._generator.session.drafts.source
+    assert source
+    return source
+
+
+def written(model: Model, prompt: str, **options: Any) -> list[Any]:
+    """Ids and log-probabilities of a reply, with the most likely tokens."""
+    return [(token.id, token.logprob, token.top_logprobs) for token in model.stream(prompt, logprobs=3, **options)]
+
+
+def plainly(model: Model, prompt: str, **options: Any) -> list[Any]:
+    """The same without drafts."""
+    drafts, source = model._generator.session.drafts, source_of(model)
+    drafts.source = None
+    try:
+        return written(model, prompt, **options)
+    finally:
+        drafts.source = source
+
+
+@pytest.mark.parametrize("temp", [0.0, 0.8, 1.5])
+def test_the_text_is_the_same_to_the_bit(random_head: Model, temp: float) -> None:
+    for seed, prompt in enumerate(["in", "the time was and the time was"]):
+        options: dict[str, Any] = {"temp": temp, "seed": seed, "max_tokens": 70, "repeat_penalty": 1.1}
+        assert written(random_head, prompt, **options) == plainly(random_head, prompt, **options)
+    assert source_of(random_head).works
+
+
+def test_a_reply_that_was_cancelled_leaves_nothing_behind(random_head: Model) -> None:
+    options: dict[str, Any] = {"temp": 0.8, "seed": 4, "max_tokens": 60}
+    plain = plainly(random_head, "the time", **options)
+    for tokens in (1, 7, 30):
+        reply = random_head.stream("the time", **options)
+        for _ in range(tokens):
+            next(reply, None)
+        reply.cancel()
+        reply.close()
+        assert written(random_head, "the time", **options) == plain
+
+
+def test_several_replies_share_the_passes_of_a_head(random_head: Model) -> None:
+    options: dict[str, Any] = {"temp": 0.8, "seed": 5, "max_tokens": 40}
+    found = [each.text for each in random_head.generate("the time", n=3, **options)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(random_head._generator.session.drafts, "source", None)
+        assert [each.text for each in random_head.generate("the time", n=3, **options)] == found
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_head_that_is_right_saves_steps(case: str, family_file: FamilyFile, tmp_path: Path, is_right: bool) -> None:
+    path = with_certain_head(family_file(case), tmp_path / "certain.gguf", is_right)
+    with Model.open(path, threads=1, draft="auto") as model:
+        stats = model.generate([7], temp=0, max_tokens=60, logit_bias={0: -100.0, 2: -100.0}).stats
+        found = stats.drafts["mtp"]
+    assert found.drafted >= 30
+    assert found.accepted >= 0.9 * found.drafted if is_right else not found.accepted
+
+
+def test_a_file_with_a_broken_head_runs_without_it(family_file: FamilyFile, tmp_path: Path) -> None:
+    parts, path = GGUFParts.read(family_file("glm4_5_air")), tmp_path / "broken.gguf"
+    kept = {name: each for name, each in parts.tensors.items() if not name.endswith("nextn.enorm.weight")}
+    path.write_bytes(replace(parts, tensors=kept).build())
+    why = r"multi-token prediction cannot draft.*has no tensor .*enorm"
+    with pytest.warns(EdgeLLMWarning, match="no model on this machine"), pytest.warns(EdgeLLMWarning, match=why):
+        model = Model.open(path, threads=1, draft="auto")
+    with model:
+        assert model.generate("in", max_tokens=3).text is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EdgeLLMWarning)
+        Model.open(path, threads=1).close()
