@@ -28,6 +28,7 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
     if not file.get_bool(f"{facts.name}.attention.causal", True):
         refuse(file, "models whose tokens see the ones after them write no text; they are not supported")
     hyper = read_hyperparameters(file, facts)
+    _check_has_layers(hyper)
     tensors = Tensors(file)
     embedding = tensors.matrix(f"{EMBEDDING.gguf}.weight", hyper.vocab, hyper.width)
     layers = tuple(read_layer(LayerReader(tensors, hyper, facts, i)) for i in range(hyper.layer_count))
@@ -54,6 +55,13 @@ def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Descriptio
 def read_hyperparameters(file: GGUFFile, facts: ArchitectureFacts) -> HyperParameters:
     """The sizes of a file's model. Raises ModelFileError."""
     return HyperParameters(file, facts.rope_type, _norm_kind(file, facts), facts.yarn_truncate, facts.is_hybrid)
+
+
+def _check_has_layers(hyper: HyperParameters) -> None:
+    """Refuse a file with the layer for multi-token prediction alone, as llama.cpp's converter makes with `--mtp`."""
+    if hyper.prediction_layers and not any(name.startswith("blk.0.") for name in hyper.file.tensors):
+        what = "of a model it has only the layer for multi-token prediction, which cannot run without the others"
+        refuse(hyper.file, f"{what}; take a file of the whole model")
 
 
 def _drop_prediction_layers(tensors: Tensors, hyper: HyperParameters) -> None:

@@ -114,9 +114,10 @@ def open_drafting(
     It is an error if there are no drafts to measure.
     """
     with Model.open(name, progress=compiling, **load) as model:
-        if not model.engine.batch_invariant:
-            raise EdgeLLMError("there are no drafts with layers on a GPU: leave out --gpu-layers")
-        if load["draft"] and not model.drafts().source:
+        drafts = model.drafts()
+        if not model.engine.batch_invariant and not drafts.are_asked_for:
+            raise EdgeLLMError("with layers on a GPU a draft model alone drafts: name one, or give --gpu-layers 0")
+        if load["draft"] and not drafts.source:
             raise EdgeLLMError("there is no draft model to measure: name one, or give --draft lookup")
         yield DraftBench(model, tokens, rules)
 

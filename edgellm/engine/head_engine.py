@@ -85,7 +85,8 @@ class HeadEngine:
 
     def follow(self) -> HeadSequence:
         """The state of the head for a new sequence of the target."""
-        return HeadSequence(self._new_sequence, self._features)
+        width = self._encoder.columns if self._encoder else self.head.model.width
+        return HeadSequence(self._new_sequence, self._features, width)
 
     def _new_sequence(self) -> PagedSequence:
         return PagedSequence(self._runner.pools, self._runner.checkpoints)

@@ -27,16 +27,18 @@ def most_waiting(row_bytes: int) -> int:
 class HeadSequence:
     """Follows a sequence of the target (`edgellm.engine.follower.Follower`); `own` is the head's.
 
-    `features(outputs, rows)` gives the features of some rows of the target's outputs, float32 [rows, width]. Rows that
-    wait are those of positions `low` … `high` - 1. `computed`, `trim` and `restart` touch no cells, as the target calls
-    them where it has its own to change; `segment` does, within the turn of the engines.
+    `features(outputs, rows)` gives the features of some rows of the target's outputs, float32 [rows, `width`]. Rows
+    that wait are those of positions `low` … `high` - 1. `computed`, `trim` and `restart` touch no cells, as the target
+    calls them where it has its own to change; `segment` does, within the turn of the engines.
     """
 
-    def __init__(self, new_sequence: Callable[[], PagedSequence], features: Callable[[Outputs, slice], Floats]) -> None:
-        self._new_sequence, self._features = new_sequence, features
+    def __init__(
+        self, new_sequence: Callable[[], PagedSequence], features: Callable[[Outputs, slice], Floats], width: int
+    ) -> None:
+        self._new_sequence, self._features, self._width = new_sequence, features, width
         self.own = new_sequence()
         self._rows = deque[Floats]()
-        self._low = self._start = self._pairs = self._width = 0
+        self._low = self._start = self._pairs = 0
 
     @property
     def _high(self) -> int:
@@ -47,9 +49,12 @@ class HeadSequence:
         if not self._low <= first <= self._high:
             self._restart_at(first)
         self._drop_from(first)
-        features = self._features(outputs, rows)
-        self._width = features.shape[1]
-        self._rows.extend(features)
+        newest = slice(max(rows.start, rows.stop - most_waiting(4 * self._width)), rows.stop)
+        if newest != rows:
+            self._rows.clear()
+            self._low = first + newest.start - rows.start
+        # A copy, as a row alone would keep the outputs of its whole batch.
+        self._rows.extend(self._features(outputs, newest).copy())
         self._drop_oldest()
 
     def trim(self, n: int) -> None:
@@ -65,7 +70,7 @@ class HeadSequence:
 
     def fork(self) -> "HeadSequence":
         """See `Follower`: the fork begins anew, with the next token that is computed."""
-        return HeadSequence(self._new_sequence, self._features)
+        return HeadSequence(self._new_sequence, self._features, self._width)
 
     def pause(self) -> None:
         """Free the cells; the rows that wait are computed again."""
@@ -137,7 +142,7 @@ class HeadSequence:
 
     def _drop_oldest(self) -> None:
         """Keep the newest rows; if those of pairs to compute are among the others, begin at the oldest that is left."""
-        most = most_waiting(self._rows[0].nbytes) if self._rows else 0
+        most = most_waiting(4 * self._width)
         while len(self._rows) > most:
             self._rows.popleft()
             self._low += 1

@@ -1,5 +1,6 @@
 """edgellm's own engine: batches of rows in, logits out."""
 
+import warnings
 from collections.abc import Sequence as Ids
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import Placement, fewer_layers
 from edgellm.engine.protocol import Segment, check_batch
 from edgellm.engine.threadpool import ThreadPool
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError
 from edgellm.gguf import GGUFFile
 from edgellm.system.fork import ForkGuard
 from kquants.jit import Progress
@@ -96,7 +97,11 @@ class NativeEngine:
         self._owns_pool, self.pool = pool is None, self._runner.cpu.threads
         self._options["pool"] = self.pool
         shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "check", "progress", "budget")}
-        self.head = HeadEngine(head, pool=self.pool, **shared) if head else None
+        self.head: HeadEngine | None = None
+        try:
+            self.head = HeadEngine(head, pool=self.pool, **shared) if head else None
+        except NoMemoryError as error:
+            warnings.warn(f"the head that drafts is left out: {error}", EdgeLLMWarning, stacklevel=2)
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
         try:

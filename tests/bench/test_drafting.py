@@ -12,11 +12,13 @@ from edgellm import Model, OptionError
 from edgellm.bench.drafting import DraftBench, Pair, expected_ratio
 from edgellm.cli.bench import command
 from edgellm.cli.bench_drafting_report import drafting_report
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.step_times import StepTimes
 from edgellm.errors import EdgeLLMError
 from edgellm.generate.draft_tally import DraftStats
 from edgellm.generate.stats import Stats
 from edgellm.speculation.rules import SameDraw
+from edgellm.speculation.session_drafts import SessionDrafts
 from support.draft_models import damped, first_layers
 from support.drafts import AllDrafts
 from support.gguf_parts import GGUFParts
@@ -134,6 +136,19 @@ def test_another_text_with_drafts_is_an_error(
         with pytest.raises(EdgeLLMError, match="another text with drafts"):
             drafts.round(lambda status: None)
         assert model.drafts().most > 0, "what was changed for a reply is as it was"
+
+
+def test_without_drafts_there_is_nothing_to_measure(
+    files: tuple[Path, Path], bench: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        SessionDrafts, "source", property(lambda drafts: None, lambda drafts, source: None), raising=False
+    )
+    with pytest.raises(EdgeLLMError, match="there is no draft model to measure"):
+        bench("--draft", files[1], *ARGUMENTS)
+    monkeypatch.setattr(NativeEngine, "batch_invariant", False)
+    with pytest.raises(EdgeLLMError, match="a draft model alone drafts"):
+        bench("--draft", "lookup", *ARGUMENTS)
 
 
 @pytest.mark.parametrize(

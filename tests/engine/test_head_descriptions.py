@@ -11,7 +11,7 @@ from edgellm.arch.description import Description
 from edgellm.arch.head import Head
 from edgellm.engine.build_program import build_program
 from edgellm.engine.outputs import OutputSettings
-from edgellm.errors import ModelFileError
+from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
 from support.gguf_bytes import RawTensor
 from support.gguf_parts import GGUFParts
@@ -95,6 +95,15 @@ def test_a_head_has_the_matrices_of_its_model_where_the_file_has_none_for_it(
     shared = [(head.model.embedding, model.embedding), (head.model.output.weight, model.output.weight)]
     shared += [(head.model.output_norm.weight, model.output_norm.weight)]
     assert all(own == theirs for own, theirs in shared)
+
+
+def test_a_file_with_the_head_alone_is_refused(family_file: FamilyFile, tmp_path: Path) -> None:
+    parts, path = GGUFParts.read(family_file(CASE)), tmp_path / "mtp.gguf"
+    layer = next(name for name in parts.tensors if name.endswith("nextn.eh_proj.weight")).split("nextn")[0]
+    kept = {name: each for name, each in parts.tensors.items() if name.startswith(layer) or "blk." not in name}
+    path.write_bytes(replace(parts, tensors=kept).build())
+    with pytest.raises(UnsupportedModelError, match=r"only the layer for multi-token prediction.*whole model"):
+        described(path)
 
 
 def test_a_file_without_the_layer_has_no_head(family_file: FamilyFile, tmp_path: Path) -> None:

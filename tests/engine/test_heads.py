@@ -12,8 +12,9 @@ from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError
 from support.engine_bits import opened
+from support.head_references import head_reference
 from support.heads import HEADS, head_of, opened_with_head, with_random_head
 from support.llama_cpp_child import ask_llama_cpp
 from support.llama_cpp_heads import HeadJob, head_rows
@@ -74,6 +75,15 @@ def test_pairs_are_those_of_llama_cpp(shared: Path, tmp_path: Path, name: str) -
     np.testing.assert_allclose(found.hidden, oracle.states, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["glm4_moe", "deepseek_v3"])
+def test_states_are_those_of_transformers(shared: Path, tmp_path: Path, name: str) -> None:
+    wanted = head_reference(name)
+    with opened_with_head(llama_cpp_file(shared, name, tmp_path), kv_type="f32") as engine:
+        head, ids = head_of(engine), wanted.ids.tolist()
+        found = head.compute([Segment(new_sequence(head), ids, range(len(ids)), features=wanted.features)])
+    np.testing.assert_allclose(found.hidden, wanted.states, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_changes_nothing_of_its_target(head_file: HeadFile, name: str) -> None:
     path = head_file(name)
@@ -114,3 +124,16 @@ def test_features_of_another_shape_are_refused(head_file: HeadFile) -> None:
         for features in (None, np.zeros((1, 64), np.float32), np.zeros((2, 63), np.float32)):
             with pytest.raises(EdgeLLMError, match="reads features of shape"):
                 head.compute([Segment(new_sequence(head), ids, features=features)])
+
+
+def test_a_head_without_memory_is_left_out(head_file: HeadFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> HeadEngine:
+        raise NoMemoryError("no memory for 3 GB of activations")
+
+    monkeypatch.setattr("edgellm.engine.native_engine.HeadEngine", full)
+    with (
+        pytest.warns(EdgeLLMWarning, match="head that drafts is left out: no memory for 3 GB"),
+        opened_with_head(head_file("glm4_5_air")) as engine,
+    ):
+        assert engine.head is None
+        assert engine.forward([Segment(engine.new_sequence(), [5, 6], [1])]).shape == (1, engine.vocab)

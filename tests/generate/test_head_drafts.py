@@ -2,13 +2,17 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgellm import EdgeLLMWarning, Model
+from edgellm.errors import NoMemoryError
+from edgellm.generate.request import TokensPrompt
 from edgellm.speculation.computed_source import ComputedSource
 from support.drafts import AllDrafts
 from support.gguf_parts import GGUFParts
@@ -77,12 +81,76 @@ def test_a_reply_that_was_cancelled_leaves_nothing_behind(random_head: Model) ->
         assert written(random_head, "the time", **options) == plain
 
 
-def test_several_replies_share_the_passes_of_a_head(random_head: Model) -> None:
-    options: dict[str, Any] = {"temp": 0.8, "seed": 5, "max_tokens": 40}
-    found = [each.text for each in random_head.generate("the time", n=3, **options)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(random_head._generator.session.drafts, "source", None)
-        assert [each.text for each in random_head.generate("the time", n=3, **options)] == found
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    ("in", {"temp": 0.0, "max_tokens": 60}),
+    ("the time was " * 9, {"temp": 0.8, "seed": 1, "max_tokens": 40}),
+    ("aa bb aa", {"temp": 1.5, "seed": 2, "max_tokens": 30}),
+    ("of a", {"temp": 0.8, "seed": 3, "max_tokens": 40, "regex": "(ab|cd|[x-z]){3,30}", "partial": True}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REQUESTS)))
+def test_each_of_some_replies_is_the_same(random_head: Model, number: int) -> None:
+    prompt, options = REQUESTS[number]
+    assert written(random_head, prompt, **options) == plainly(random_head, prompt, **options)
+
+
+def test_several_replies_share_the_passes_of_a_head(random_head: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [plainly(random_head, prompt, **options) for prompt, options in REQUESTS]
+    engine, passes = source_of(random_head).engine, list[int]()
+    compute = engine.compute
+
+    def counted(segments: Any) -> Any:
+        passes.append(len(segments))
+        return compute(segments)
+
+    monkeypatch.setattr(engine, "compute", counted)
+    for _ in range(3):
+        with ThreadPoolExecutor(len(REQUESTS)) as pool:
+            together = list(pool.map(lambda each: written(random_head, each[0], **each[1]), REQUESTS))
+        assert together == alone
+    assert max(passes) > 1
+    assert source_of(random_head).works
+
+
+def test_a_reply_goes_on_after_a_context_shift(random_head: Model) -> None:
+    ids = random_head.tokenizer.encode("the time was " * 400, add_special=True)[: random_head.ctx - 30]
+
+    def shift(written: list[int]) -> TokensPrompt:
+        return TokensPrompt([*ids[:8], *written[-300:]], context_shift=shift)
+
+    def shifted() -> list[int]:
+        generator = random_head._generator
+        options = generator.options(max_tokens=70, seed=2, temp=0.8, logit_bias={0: -100.0, 2: -100.0})
+        prompt = TokensPrompt(ids, context_shift=shift)
+        generation = generator.start(prompt, options, generator.start_timer(), random_head._prefix_cache)
+        return [token.id for token in generation]
+
+    found, drafts, source = shifted(), random_head._generator.session.drafts, source_of(random_head)
+    drafts.source = None
+    assert shifted() == found
+    drafts.source = source
+    assert len(found) == 70 and source.works
+
+
+@pytest.mark.parametrize("after", [0, 1, 7])
+def test_without_memory_for_the_head_a_reply_goes_on(
+    random_head: Model, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"temp": 0.8, "seed": 1, "max_tokens": 40}
+    plain, engine = plainly(random_head, "in", **options), source_of(random_head).engine
+    compute, passes = engine.compute, count()
+
+    def failing(segments: Any) -> Any:
+        if next(passes) >= after:
+            raise NoMemoryError("full")
+        return compute(segments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "compute", failing)
+        assert written(random_head, "in", **options) == plain
+    assert source_of(random_head).works
+    assert written(random_head, "in", **options) == plain
 
 
 @pytest.mark.parametrize("is_right", [True, False])
