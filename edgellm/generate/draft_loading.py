@@ -16,7 +16,7 @@ from edgellm.perf.machine_profile import load_profile
 from edgellm.perf.roofline import Roofline, relative_cost
 from edgellm.speculation.auto_draft import open_draft
 from edgellm.speculation.computed_source import ComputedSource
-from edgellm.speculation.draft_file import DraftFile, DraftTarget, active_bytes
+from edgellm.speculation.draft_file import DraftFile, DraftTarget, active_bytes, kv_share
 from edgellm.speculation.draft_model import DraftModel
 from edgellm.speculation.draft_plan import with_kv_share
 from edgellm.speculation.head_choice import ChosenHead, open_head
@@ -45,7 +45,10 @@ class DraftLoading:
         target = DraftTarget(file, model, tokenizer, options.tokenizer_pre)
         self._chosen = open_head(options.draft, target)
         if self._chosen:
-            self._traffic = _traffic(self._chosen.head.model, model, options)
+            draft = self._chosen.head.model
+            self._traffic = _traffic(draft, model, options)
+            # The head holds no more tokens than the model, so that it stays within the rest.
+            self.options = with_kv_share(options, 1 - kv_share(draft, model, options.kv_type))
             return
         self._draft = open_draft(options.draft, target)
         if self._draft:

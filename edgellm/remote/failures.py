@@ -74,7 +74,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def status_error(host: str, status: int, headers: Mapping[str, str], body: bytes, key: str | None) -> StatusError:
     """The error for an error status; `body` is the beginning of the answer."""
-    problem = without_key(_problem(body), key)
+    problem = without_key(problem_in(body), key)
     line = _status_line(host, status, headers, problem, key is not None)
     return StatusError(without_key(line, key), status, problem)
 
@@ -100,8 +100,8 @@ def _when(headers: Mapping[str, str]) -> str:
     return f"in {seconds:.0f} s" if seconds < 100 else f"in {duration(seconds)}"
 
 
-def _problem(body: bytes) -> str:
-    """The server's own words about an error."""
+def problem_in(body: bytes) -> str:
+    """The server's own words about an error; empty if the body is not JSON, or has none."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

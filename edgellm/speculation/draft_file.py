@@ -19,6 +19,15 @@ _TYPICAL_TOKENS = 4096
 """Tokens of a text by which the memory of its keys and values is shared."""
 
 
+def kv_share(draft: Description, target: Description, kv_type: str) -> float:
+    """The share of a draft model or head of a limited memory of keys and values and of states, from 0 to 1.
+
+    Both it and the target hold the same text.
+    """
+    own, other = (Roofline.of(model, kv_type).sequence_bytes(_TYPICAL_TOKENS) for model in (draft, target))
+    return own / (own + other)
+
+
 class DraftTarget(NamedTuple):
     """The model that is drafted for. `pre` is the pre-tokenizer that the user chose for it, None for the file's own."""
 
@@ -66,9 +75,8 @@ class DraftFile:
         return printable(str(self.file.path), 400)
 
     def kv_share(self, target: Description, kv_type: str) -> float:
-        """Its share of a limited memory of keys and values and of states, from 0 to 1: both hold the same text."""
-        own, other = (Roofline.of(model, kv_type).sequence_bytes(_TYPICAL_TOKENS) for model in (self.model, target))
-        return own / (own + other)
+        """See `kv_share`."""
+        return kv_share(self.model, target, kv_type)
 
     def check_memory(self, target_bytes: int) -> None:
         """Raise NoMemoryError unless its weights fit in memory beside `target_bytes` of the target's."""

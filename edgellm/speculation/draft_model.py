@@ -32,6 +32,7 @@ class DraftModel:
         self._file, self._name, self._pool, self._budget = draft.file, draft.name, pool, budget
         self._ctx, self._kv_type = min(ctx, draft.model.context_length), kv_type
         self._engine: NativeEngine | None = None
+        self._closing = False
         self._thread = Thread(target=self._open, args=(attach,), name="edgellm draft model", daemon=True)
         self._thread.start()
 
@@ -45,19 +46,28 @@ class DraftModel:
                 cache=cache_folder(),
                 budget=self._budget,
                 pool=self._pool,
+                progress=self._check_closing,
             )
             attach(self._engine)
         except (EdgeLLMError, MemoryError) as error:
+            if self._closing:
+                return
             why = str(error) or "no memory"
             text = f"the draft model {self._name} cannot be used: {why}; replies go on without its drafts"
             warnings.warn(text, EdgeLLMWarning, stacklevel=1)
+
+    def _check_closing(self, done: int, total: int) -> None:
+        """Raise EdgeLLMError where kernels are compiled, which may take a minute, for a model that is closed."""
+        if self._closing:
+            raise EdgeLLMError("the model was closed")
 
     def wait(self) -> None:
         """Wait until it is open, or cannot be opened."""
         self._thread.join()
 
     def close(self) -> None:
-        """Wait for the opening, and free the memory. Nothing is computed on the threads any more."""
+        """End the opening, and free the memory. Nothing is computed on the threads any more."""
+        self._closing = True
         self.wait()
         if self._engine:
             self._engine.close()

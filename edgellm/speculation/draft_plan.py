@@ -13,7 +13,7 @@ from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 from edgellm.perf.plan import DraftModelPlan, Plan, make_plan, plan_of
 from edgellm.speculation.auto_draft import open_draft
-from edgellm.speculation.draft_file import DraftFile, DraftTarget
+from edgellm.speculation.draft_file import DraftFile, DraftTarget, kv_share
 from edgellm.speculation.head_choice import ChosenHead, open_head
 from edgellm.text.tokenizer import Tokenizer
 
@@ -29,9 +29,13 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
     target = DraftTarget(file, model, Tokenizer(file, pre), pre)
     if chosen := open_head(options.draft, target):
         with closing(chosen):
-            own = make_plan(file, options)
+            share = kv_share(chosen.head.model, model, options.kv_type)
+            own = make_plan(file, with_kv_share(options, 1 - share))
             # Where a GPU computes, there is no head.
-            return own if own.gpu else replace(own, draft=DraftModelPlan(chosen.name, _head_plan(chosen, target, own)))
+            if own.gpu:
+                return make_plan(file, options)
+            head = _head_plan(chosen, target, own, with_kv_share(options, share).kv_memory)
+            return replace(own, draft=DraftModelPlan(chosen.name, head))
     draft = open_draft(options.draft, target)
     if draft is None:
         return make_plan(file, replace(options, draft=None))
@@ -52,11 +56,11 @@ def _plan(draft: DraftFile, options: LoadOptions, target: Plan) -> Plan:
     return make_plan(draft.file, _beside(target, ctx, options.kv_memory))
 
 
-def _head_plan(chosen: ChosenHead, target: DraftTarget, own: Plan) -> Plan:
+def _head_plan(chosen: ChosenHead, target: DraftTarget, own: Plan, kv_memory: float | None) -> Plan:
     """The plan of a head. The weights of one in the target's file are among those of the target already."""
     head, file = chosen.head, chosen.file.file if chosen.file else target.file
     weights = sum(tensor.nbytes for tensor in file.tensors.values()) if chosen.file else 0
-    plan = plan_of(head.model, file, weights, _beside(own, own.ctx, None))
+    plan = plan_of(head.model, file, weights, _beside(own, own.ctx, kv_memory))
     return replace(plan, activations=plan.activations + _feature_bytes(head, target, own))
 
 

@@ -6,6 +6,10 @@ _CREDIT, _RATE = 2.0, 0.01
 SPREAD = 128
 """The text that a drafter must read is taken to serve this many steps."""
 
+_MOST_LOSS = 8.0
+"""Drafts that are thought to pay may cost so many steps more than trials: a batch of eight replies loses a step by one
+round that is not accepted."""
+
 _MOST_GAIN = 20.0
 """Gains beyond this many steps do not count: they may be followed by as many losses."""
 
@@ -13,8 +17,8 @@ _MOST_GAIN = 20.0
 class Ledger:
     """The account of a session. The unit is the time of a step of one row; of a batch, each reply has its share.
 
-    A trial is a step with drafts that are not known to pay. So replies take at most 1 + _RATE times as long as without
-    drafts, and 2 * _CREDIT steps of a session, and what one step costs more than it was thought to.
+    A trial is a step with drafts that are not known to pay. Trials that gain nothing cost a session _RATE of the time
+    of its tokens, and _CREDIT steps. Drafts that are thought to pay, and do not, cost _MOST_LOSS more.
     """
 
     def __init__(self) -> None:
@@ -28,12 +32,12 @@ class Ledger:
         self._lost, self._invested = self._lost + due, self._invested - due
 
     def allows(self) -> bool:
-        """Whether drafts that are thought to pay may be computed: they did not lose more than trials may, and more."""
-        return self._lost <= self._allowed + _CREDIT
+        """Whether drafts that are thought to pay may be computed: they have not cost much more than they gained."""
+        return self._lost <= self._allowed + _MOST_LOSS
 
     def try_for(self, cost: float) -> bool:
         """Whether a trial may cost that much, which is then spent. One of more than any may must wait for the whole."""
-        if self._lost > self._allowed or self._credit < min(cost, _CREDIT):
+        if self._credit < min(cost, _CREDIT):
             return False
         self.spend(cost, is_trial=True)  # at once, as replies of other threads may ask before the trial
         return True

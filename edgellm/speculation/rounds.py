@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
 from itertools import zip_longest
-from statistics import fmean
 from time import perf_counter
 from typing import Any
 
@@ -43,7 +42,7 @@ def _goes_on(draftings: Ids[Drafting], active: Ids[Drafting], rows: int) -> bool
 
 
 def _rate(draftings: Ids[Drafting]) -> float:
-    return fmean(each.plan.rate for each in draftings)
+    return sum(each.plan.rate for each in draftings) / len(draftings)
 
 
 def _trim(draftings: Ids[Drafting], rows: int) -> None:

@@ -86,10 +86,15 @@ class RequestConnection:
 
     def _end(self) -> None:
         if (connection := self._handshake or self._socket()) is not None:
-            with suppress(OSError):
-                # `close` would free the file descriptor for another file while a thread still reads from it. The
-                # method of an SSL socket would remove the SSL state that a thread reads with.
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+            end_reading(connection)
+
+
+def end_reading(connection: socket.socket) -> None:
+    """Give the thread that reads from a connection, with TLS or without, the end."""
+    with suppress(OSError):
+        # `close` would free the file descriptor for another file while a thread still reads from it. The method of an
+        # SSL socket would remove the SSL state that a thread reads with.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:

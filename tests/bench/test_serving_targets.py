@@ -131,7 +131,7 @@ def test_usage_in_an_event_of_its_own_and_without_any(server: FakeServer) -> Non
 @pytest.mark.parametrize("code", [429, 503])
 def test_a_full_server_refuses(code: int, server: FakeServer) -> None:
     server.answer = status(code, b'{"error": {"message": "too many\\nrequests"}}')
-    with pytest.raises(NoRoomError, match=rf"{server.url}: HTTP status {code}: too many\\nrequests"):
+    with pytest.raises(NoRoomError, match=rf"{server.url}: HTTP status {code}: too many requests"):
         ask(server.url)
 
 

@@ -47,7 +47,8 @@ def test_every_split_computes_the_same(model_file: ModelFile, name: str) -> None
     path, ids = model_file(**(TINY | MODELS[name])), some_ids(2 * PAGE + 9)
     with on(path, 0) as engine:
         cpu = logits(engine, ids)
-    for layers in (1, 2, "all") if name == "llama" else (2, "all"):
+    # Where a hidden state crosses depends on no size: that is shown by one model.
+    for layers in (1, 2, "all") if name == "llama" else ("all",):
         with on(path, layers) as engine:
             found = logits(engine, ids), logits(engine, ids[:5], step=1)
             assert [device["blocks"] for device in engine.devices] == {1: [3, 2], 2: [1, 4], "all": [0, 5]}[layers]
@@ -59,7 +60,10 @@ def test_every_split_computes_the_same(model_file: ModelFile, name: str) -> None
 def test_quantized_files_are_as_near_to_the_truth_as_on_the_cpu(
     model_file: ModelFile, monkeypatch: pytest.MonkeyPatch, types: str
 ) -> None:
-    """With packed dot products, which round x; without them a token on its own is exact but for float32."""
+    """With packed dot products, which round x; without them a token on its own is exact but for float32.
+
+    Shaders without packed dot products are tested for each format in `test_gpu_shaders.py`.
+    """
     path, ids = (
         model_file(**(TINY | {"types": types, "width": 256, "head_dim": 64, "ffn": 256, "layers": 1})),
         some_ids(40),
@@ -70,9 +74,10 @@ def test_quantized_files_are_as_near_to_the_truth_as_on_the_cpu(
     with on(path, "all") as engine:
         for step in (256, 1):
             assert divergence(truth, logits(engine, ids, step)) <= max(1.1 * cpu, 1e-9)
-    monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, masked=("packed dot",)))
-    with on(path, "all") as engine:
-        assert divergence(truth[:4], logits(engine, ids[:4], step=1)) < 1e-8
+    if types in ("Q4_K", "Q8_0"):
+        monkeypatch.setattr(open_device, "GPUContext", partial(open_device.GPUContext, masked=("packed dot",)))
+        with on(path, "all") as engine:
+            assert divergence(truth[:4], logits(engine, ids[:4], step=1)) < 1e-8
 
 
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
@@ -113,7 +118,7 @@ def test_whatever_happened_to_a_sequence(model_file: ModelFile) -> None:
         assert divergence(wanted[-1:], engine.forward([Segment(sequence, ids[-1:], [0])])) < 1e-9
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive), 2])
 def test_any_history_computes_as_on_the_cpu(model_file: ModelFile, seed: int) -> None:
     """Sequences that grow alone and together, fork and shrink at random, on both in step."""
     random, path = np.random.default_rng(seed), model_file(**TINY)

@@ -69,7 +69,9 @@ KEPT: dict[str, tuple[dict[str, Any], Callable[[int], int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive) if "more" in name else name for name in KEPT]
+)
 def test_experts_stay_on_the_cpu(path: Path, name: str) -> None:
     """The hidden state crosses at each of their layers."""
     request, kept = KEPT[name]

@@ -14,6 +14,7 @@ from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError
 from support.engine_bits import opened
+from support.head_references import head_reference
 from support.heads import HEADS, head_of, opened_with_head, with_random_head
 from support.llama_cpp_child import ask_llama_cpp
 from support.llama_cpp_heads import HeadJob, head_rows
@@ -72,6 +73,15 @@ def test_pairs_are_those_of_llama_cpp(shared: Path, tmp_path: Path, name: str) -
     np.testing.assert_allclose(own, oracle.features, atol=1e-4)
     np.testing.assert_allclose(found.logits, oracle.logits, atol=1e-5)
     np.testing.assert_allclose(found.hidden, oracle.states, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["glm4_moe", "deepseek_v3"])
+def test_states_are_those_of_transformers(shared: Path, tmp_path: Path, name: str) -> None:
+    wanted = head_reference(name)
+    with opened_with_head(llama_cpp_file(shared, name, tmp_path), kv_type="f32") as engine:
+        head, ids = head_of(engine), wanted.ids.tolist()
+        found = head.compute([Segment(new_sequence(head), ids, range(len(ids)), features=wanted.features)])
+    np.testing.assert_allclose(found.hidden, wanted.states, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", HEADS)

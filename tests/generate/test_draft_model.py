@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 from weakref import ref
 
@@ -53,6 +53,7 @@ class Opening:
         self.go, self.begun, self.engines = Event(), Event(), list[NativeEngine]()
         self.passes = 0
         self.error: Exception | None = None
+        self.compiles = False
         patch.setattr(draft_model, "NativeEngine", self._open)
 
     def _open(self, file: GGUFFile, **options: Any) -> NativeEngine:
@@ -60,6 +61,9 @@ class Opening:
         assert self.go.wait(60)
         if self.error:
             raise self.error
+        if self.compiles:
+            options["progress"](1, 2)
+            self.compiles = False
         engine = NativeEngine(file, **options)
         compute = engine.compute
 
@@ -215,6 +219,23 @@ def test_a_draft_model_that_does_not_open_is_one_warning(files: tuple[Path, Path
     assert [str(each.message) for each in said] == [
         f"the draft model {files[1]} cannot be used: no memory for this; replies go on without its drafts"
     ]
+
+
+def test_closing_ends_the_compilation_of_kernels(
+    files: tuple[Path, Path], opening: Opening, recwarn: pytest.WarningsRecorder
+) -> None:
+    model = Model.open(files[0], draft=str(files[1]))
+    assert opening.begun.wait(60)
+    closing = Thread(target=model.close)
+    closing.start()
+    loaded = model._draft._loaded
+    until(lambda: loaded is None or loaded._closing)
+    opening.compiles = True
+    opening.go.set()
+    closing.join(60)
+    assert not closing.is_alive()
+    assert opening.compiles, "it was ended within"
+    assert not opening.engines and not recwarn.list
 
 
 def test_closing_waits_for_the_opening(files: tuple[Path, Path], opening: Opening) -> None:

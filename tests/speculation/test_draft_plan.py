@@ -142,3 +142,13 @@ def test_the_weights_of_a_head_in_the_file_of_its_target_count_once(family_file:
     assert both.weights == alone.weights
     assert both.total == alone.total + both.draft.plan.total > alone.total
     assert both.draft.name == f"multi-token prediction of {path}"
+
+
+def test_a_limit_of_keys_and_values_is_shared_with_a_head(family_file: FamilyFile) -> None:
+    """The head has one layer of the sizes of those of the model."""
+    path = family_file("glm4_5_air")
+    alone, both = planned(path, kv_memory=0.01), planned(path, draft="auto", kv_memory=0.01)
+    assert both.draft
+    share = 1 / (alone.layers + 1)
+    assert both.kv_memory == pytest.approx((1 - share) * alone.kv_memory, rel=1e-6)
+    assert both.draft.plan.kv_memory == pytest.approx(share * alone.kv_memory, rel=1e-6)

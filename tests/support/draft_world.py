@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Ids
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,18 +148,18 @@ class World:
             patch.setattr(f"edgellm.{module}.perf_counter", self.clock)
         self.target, self.drafter = Engine(self.clock), Engine(self.clock, share)
         self.session, self._prompt, self._coin = Session(self.target, "m"), prompt, coin  # type: ignore[arg-type]
-        self._texts = list[Text]()
+        self._texts: dict[int, Text] = {}  # by the id of the sequence
         self.source = ComputedSource("d", self.drafter, self._new_drafter, share)
         self.session.drafts.source = self.source
 
     def _new_drafter(self, ids: Ids[int], sequence: Any) -> CoinDrafter:
-        return CoinDrafter(self.drafter, self._texts[-1], len(ids), self._coin)
+        return CoinDrafter(self.drafter, self._texts[id(sequence)], len(ids), self._coin)
 
     def reply(self, tokens: int, seed: int = 1) -> list[float]:
         """Write a reply; returns the seconds before each of its tokens, and those of all."""
         text, cancel = Text(seed), CancelFlag(self.target)  # type: ignore[arg-type]
-        self._texts.append(text)
         sequence = Sequence()
+        self._texts[id(sequence)] = text
         sequence.tokens = [0] * self._prompt
         began, times = self.clock(), list[float]()
         rules = DraftRules(Sampler(GenerationOptions(), VOCAB), None, lambda: None, DrawKey(seed, 0), 0, SameDraw())
@@ -169,18 +171,32 @@ class World:
                 decoder.decode(text.token(position), (), lambda: rules)
         return [*times, self.clock() - began]
 
+    def replies(self, count: int, tokens: int) -> float:
+        """Write so many replies at once; returns the seconds of all."""
+        began, forward = self.clock(), self.target.forward
+
+        def slowly(segments: Ids[Segment[Any]]) -> Any:
+            sleep(0.001)  # replies come together where a step takes longer than to sample
+            return forward(segments)
+
+        self.target.forward = slowly  # type: ignore[method-assign]
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(lambda seed: self.reply(tokens, seed), range(count)))
+        return self.clock() - began
+
 
 def plain_seconds(tokens: int) -> float:
     """Those of a reply without drafts."""
     return tokens * step_seconds(1)
 
 
-def closed_form(acceptance: float, share: float, drafts: int) -> float:
-    """The speed-up of steps with so many drafts, relative to plain steps."""
+def closed_form(acceptance: float, share: float, drafts: int, replies: int = 1) -> float:
+    """The speed-up of steps with so many drafts of each reply, relative to plain steps."""
     tokens = sum(acceptance**i for i in range(drafts + 1))
-    return tokens / (drafts * share + step_seconds(1 + drafts) / step_seconds(1))
+    plain, step = (step_seconds(rows) for rows in (replies, replies * (1 + drafts)))
+    return tokens * plain / (drafts * share * plain + step)
 
 
-def best(acceptance: float, share: float, most: int) -> float:
-    """The speed-up of the best number of drafts up to `most`."""
-    return max(closed_form(acceptance, share, drafts) for drafts in range(most + 1))
+def best(acceptance: float, share: float, most: int, replies: int = 1) -> float:
+    """The speed-up of the best number of drafts up to `most`, which all replies of a batch have."""
+    return max(closed_form(acceptance, share, drafts, replies) for drafts in range(most + 1))

@@ -181,7 +181,16 @@ def test_stop_is_offered_while_there_is_something_to_stop(tmp_path: Path) -> Non
     run(test())
 
 
-@pytest.mark.parametrize("size", [(20, 10), (20, 40), (300, 20), (300, 90), (6, 4)], ids=str)
+@pytest.mark.parametrize(
+    "size",
+    [
+        (20, 40),
+        (300, 20),
+        (6, 4),
+        *(pytest.param(size, marks=pytest.mark.exhaustive) for size in ((20, 10), (300, 90))),
+    ],
+    ids=str,
+)
 def test_a_screen_of_any_size_is_whole(tmp_path: Path, size: tuple[int, int]) -> None:
     async def test() -> None:
         async with chatting(tmp_path, FakeModel(replies=[[_TEXTS["table"]], ["short"]]), size=size) as chat:
