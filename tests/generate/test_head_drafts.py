@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from edgellm import EdgeLLMWarning, Model
+from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.errors import NoMemoryError
+from edgellm.generate.batching.computation import Computation
 from edgellm.generate.request import TokensPrompt
 from edgellm.speculation.computed_source import ComputedSource
 from support.drafts import AllDrafts
@@ -175,3 +177,30 @@ def test_a_file_with_a_broken_head_runs_without_it(family_file: FamilyFile, tmp_
     with warnings.catch_warnings():
         warnings.simplefilter("error", EdgeLLMWarning)
         Model.open(path, threads=1).close()
+
+
+def test_replies_that_are_preempted_are_the_same(random_head: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the target has no more pages for all, a reply leaves the memory of its head, too."""
+    options: dict[str, Any] = {"max_tokens": 60, "seed": 1, "temp": 0.8, "logit_bias": {0: -100.0, 2: -100.0}}
+    prompts = [letter * 70 for letter in "ABCDEF"]
+    alone = [plainly(random_head, prompt, **options) for prompt in prompts]
+    preempt, preempted, ensure = Computation.preempt, list[int](), HostKVPages.ensure_pages
+
+    def recorded(computation: Computation) -> None:
+        preempted.append(len(computation.sequence))
+        preempt(computation)
+
+    def limited(store: HostKVPages, group: int, pages: int) -> None:
+        if store is small.engine._runner.cpu._pages and group == 0 and pages > 7:  # type: ignore[attr-defined]
+            raise NoMemoryError("full")
+        ensure(store, group, pages)
+
+    monkeypatch.setattr(Computation, "preempt", recorded)
+    monkeypatch.setattr("edgellm.engine.host_kv_pages.CHUNK", 0)
+    monkeypatch.setattr("edgellm.engine.host_kv_pages.HUGE", 0)
+    monkeypatch.setattr(HostKVPages, "ensure_pages", limited)
+    with Model.open(random_head.file.path, threads=1, draft="auto") as small:
+        with ThreadPoolExecutor(6) as pool:
+            assert list(pool.map(lambda prompt: written(small, prompt, **options), prompts)) == alone
+        assert source_of(small).works
+    assert preempted
