@@ -21,7 +21,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from support.certain_heads import CertainFiles, write_certain_head
-from support.eagle3_heads import HEADS, HeadFiles, Reference, write_head_files
+from support.eagle3_heads import HEADS, Head, HeadFiles, Reference, write_head_files
 from support.eagle3_llamacpp import HeadJob, head_results
 from support.llama_cpp_child import ask_llama_cpp
 
@@ -113,6 +113,20 @@ def test_rows_of_drafts_read_features_as_they_are(name: str, head_file: HeadFile
         logits, states = pairs(head_of(engine), TOKENS[1:], features)
     np.testing.assert_allclose(states, expected.states, atol=1e-4)
     np.testing.assert_allclose(logits, expected.logits, atol=1e-4)
+
+
+def test_drafts_may_go_on_from_the_normed_state(tmp_path: Path) -> None:
+    spec = Head(norm_output=True)
+    files = write_head_files(tmp_path, "normed", "F32", spec)
+    reference = Reference(files.folder, spec, load_file(files.target.with_suffix("") / "model.safetensors"))
+    features = np.random.default_rng(5).standard_normal((6, spec.width)).astype(np.float32)
+    expected = reference.run(TOKENS[:6], features.astype(np.float64))
+    with opened(files.target, files.head) as engine:
+        head = head_of(engine)
+        outputs = head.compute([Segment(head.follow().own, TOKENS[:6], (5,), features=features)])
+        found = head.next_features(outputs)
+    np.testing.assert_allclose(found, reference.chained(expected.states)[-1:], atol=1e-4)
+    assert abs(found - expected.states[-1:]).max() > 0.01
 
 
 @pytest.mark.parametrize("name", ["midlayer", "speculators"])

@@ -214,11 +214,11 @@ class HeadFiles(NamedTuple):
     folder: Path
 
 
-def write_head_files(root: Path, name: str, types: str) -> HeadFiles:
-    """Write a target and a head with weights of a mix, or with F32."""
+def write_head_files(root: Path, name: str, types: str, head: Head | None = None) -> HeadFiles:
+    """Write a target and the head `name` of HEADS, or `head`, with weights of a mix, or with F32."""
     from converters import convert  # tests of others need no converter
 
-    folder, target = write_head(root / name, HEADS[name]), write_checkpoint(root / "target", **TARGET)
+    folder, target = write_head(root / name, head or HEADS[name]), write_checkpoint(root / "target", **TARGET)
     options: dict[str, Any] = {"type": "F16", "tensor_types": [".*=F32"]} if types == "F32" else {"type": types}
     files = HeadFiles(name, root / "target.gguf", root / f"{name}.gguf", folder)
     convert(target, files.target, **options)
