@@ -72,7 +72,8 @@ class DraftLoading:
         if not isinstance(engine, NativeEngine):
             return
         if self._chosen and engine.head:
-            session.drafts.source = head_source(self._chosen.name, engine.head, self._cost(engine.threads))
+            cost, nbytes = self._cost(engine.threads), self._traffic[0][0].weight_bytes
+            session.drafts.source = head_source(self._chosen.name, engine.head, cost, nbytes)
         if self._draft:
             self._load(self._draft, session, engine)
 

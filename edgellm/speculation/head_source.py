@@ -10,11 +10,11 @@ from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.head_drafter import HeadDrafter
 
 
-def head_source(name: str, engine: HeadEngine, relative_cost: float) -> ComputedSource:
+def head_source(name: str, engine: HeadEngine, relative_cost: float, pass_bytes: int = 0) -> ComputedSource:
     """The source of an engine whose head follows the sequences of the target; see `ComputedSource`."""
 
     def drafter(ids: Ids[int], sequence: Sequence) -> HeadDrafter:
         assert isinstance(sequence, PagedSequence) and isinstance(sequence.follower, HeadSequence)
         return HeadDrafter(engine, ids, sequence.follower)
 
-    return ComputedSource(name, engine, drafter, relative_cost)
+    return ComputedSource(name, engine, drafter, relative_cost, pass_bytes)
