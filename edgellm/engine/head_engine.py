@@ -92,11 +92,14 @@ class HeadEngine:
         return PagedSequence(self._runner.pools, self._runner.checkpoints)
 
     def _features(self, outputs: Outputs, rows: slice) -> Floats:
-        """The features of some rows of the target's outputs, float32 [rows, width]."""
+        """A copy of the features of some rows of the target's outputs, float32 [rows, width].
+
+        A view of a row would keep the outputs of its whole batch.
+        """
         if self.head.taps:
             return np.concatenate([outputs.taps[layer][rows] for layer in self.head.taps], axis=1)
         assert outputs.all_hidden is not None, "the target keeps no states of all rows"
-        return outputs.all_hidden[rows]
+        return outputs.all_hidden[rows].copy()
 
     def compute(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
         """Compute up to `max_rows` pairs, of different sequences: logits of wanted rows, and what a draft goes on from.

@@ -27,7 +27,7 @@ def most_waiting(row_bytes: int) -> int:
 class HeadSequence:
     """Follows a sequence of the target (`edgellm.engine.follower.Follower`); `own` is the head's.
 
-    `features(outputs, rows)` gives the features of some rows of the target's outputs, float32 [rows, `width`]. Rows
+    `features(outputs, rows)` copies the features of some rows of the target's outputs, float32 [rows, `width`]. Rows
     that wait are those of positions `low` … `high` - 1. `computed`, `trim` and `restart` touch no cells, as the target
     calls them where it has its own to change; `segment` does, within the turn of the engines.
     """
@@ -53,8 +53,7 @@ class HeadSequence:
         if newest != rows:
             self._rows.clear()
             self._low = first + newest.start - rows.start
-        # A copy, as a row alone would keep the outputs of its whole batch.
-        self._rows.extend(self._features(outputs, newest).copy())
+        self._rows.extend(self._features(outputs, newest))
         self._drop_oldest()
 
     def trim(self, n: int) -> None:
@@ -87,10 +86,10 @@ class HeadSequence:
     def lag(self, text: Ids[int]) -> int | None:
         """Pairs of a text that are to be computed before a draft; the target has not computed its last token.
 
-        None: features of the last tokens are not there.
+        None: features of the last tokens are not there, or only those of further ones.
         """
         length = len(text) - 1
-        if self._high < length:
+        if not self._low <= length <= self._high:
             return None
         held = self._held(text)
         return (length - (self._low if held is None else self._start + held)) or None

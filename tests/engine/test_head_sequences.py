@@ -146,9 +146,22 @@ def test_drafts_cost_the_pairs_of_accepted_tokens_alone(engine: NativeEngine) ->
     assert reply.state.lag(reply.text) == 1, "a second round for the same text computes its last pair again"
 
 
+def test_pairs_of_a_text_that_was_left_are_computed_again(engine: NativeEngine) -> None:
+    """The new text has another second token, and then those of the old one."""
+    reply = Reply(engine)
+    reply.step([5, 6, 7], 0, 8)
+    reply.draft(100, 0)
+    reply.go_back(3, 9)
+    reply.step([6, 7], 0, 8)
+    assert reply.state.lag(reply.text) == 4
+    reply.draft(100, 0)
+
+
 def test_without_the_rows_of_the_text_there_are_no_drafts(engine: NativeEngine) -> None:
     reply = Reply(engine)
     assert reply.state.segment(reply.text, 100) is None, "the target has computed nothing"
     reply.step([5, 6, 7], 0, 8)
+    reply.draft(100, 0)
+    assert reply.state.segment(reply.text[:2], 100) is None, "the rows are those behind it"
     reply.sequence.pause()
     assert reply.state.segment(reply.text, 100) is None
