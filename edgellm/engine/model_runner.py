@@ -104,8 +104,15 @@ class ModelRunner:
             taps,
             cpu.take_inputs(),
             cpu.all_hidden(batch.rows, width) if settings.all_hidden else None,
-            cpu.hidden(batch.outputs, width).copy() if settings.residual else None,  # the last norm leaves x as it is
+            self._residual(batch) if settings.residual else None,
         )
+
+    def _residual(self, batch: Batch) -> Floats:
+        """The wanted rows of x, which the last norm leaves as it is. It has all rows where these are observed."""
+        width = self._model.width
+        if self._outputs.observes:
+            return self.cpu.hidden(batch.rows, width)[batch.wanted]
+        return self.cpu.hidden(batch.outputs, width).copy()
 
     def _reserve(self, segments: Ids[Segment[PagedSequence]]) -> None:
         """Reserve pages for all segments, or for none. Raises NoMemoryError."""

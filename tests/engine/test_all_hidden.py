@@ -41,9 +41,10 @@ def test_states_of_all_rows_are_those_of_wanted_ones(model_file: ModelFile, type
     assert last is not None and np.array_equal(last, every.all_hidden[-1:]), "in any chunks"
 
 
-def test_the_residual_is_the_state_before_the_last_norm(model_file: ModelFile) -> None:
+@pytest.mark.parametrize("squares", [False, True])
+def test_the_residual_is_the_state_before_the_last_norm(model_file: ModelFile, squares: bool) -> None:
     path = model_file(types="F32", layers=2)
-    found = computed(path, OutputSettings(residual=True, hidden=True, taps=frozenset({1})))
+    found = computed(path, OutputSettings(residual=True, hidden=True, taps=frozenset({1}), squares=squares))
     assert found.residual is not None and found.hidden is not None
     assert np.array_equal(found.residual, found.taps[1][list(WANTED)])
     with GGUFFile.open(path) as file:
