@@ -76,13 +76,16 @@ class Model:
         problems += [note] if model and (note := expert_option_note(model, options)) else []
         for problem in problems:
             warnings.warn(f"{name}: {problem}", EdgeLLMWarning, stacklevel=3)
-        self._draft = DraftLoading(file, model, self.tokenizer, options)
+        self._draft = loading = DraftLoading(file, model, self.tokenizer, options)
+        engine: protocol.Engine | None = None
         try:
-            engine = open_engine(file, self._draft.options, progress, uploading, outputs, self._draft.head)
+            engine = open_engine(file, loading.options, progress, uploading, outputs, loading.head, loading.head_budget)
             session = Session(engine, name, schedule, slo_itl)
-            self._draft.begin(session, engine)
+            loading.begin(session, engine)
         except BaseException:
-            self._draft.close()
+            loading.close()
+            if engine:
+                engine.close()
             raise
         on_cpu = model and len(engine.devices) == 1  # a GPU does not read the memory that the MBU is about
         estimator = MBUEstimator(file, model, options.kv_type, engine.threads) if model and on_cpu else None

@@ -61,10 +61,12 @@ class NativeEngine:
         outputs: OutputSettings = LOGITS,
         pool: ThreadPool | None = None,
         head: Head | None = None,
+        head_budget: KVBudget = NO_LIMIT,
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
-        With `pool`, the threads of another engine, `threads` does not count. `head` is one that drafts for the model.
+        With `pool`, the threads of another engine, `threads` does not count. `head` is one that drafts for the model,
+        with keys and values within `head_budget`.
 
         Raises UnsupportedModelError, ModelFileError, OptionError for a `ctx` above the model's, and EdgeLLMError, also
         for taps at layers that the model does not have, and where a strict request for a GPU fails. Where another
@@ -96,12 +98,20 @@ class NativeEngine:
         self._run_on(placement, gpu)
         self._owns_pool, self.pool = pool is None, self._runner.cpu.threads
         self._options["pool"] = self.pool
-        shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "check", "progress", "budget")}
         self.head: HeadEngine | None = None
+        if head:
+            self._open_head(head, head_budget)
+
+    def _open_head(self, head: Head, budget: KVBudget) -> None:
+        """Make the head ready; without memory for it, a warning says that it is left out."""
+        shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "check", "progress")}
         try:
-            self.head = HeadEngine(head, pool=self.pool, **shared) if head else None
+            self.head = HeadEngine(head, pool=self.pool, budget=budget, **shared)
         except NoMemoryError as error:
-            warnings.warn(f"the head that drafts is left out: {error}", EdgeLLMWarning, stacklevel=2)
+            warnings.warn(f"the head that drafts is left out: {error}", EdgeLLMWarning, stacklevel=3)
+        except BaseException:
+            self.close()  # who opens it gets nothing that could be closed
+            raise
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
         try:

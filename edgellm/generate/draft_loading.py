@@ -36,7 +36,7 @@ class DraftLoading:
     """
 
     def __init__(self, file: GGUFFile, model: Description | None, tokenizer: Tokenizer, options: LoadOptions) -> None:
-        self.options = options
+        self.options = self._options = options
         self._draft: DraftFile | None = None
         self._loaded: DraftModel | None = None
         self._chosen: ChosenHead | None = None
@@ -44,23 +44,28 @@ class DraftLoading:
             return
         target = DraftTarget(file, model, tokenizer, options.tokenizer_pre)
         self._chosen = open_head(options.draft, target)
+        self._draft = None if self._chosen else open_draft(options.draft, target)
+        # No description is kept: a file is unmapped once no tensor of it is left.
         if self._chosen:
-            draft = self._chosen.head.model
-            self._traffic = _traffic(draft, model, options)
-            # The head holds no more tokens than the model, so that it stays within the rest.
-            self.options = with_kv_share(options, 1 - kv_share(draft, model, options.kv_type))
-            return
-        self._draft = open_draft(options.draft, target)
-        if self._draft:
-            share = self._draft.kv_share(model, options.kv_type)
-            self.options, self._options = with_kv_share(options, 1 - share), with_kv_share(options, share)
-            # No description is kept: a file is unmapped once no tensor of it is left.
-            self._traffic = _traffic(self._draft.model, model, options)
+            self._share(self._chosen.head.model, model)
+        elif self._draft:
+            self._share(self._draft.model, model)
+
+    def _share(self, draft: Description, target: Description) -> None:
+        """Have both their shares of a limited memory, and know what each reads."""
+        share = kv_share(draft, target, self.options.kv_type)
+        self._traffic = [(Roofline.of(each, self.options.kv_type), len(each.layers)) for each in (draft, target)]
+        self.options, self._options = with_kv_share(self.options, 1 - share), with_kv_share(self.options, share)
 
     @property
     def head(self) -> Head | None:
         """The head, if one was chosen."""
         return self._chosen.head if self._chosen else None
+
+    @property
+    def head_budget(self) -> KVBudget:
+        """The memory for the keys and values of the head."""
+        return KVBudget.of(self._options.kv_memory)
 
     def begin(self, session: Session, engine: Engine) -> None:
         """Load it in the background: replies of the session draft with it as soon as it is there.
@@ -127,8 +132,3 @@ class DraftLoading:
         if self._chosen:
             self._chosen.close()
             self._chosen = None  # it has tensors of the model's file
-
-
-def _traffic(draft: Description, target: Description, options: LoadOptions) -> list[tuple[Roofline, int]]:
-    """What a draft and a step of the target read, each with the number of layers."""
-    return [(Roofline.of(each, options.kv_type), len(each.layers)) for each in (draft, target)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from edgellm.arch import describe
 from edgellm.arch.head import Head
 from edgellm.engine import protocol
-from edgellm.engine.budget import KVBudget
+from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import OffloadRequest, UploadProgress
 from edgellm.engine.outputs import LOGITS, OutputSettings
@@ -69,8 +69,12 @@ def open_engine(
     uploading: UploadProgress | None,
     outputs: OutputSettings = LOGITS,
     head: Head | None = None,
+    head_budget: KVBudget = NO_LIMIT,
 ) -> protocol.Engine:
-    """The engine that `options` name, with the model of the file and a head that drafts, after `check_engine`."""
+    """The engine that `options` name, with the model of the file and a head that drafts, after `check_engine`.
+
+    `head_budget` is the head's part of a limited memory of keys and values.
+    """
     threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
         from edgellm.llamacpp.engine import LlamaCppEngine  # imports what starts child processes
@@ -88,4 +92,5 @@ def open_engine(
         uploading=uploading,
         outputs=outputs,
         head=head,
+        head_budget=head_budget,
     )

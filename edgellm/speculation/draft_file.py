@@ -43,10 +43,31 @@ class DraftTarget(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DraftFile:
-    """The open file of a draft model, and its tokens as those of the target. A context manager that closes the file."""
+class OpenFile:
+    """An open file, of which descriptions have tensors. A context manager that closes it."""
 
     file: GGUFFile
+
+    @property
+    def name(self) -> str:
+        """Its path, for messages."""
+        return printable(str(self.file.path), 400)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class DraftFile(OpenFile):
+    """The open file of a draft model, and its tokens as those of the target."""
+
     model: Description
     tokens: TokenMap
 
@@ -69,15 +90,6 @@ class DraftFile:
             file.close()
             raise
 
-    @property
-    def name(self) -> str:
-        """The path of its file, for messages."""
-        return printable(str(self.file.path), 400)
-
-    def kv_share(self, target: Description, kv_type: str) -> float:
-        """See `kv_share`."""
-        return kv_share(self.model, target, kv_type)
-
     def check_memory(self, target_bytes: int) -> None:
         """Raise NoMemoryError unless its weights fit in memory beside `target_bytes` of the target's."""
         free = available_memory()
@@ -85,16 +97,6 @@ class DraftFile:
             both = f"{size(self.file.nbytes)} beside the {size(target_bytes)} of the model"
             problem = f"no memory for the draft model {self.name}, which has {both}, as {size(free)} are free"
             raise NoMemoryError(f"{problem}; choose a smaller one, or leave --draft out")
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
 
 
 def active_bytes(model: Description) -> int:

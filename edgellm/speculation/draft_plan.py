@@ -40,7 +40,7 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
     if draft is None:
         return make_plan(file, replace(options, draft=None))
     with draft:
-        share = draft.kv_share(model, options.kv_type)
+        share = kv_share(draft.model, model, options.kv_type)
         own = make_plan(file, with_kv_share(options, 1 - share))
         return replace(own, draft=DraftModelPlan(draft.name, _plan(draft, with_kv_share(options, share), own)))
 

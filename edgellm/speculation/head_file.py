@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from edgellm.arch.eagle3 import ARCHITECTURE, read_eagle3_head
@@ -10,16 +9,15 @@ from edgellm.arch.head import Head
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.speculation.draft_file import DraftTarget
+from edgellm.speculation.draft_file import DraftTarget, OpenFile
 from edgellm.speculation.vocabularies import VocabularyPair
 from edgellm.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class HeadFile:
-    """The open file of an EAGLE-3 head. A context manager that closes the file; `head` may use the target's, too."""
+class HeadFile(OpenFile):
+    """The open file of an EAGLE-3 head. `head` may have tensors of the target's, too."""
 
-    file: GGUFFile
     head: Head
 
     @classmethod
@@ -37,21 +35,6 @@ class HeadFile:
         except BaseException:
             file.close()
             raise
-
-    @property
-    def name(self) -> str:
-        """The path of its file, for messages."""
-        return printable(str(self.file.path), 400)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
 
 
 def is_head_file(path: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import enumerate as running_threads
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -95,11 +97,30 @@ def test_a_head_changes_nothing_of_its_target(head_file: HeadFile, name: str) ->
         assert np.array_equal(found.logits.view(np.uint32), alone.logits.view(np.uint32))
 
 
-@pytest.mark.parametrize("name", ["qwen3_5", "glm4_5_air"])
-def test_pairs_have_the_same_bits_in_any_batch(head_file: HeadFile, name: str) -> None:
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+@pytest.mark.parametrize("name", ["qwen3_5", "deepseek_v3"])
+def test_pairs_of_eight_bits_are_near_those_of_llama_cpp(
+    shared: Path, tmp_path: Path, name: str, kv_type: Literal["f16", "q8_0"]
+) -> None:
+    """Features, weights and perhaps keys and values have errors of up to 1 in 254 of the largest of 32 values."""
+    path = tmp_path / "q8.gguf"
+    convert(shared / "archs" / name, path, "Q8_0")
+    with opened_with_head(path, kv_type=kv_type) as engine:
+        ids = text(40, engine.vocab)
+        following = [*ids[1:], 7]
+        oracle = ask_llama_cpp(head_rows, HeadJob(str(path), ids, following))
+        head = head_of(engine)
+        found = head.compute([Segment(new_sequence(head), following, range(40), features=oracle.features)])
+    assert found.logits is not None and found.hidden is not None
+    for own, other in ((found.logits, oracle.logits), (found.hidden, oracle.states)):
+        assert np.linalg.norm(own - other) < 0.03 * np.linalg.norm(other)
+
+
+@pytest.mark.parametrize(("name", "kv_type"), [("qwen3_5", "f16"), ("glm4_5_air", "f16"), ("glm4_5_air", "q8_0")])
+def test_pairs_have_the_same_bits_in_any_batch(head_file: HeadFile, name: str, kv_type: str) -> None:
     path, found = head_file(name), set[tuple[bytes, bytes]]()
     for threads in (1, 3):
-        with opened_with_head(path, threads) as engine:
+        with opened_with_head(path, threads, kv_type) as engine:
             head, ids = head_of(engine), text(61, engine.vocab)
             features = np.random.default_rng(1).standard_normal((61, head.head.model.width)).astype(np.float32)
             found |= {pairs(head, ids, features, chunk) for chunk in (1000, 1, 7)}
@@ -137,3 +158,19 @@ def test_a_head_without_memory_is_left_out(head_file: HeadFile, monkeypatch: pyt
     ):
         assert engine.head is None
         assert engine.forward([Segment(engine.new_sequence(), [5, 6], [1])]).shape == (1, engine.vocab)
+
+
+def test_where_a_head_cannot_be_opened_no_threads_are_left(
+    head_file: HeadFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> HeadEngine:
+        raise EdgeLLMError("the kernels for this CPU could not be made")
+
+    monkeypatch.setattr("edgellm.engine.native_engine.HeadEngine", broken)
+    before = running_threads()
+    with (
+        pytest.raises(EdgeLLMError, match="kernels for this CPU"),
+        opened_with_head(head_file("glm4_5_air"), threads=3),
+    ):
+        pass
+    assert running_threads() == before

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from edgellm import EdgeLLMWarning, Model
+from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.computation import Computation
@@ -204,3 +205,12 @@ def test_replies_that_are_preempted_are_the_same(random_head: Model, monkeypatch
             assert list(pool.map(lambda prompt: written(small, prompt, **options), prompts)) == alone
         assert source_of(small).works
     assert preempted
+
+
+def test_a_limit_of_memory_is_for_both(random_head: Model) -> None:
+    limit = 4_000_000
+    with Model.open(random_head.file.path, threads=1, draft="auto", kv_memory=limit / 1e9) as model:
+        written(model, "the time", max_tokens=60)
+        head = source_of(model).engine
+        assert isinstance(head, HeadEngine)
+        assert 0 < head.kv_bytes <= limit - model.kv_stats.bytes
