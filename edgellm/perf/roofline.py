@@ -39,10 +39,12 @@ class Roofline:
     def of(cls, model: Description, kv_type: str) -> "Roofline":
         """The traffic of a model: all tensors of the layers and the output head, and one row of each embedding.
 
-        If the embedding is also the output head, all of it is read. Of experts those are read that a token uses.
+        If the embedding is also the output head, all of it is read. Of experts those are read that a token uses. Of a
+        head that drafts the projection of its pairs counts, but no encoder of features, which only the first of some
+        drafts needs.
         """
         per_layer = model.per_layer_embeddings
-        projections = [model.streams, *([per_layer.projection, per_layer.norm] if per_layer else [])]
+        projections = [model.streams, model.entry, *([per_layer.projection, per_layer.norm] if per_layer else [])]
         used = {id(t): t for t in tensors_in([model.layers, model.output_norm, model.output, projections])}
         tables = [model.embedding, *([per_layer.table] if per_layer else [])]
         row = sum(table.type.row_bytes(table.shape[1]) for table in tables if id(table) not in used)

@@ -1,5 +1,6 @@
 """What decoding a token reads and multiplies, counted by hand, and how fast it is expected to be."""
 
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgellm.arch import describe
+from edgellm.arch import describe, describe_head
 from edgellm.arch.description import Description
 from edgellm.arch.recurrent import Recurrent
 from edgellm.engine.placement import CPU, GPU
@@ -17,7 +18,7 @@ from edgellm.gguf import GGUFFile
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.roofline import Roofline, decode_tps, distinct_experts
 from support.make_gguf import write_model
-from support.model_file import ModelFile
+from support.model_file import FamilyFile, ModelFile
 
 SIZES: dict[str, Any] = {"width": 64, "heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "vocab": 320, "layers": 2}
 LAYER = 4 * (64 + 64 * 64 + 2 * 32 * 64 + 64 * 64 + 64 + 3 * 64 * 96)
@@ -206,3 +207,13 @@ def test_predictions_match_measurements(roofline: Roofline, threads: int, speeds
     # The median of bench, of models with 16 layers. The Zen 4 has AVX2 alone; of the others what one thread multiplies
     # was measured.
     assert decode_tps(roofline, 16, speeds, threads) == pytest.approx(tps, rel=0.1)
+
+
+def test_of_a_head_the_projection_of_its_pairs_counts(family_file: FamilyFile) -> None:
+    with GGUFFile.open(family_file("glm4_5_air")) as file:
+        head = describe_head(file, describe(file))
+        assert head
+        width, found = head.model.width, Roofline.of(head.model, "f16")
+        without = Roofline.of(replace(head.model, entry=None), "f16")
+    assert found.matrix_bytes["F32"] - without.matrix_bytes["F32"] == 4 * 2 * width * width
+    assert found.weight_bytes - without.weight_bytes == 4 * (2 * width * width + 2 * width)
