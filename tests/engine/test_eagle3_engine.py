@@ -115,6 +115,19 @@ def test_rows_of_drafts_read_features_as_they_are(name: str, head_file: HeadFile
     np.testing.assert_allclose(logits, expected.logits, atol=1e-4)
 
 
+def test_a_head_may_have_a_width_of_no_whole_vectors(tmp_path: Path) -> None:
+    """Its features begin in the middle of a vector of 16 values, behind the embedding."""
+    spec = Head(width=40, own_embedding=True, norm_before_residual=True)
+    files = write_head_files(tmp_path, "narrow", "F32", spec)
+    reference = Reference(files.folder, spec, load_file(files.target.with_suffix("") / "model.safetensors"))
+    features = np.random.default_rng(5).standard_normal((39, spec.width)).astype(np.float32)
+    expected = reference.run(TOKENS[1:], features.astype(np.float64))
+    with opened(files.target, files.head) as engine:
+        logits, states = pairs(head_of(engine), TOKENS[1:], features)
+    np.testing.assert_allclose(states, expected.states, atol=1e-4)
+    np.testing.assert_allclose(logits, expected.logits, atol=1e-4)
+
+
 def test_drafts_may_go_on_from_the_normed_state(tmp_path: Path) -> None:
     spec = Head(norm_output=True)
     files = write_head_files(tmp_path, "normed", "F32", spec)

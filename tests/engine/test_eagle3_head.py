@@ -13,11 +13,16 @@ from edgellm import EdgeLLMError, UnsupportedModelError
 from edgellm.arch import describe
 from edgellm.arch.description import Description
 from edgellm.arch.eagle3 import read_eagle3_head
+from edgellm.engine.build_program import build_program
+from edgellm.engine.feature_encoder import build_encoder_program
+from edgellm.engine.outputs import OutputSettings
 from edgellm.gguf import GGUFFile
 from support import gguf_bytes as raw
 from support.eagle3_heads import HEADS, TARGET, Reference, write_head
 from support.gguf_parts import GGUFParts
 from support.make_checkpoint import write_checkpoint
+from support.op_extents import out_of_bounds
+from support.op_hazards import ops_that_mix_rows, ops_without_barrier
 
 I64 = 27
 
@@ -62,6 +67,18 @@ def test_a_head(name: str, files: Files) -> None:
         ids = Reference(files.folders[name], spec, {}).ids
         assert np.array_equal(np.arange(target.vocab) if head.tokens is None else head.tokens, ids)
         assert (head.tokens is None) == (spec.draft_vocab == target.vocab)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_ops_of_a_head_read_what_was_written_before(name: str, files: Files) -> None:
+    with GGUFFile.open(files.heads[name]) as file:
+        head = read_eagle3_head(file, files.target)
+        assert head.encoder
+        of_pairs = build_program(head.model, "f16", outputs=OutputSettings(residual=True))
+        for program in (of_pairs, build_encoder_program(head.encoder)):
+            assert not list(ops_without_barrier(program))
+            assert not list(ops_that_mix_rows(program))
+            assert not list(out_of_bounds(program, "f16", file.tensors))
 
 
 def test_a_head_is_no_model(files: Files) -> None:
