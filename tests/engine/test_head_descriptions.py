@@ -13,6 +13,7 @@ from edgellm.engine.build_program import build_program
 from edgellm.engine.outputs import OutputSettings
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
+from support import gguf_bytes as raw
 from support.gguf_bytes import RawTensor
 from support.gguf_parts import GGUFParts
 from support.heads import HEADS
@@ -85,6 +86,25 @@ def test_a_broken_head_is_refused_and_its_model_is_not(
         with pytest.raises(ModelFileError, match=problem):
             describe_head(file, model)
         assert head_kind(file, model) is None
+
+
+@pytest.mark.parametrize("last", [0, -1, 1 << 30])
+@pytest.mark.parametrize("key", ["attention.head_count", "attention.head_count_kv", "expert_feed_forward_length"])
+def test_sizes_of_the_last_layer_are_those_of_its_tensors(
+    family_file: FamilyFile, tmp_path: Path, key: str, last: int
+) -> None:
+    """The model does not read them, so it opens whatever they are."""
+    parts, path = GGUFParts.read(family_file(CASE)), tmp_path / "sizes.gguf"
+    with GGUFFile.open(family_file(CASE)) as file:
+        name, blocks = f"{file.architecture}.{key}", file.get_int(f"{file.architecture}.block_count")
+        numbers = [*file.get_integers(name, blocks)[:-1], last]
+    pair = raw.pair(name, raw.ARRAY, raw.array(raw.I32, [raw.number(raw.I32, each) for each in numbers]))
+    path.write_bytes(replace(parts, pairs=parts.pairs | {name: pair}).build())
+    with GGUFFile.open(path) as file:
+        model = describe(file)
+        with pytest.raises(ModelFileError) as error:
+            describe_head(file, model)
+    assert "\n" not in str(error.value)
 
 
 def test_a_head_has_the_matrices_of_its_model_where_the_file_has_none_for_it(
