@@ -60,8 +60,8 @@ class Head:
     """A head of a target model. `model` has an entry, and layers whose attention sees all cells.
 
     Features are the target's states behind the layers `taps`, side by side and encoded by `encoder`; without taps the
-    state behind its last norm. `tokens` are the target's ids of the head's logits, int32, or None where the logits are
-    those of the first ids. With `chains_normed` the next row's features are the head's state behind its last norm, else
+    state behind its last norm. `tokens` are the target's ids of the head's logits, int32, or None where it has one for
+    each token. With `chains_normed` the next row's features are the head's state behind its last norm, else
     before it.
     """
 

@@ -136,10 +136,10 @@ class HeadEngine:
 
     def target_logits(self, logits: Logits) -> Logits:
         """The logits of a row by the target's ids; -inf for tokens that the head never drafts."""
-        if len(logits) == self.vocab and self.head.tokens is None:
+        if self.head.tokens is None:
             return logits
         spread = np.full(self.vocab, -np.inf, np.float32)
-        spread[np.arange(len(logits)) if self.head.tokens is None else self.head.tokens] = logits
+        spread[self.head.tokens] = logits
         return spread
 
     @property
