@@ -22,9 +22,6 @@ from edgellm.arch.tensors import Tensors
 _KNOWN = ("qwen35", "qwen35moe", "qwen3next", "glm4moe", "deepseek2")
 """Architectures whose head was compared with llama.cpp's. Files of others may have one, of which nothing is known."""
 
-_WIDTH_MULTIPLE = 16
-"""Embedding and features are written side by side, as whole vectors."""
-
 
 def read_prediction_head(hyper: HyperParameters, facts: ArchitectureFacts, model: Description) -> Head | None:
     """The head of a file whose model is `model`; None if it has none, or one that is not known.
@@ -34,8 +31,6 @@ def read_prediction_head(hyper: HyperParameters, facts: ArchitectureFacts, model
     tensors, index = Tensors(hyper.file), hyper.layer_count
     if facts.name not in _KNOWN or not any(name.startswith(f"blk.{index}.") for name in hyper.file.tensors):
         return None
-    if hyper.width % _WIDTH_MULTIPLE:
-        refuse(hyper.file, f"multi-token prediction with {hyper.width} values a token is not supported")
     layer = read_layer(LayerReader(tensors, hyper, facts, index))
     _check(hyper, layer)
     reader = _PredictionTensors(tensors, hyper, index)
