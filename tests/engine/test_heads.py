@@ -167,10 +167,10 @@ def test_where_a_head_cannot_be_opened_no_threads_are_left(
         raise EdgeLLMError("the kernels for this CPU could not be made")
 
     monkeypatch.setattr("edgellm.engine.native_engine.HeadEngine", broken)
-    before = running_threads()
+    before = set(running_threads())
     with (
         pytest.raises(EdgeLLMError, match="kernels for this CPU"),
         opened_with_head(head_file("glm4_5_air"), threads=3),
     ):
         pass
-    assert running_threads() == before
+    assert set(running_threads()) <= before

@@ -287,10 +287,10 @@ def test_a_draft_model_without_memory_is_refused_at_once(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draft_file, "available_memory", lambda: files[0].stat().st_size)
-    before = running_threads()
+    before = set(running_threads())
     with pytest.raises(NoMemoryError, match=r"no memory for the draft model .*draft\.gguf"):
         Model.open(files[0], draft=str(files[1]), threads=3)
-    assert running_threads() == before, "the threads of the model have ended, too"
+    assert set(running_threads()) <= before, "the threads of the model have ended, too"
 
 
 def test_auto_goes_on_where_memory_was_taken_meanwhile(
