@@ -64,8 +64,8 @@ class _HeadParameters(HyperParameters):
     def _vocabulary(self) -> int:
         tokens = self.file.get_strings("tokenizer.ggml.tokens", None)
         if tokens is not None and len(tokens) != self._target.vocab:
-            sizes = f"has {counted(len(tokens), 'token')}, and the model {self._target.vocab:,}"
-            self.file.fail(f"{sizes}: it is a head for another model; choose one that was made for this model")
+            sizes = f"{counted(len(tokens), 'token')}, and this one has {self._target.vocab:,}"
+            self.file.fail(f"is a head for a model of {sizes}; choose a head that was made for it")
         return self._target.vocab
 
 
@@ -102,8 +102,8 @@ def _check_kind(hyper: HyperParameters, target: Description) -> None:
         refuse(hyper.file, f"EAGLE-3 heads {TAPS} times as wide as their target are not supported")
     width = hyper.integer("target_hidden_size")
     if width != target.width:
-        sizes = f"drafts for a model of width {width:,}, and this one's is {target.width:,}"
-        hyper.file.fail(f"{sizes}: it is a head for another model; choose one that was made for this model")
+        sizes = f"width {width:,}, and this one has {target.width:,}"
+        hyper.file.fail(f"is a head for a model of {sizes}; choose a head that was made for it")
 
 
 def _taps(hyper: HyperParameters, layers: int) -> tuple[int, ...]:
