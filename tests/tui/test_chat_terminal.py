@@ -84,10 +84,10 @@ def test_the_main_path(home: Path, tmp_path: Path) -> None:
         chat.until("cut off at the token limit")
         chat.say("/model two")
         chat.until(lambda: "two" in bottom(chat) and "● ready" in bottom(chat))
-        chat.say("/set max_tokens 200")  # settings are the model's; and these are more lines than there is room for
-        chat.until("max_tokens: 200")
+        chat.say("/set max_tokens 150")  # settings are the model's
+        chat.until("max_tokens: 150")
         chat.say("and you?")
-        chat.until("200 generated")
+        chat.until("150 generated")
         chat.type("half a thou")
         chat.press("ctrl+q")
         assert chat.wait() == 0
