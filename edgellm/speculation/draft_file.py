@@ -41,6 +41,13 @@ class DraftTarget(NamedTuple):
         """The path of its file, for messages."""
         return printable(str(self.file.path), 400)
 
+    def tokens_of(self, file: GGUFFile, vocab: int) -> TokenMap:
+        """The `vocab` tokens of a file as those of this model. Raises UnsupportedModelError if they are not alike."""
+        same_kind = file.hint("tokenizer.ggml.model", str) == self.tokenizer.kind
+        tokenizer = Tokenizer(file, self.pre if same_kind else None)
+        pair = VocabularyPair(self.tokenizer, tokenizer, (self.model.vocab, vocab))
+        return pair.map((self.name, printable(str(file.path), 400)))
+
 
 @dataclass(frozen=True)
 class OpenFile:
@@ -82,10 +89,7 @@ class DraftFile(OpenFile):
         try:
             model = describe(file)
             _check_smaller(printable(str(path), 400), model, target.model)
-            same_kind = file.hint("tokenizer.ggml.model", str) == target.tokenizer.kind
-            tokenizer = Tokenizer(file, target.pre if same_kind else None)
-            pair = VocabularyPair(target.tokenizer, tokenizer, (target.model.vocab, model.vocab))
-            return cls(file, model, pair.map((target.name, printable(str(path), 400))))
+            return cls(file, model, target.tokens_of(file, model.vocab))
         except BaseException:
             file.close()
             raise

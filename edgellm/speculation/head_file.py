@@ -10,8 +10,6 @@ from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
 from edgellm.speculation.draft_file import DraftTarget, OpenFile
-from edgellm.speculation.vocabularies import VocabularyPair
-from edgellm.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -47,11 +45,8 @@ def _check_tokens(file: GGUFFile, target: DraftTarget) -> None:
     """Refuse a head whose ids mean other tokens than those of the target: it was trained for another model."""
     if "tokenizer.ggml.tokens" not in file.metadata:
         return
-    same_kind = file.hint("tokenizer.ggml.model", str) == target.tokenizer.kind
-    tokenizer = Tokenizer(file, target.pre if same_kind else None)
-    names = target.name, printable(str(file.path), 400)
-    rows = target.model.vocab, target.model.vocab
-    if VocabularyPair(target.tokenizer, tokenizer, rows).map(names).kind != "same":
+    if target.tokens_of(file, target.model.vocab).kind != "same":
+        name = printable(str(file.path), 400)
         raise UnsupportedModelError(
-            f"{names[1]} drafts for a model with other ids of tokens than {names[0]}: choose its own"
+            f"{name} is a head for a model with other tokens than {target.name}; choose a head that was made for it"
         )
