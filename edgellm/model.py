@@ -106,8 +106,8 @@ class Model:
         Options (all of them: `edgellm.options.LoadOptions`):
         `threads` (default: physical performance cores), `ctx` (default: the model's), `kv_type` ("f16", "f32" or
         "q8_0"), `kv_memory` (most GB of keys and values; default: the free memory), `gpu_layers`, `gpu`, `gpu_memory`,
-        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`, and `draft` (a smaller model that
-        drafts the next tokens, "auto" or "off"), `draft_max`, `draft_rule`. `progress(done, total)` is called
+        `gpu_strict`, `cpu_ffn`, `cpu_moe`, `n_cpu_moe`, `engine`, `tokenizer_pre`, and `draft` (a smaller model or
+        head that drafts the next tokens, "auto" or "off"), `draft_max`, `draft_rule`. `progress(done, total)` is called
         while kernels are compiled, which happens once per machine, `uploading(done, total)` while bytes are copied to a
         GPU. `outputs` are what edgellm's own engine gives besides logits, which generation needs. `schedule` is the
         order of prompts that wait: "srpt", the shortest first unless another has waited, or "fcfs", as they came.
@@ -153,7 +153,7 @@ class Model:
 
     @property
     def drafts_with(self) -> str | None:
-        """The file of the draft model that replies use; None without one, before it is loaded, or after an error."""
+        """What drafts for replies, a draft model or head; None without one, before it is loaded, or after an error."""
         source = self._generator.session.drafts.source
         return source.name if source and source.works else None
 

@@ -28,7 +28,7 @@ from edgellm.arch.positions import RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.arch.tensor_names import ATTN_NORM, FFN_NORM, GATED_FEED_FORWARD_TENSORS, TensorFacts
 from edgellm.arch.tensors import Tensors
-from edgellm.fmt import printable
+from edgellm.fmt import counted, printable
 from edgellm.gguf import GGUFFile, Tensor
 
 ARCHITECTURE = "eagle3"
@@ -64,7 +64,8 @@ class _HeadParameters(HyperParameters):
     def _vocabulary(self) -> int:
         tokens = self.file.get_strings("tokenizer.ggml.tokens", None)
         if tokens is not None and len(tokens) != self._target.vocab:
-            self.file.fail(f"has {len(tokens)} tokens, and the target has {self._target.vocab}: it drafts for another")
+            sizes = f"{counted(len(tokens), 'token')}, and this one has {self._target.vocab:,}"
+            self.file.fail(f"is a head for a model of {sizes}; choose a head that was made for it")
         return self._target.vocab
 
 
@@ -101,7 +102,8 @@ def _check_kind(hyper: HyperParameters, target: Description) -> None:
         refuse(hyper.file, f"EAGLE-3 heads {TAPS} times as wide as their target are not supported")
     width = hyper.integer("target_hidden_size")
     if width != target.width:
-        hyper.file.fail(f"drafts for a model of width {width}, and the target has {target.width}: give it with its own")
+        sizes = f"width {width:,}, and this one has {target.width:,}"
+        hyper.file.fail(f"is a head for a model of {sizes}; choose a head that was made for it")
 
 
 def _taps(hyper: HyperParameters, layers: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ def refuse_architecture(file: GGUFFile, supported: int) -> NoReturn:
     if name == "clip":
         refuse(file, "holds the part of a model that reads images, without text; open the file of the model itself")
     if name == EAGLE3:
-        refuse(file, "holds an EAGLE-3 head, which drafts for a model: open that one, and name this with --draft")
+        refuse(file, "holds an EAGLE-3 head, not a model; --draft names it beside the model that it drafts for")
     parts = [part for part, is_there in _UNSUPPORTED_PARTS.items() if is_there(file, name)]
     having = f" with {' and '.join(parts)}" if parts else ""
     refuse(

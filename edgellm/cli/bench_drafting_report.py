@@ -11,8 +11,7 @@ _HEAD = f"{'reply':6} {'temp':>4}  {'rule':9}  {'t/s':>7}  {'drafts':>7}  {'rati
 
 def drafting_report(found: dict[str, Any]) -> Iterator[str]:
     """The lines of a report of figures from `edgellm.bench.drafting`."""
-    draft = f"draft {printable(Path(found['draft']).name, 40)}" if found["draft"] else "drafts without a model"
-    yield f"{printable(Path(found['model']).name, 40)}, {draft}, {found['tokens']:,} tokens"
+    yield f"{_name(found['model'])}, {_source(found['draft'], found['model'])}, {found['tokens']:,} tokens"
     if found["step_ms"]:
         steps = ", ".join(f"{ms:.3g}" for ms in found["step_ms"].values())
         yield f"a step of {', '.join(map(str, found['step_ms']))} rows takes {steps} ms"
@@ -21,6 +20,19 @@ def drafting_report(found: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield _HEAD
     yield from map(_line, found["replies"])
+
+
+def _name(path: str) -> str:
+    return printable(Path(path).name, 40)
+
+
+def _source(draft: str | None, model: str) -> str:
+    """What drafts: a file, the head in that of the model, or neither."""
+    if draft is None:
+        return "drafts without a model"
+    if draft.endswith(f" of {model}"):
+        return draft.removesuffix(f" of {model}")
+    return f"draft {_name(draft)}"
 
 
 def _line(figures: dict[str, Any]) -> str:

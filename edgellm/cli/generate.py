@@ -84,6 +84,8 @@ def command(
         raise click.UsageError("--logprobs belongs to --json or --jsonl.")
     if jsonl and given["beams"] is not None:
         raise click.UsageError("--beams has no token before its end: take --json.")
+    if given["beams"] is not None and given["draft"] not in (None, "off"):
+        raise click.UsageError("--beams takes no drafts: leave --draft out.")
     of_server = given_server(server, server_key, _LOCAL, {**given, "logprobs": logprobs})
     if model is None and not of_server:
         raise click.UsageError("Missing argument 'MODEL'.")

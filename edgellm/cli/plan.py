@@ -130,7 +130,7 @@ def _decode(plan: "Plan", figures: dict[str, Any]) -> Iterator[str]:
         yield "decode, expected  not predicted with a GPU; `edgellm bench` measures it"
     if plan.draft:
         cost = figures["draft"]["cost"]
-        yield f"draft model       a draft takes {cost:.2f} of the time of a token; how many are right, replies show"
+        yield f"drafts            a draft takes {cost:.2f} of the time of a token; replies show how many are right"
     if plan.roofline.expert_bytes:
         yield _active_weights(plan)
 
@@ -159,12 +159,18 @@ def _gpu_rows(gpu: "GPUPlan", blocks: int) -> list[tuple[str, str, str]]:
 
 
 def _draft_rows(plan: "Plan") -> list[tuple[str, str, str]]:
-    """The row of a draft model, if there is one."""
+    """The row of a draft model or head, if there is one."""
     if not plan.draft:
         return []
     own = plan.draft.plan
-    parts = f"weights {size(own.weights)}, KV cache {size(own.kv_cache)}{_kv_verdict(own)}"
-    return [("draft model", size(own.total), f"{plan.draft.name}: {parts}")]
+    parts = {
+        "weights": own.weights,
+        "KV cache": own.kv_cache,
+        "states": own.states,
+        "activations": own.activations + own.scratch,
+    }
+    contents = ", ".join(f"{name} {size(nbytes)}" for name, nbytes in parts.items() if nbytes)
+    return [("drafts", size(own.total), f"{plan.draft.name}: {contents}{_kv_verdict(own)}")]
 
 
 def _state_rows(plan: "Plan") -> list[tuple[str, str, str]]:

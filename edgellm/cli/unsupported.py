@@ -8,6 +8,10 @@ _DRAFT = (
     "--draft MODEL drafts with a smaller model, which `edgellm pull` gets",
     "`--draft MODEL` of `edgellm generate`, `chat`, `serve` and `batch` drafts with a smaller model",
 )
+_SPECULATION = (
+    "drafts from the text itself need no option; --draft MODEL or auto adds those of a model or head, off ends all",
+    "`--draft MODEL` of `edgellm generate`, `chat`, `serve` and `batch` adds drafts of a model or head",
+)
 _DRAFT_PLACE = "a draft model is on the CPU, with the threads, the context and the KV type of its target; leave it out"
 _ONE_GPU = "one GPU is used; --gpu NAME selects it"
 _HELD = "`edgellm generate --json-schema`, `--regex`, `--choice` and `--grammar` hold replies to a form"
@@ -34,9 +38,17 @@ _FOR_ALL_COMMANDS: dict[str, str | tuple[str, ...]] = {
     "-kvo -nkvo --kv-offload --no-kv-offload": "the KV cache of a layer is where --gpu-layers puts the layer",
     "--lora --lora-scaled": "merge the adapter into its base model (peft: merge_and_unload), then `edgellm convert` it",
     "-hfd -hfrd --hf-repo-draft --spec-draft-hf -md --model-draft --spec-draft-model": _DRAFT,
-    "-td -tbd -cd -ngld -devd -ctkd -ctvd --ctx-size-draft --device-draft --threads-draft": _DRAFT_PLACE,
-    "--gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl --spec-draft-threads": _DRAFT_PLACE,
-    "--draft-min --draft-n-min --draft-p-min --draft-p-split --spec-draft-n-min --spec-draft-p-min": _NO_SWITCH,
+    "-td -tbd -cd -ngld -devd -ctkd -ctvd -cmoed -ncmoed -otd --ctx-size-draft --device-draft": _DRAFT_PLACE,
+    "--threads-draft --threads-batch-draft --gpu-layers-draft --n-gpu-layers-draft --cpu-moe-draft": _DRAFT_PLACE,
+    "--n-cpu-moe-draft --cache-type-k-draft --cache-type-v-draft --override-tensor-draft": _DRAFT_PLACE,
+    "--spec-draft-device --spec-draft-ngl --spec-draft-threads --spec-draft-threads-batch": _DRAFT_PLACE,
+    "--spec-draft-type-k --spec-draft-type-v --spec-draft-cpu-moe --spec-draft-n-cpu-moe": _DRAFT_PLACE,
+    "--draft-min --draft-n-min --draft-p-min --draft-p-split": _NO_SWITCH,
+    "--spec-draft-n-min --spec-draft-p-min --spec-draft-p-split": _NO_SWITCH,
+    "--spec-ngram-size-n --spec-ngram-size-m --spec-ngram-min-hits": _NO_SWITCH,
+    "--spec-ngram-mod-n-min --spec-ngram-mod-n-max --spec-ngram-mod-n-match": _NO_SWITCH,
+    "--spec-type --spec-default --speculative-config": _SPECULATION,
+    "-lcs -lcd --lookup-cache-static --lookup-cache-dynamic": "drafts are looked up in the text at hand; leave it out",
     "-mli --multiline-input": "in `edgellm chat` Ctrl+J makes a new line",
     "-mm -mmu --mmproj --mmproj-url --image": "models read text only",
     "-ncffn --n-cpu-ffn": "--cpu-ffn keeps the feed-forwards of all layers on the CPU",

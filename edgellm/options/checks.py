@@ -78,9 +78,13 @@ def nonempty_text(value: object) -> str:
     return value
 
 
-def model_name(value: object) -> str:
-    """A name or a path of a model."""
-    return nonempty_text(os.fspath(value) if isinstance(value, os.PathLike) else value)
+def draft(value: object) -> str:
+    """A name or a path of what drafts, `auto` or `off`. A number is none: in llama.cpp `--draft` is that of drafts."""
+    if isinstance(value, os.PathLike):
+        return nonempty_text(os.fspath(value))
+    if isinstance(value, Integral) or (isinstance(value, str) and value.isdecimal()):
+        raise ValueError("a model, auto or off; option draft_max is the number of drafts")
+    return nonempty_text(value)
 
 
 def boolean(value: object) -> bool:

@@ -56,8 +56,8 @@ class LoadOptions(Options):
     )
     draft: str | None = option(
         None,
-        checks.model_name,
-        "Smaller model that drafts tokens: MODEL, auto to find one, or off for no drafts",
+        checks.draft,
+        "Smaller model or head that drafts tokens: MODEL, auto to find one, or off",
     )
     draft_max: int | None = option(
         None, checks.integer(1, 7), "Most draft tokens in a step; by default as many as pay, up to 7"

@@ -54,7 +54,7 @@ class GPUPlan:
 
 @dataclass(frozen=True)
 class DraftModelPlan:
-    """The plan of a draft model that is loaded beside a model; `name` is its file's. See `edgellm.speculation`."""
+    """The plan of a draft model or head beside a model; `name` is its file's. See `edgellm.speculation`."""
 
     name: str
     plan: "Plan"

@@ -70,5 +70,5 @@ def _check_tokens(file: GGUFFile, target: DraftTarget) -> None:
     rows = target.model.vocab, target.model.vocab
     if VocabularyPair(target.tokenizer, tokenizer, rows).map(names).kind != "same":
         raise UnsupportedModelError(
-            f"{names[1]} drafts for a model with other ids of tokens than {names[0]}: choose its own"
+            f"{names[1]} is a head for a model with other tokens than {names[0]}; choose a head that was made for it"
         )

@@ -2,5 +2,5 @@
 
 from typing import Literal
 
-Source = Literal["guide", "lookup", "model", "mtp", "eagle", "layers"]
-"""Forced text, prompt lookup, a draft model, an MTP or EAGLE head, or the first layers of the target."""
+Source = Literal["guide", "lookup", "model", "mtp", "eagle"]
+"""Forced text, prompt lookup, a draft model, or a head: for multi-token prediction, or of EAGLE-3."""

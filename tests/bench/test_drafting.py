@@ -91,6 +91,13 @@ def test_the_report_has_a_line_for_each_reply(bench: Callable[..., Result]) -> N
     ]
 
 
+def test_the_report_names_what_drafts() -> None:
+    found = {"model": "/m/q.gguf", "tokens": 256, "step_ms": {}, "draft_cost": None, "replies": []}
+    names = {None: "drafts without a model", "/d/s.gguf": "draft s.gguf", "a head of /m/q.gguf": "a head"}
+    for draft, name in names.items():
+        assert next(drafting_report({**found, "draft": draft})) == f"q.gguf, {name}, 256 tokens"
+
+
 @pytest.mark.parametrize(("replies", "lines"), [(1, 0), (2, 1), (5, 2)])
 def test_ctrl_c_shows_the_replies_that_ended(
     replies: int, lines: int, bench: Callable[..., Result], monkeypatch: pytest.MonkeyPatch

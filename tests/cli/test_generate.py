@@ -143,6 +143,7 @@ def test_the_best_reply_of_a_beam_search(path: Path) -> None:
     [
         (["--temp", "0.5"], "--temp above 0 samples"),
         (["--jsonl"], "--beams has no token before its end"),
+        (["--draft", "auto"], "--beams takes no drafts: leave --draft out"),
         (["--regex", "a"], "--regex and --beams exclude each other"),
         (["--tools", "tools.json"], "--beams and --tools exclude each other"),
         (["--server", "http://127.0.0.1:1"], "--beams is for a model on this machine"),

@@ -9,7 +9,9 @@ import pytest
 from edgellm.arch import ARCHITECTURES
 from edgellm.arguments import ReplyArguments
 from edgellm.cli import cli
+from edgellm.cli.unsupported import UNSUPPORTED_OPTIONS
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions, TemplateOptions
+from edgellm.options.aliases import OPTION_ALIASES
 from support import ROOT
 from support.source_tree import TOP_LEVEL, defines, exists
 from tui.commands import COMMANDS as SLASH_COMMANDS
@@ -31,6 +33,8 @@ COMMAND = re.compile(r"^(?:\$ )?edgellm ([^#\n]*)", re.MULTILINE)
 OPTION = re.compile(r"--?[a-z]")
 FOREIGN = {"-m", "-c", "-ngl", "--temperature"}
 """Options of llama.cpp and ollama that edgellm translates, and of pytest."""
+FROM_LLAMA_CPP = "## From llama.cpp"
+"""The heading of a table of llama.cpp's options, each of which edgellm translates or has advice for."""
 SLASH = re.compile(r"`/(\w+)")
 
 
@@ -87,6 +91,8 @@ def test_every_command_and_option_exists(document: tuple[Path, str]) -> None:
 def test_every_option_exists(document: tuple[Path, str]) -> None:
     """Also where it stands apart from its command, in prose or in a table."""
     known = FOREIGN.union(*map(options_of, SUBCOMMANDS))
+    if FROM_LLAMA_CPP in document[1]:
+        known |= {"-md", *UNSUPPORTED_OPTIONS, *(f"--{name.replace('_', '-')}" for name in OPTION_ALIASES)}
     assert set(re.findall(r"`(--?[a-z][\w-]*)", FENCED.sub("", document[1]))) - known == set()
 
 

@@ -67,7 +67,7 @@ def test_a_head(name: str, files: Files) -> None:
 def test_a_head_is_no_model(files: Files) -> None:
     with (
         GGUFFile.open(files.heads["midlayer"]) as file,
-        pytest.raises(UnsupportedModelError, match="holds an EAGLE-3 head, which drafts for a model") as error,
+        pytest.raises(UnsupportedModelError, match="holds an EAGLE-3 head, not a model; --draft names it") as error,
     ):
         describe(file)
     assert "\n" not in str(error.value)
@@ -93,7 +93,7 @@ KEYS = {
         b"": "eagle3.target_layers",
     },
     "eagle3.target_hidden_size": {
-        raw.u32_pair("eagle3.target_hidden_size", 128): "drafts for a model of width 128, and the target has 64",
+        raw.u32_pair("eagle3.target_hidden_size", 128): "is a head for a model of width 128, and this one has 64; ",
         b"": "eagle3.target_hidden_size",
     },
     "eagle3.block_count": {raw.u32_pair("eagle3.block_count", 2): "heads of 2 layers are not supported"},
@@ -105,7 +105,7 @@ KEYS = {
         raw.u32_pair("eagle3.attention.head_count_kv", 3): "4 attention heads cannot share 3 KV heads"
     },
     "tokenizer.ggml.tokens": {
-        raw.strings_pair("tokenizer.ggml.tokens", ["a"]): "has 1 tokens, and the target has 320: it drafts for another"
+        raw.strings_pair("tokenizer.ggml.tokens", ["a"]): "is a head for a model of 1 token, and this one has 320; "
     },
     "eagle3.norm_before_fc": {
         raw.pair("eagle3.norm_before_fc", raw.BOOL, b"\x01"): "has no tensor enc.output_norm.weight"

@@ -92,7 +92,7 @@ def test_a_reply_that_is_left_early_disturbs_no_other(drafting: Model, certain: 
 
 
 def test_a_head_of_another_target_is_refused(certain: CertainFiles) -> None:
-    with pytest.raises(ModelFileError, match=r"head\.gguf: .*the target has"):
+    with pytest.raises(ModelFileError, match=r"head\.gguf: .*this one has"):
         Model.open(PATH, draft=str(certain.head))
 
 

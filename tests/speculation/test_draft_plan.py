@@ -102,10 +102,11 @@ def test_the_command_shows_the_draft_model(target: Path, draft: Path) -> None:
     assert found["draft"]["memory"]["total"] == own.total
     assert found["memory"]["total"] == both.total
     said = run(target, "--draft", draft).stdout
-    parts = f"weights {size(own.weights)}, KV cache {size(own.kv_cache)}"
+    rest = size(own.activations + own.scratch)
+    parts = f"weights {size(own.weights)}, KV cache {size(own.kv_cache)}, activations {rest}"
     assert f"{size(own.total)}  {draft}: {parts}\n" in said
-    assert f"\ndraft model       a draft takes {cost:.2f} of the time of a token;" in said
-    assert "draft model" not in run(target).stdout
+    assert f"\ndrafts            a draft takes {cost:.2f} of the time of a token;" in said
+    assert "\ndrafts" not in run(target).stdout
     assert json.loads(run(target, "--json").stdout)["draft"] is None
 
 

@@ -60,7 +60,7 @@ def test_files_that_are_no_heads_of_the_target(files: HeadFiles, target: DraftTa
         HeadFile.open(files.target, target)
     with GGUFFile.open(model_file(width=256)) as other:
         wider = DraftTarget(other, describe(other), Tokenizer(other))
-        with pytest.raises(ModelFileError, match="drafts for a model of width 64, and the target has 256"):
+        with pytest.raises(ModelFileError, match="is a head for a model of width 64, and this one has 256; choose"):
             HeadFile.open(files.head, wider)
 
 

@@ -30,6 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("/EXP", ["/export "]),
         ("/set overflow ", ["stop", "drop", "window", "default"]),
         ("/set top_", ["top_k ", "top_p "]),
+        ("/set draft ", ["auto", "off", "default", "builtin", "bartowski/Llama-3.2-1B", "Qwen3-0.6B-Q8_0"]),
+        ("/set draft ./models/", ["./models/tiny.gguf"]),
         ("/set template l", ["llama2", "llama3"]),
         ("/set template ./", ["./models/", "./notes.md"]),
         ("/model ", ["builtin", "bartowski/Llama-3.2-1B", "Qwen3-0.6B-Q8_0"]),

@@ -47,6 +47,17 @@ def test_a_template_is_for_the_model_that_it_was_given_with(tmp_path: Path) -> N
     frontend.controller.close()
 
 
+@pytest.mark.parametrize(("draft", "of_other"), [("small", {}), ("auto", {"draft": "auto"}), ("off", {"draft": "off"})])
+def test_a_draft_model_that_is_named_is_for_the_first_model(
+    tmp_path: Path, draft: str, of_other: dict[str, str]
+) -> None:
+    frontend = HeadlessFrontend(tmp_path / "chats.db", run_options=RunOptions({"draft": draft}))
+    frontend.open()
+    frontend.open("other")
+    assert frontend.backend.opened == [("fake", {"draft": draft}), ("other", of_other)]
+    frontend.controller.close()
+
+
 def test_the_first_message_follows_the_system_prompt(tmp_path: Path) -> None:
     frontend = HeadlessFrontend(
         tmp_path / "chats.db", run_options=RunOptions(system="Be brief.", message="hello"), first_model="fake"

@@ -29,6 +29,9 @@ def complete(line: str, cursor: int, models: Iterable[str] = ()) -> Sequence[Com
             return _models(typed[word_start(line, cursor) :], models)
         case "set" if argument.startswith("template "):
             return [*_beginning(word, dict.fromkeys(templates(), "")), *(complete_path(word) if "/" in word else ())]
+        case "set" if argument.startswith("draft "):
+            named = _beginning(word, dict.fromkeys(("auto", "off", "default"), ""))
+            return [*named, *_models(typed[word_start(line, cursor) :], models)]
         case "set" if " " in argument:
             return _beginning(word, dict.fromkeys(_values(argument.split(" ")[0]), ""))
         case "set":

@@ -63,7 +63,7 @@ class ModelSettings:
     def recall(self, model: str) -> None:
         """Read the settings stored for a model, and make it the model in use."""
         if self._model not in ("", model):
-            self._run = {name: value for name, value in self._run.items() if name not in _OF_ONE_MODEL}
+            self._run = {name: value for name, value in self._run.items() if _is_for_any_model(name, value)}
             self._unsaved = {}
         self._model, self._stored = model, {}  # also where the store fails
         self._stored = _valid(self._store.preferences.settings(model))
@@ -166,6 +166,11 @@ class ModelSettings:
         chosen = {"enable_thinking": self.thinking, _EFFORT: self.effort}
         args = dict(self._template_args) | {name: value for name, value in chosen.items() if value is not None}
         return {**options, "template_args": args} if args else options
+
+
+def _is_for_any_model(name: str, value: Any) -> bool:
+    """Whether an option of the command line holds for other models, too: a draft model that was named may not fit."""
+    return name not in _OF_ONE_MODEL and not (name == "draft" and value not in ("auto", "off"))
 
 
 def _valid(stored: Mapping[str, Any]) -> dict[str, Any]:
