@@ -20,7 +20,7 @@ _MOST_ROWS, _MOST_BYTES = 1024, 32 << 20
 
 
 def most_waiting(row_bytes: int) -> int:
-    """The most rows that wait, of features of so many bytes."""
+    """The most rows of features that wait, where a row has `row_bytes` bytes."""
     return max(1, min(_MOST_ROWS, _MOST_BYTES // row_bytes))
 
 

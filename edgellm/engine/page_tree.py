@@ -190,8 +190,9 @@ class PageTree:
 
     def pause(self, sequence: PagedSequence) -> None:
         """Take all pages of a sequence that waits until there is memory for it; it can continue from what is left."""
+        had_embeddings = bool(sequence.embeddings)
         self._take(sequence)
-        if not sequence.embeddings:  # what the tree has for their tokens are other rows
+        if not had_embeddings:  # what the tree has for their tokens are other rows
             sequence.move_to(self._root)
 
     def _leave(self, sequence: PagedSequence, node: Node) -> None:

@@ -178,6 +178,7 @@ class PagedSequence(protocol.Sequence):
         if point:
             self._return_to_checkpoint(point, n)
         del self.tokens[n:]
+        self.embeddings = self._embeddings_before(n)
         self.states.trim(n)
         for table in self.tables:
             table.trim(n)
@@ -222,11 +223,12 @@ class PagedSequence(protocol.Sequence):
         self.move_to(other.node)
         if other._tree:
             other._tree.sequences.add(self)
-        taken = other._pools, other._tree, other.tables, other.checkpoints, other.states, other.tokens
+        taken = other._pools, other._tree, other.tables, other.checkpoints, other.states, other.tokens, other.embeddings
         # CPython sees no interrupt between these.
-        self._pools, self._tree, self.tables, self.checkpoints, self.states, self.tokens = taken
+        (self._pools, self._tree, self.tables, self.checkpoints, self.states, self.tokens, self.embeddings) = taken
         del before  # not earlier, as page tables run code of their own when they are freed
         if self.follower:
             self.follower.restart()
         other.move_to(None)
-        other.tokens, other.tables, other.checkpoints, other.states = [], empty.tables, empty.checkpoints, empty.states
+        other.tokens, other.embeddings = [], {}
+        other.tables, other.checkpoints, other.states = empty.tables, empty.checkpoints, empty.states

@@ -41,12 +41,40 @@ class DraftTarget(NamedTuple):
         """The path of its file, for messages."""
         return printable(str(self.file.path), 400)
 
+    def tokens_of(self, file: GGUFFile, vocab: int) -> TokenMap:
+        """The `vocab` tokens of a file as those of this model. Raises UnsupportedModelError if they are not alike."""
+        same_kind = file.hint("tokenizer.ggml.model", str) == self.tokenizer.kind
+        tokenizer = Tokenizer(file, self.pre if same_kind else None)
+        pair = VocabularyPair(self.tokenizer, tokenizer, (self.model.vocab, vocab))
+        return pair.map((self.name, printable(str(file.path), 400)))
+
 
 @dataclass(frozen=True)
-class DraftFile:
-    """The open file of a draft model, and its tokens as those of the target. A context manager that closes the file."""
+class OpenFile:
+    """An open file, of which descriptions have tensors. A context manager that closes it."""
 
     file: GGUFFile
+
+    @property
+    def name(self) -> str:
+        """Its path, for messages."""
+        return printable(str(self.file.path), 400)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class DraftFile(OpenFile):
+    """The open file of a draft model, and its tokens as those of the target."""
+
     model: Description
     tokens: TokenMap
 
@@ -61,18 +89,10 @@ class DraftFile:
         try:
             model = describe(file)
             _check_smaller(printable(str(path), 400), model, target.model)
-            same_kind = file.hint("tokenizer.ggml.model", str) == target.tokenizer.kind
-            tokenizer = Tokenizer(file, target.pre if same_kind else None)
-            pair = VocabularyPair(target.tokenizer, tokenizer, (target.model.vocab, model.vocab))
-            return cls(file, model, pair.map((target.name, printable(str(path), 400))))
+            return cls(file, model, target.tokens_of(file, model.vocab))
         except BaseException:
             file.close()
             raise
-
-    @property
-    def name(self) -> str:
-        """The path of its file, for messages."""
-        return printable(str(self.file.path), 400)
 
     def kv_share(self, target: Description, kv_type: str) -> float:
         """See `kv_share`."""
@@ -85,16 +105,6 @@ class DraftFile:
             both = f"{size(self.file.nbytes)} beside the {size(target_bytes)} of the model"
             problem = f"no memory for the draft model {self.name}, which has {both}, as {size(free)} are free"
             raise NoMemoryError(f"{problem}; choose a smaller one, or leave --draft out")
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
 
 
 def active_bytes(model: Description) -> int:

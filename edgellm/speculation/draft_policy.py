@@ -152,7 +152,7 @@ class DraftPolicy:
         return list(accumulate((self._acceptance.rate(source, signal) for signal in signals), mul))
 
     def _longer_seconds(self, rows: int, drafts: int) -> float:
-        """How much longer a batch of `rows` rows takes with so many drafts, as it is expected."""
+        """The seconds that `drafts` more rows add to a batch of `rows` rows."""
         return (self._times.seconds(rows + drafts) or 0.0) - (self._times.seconds(rows) or 0.0)
 
     def settle(self, plan: DraftPlan, seconds: float) -> None:
@@ -166,7 +166,7 @@ class DraftPolicy:
             self._ledger.spend(cost, plan.is_trial)
 
     def add_token(self, replies: int) -> None:
-        """The reply got a token, while so many were written."""
+        """The reply got a token, while `replies` replies were decoded at once."""
         plain = self._plain(replies)
         self._account.add_token(plain)
         self._ledger.add_token(plain)

@@ -103,7 +103,7 @@ class Drafting:
         return not self.draft.tokens and (self.plan.is_trial or self.seconds > 0)
 
     def beyond(self, passes: int) -> list[float]:
-        """The expected chances of the drafts of so many further passes."""
+        """The expected chance of the draft of each of the next `passes` passes."""
         last, mean = (self.policy.chances(self.plan, self.draft.signals) or [1.0])[-1], self.policy.mean(self.plan)
         return [last * mean ** (i + 1) for i in range(min(passes, self._most - len(self.draft.tokens)))]
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from edgellm.arch.eagle3 import ARCHITECTURE, read_eagle3_head
@@ -10,16 +9,13 @@ from edgellm.arch.head import Head
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
-from edgellm.speculation.draft_file import DraftTarget
-from edgellm.speculation.vocabularies import VocabularyPair
-from edgellm.text.tokenizer import Tokenizer
+from edgellm.speculation.draft_file import DraftTarget, OpenFile
 
 
 @dataclass(frozen=True)
-class HeadFile:
-    """The open file of an EAGLE-3 head. A context manager that closes the file; `head` may use the target's, too."""
+class HeadFile(OpenFile):
+    """The open file of an EAGLE-3 head. `head` may have tensors of the target's, too."""
 
-    file: GGUFFile
     head: Head
 
     @classmethod
@@ -38,21 +34,6 @@ class HeadFile:
             file.close()
             raise
 
-    @property
-    def name(self) -> str:
-        """The path of its file, for messages."""
-        return printable(str(self.file.path), 400)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
-
 
 def is_head_file(path: Path) -> bool:
     """Whether a file is that of a draft head. Raises ModelFileError."""
@@ -64,11 +45,8 @@ def _check_tokens(file: GGUFFile, target: DraftTarget) -> None:
     """Refuse a head whose ids mean other tokens than those of the target: it was trained for another model."""
     if "tokenizer.ggml.tokens" not in file.metadata:
         return
-    same_kind = file.hint("tokenizer.ggml.model", str) == target.tokenizer.kind
-    tokenizer = Tokenizer(file, target.pre if same_kind else None)
-    names = target.name, printable(str(file.path), 400)
-    rows = target.model.vocab, target.model.vocab
-    if VocabularyPair(target.tokenizer, tokenizer, rows).map(names).kind != "same":
+    if target.tokens_of(file, target.model.vocab).kind != "same":
+        name = printable(str(file.path), 400)
         raise UnsupportedModelError(
-            f"{names[1]} is a head for a model with other tokens than {names[0]}; choose a head that was made for it"
+            f"{name} is a head for a model with other tokens than {target.name}; choose a head that was made for it"
         )

@@ -7,8 +7,8 @@ SPREAD = 128
 """The text that a drafter must read is taken to serve this many steps."""
 
 _MOST_LOSS = 8.0
-"""Drafts that are thought to pay may cost a session so many steps more than trials: a batch of eight replies loses a
-step by one round that is not accepted."""
+"""The steps that drafts which are thought to pay may cost beyond those of trials: a round of which nothing is accepted
+costs a batch of eight replies a step."""
 
 _MOST_LEFT = 20.0
 """No account has more steps left than these: what was gained, or not spent, is no leave to lose for ever."""

@@ -110,6 +110,27 @@ def test_a_sequence_whose_rows_were_embeddings_or_that_is_not_cached_does_not_re
         assert sequence.tokens == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_sequence_takes_from_the_cache_has_no_embeddings_of_its_own(kind: str) -> None:
+    """A row that was an embedding, and was taken back, says nothing of the token that is there later."""
+    world = World(kind)
+    sequence, _ = world.read([1, 2, 3])
+    sequence.trim(0)
+    world.extend(sequence, [1], embedded=(0,))
+    sequence.trim(0)
+    assert not sequence.embeddings
+    world.read([7, 8, 9])
+    other, _ = world.read([7, 8])
+    sequence.adopt(other)
+    assert sequence.tokens == [7, 8]
+    world.check(sequence)
+    embedded = world.tree.begin([])
+    world.extend(embedded, [4], embedded=(0,))
+    sequence.adopt(embedded)
+    assert list(sequence.embeddings) == [0] and not embedded.embeddings
+    world.check(sequence)
+
+
 def test_two_that_compute_the_same_at_once_share_its_pages_afterwards() -> None:
     world, text = World("plain"), list(range(200))
     both = [world.tree.begin(text), world.tree.begin(text)]

@@ -188,7 +188,7 @@ def test_replies_at_once_are_the_same(model: Model, draft: Path, cache: Path) ->
 
 
 def references(engine: NativeEngine) -> int:
-    """How often pages are in use, when all that nobody uses is evicted."""
+    """The references to pages of the engine, once its prefix cache is evicted."""
     assert engine.kv_stats().used_pages == 0
     while engine.evict():
         pass

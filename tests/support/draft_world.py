@@ -173,7 +173,7 @@ class World:
         return [*times, self.clock() - began]
 
     def replies(self, count: int, tokens: int) -> float:
-        """Write so many replies at once; returns the seconds of all."""
+        """Write `count` replies at once; returns the seconds from the first to the last."""
         began, forward = self.clock(), self.target.forward
 
         def slowly(segments: Ids[Segment[Any]]) -> Any:
@@ -192,7 +192,7 @@ def plain_seconds(tokens: int) -> float:
 
 
 def closed_form(acceptance: float, share: float, drafts: int, replies: int = 1) -> float:
-    """The speed-up of steps with so many drafts of each reply, relative to plain steps."""
+    """The speed of steps with `drafts` drafts for each reply, relative to plain steps."""
     tokens = sum(acceptance**i for i in range(drafts + 1))
     plain, step = (step_seconds(rows) for rows in (replies, replies * (1 + drafts)))
     return tokens * plain / (drafts * share * plain + step)
