@@ -7,6 +7,10 @@ _COST = 1.0, 1.05, 1.3, 2.0, 3.5
 are separate classes: `kquants.matmul` multiplies two, four, eight and sixteen rows at once; eight rows use unpacked
 weights in most formats. A batch of twice as many rows as the last class takes twice as long."""
 
+_COLD = 3
+"""Batches of a class until its time is a moving average: the fastest of them is believed, as the first ones of a class
+run cold. (Measured with AMX on Emerald Rapids, 1.2B: the first batches of two rows 53 to 63 ms, later ones 36.)"""
+
 _CLASSES = 12
 """Classes of batches: the last has 1,025 rows and more."""
 
@@ -27,23 +31,36 @@ class StepTimes:
     def record(self, rows: int, seconds: float) -> None:
         """A batch of `rows` rows took `seconds`."""
         kind = _class_of(rows)
-        if before := self._seconds[kind]:  # a batch that takes much longer than usual was disturbed
-            seconds = 0.7 * before + 0.3 * min(seconds, 2 * before)
-        self._batches += 1
-        self._seconds[kind], self._last[kind] = seconds, self._batches
+        before, self._batches, self._last[kind] = self._seconds[kind], self._batches + 1, self._batches + 1
         self._counts[kind] += 1
+        if self._counts[kind] == 1 and seconds > (self._estimate(kind) or seconds):
+            return  # slower than expected: one that the class would seldom be tried again with
+        if before and self._counts[kind] <= _COLD:
+            seconds = min(before, seconds)
+        elif before:  # a batch that takes much longer than usual was disturbed
+            seconds = 0.7 * before + 0.3 * min(seconds, 2 * before)
+        self._seconds[kind] = seconds
 
     def count(self, rows: int) -> int:
         """How many batches of the class of `rows` rows there were."""
         return self._counts[_class_of(rows)]
 
     def seconds(self, rows: int) -> float | None:
-        """The seconds of a batch of `rows` rows; None before the first batch of any class.
+        """The expected seconds of a batch of `rows` rows; None before the first batch of any class.
 
         They are those of its class, or of the nearest measured one times the relative cost.
         """
         kind = _class_of(rows)
         return self._seconds[kind] or self._estimate(kind)
+
+    def longer_seconds(self, rows: int, drafts: int, seconds: float | None) -> float:
+        """How much longer a batch of `rows` rows took because of `drafts` of them; `seconds` are those of the batch.
+
+        None for a batch with tokens of prompts, too: then, what is expected of its steps. A batch that takes much
+        longer than that was disturbed. Call it before `record`.
+        """
+        usual, plain = self.seconds(rows) or 0.0, self.seconds(rows - drafts) or 0.0
+        return (usual if seconds is None else min(seconds, 2 * usual)) - plain
 
     def _estimate(self, kind: int) -> float | None:
         """The seconds of a batch of a class that was not measured."""

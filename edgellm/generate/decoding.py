@@ -1,5 +1,6 @@
 """The token loop: prompt ids in, sampled token ids out."""
 
+import math
 from collections.abc import Callable, Generator
 from typing import NamedTuple
 
@@ -24,12 +25,15 @@ class SampledToken(NamedTuple):
 
 
 def generate_ids(
-    request: Request, chooser: TokenChooser, certain: Callable[[], int | None] = lambda: None
+    request: Request,
+    chooser: TokenChooser,
+    certain: Callable[[], int | None] = lambda: None,
+    most: float = math.inf,
 ) -> Generator[SampledToken, None, None]:
     """Choose tokens without end, on the sequence that the request acquires. Raises Stopped after its `cancel`.
 
     `certain` tells how many of the sampled tokens certainly stay in the reply, as the others may begin a stop string;
-    the sequence can go back to the end of the former.
+    the sequence can go back to the end of the former. No more than `most` will be taken: no draft goes further.
     """
     session, prompt, timer, cancel = request.session, request.prompt, request.timer, request.cancel
     chooser.read(prompt.ids)
@@ -37,11 +41,11 @@ def generate_ids(
     with (
         chooser,
         request.computed_prompt() as (sequence, logits),
-        SpeculativeDecoder(session, sequence, lookup, cancel) as decoder,
+        SpeculativeDecoder(session, sequence, lookup, cancel, most) as decoder,
     ):
         timer.drafts = decoder.tally
         while True:
-            chooser.forks_guide = decoder.begin_drafting()
+            decoder.begin_drafting()
             token = chooser.choose(logits, len(prompt.ids) + len(generated), decoder.proposal)
             lookup.accept(token)
             generated.append(token)

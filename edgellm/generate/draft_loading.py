@@ -42,7 +42,14 @@ class DraftLoading:
         self._chosen: ChosenHead | None = None
         if model is None:
             return
-        target = DraftTarget(file, model, tokenizer, options.tokenizer_pre)
+        try:
+            self._open(DraftTarget(file, model, tokenizer, options.tokenizer_pre), options)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, target: DraftTarget, options: LoadOptions) -> None:
+        model = target.model
         self._chosen = open_head(options.draft, target)
         self._draft = None if self._chosen else open_draft(options.draft, target)
         # No description is kept: a file is unmapped once no tensor of it is left.

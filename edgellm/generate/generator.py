@@ -88,7 +88,8 @@ class Generator:
             raise OptionError("option beams and the overflow policy window exclude each other: take stop or drop")
         guide, sampler = self._guide(options, reply_start, use), Sampler(options, session.engine.vocab)
         calls = reader if isinstance(reader, CallCollector) else None
-        output = TextAssembler(tokenizer, options, self._most_tokens(prompt, options), reader, guide)
+        most = self._most_tokens(prompt, options)
+        output = TextAssembler(tokenizer, options, most, reader, guide)
         content = ReplyContent(output, options, guide, calls)
         cancel, ends = CancelFlag(session.engine), tokenizer.eog_ids
         request = Request(session, cache.acquire, prompt, timer, cancel, progress, ends)
@@ -97,7 +98,7 @@ class Generator:
         else:
             seed = randbits(64) if options.seed is None else options.seed
             chooser = TokenChooser(sampler, DrawKey(seed, sequence), guide, timer.guided, session.drafts.rule)
-            ids = generate_ids(request, chooser, lambda: output.certain)
+            ids = generate_ids(request, chooser, lambda: output.certain, most)
         return Generation(request, ids, content, tokenizer, on_end, begins_in_thought)
 
     def _most_tokens(self, prompt: TokensPrompt, options: GenerationOptions) -> float:

@@ -130,14 +130,17 @@ class Session:
         cancel: CancelFlag,
         length: int | None = None,
         drafting: Drafting | None = None,
+        on_drafts: Callable[[float], None] | None = None,
     ) -> Logits:
         """The logits [tokens, vocab] after each of the given tokens, behind the first `length` tokens, or behind all.
 
         All tokens but the first are drafts, which the next call may drop by its `length`. For a single token `drafting`
-        computes some; it keeps those whose logits follow. Raises Stopped after `cancel`, and NoMemoryError.
+        computes some; it keeps those whose logits follow. `on_drafts` gets the seconds by which drafts made the batch
+        longer. Raises Stopped after `cancel`, and NoMemoryError.
         """
         segment = Segment(sequence, tokens, range(len(tokens)), drafts=len(tokens) - 1)
-        return self._compute(Computation(segment, cancel, is_step=True, length=length, drafting=drafting))
+        step = Computation(segment, cancel, is_step=True, length=length, drafting=drafting, on_drafts=on_drafts)
+        return self._compute(step)
 
     def decode_each(self, sequences: Ids[Sequence], tokens: Ids[int], cancel: CancelFlag) -> list[Logits]:
         """The logits [vocab] after the next token of each of several sequences, which share a batch.

@@ -11,6 +11,7 @@ but depends on the drafts as far as rounding does: there are drafts only where t
 Of a guided reply the next tokens are often certain (`edgellm.guides.guide.Guide.forced`): these are drafts, too.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
@@ -29,6 +30,7 @@ from edgellm.speculation.drafter import DraftRules, Source
 from edgellm.speculation.drafting import Drafting
 from edgellm.speculation.prompt_lookup import PromptLookup
 from edgellm.speculation.rules import Proposal
+from edgellm.speculation.step_plan import PLAIN
 from kquants.kv_layout import PAGE
 
 
@@ -44,11 +46,15 @@ class _Pending(NamedTuple):
 class SpeculativeDecoder:
     """Decodes one sequence, of which `length` tokens are accepted. `tally` counts the draft tokens.
 
+    The reply has at most `most` tokens: drafts go no further.
+
     The sequence may hold rejected drafts behind the accepted tokens, which the next step drops. Use it as a context
     manager: at the end they are dropped, before another request can use the sequence.
     """
 
-    def __init__(self, session: Session, sequence: Sequence, lookup: PromptLookup, cancel: CancelFlag) -> None:
+    def __init__(
+        self, session: Session, sequence: Sequence, lookup: PromptLookup, cancel: CancelFlag, most: float = math.inf
+    ) -> None:
         self.length, self.tally = len(sequence), DraftTally()
         self._session, self._sequence, self._lookup, self._cancel = session, sequence, lookup, cancel
         shared = session.drafts
@@ -57,7 +63,8 @@ class SpeculativeDecoder:
         # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
         self._beside: _Pending | None = None  # a draft of prompt lookup, in a step with others, which is judged too
-        self._replies, self._has_room = 1, True
+        self._replies, self._left, self._has_room = 1, most, True
+        self._plan, self._longer_s = PLAIN, 0.0  # of the last step; by how much its drafts made the batch longer
 
     def __enter__(self) -> "SpeculativeDecoder":
         return self
@@ -68,20 +75,12 @@ class SpeculativeDecoder:
         if self._drafting:
             self._drafting.drafter.close()
 
-    def begin_drafting(self) -> bool:
-        """Begin to draft with the source of the session, if there is one now and none was before.
-
-        Returns whether the next step may have drafts that are computed, for which it needs `rules`.
-        """
+    def begin_drafting(self) -> None:
+        """Begin to draft with the source of the session, if there is one now and none was before."""
         source = self._session.drafts.source
         if self._drafting is None and source and source.works:
             drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
             self._drafting = Drafting(source, drafter, self._policy)
-        return self._computes_drafts
-
-    @property
-    def _computes_drafts(self) -> bool:
-        return self._drafting is not None and self._drafting.works
 
     @property
     def proposal(self) -> Proposal | None:
@@ -94,8 +93,9 @@ class SpeculativeDecoder:
         `rules` are those of drafts that are computed. Raises Stopped after `cancel`, and EdgeLLMError once the model is
         closed.
         """
+        self._left -= 1
+        self._policy.add_token(self._replies)
         if self._drafting:
-            self._policy.add_token(self._replies)
             self._drafting.drafter.accept(token)
         if self._is_accepted(token) and self._draft_logits:
             self._session.check_active(self._cancel)  # as the session does where it computes
@@ -116,8 +116,8 @@ class SpeculativeDecoder:
         self._policy.record(draft.source, draft.signal, accepted)
         if accepted and self._draft_logits:
             self.tally.accept(draft.source)
-            if self._drafting and draft.source == self._drafting.drafter.source:
-                self._policy.accept(self._drafting.plan)
+            if draft.source != "guide":
+                self._policy.accept(self._plan, self._replies)
         return accepted
 
     def reject(self) -> None:
@@ -134,9 +134,11 @@ class SpeculativeDecoder:
             self._drafting.drafter.restart(ids)
 
     def _step(self, token: int, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> Logits:
+        self._plan, self._longer_s = PLAIN, 0.0
         drafts, drafting = self._draft(certain, rules)
+        tokens = [token, *drafts]
         try:
-            logits = self._session.decode(self._sequence, [token, *drafts], self._cancel, self.length, drafting)
+            logits = self._session.decode(self._sequence, tokens, self._cancel, self.length, drafting, self._add_longer)
         except NoMemoryError:
             has_drafts = drafts or (drafting and drafting.kept)
             if not has_drafts or len(self._sequence) < self.length:  # it was preempted, and there is no memory for it
@@ -148,10 +150,15 @@ class SpeculativeDecoder:
             self._take(drafting)
         elif drafts:
             self.tally.draft(self._pending[0].source, len(drafts))
+            if self._plan.source:
+                self._policy.settle(self._plan, self._longer_s)
         self.length += 1
         self._draft_logits.extend(logits[1:])
         first: Logits = logits[0]
         return first
+
+    def _add_longer(self, seconds: float) -> None:
+        self._longer_s += seconds
 
     def _take(self, drafting: Drafting) -> None:
         """Have the drafts that were computed for the step."""
@@ -160,7 +167,7 @@ class SpeculativeDecoder:
             _Pending(token, source, signal, q)
             for token, signal, q in zip(draft.tokens, draft.signals, draft.distributions or repeat(None), strict=False)
         )
-        self._policy.settle(drafting.plan, drafting.seconds + drafting.row_seconds)
+        self._policy.settle(self._plan, drafting.seconds + self._longer_s)
         self.tally.draft(source, drafting.kept, drafting.seconds, drafting.passes * drafting.source.pass_bytes)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
@@ -169,18 +176,20 @@ class SpeculativeDecoder:
         None of them needs a KV page of its own, as allocating one could fail.
         """
         engine = self._session.engine
-        room = min(self._session.drafts.most, PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1)
+        page, context = PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1
+        room = int(min(self._session.drafts.most, page, context, self._left - 1))
         if room < 1 or not self._has_room or not (engine.batch_invariant or self._session.drafts.are_asked_for):
             return [], None
         if certain:
             self._pending.extend(_Pending(each, "guide", CERTAIN) for each in certain[:room])
             return list(certain[:room]), None
-        found, drafting = self._lookup.draft(room), self._drafting if rules and self._computes_drafts else None
+        found = self._lookup.draft(room)
+        drafting = self._drafting if rules and self._drafting and self._drafting.works else None
         beside = self._session.rows_beside(self._cancel)
         step_seconds = self._session.drafts.times.seconds(1)
         self._replies = self._session.replies_beside(self._cancel) + 1
         cost = drafting.cost(self.length + 1, self._replies, step_seconds) if drafting and step_seconds else None
-        plan = self._policy.plan(found, room, beside, cost)
+        self._plan = plan = self._policy.plan(found, room, beside, cost)
         if drafting and rules and plan.source == drafting.drafter.source:
             drafting.prepare(plan, rules())
             self._beside = _Pending(found.tokens[0], "lookup", found.matched) if found.tokens else None

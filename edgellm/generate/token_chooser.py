@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TokenChooser:
     """Chooses the tokens of one reply. `guide` is None for free text; `tally` counts what it excludes.
 
-    `rule` says how drafts are accepted. `forks_guide`: drafters follow the guide, too, as far as it can be copied.
+    `rule` says how drafts are accepted.
 
     Use it as a context manager: a guided reply has a thread that computes masks.
     """
@@ -33,7 +33,6 @@ class TokenChooser:
         self._chosen = 0
         self._forced = deque[int]()
         self._masks: MaskAhead | None = None
-        self.forks_guide, self._fork = False, None  # type: bool, Guide | None
         self._position = 0
         self._threads = ExitStack()
 
@@ -68,9 +67,14 @@ class TokenChooser:
         return token
 
     def rules(self) -> DraftRules:
-        """What a drafter needs to draw as this will, from the next token on. A guide needs `forks_guide` before."""
-        mask = self._masks.take if self._masks else lambda: None
-        return DraftRules(self._sampler.fork(), self._fork, mask, self._key, self._position, self._rule)
+        """What a drafter needs to draw as this will, from the next token on, where none is certain.
+
+        Raises EdgeLLMError if the guide allows none.
+        """
+        # Until `take` nothing may use the guide. There is no mask once it has ended.
+        mask = self._masks.take() if self._masks and self._guide and not self._guide.ended else None
+        guide = self._guide.fork() if self._guide else None
+        return DraftRules(self._sampler.fork(), guide, mask, self._key, self._position, self._rule)
 
     def _draw(self, distribution: Distribution, position: int, proposal: Proposal | None) -> int:
         return self._rule.choose(distribution, proposal, self._key, position)
@@ -80,7 +84,6 @@ class TokenChooser:
         if self._forced or guide.ended:
             return
         self._forced.extend(guide.forced())
-        self._fork = guide.fork() if self.forks_guide and not self._forced else None  # not while masks are computed
         if not self._forced and self._masks:
             self._masks.start()
 

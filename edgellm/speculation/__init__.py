@@ -16,6 +16,7 @@ draft_plan       the plan of a model with its draft model or head
 computed_source  an engine that drafts for all replies of a session, and how long that takes
 drafting         the computed drafts of one reply, from round to round
 rounds           a round of passes: drafts for all replies of a batch
+step_plan        what is planned for a step
 draft_policy     from which source a step has drafts, and how many
 acceptance       how often drafts are right
 ledger           what drafts cost and gained, so that they never cost much

@@ -41,14 +41,17 @@ class ComputedSource:
     def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
         """Compute a pass, and learn how long it takes. Raises Stopped and EdgeLLMError."""
         began = perf_counter()
-        try:
-            outputs = self.engine.compute(segments)
-        except NoMemoryError:
-            if not self.engine.evict():
-                raise
-            outputs = self.engine.compute(segments)
+        outputs = self._computed(segments)
         self._record([len(segment.tokens) for segment in segments], perf_counter() - began)
         return outputs
+
+    def _computed(self, segments: Ids[Segment[Any]]) -> Outputs:
+        while True:
+            try:
+                return self.engine.compute(segments)
+            except NoMemoryError:
+                if not self.engine.evict():
+                    raise
 
     def fail(self, error: EdgeLLMError) -> None:
         """It drafts nothing any more, as an error came; a warning says which."""

@@ -39,7 +39,7 @@ class DraftChain:
 
     def _allowed(self) -> Mask | None:
         if not self.draft.tokens:
-            return self.rules.first_mask()
+            return self.rules.first_mask
         return self.rules.guide.allowed() if self.rules.guide else None
 
     def _append(self, token: int, signal: int, distribution: Distribution) -> None:

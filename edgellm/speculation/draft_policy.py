@@ -8,67 +8,35 @@ up to it), of one reply and n replies that do the same,
 with the measured time T of a step by its rows, that of a pass of the drafter, and that of the tokens of the text that
 the drafter has not seen. Pass by pass the replies of a batch then ask whether to go on: maximizing tokens - rate * time
 at the best rate maximizes tokens per second (renewal-reward; S. Ross, Introduction to Probability Models, section 7.4).
+
+No step has more drafts than the account of the reply can lose (`edgellm.speculation.ledger`), and computed ones no more
+than that of the session.
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from functools import lru_cache
-from itertools import accumulate, repeat
+from itertools import accumulate, takewhile
 from operator import mul
-from typing import NamedTuple
 
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.step_times import StepTimes
 from edgellm.speculation.acceptance import Acceptance
 from edgellm.speculation.drafter import Source
-from edgellm.speculation.ledger import SPREAD, Ledger
+from edgellm.speculation.ledger import SPREAD, Account, Ledger
 from edgellm.speculation.prompt_lookup import DraftTokens
+from edgellm.speculation.step_plan import PLAIN, DraftPlan, PassCost
 
 Times = Callable[[int], float | None]
 """Seconds of a step by its rows."""
-
-
-class DraftPlan(NamedTuple):
-    """A step with up to `most` drafts of a source, None for a plain step; it gives `rate` tokens per second.
-
-    For a computed source: `replies` have as many at once; a pass takes `pass_seconds` for all of them. The tokens of
-    the text that it must read take about `lag_seconds`; `whole`: it reads all of them, not only the last ones.
-    `is_trial`: the drafts are not known to pay, and the ledger has `spent` their expected cost.
-    """
-
-    source: Source | None
-    most: int
-    rate: float = 0.0
-    replies: int = 1
-    pass_seconds: float = 0.0
-    lag_seconds: float = 0.0
-    whole: bool = False
-    is_trial: bool = False
-    spent: float = 0.0
-
-
-PLAIN = DraftPlan(None, 0)
-"""A step without drafts."""
-
-
-class PassCost(NamedTuple):
-    """What a computed source costs: seconds of a pass for `replies`, and of the text that it must read before for one.
-
-    `whole_seconds` are those of the whole text, if it would read only the last part of it.
-    """
-
-    source: Source
-    replies: int
-    pass_seconds: float
-    lag_seconds: float
-    whole_seconds: float | None = None
 
 
 class DraftPolicy:
     """Chooses the drafts of one reply's steps. `times` and `ledger` are those of the session."""
 
     def __init__(self, times: StepTimes, acceptance: Acceptance, ledger: Ledger) -> None:
-        self._times, self._acceptance, self._ledger = times, acceptance, ledger
+        self._times, self._acceptance, self._ledger, self._account = times, acceptance, ledger, Account()
 
     def plan(self, lookup: DraftTokens, room: int, beside: int, cost: PassCost | None) -> DraftPlan:
         """The drafts of the next step, of up to `room`: those of `lookup`, computed ones at `cost`, or none.
@@ -88,47 +56,63 @@ class DraftPolicy:
 
     def _plan_lookup(self, lookup: DraftTokens, beside: int) -> DraftPlan:
         rate, rows, available = self._acceptance.rate("lookup", lookup.matched), beside + 1, len(lookup.tokens)
+        if not available or not self._times.seconds(rows):
+            return PLAIN
 
         def tokens_per_second(drafts: int) -> float:
             seconds = self._times.wagered_seconds(rows + drafts)
             return (beside + sum(rate**i for i in range(drafts + 1))) / seconds if seconds else 0.0
 
         # Of equally fast lengths the shortest.
-        most = max(sorted(min(drafts, available) for drafts in _lengths(rows, MAX_DRAFT)), key=tokens_per_second)
+        left = max(0.0, self._account.left * self._unit)
+        lengths = sorted(min(drafts, available) for drafts in _lengths(rows, MAX_DRAFT))
+        most = max((n for n in lengths if self._longer_seconds(rows, n) <= left), key=tokens_per_second)
         return DraftPlan("lookup", most, tokens_per_second(most)) if most else PLAIN
 
     def _plan_computed(self, cost: PassCost, room: int, plain: float) -> DraftPlan:
         """The drafts of a computed source, if it is known that they pay."""
+        if not self._acceptance.has_proved(cost.source) or not (room := self._affordable(cost, room)):
+            return PLAIN
         replies = cost.replies
-        if not self._acceptance.has_proved(cost.source) or not self._ledger.allows():
+        if self._best_rate(cost, room, self._times.seconds) * plain <= replies:
             return PLAIN
-        most = self._best_length(cost, room, self._times.seconds)
-        if self._rate(cost, most, self._times.seconds) * plain <= replies:
-            return PLAIN
-        most = self._best_length(cost, room, self._times.wagered_seconds)
-        rate = self._rate(cost, most, self._times.wagered_seconds)
+        rate = self._best_rate(cost, room, self._times.wagered_seconds)
         saved = SPREAD * (plain / replies - 1 / rate)
         whole = cost.whole_seconds is not None and 2 * cost.whole_seconds < saved
         lag_seconds = cost.whole_seconds if whole and cost.whole_seconds else cost.lag_seconds
         return DraftPlan(cost.source, room, rate, replies, cost.pass_seconds, lag_seconds, whole)
 
+    def _affordable(self, cost: PassCost, room: int) -> int:
+        """The most drafts, up to `room`, that the accounts can lose."""
+        left = min(self._ledger.account.left, self._account.left) * self._unit
+        lost = (self._lost_seconds(cost, drafts) for drafts in range(1, room + 1))
+        return sum(1 for _ in takewhile(lambda seconds: seconds <= left, lost))
+
+    def _lost_seconds(self, cost: PassCost, drafts: int) -> float:
+        """A reply's share of what a step with so many drafts costs more than one without, if none is right."""
+        longer = self._longer_seconds(cost.replies, drafts * cost.replies)
+        return cost.lag_seconds + (drafts * cost.pass_seconds + longer) / cost.replies
+
     def _try(self, cost: PassCost, plain: float) -> DraftPlan:
         """One draft that is not known to pay, if the ledger allows it."""
-        longer = (self._times.seconds(2 * cost.replies) or plain) - plain
-        spent = (cost.lag_seconds + (cost.pass_seconds + longer) / cost.replies) / self._unit
+        spent = self._lost_seconds(cost, 1) / self._unit
         if not self._ledger.try_for(spent):
             return PLAIN
+        self._account.spend(spent)
         rate = cost.replies / plain
         return DraftPlan(cost.source, 1, rate, cost.replies, cost.pass_seconds, cost.lag_seconds, False, True, spent)
 
-    def _best_length(self, cost: PassCost, room: int, seconds: Times) -> int:
-        return max(range(room + 1), key=lambda drafts: self._rate(cost, drafts, seconds))
-
-    def _rate(self, cost: PassCost, drafts: int, seconds: Times) -> float:
-        """Tokens per second with that many drafts; the text that must be read counts for `SPREAD` steps."""
-        tokens = cost.replies * _tokens(repeat(self._acceptance.mean(cost.source), drafts))
-        time = (seconds(cost.replies * (1 + drafts)) or 0.0) + drafts * cost.pass_seconds
-        return tokens / (time + (cost.replies * cost.lag_seconds / SPREAD if drafts else 0.0))
+    def _best_rate(self, cost: PassCost, room: int, seconds: Times) -> float:
+        """The most tokens per second with up to `room` drafts; the text that must be read counts for `SPREAD` steps."""
+        mean, replies = self._acceptance.mean(cost.source), cost.replies
+        lag, tokens, chance = replies * cost.lag_seconds / SPREAD, 1.0, 1.0
+        best = replies / (seconds(replies) or math.inf)
+        for drafts in range(1, room + 1):
+            chance *= mean
+            tokens += chance
+            time = (seconds(replies * (1 + drafts)) or math.inf) + drafts * cost.pass_seconds + lag
+            best = max(best, replies * tokens / time)
+        return best
 
     def goes_on(
         self, rate: float, rows: int, pass_seconds: float, chances: Ids[float], beyond: Ids[Ids[float]]
@@ -167,23 +151,32 @@ class DraftPolicy:
         source = plan.source or "model"
         return list(accumulate((self._acceptance.rate(source, signal) for signal in signals), mul))
 
-    def longer_seconds(self, rows: int, drafts: int) -> float:
+    def _longer_seconds(self, rows: int, drafts: int) -> float:
         """The seconds that `drafts` more rows add to a batch of `rows` rows."""
         return (self._times.seconds(rows + drafts) or 0.0) - (self._times.seconds(rows) or 0.0)
 
     def settle(self, plan: DraftPlan, seconds: float) -> None:
         """The drafts of a step cost `seconds`: the reply's share of passes, and of the time of their rows."""
-        lag = min(seconds, plan.lag_seconds) if plan.whole else 0.0
-        self._ledger.invest(lag / self._unit)
-        self._ledger.spend((seconds - lag) / self._unit - plan.spent, plan.is_trial)
+        lag = min(seconds, plan.lag_seconds) / self._unit if plan.whole else 0.0
+        cost = seconds / self._unit - lag - plan.spent
+        self._account.invest(lag)
+        self._account.spend(cost)
+        if plan.source != "lookup":
+            self._ledger.account.invest(lag)
+            self._ledger.spend(cost, plan.is_trial)
 
     def add_token(self, replies: int) -> None:
         """The reply got a token, while `replies` replies were decoded at once."""
-        self._ledger.add_token(self._plain(replies))
+        plain = self._plain(replies)
+        self._account.add_token(plain)
+        self._ledger.add_token(plain)
 
-    def accept(self, plan: DraftPlan) -> None:
-        """A computed draft of a plan was accepted."""
-        self._ledger.gain(self._plain(plan.replies), plan.is_trial)
+    def accept(self, plan: DraftPlan, replies: int) -> None:
+        """A draft of a plan was accepted that a step computed, while so many replies were written."""
+        plain = self._plain(replies)
+        self._account.gain(plain)
+        if plan.source != "lookup":
+            self._ledger.gain(plain, plan.is_trial)
 
     @property
     def _unit(self) -> float:
@@ -196,11 +189,6 @@ class DraftPolicy:
     def record(self, source: Source, signal: int, accepted: bool) -> None:
         """A draft was accepted or rejected; all before it were accepted."""
         self._acceptance.record(source, signal, accepted)
-
-
-def _tokens(rates: Iterable[float]) -> float:
-    """The expected tokens of a step whose drafts are accepted with `rates`."""
-    return sum(accumulate(rates, mul, initial=1.0))
 
 
 @lru_cache(256)

@@ -6,7 +6,6 @@ engine; passes of several replies share a batch of that engine, and are computed
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from typing import Any, NamedTuple, Protocol
 
@@ -35,14 +34,14 @@ class Draft(NamedTuple):
 class DraftRules(NamedTuple):
     """What a drafter needs in order to draw as the target will, from the token after the text on.
 
-    `sampler` and `guide` are forks: they follow the drafts. `first_mask` gives the mask of the first token, later ones
-    are those of `guide`; None for free text. `position` is the number of tokens before the first draft. A drafter that
+    `sampler` and `guide` are forks: they follow the drafts. `first_mask` is the mask of the first token, later ones are
+    those of `guide`; None for free text. `position` is the number of tokens before the first draft. A drafter that
     lags behind more than `window` tokens may begin anew with the last ones of the text alone; None: it must not.
     """
 
     sampler: Sampler
     guide: Guide | None
-    first_mask: Callable[[], Mask | None]
+    first_mask: Mask | None
     key: DrawKey
     position: int
     rule: DraftRule

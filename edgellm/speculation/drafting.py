@@ -3,8 +3,9 @@
 from edgellm.engine.outputs import Outputs
 from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.speculation.computed_source import ComputedSource
-from edgellm.speculation.draft_policy import DraftPlan, DraftPolicy, PassCost
+from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftRules
+from edgellm.speculation.step_plan import DraftPlan, PassCost
 
 _MUST_KEEP = 1e6
 """In place of a probability, the tokens that a draft counts as, so that no step is too long for it."""
@@ -20,8 +21,8 @@ _MOST_LAG_S = 0.1
 class Drafting:
     """What a drafter computes for a reply before a step of the target, as the policy says.
 
-    `draft` are those of the last round, of which the step computes the first `kept`. They took `passes` passes:
-    `seconds` are the reply's share of these, `row_seconds` that of the expected time of the rows.
+    `draft` are those of the last round, of which the step computes the first `kept`. `seconds` are the reply's share of
+    its `passes` passes.
 
     `prepare` is called in the thread of the reply. All else is called within the turn of the target's engine, perhaps
     in the thread of another reply, while that of this one waits.
@@ -29,7 +30,7 @@ class Drafting:
 
     def __init__(self, source: ComputedSource, drafter: ComputedDrafter, policy: DraftPolicy) -> None:
         self.source, self.drafter, self.policy = source, drafter, policy
-        self.draft, self.kept, self.passes, self.seconds, self.row_seconds = Draft([], []), 0, 0, 0.0, 0.0
+        self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
         self._has_memory, self._is_windowed, self._most = True, False, 0
         self._plan: DraftPlan | None = None
         self._rules: DraftRules | None = None
@@ -59,11 +60,11 @@ class Drafting:
     def prepare(self, plan: DraftPlan, rules: DraftRules) -> None:
         """The next step has drafts: up to `plan.most`, drawn by `rules`."""
         self._plan, self._rules = plan, rules if plan.whole else rules._replace(window=_WINDOW)
-        self.draft, self.kept, self.passes, self.seconds, self.row_seconds = Draft([], []), 0, 0, 0.0, 0.0
+        self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
 
     def begin(self, room: int) -> bool:
         """A round begins, for up to `room` drafts; False if it has none."""
-        self._most = min(self.plan.most, room)
+        self._most, self.draft, self.kept = min(self.plan.most, room), Draft([], []), 0
         if not (self.works and self._rules and self._most > 0):
             return False
         try:

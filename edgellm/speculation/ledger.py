@@ -1,7 +1,7 @@
 """What drafts cost and what they gained: so that they never make replies much slower."""
 
 _CREDIT, _RATE = 2.0, 0.01
-"""Trials may cost this many plain steps, and this share of all plain time."""
+"""Drafts may cost this many plain steps before they gained any, and this share of all plain time."""
 
 SPREAD = 128
 """The text that a drafter must read is taken to serve this many steps."""
@@ -10,30 +10,55 @@ _MOST_LOSS = 8.0
 """The steps that drafts which are thought to pay may cost beyond those of trials: a round of which nothing is accepted
 costs a batch of eight replies a step."""
 
-_MOST_GAIN = 20.0
-"""Gains beyond this many steps do not count: they may be followed by as many losses."""
+_MOST_LEFT = 20.0
+"""No account has more steps left than these: what was gained, or not spent, is no leave to lose for ever."""
+
+_MOST_DEBT = 2.0
+"""Nor does an account owe more: the first pass of a drafter may read its weights from a disk, for a second."""
 
 
-class Ledger:
-    """The account of a session. The unit is the time of a step of one row; of a batch, each reply has its share.
+class Account:
+    """How many steps drafts may lose: at first `left`, then a share of all plain time, and what they gained.
 
-    A trial is a step with drafts that are not known to pay. Trials that gain nothing cost a session _RATE of the time
-    of its tokens, and _CREDIT steps. Drafts that are thought to pay, and do not, cost _MOST_LOSS more.
+    The unit is the time of a step of one row; of a batch, each reply has its share.
     """
 
-    def __init__(self) -> None:
-        self._credit, self._lost, self._allowed, self._invested = _CREDIT, 0.0, _CREDIT, 0.0
+    def __init__(self, left: float = _CREDIT) -> None:
+        self.left, self._invested = left, 0.0
 
     def add_token(self, plain: float) -> None:
         """A reply got a token, which would have taken it `plain` without drafts."""
-        self._credit = min(_CREDIT, self._credit + _RATE * plain)
-        self._allowed += _RATE * plain
         due = self._invested * min(1.0, plain / SPREAD)
-        self._lost, self._invested = self._lost + due, self._invested - due
+        self._invested -= due
+        self.gain(_RATE * plain - due)
 
-    def allows(self) -> bool:
-        """Whether drafts that are thought to pay may be computed: they have not cost much more than they gained."""
-        return self._lost <= self._allowed + _MOST_LOSS
+    def spend(self, cost: float) -> None:
+        """Drafts of a step cost that much more than none."""
+        self.gain(-min(cost, _payable(self.left)))
+
+    def gain(self, plain: float) -> None:
+        """A draft was accepted: `plain` less."""
+        self.left = min(self.left + plain, _MOST_LEFT)
+
+    def invest(self, cost: float) -> None:
+        """A text was read for drafts that pay: it costs the steps that follow their share, not this one alone."""
+        self._invested += cost
+
+
+class Ledger:
+    """What the computed drafts of a session may cost. Each reply has an account of its own beside it.
+
+    A trial is a step with drafts that are not known to pay. Trials that gain nothing cost a session _RATE of the time
+    of its tokens, and _CREDIT steps.
+    """
+
+    def __init__(self) -> None:
+        self.account, self._credit = Account(_CREDIT + _MOST_LOSS), _CREDIT
+
+    def add_token(self, plain: float) -> None:
+        """See `Account`."""
+        self.account.add_token(plain)
+        self._credit = min(_CREDIT, self._credit + _RATE * plain)
 
     def try_for(self, cost: float) -> bool:
         """Whether a trial may cost that much, which is then spent. One of more than any may must wait for the whole."""
@@ -43,15 +68,16 @@ class Ledger:
         return True
 
     def spend(self, cost: float, is_trial: bool) -> None:
-        """Drafts of a step cost that much more than none."""
-        self._lost += cost
-        self._credit -= cost * is_trial
-
-    def invest(self, cost: float) -> None:
-        """A text was read for drafts that pay: it costs the steps that follow their share, not this one alone."""
-        self._invested += cost
+        """See `Account`."""
+        self.account.spend(cost)
+        self._credit -= min(cost, _payable(self._credit)) * is_trial
 
     def gain(self, plain: float, is_trial: bool) -> None:
-        """A draft was accepted: `plain` less."""
-        self._lost = max(self._lost - plain, -_MOST_GAIN)
+        """See `Account`."""
+        self.account.gain(plain)
         self._credit = min(_CREDIT, self._credit + plain * is_trial)
+
+
+def _payable(left: float) -> float:
+    """The most that an account with so many steps left pays."""
+    return max(0.0, left + _MOST_DEBT)

@@ -52,12 +52,9 @@ def _trim(draftings: Ids[Drafting], rows: int) -> None:
     """
     chances = [(chance, i) for i, each in enumerate(draftings) for chance in each.chances]
     if chances:
-        policy = draftings[0].policy
-        count = policy.kept(_rate(draftings), rows, [chance for chance, _ in chances])
-        longer = policy.longer_seconds(rows, count) / max(1, count)
+        count = draftings[0].policy.kept(_rate(draftings), rows, [chance for chance, _ in chances])
         for _, i in sorted(chances, key=lambda each: -each[0])[:count]:
             draftings[i].kept += 1
-            draftings[i].row_seconds += longer
 
 
 def _passes(active: Ids[Drafting]) -> Iterator[list[Part]]:

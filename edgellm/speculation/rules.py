@@ -66,7 +66,7 @@ class Rejection:
         """See `DraftRule`. The margin is that of the two likeliest tokens, whichever was drawn."""
         drawn = gumbel_draw(q, key, position, PROPOSAL)
         first, second = (*q.probabilities[:2], 0.0)[:2]
-        return drawn._replace(margin=float(np.log(first / second)) if second else np.inf)
+        return drawn._replace(margin=float(np.log(first) - np.log(second)) if second else np.inf)
 
     def choose(self, p: Distribution, proposal: Proposal | None, key: DrawKey, position: int) -> int:
         """See `DraftRule`."""

@@ -19,10 +19,11 @@ from edgellm.options import GenerationOptions
 from edgellm.sampling.gumbel import DrawKey, Drawn
 from edgellm.sampling.sampler import Sampler
 from edgellm.speculation.computed_source import ComputedSource
-from edgellm.speculation.draft_policy import DraftPlan, DraftPolicy, PassCost
+from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftRules
 from edgellm.speculation.prompt_lookup import DraftTokens, PromptLookup
 from edgellm.speculation.rules import DraftRule, Rejection, SameDraw
+from edgellm.speculation.step_plan import DraftPlan, PassCost
 from support.couplings import chi_square
 from support.stateless import Sequence
 

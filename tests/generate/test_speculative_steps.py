@@ -11,8 +11,9 @@ from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
-from edgellm.speculation.draft_policy import PLAIN, DraftPlan, DraftPolicy, PassCost
+from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.prompt_lookup import DraftTokens, PromptLookup
+from edgellm.speculation.step_plan import PLAIN, DraftPlan, PassCost
 from kquants.kv_layout import PAGE
 from support.drafts import AllDrafts
 from support.stateless import Sequence
@@ -114,6 +115,16 @@ def test_drafts_need_no_page_of_their_own() -> None:
     assert all(
         start % PAGE + count <= PAGE for start, count in zip(accumulate(engine.rows), engine.rows[1:], strict=False)
     )
+
+
+def test_drafts_go_no_further_than_the_reply() -> None:
+    engine: Any = Counting(True)
+    lookup = PromptLookup([])
+    steps = SpeculativeDecoder(Session(engine, "m"), Sequence(), lookup, CancelFlag(engine), most=6)
+    for _ in range(5):
+        lookup.accept(3)
+        steps.decode(3)
+    assert engine.rows == [1, 4], "after the second of six tokens three drafts and one token are left"
 
 
 @pytest.mark.parametrize("invariant", [True, False])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgellm.sampling.gumbel import Drawn
 from edgellm.speculation.acceptance import CERTAIN, LOOKUP_RATES, Acceptance, signal_of
-from edgellm.speculation.ledger import Ledger
+from edgellm.speculation.ledger import Account, Ledger
 
 
 def test_the_signal_is_the_margin_in_bins() -> None:
@@ -87,24 +87,34 @@ def test_a_trial_that_is_dearer_than_any_may_be_waits_for_the_whole_credit() -> 
     assert waited == pytest.approx(250, abs=1), "0.5 too much, and 2, at 0.01 a token"
 
 
-def test_what_was_gained_before_is_no_leave_to_lose_for_ever() -> None:
-    ledger = Ledger()
-    for _ in range(1000):
-        ledger.gain(1.0, is_trial=False)
-    lost = 0
-    while ledger.allows():
-        ledger.spend(1.0, is_trial=False)
-        lost += 1
-    assert lost == 31, "20 that were gained before, 2 that trials may cost, and 8"
+def test_neither_gains_nor_time_without_drafts_are_leave_to_lose_for_ever() -> None:
+    gained, waited = Account(), Account()
+    assert gained.left == 2
+    for _ in range(10_000):
+        gained.gain(1.0)
+        waited.add_token(1.0)
+    assert gained.left == waited.left == 20
+
+
+def test_a_pass_that_took_very_long_once_ends_trials_for_a_while_alone() -> None:
+    ledger, account, waited = Ledger(), Account(), 0
+    account.spend(1000.0)
+    account.spend(1.0)
+    assert account.left == -2
+    assert ledger.try_for(0.1)
+    ledger.spend(1000.0, is_trial=True)
+    while not ledger.try_for(0.1):
+        ledger.add_token(1.0)
+        waited += 1
+    assert waited == pytest.approx(210, abs=1)
 
 
 def test_a_text_that_is_read_counts_for_the_steps_that_follow() -> None:
-    ledger = Ledger()
-    ledger.invest(10.0)
-    assert ledger.allows()
-    for _ in range(1000):
-        ledger.add_token(1.0)
-    ledger.spend(9.0, is_trial=False)
-    assert ledger.allows(), "it is 10 + 9 of 2 + 8 + 10"
-    ledger.spend(2.0, is_trial=False)
-    assert not ledger.allows()
+    account = Account()
+    account.invest(12.8)
+    assert account.left == 2
+    account.add_token(1.0)
+    assert account.left == pytest.approx(2 + 0.01 - 0.1)
+    for _ in range(2000):
+        account.add_token(1.0)
+    assert account.left == pytest.approx(2 + 20.01 - 12.8)

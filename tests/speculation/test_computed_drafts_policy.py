@@ -40,6 +40,39 @@ def test_drafts_that_are_never_right_cost_little(monkeypatch: pytest.MonkeyPatch
     assert speed_up(monkeypatch, 0.0, share, tokens) >= 0.97
 
 
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
+def test_what_one_reply_gained_is_not_lost_by_the_next(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    chance = 1.0
+    world = World(monkeypatch, share, lambda position: (chance, 5.0))
+    world.reply(500)
+    chance = 0.0
+    assert plain_seconds(256) / world.reply(256, seed=2)[-1] >= 0.97
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1])
+def test_drafts_that_take_longer_than_expected_are_paid_for_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    """Batches with drafts are 1.8 times as slow as those of as many rows elsewhere."""
+    world = World(monkeypatch, share, lambda position: (0.0, 1.0))
+    world.target.slowness = lambda rows: 1.8 if rows > 1 else 1.0
+    assert plain_seconds(256) / world.reply(256)[-1] >= 0.97
+
+
+def test_cold_first_batches_do_not_hide_that_drafts_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
+    seen = set[int]()
+
+    def slowness(rows: int) -> float:
+        kind = (rows - 1).bit_length()
+        is_first = kind not in seen
+        seen.add(kind)
+        return 1.8 if is_first else 1.0
+
+    world.target.slowness = slowness
+    assert plain_seconds(1000) / world.reply(1000)[-1] > 0.95 * best(0.8, 0.1, MAX_DRAFT)
+
+
 @pytest.mark.parametrize("prompt", [500, 4000])
 def test_a_long_prompt_is_not_read_for_drafts_that_are_never_right(
     monkeypatch: pytest.MonkeyPatch, prompt: int

@@ -1,11 +1,13 @@
 """How many draft tokens a step computes: by the acceptance rate of drafts and the time of steps."""
 
+import pytest
+
 from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.step_times import StepTimes
 from edgellm.speculation.acceptance import Acceptance
 from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.ledger import Ledger
-from edgellm.speculation.prompt_lookup import DraftTokens
+from edgellm.speculation.prompt_lookup import NGRAM_SIZES, DraftTokens
 
 
 class LookupPolicy(DraftPolicy):
@@ -22,9 +24,9 @@ class LookupPolicy(DraftPolicy):
 
 
 def of_steps(**seconds: float) -> StepTimes:
-    """Times of steps by their number of rows: `r4=0.02`."""
+    """Times of steps by their number of rows: `r4=0.02`. The first one of each may run cold."""
     times = StepTimes()
-    for name, each in seconds.items():
+    for name, each in [*seconds.items(), *seconds.items()]:
         times.record(int(name[1:]), each)
     return times
 
@@ -93,10 +95,10 @@ def test_what_is_not_computed_for_long_is_tried_again() -> None:
 
 
 def test_the_policy_is_not_misled_by_disturbed_steps() -> None:
-    """The first step of a class is believed; one that takes much longer than those before is not, at first."""
+    """A first step of a class that is slower than expected is not believed, nor one that is much slower than others."""
 
     def after(*seconds: float) -> int:
-        times = of_steps(r1=0.02, r4=0.04)
+        times = of_steps(r1=0.02, r4=0.03)
         policy = LookupPolicy(times)
         for _ in range(50):
             policy.record_outcome(2, True)
@@ -104,8 +106,48 @@ def test_the_policy_is_not_misled_by_disturbed_steps() -> None:
             times.record(1 + MAX_DRAFT, each)
         return policy.draft_length(MAX_DRAFT, 2)
 
-    assert (after(), after(0.04), after(0.04, 100, 100)) == (MAX_DRAFT,) * 3
-    assert (after(0.2), after(0.04, *[0.2] * 20)) == (3, 3)
+    assert (after(), after(0.2), after(0.04), after(0.04, 100, 100), after(0.2, 0.04)) == (MAX_DRAFT,) * 5
+    assert (after(0.2, 0.2), after(0.04, *[0.2] * 20)) == (3, 3)
+
+
+def test_drafts_of_prompt_lookup_that_are_never_right_cost_a_reply_little() -> None:
+    """However long the matches are: two steps, and a hundredth of its time."""
+    policy, tokens, lost = LookupPolicy(of_steps(r1=0.02, r2=0.022, r4=0.026, r8=0.04)), 256, 0.0
+    for i in range(tokens):
+        policy.add_token(1)
+        plan = policy.plan(DraftTokens([5] * MAX_DRAFT, NGRAM_SIZES[i % len(NGRAM_SIZES)]), MAX_DRAFT, 0, None)
+        cost = {0: 0.0, 1: 0.002, 3: 0.006, MAX_DRAFT: 0.02}[plan.most]
+        lost += cost / 0.02
+        policy.settle(plan, cost)
+    assert 2 < lost <= 2 + 0.01 * tokens
+
+
+def test_right_drafts_of_prompt_lookup_earn_longer_ones() -> None:
+    policy = LookupPolicy(of_steps(r1=0.02, r2=0.04, r4=0.05, r8=0.07))
+    for _ in range(99):
+        policy.record_outcome(16, True)
+    assert policy.draft_length(MAX_DRAFT, 16) == 3, "7 drafts may lose 2.5 steps"
+    policy.accept(policy.plan(DraftTokens([5] * 3, 16), 3, 0, None), replies=1)
+    assert policy.draft_length(MAX_DRAFT, 16) == MAX_DRAFT
+
+
+def test_a_class_of_rows_may_begin_with_a_cold_batch() -> None:
+    """The time of the first rows of any number is corrected by the second batch at once."""
+    times = StepTimes()
+    for seconds in 0.06, 0.034, 0.04:
+        times.record(1, seconds)
+    assert times.seconds(1) == 0.034
+    times.record(2, 0.063)
+    assert times.seconds(2) == pytest.approx(0.034 * 1.05)
+    times.record(2, 0.05)
+    assert times.seconds(2) == 0.05, "it is slower than expected"
+
+
+def test_how_much_longer_a_batch_took_by_its_drafts() -> None:
+    times = of_steps(r1=0.02, r4=0.026)
+    assert times.longer_seconds(4, 3, 0.03) == pytest.approx(0.01)
+    assert times.longer_seconds(4, 3, 9.0) == pytest.approx(2 * 0.026 - 0.02), "it was disturbed"
+    assert times.longer_seconds(4, 3, None) == pytest.approx(0.006), "beside a prompt"
 
 
 def test_a_class_that_was_not_measured_is_judged_by_the_nearest() -> None:

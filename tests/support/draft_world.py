@@ -56,12 +56,13 @@ class Engine:
 
     def __init__(self, clock: Clock, share: float = 1.0) -> None:
         self._clock, self._share, self.rows = clock, share, list[int]()
+        self.slowness: Callable[[int], float] = lambda rows: 1.0  # a factor on the time of a batch, by its rows
 
     def forward(self, segments: Ids[Segment[Any]]) -> Any:
         rows = sum(len(each.tokens) for each in segments)
         self.rows.append(rows)
         more = max(0, rows - 16) * 0.12 * step_seconds(1)
-        self._clock.seconds += self._share * (step_seconds(min(rows, 16)) + more)
+        self._clock.seconds += self._share * (step_seconds(min(rows, 16)) + more) * self.slowness(rows)
         for each in segments:
             each.sequence.tokens.extend(each.tokens)
         return np.zeros((sum(len(each.wanted) for each in segments), VOCAB), np.float32)
@@ -162,7 +163,7 @@ class World:
         self._texts[id(sequence)] = text
         sequence.tokens = [0] * self._prompt
         began, times = self.clock(), list[float]()
-        rules = DraftRules(Sampler(GenerationOptions(), VOCAB), None, lambda: None, DrawKey(seed, 0), 0, SameDraw())
+        rules = DraftRules(Sampler(GenerationOptions(), VOCAB), None, None, DrawKey(seed, 0), 0, SameDraw())
         decoding = SpeculativeDecoder(self.session, sequence, PromptLookup([]), cancel)
         with self.session.decoding(cancel), decoding as decoder:
             decoder.begin_drafting()

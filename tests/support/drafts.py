@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence as Ids
 
-from edgellm.speculation.draft_policy import PLAIN, DraftPlan, DraftPolicy, PassCost
+from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.prompt_lookup import DraftTokens
+from edgellm.speculation.step_plan import PLAIN, DraftPlan, PassCost
 
 
 class AllDrafts(DraftPolicy):

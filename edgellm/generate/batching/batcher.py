@@ -251,12 +251,14 @@ class Batcher:
                 error.__traceback__ = error.__context__ = None
             return error
         seconds = perf_counter() - began
+        drafts = sum(part.drafts for part in parts)
+        longer = self.step_times.longer_seconds(steps, drafts, None if prompts else seconds) if drafts else 0.0
         self._schedule.record(steps, prompts, seconds)
         at = 0
         for (computation, _), part in zip(chosen, parts, strict=True):
             end = at + len(part.wanted)
             rows = len(part.tokens) if computation.is_step else 1
-            computation.advance(part, logits[at:end])
+            computation.advance(part, logits[at:end], longer * part.drafts / drafts if drafts else 0.0)
             at = end
             if not computation.left:
                 self._waiting.pop(computation, None)

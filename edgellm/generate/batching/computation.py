@@ -19,7 +19,8 @@ class Computation:
     They follow the first `length` tokens of the sequence, which holds rejected drafts behind them; by default they
     follow all. `done` counts the tokens that were computed. `running` is true while a batch computes some of them,
     `advanced` after one did, until the request has seen it. `error` is what ended the computation early. `begun` is
-    called when the first batch begins. `drafting` computes drafts for a step before its batch.
+    called when the first batch begins. `drafting` computes drafts for a step before its batch; `on_drafts` gets the
+    seconds by which its drafts made their batch longer, in any thread.
     """
 
     def __init__(
@@ -30,10 +31,11 @@ class Computation:
         length: int | None = None,
         begun: Callable[[], None] = lambda: None,
         drafting: Drafting | None = None,
+        on_drafts: Callable[[float], None] | None = None,
     ) -> None:
         self.cancel, self._is_step, self.since = cancel, is_step, perf_counter()
         self._segment: Segment[Sequence] | None = segment
-        self._length, self._begun, self._drafting = length, begun, drafting
+        self._length, self._begun, self._drafting, self._on_drafts = length, begun, drafting, on_drafts
         self.done, self._tokens = 0, len(segment.tokens)
         self.running = self.advanced = False
         self.error: Exception | None = None
@@ -139,8 +141,11 @@ class Computation:
             return self._lost.part(len(self.sequence), len(self.sequence) + rows)
         return self.segment.part(self.done, self.done + rows)
 
-    def advance(self, part: Segment[Sequence], logits: Logits) -> None:
-        """The next part was computed; `logits` are those that it wants, [tokens, vocab]."""
+    def advance(self, part: Segment[Sequence], logits: Logits, longer_s: float = 0.0) -> None:
+        """The next part was computed; `logits` are those that it wants, [tokens, vocab].
+
+        Its drafts made the batch `longer_s` seconds longer.
+        """
         if self._lost:
             if not self._lost_left:
                 self._lost = None
@@ -149,8 +154,10 @@ class Computation:
             self._logits.append(logits)
         self.done += len(part.tokens)
         if self.done == self._tokens:
+            if self._on_drafts:
+                self._on_drafts(longer_s)
             # So that the memory of the sequences is free once the request has ended.
-            self._segment = self._drafting = None
+            self._segment = self._drafting = self._on_drafts = None
         self.advanced = True
 
     def preempt(self) -> None:
