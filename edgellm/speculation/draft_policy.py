@@ -89,7 +89,7 @@ class DraftPolicy:
         return sum(1 for _ in takewhile(lambda seconds: seconds <= left, lost))
 
     def _lost_seconds(self, cost: PassCost, drafts: int) -> float:
-        """A reply's share of what a step with so many drafts costs more than one without, if none is right."""
+        """The seconds that a step with `drafts` drafts costs a reply beyond a plain step, if no draft is accepted."""
         longer = self._longer_seconds(cost.replies, drafts * cost.replies)
         return cost.lag_seconds + (drafts * cost.pass_seconds + longer) / cost.replies
 
@@ -172,7 +172,7 @@ class DraftPolicy:
         self._ledger.add_token(plain)
 
     def accept(self, plan: DraftPlan, replies: int) -> None:
-        """A draft of a plan was accepted that a step computed, while so many replies were written."""
+        """The target accepted a draft of `plan`, while `replies` replies were decoded at once."""
         plain = self._plain(replies)
         self._account.gain(plain)
         if plan.source != "lookup":

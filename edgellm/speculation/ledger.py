@@ -79,5 +79,5 @@ class Ledger:
 
 
 def _payable(left: float) -> float:
-    """The most that an account with so many steps left pays."""
+    """The largest cost, in steps, that an account with `left` steps is charged at once."""
     return max(0.0, left + _MOST_DEBT)
