@@ -106,7 +106,7 @@ class NativeEngine:
         """Make the head ready; without memory for it, a warning says that it is left out."""
         shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "check", "progress")}
         try:
-            self.head = HeadEngine(head, pool=self.pool, budget=budget, **shared)
+            self.head = HeadEngine(head, pool=self.pool, pages=self._runner.cpu.pages, budget=budget, **shared)
         except NoMemoryError as error:
             warnings.warn(f"the head that drafts is left out: {error}", EdgeLLMWarning, stacklevel=3)
         except BaseException:

@@ -30,6 +30,12 @@ from edgellm.arch.tensor_names import (
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Attention with the sizes of its kind, windowed or not."""
+    shared = hyper.integer("attention.shared_kv_layers", 0)
+    return replace(attention_of_kind(hyper, layer), kv_layer=kv_layer(hyper, layer, shared))
+
+
+def attention_of_kind(hyper: HyperParameters, layer: int) -> AttentionSettings:
+    """Attention with the sizes of its kind, as if the layer had keys and values of its own."""
     windowed = windowed_layers(hyper)[layer]
     suffix = "_swa" if windowed else ""
     key_dim = hyper.head_dim(f"attention.key_length{suffix}", hyper.width // hyper.heads[layer])
@@ -45,7 +51,6 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
         rope=hyper.rope(dims, base=local_base, scaled=not windowed),
         scale=1.0,
         window=required_window(hyper) if windowed else None,
-        kv_layer=kv_layer(hyper, layer, hyper.integer("attention.shared_kv_layers", 0)),
     )
 
 

@@ -1,0 +1,123 @@
+"""The assistant of Gemma 4: a draft head whose layers read the keys and values of its target.
+
+The GGUF file is that of llama.cpp (src/models/gemma4-assistant.cpp). With E the target's embedding of the last token
+of the text, W values, and h the target's state behind its last norm at the token before:
+
+    x = nextn.pre_projection [√W · E | h]
+    x = layers of Gemma 4, whose attention reads the cells of the target's last layer of the same kind, windowed or not
+    n = output_norm(x)
+    logits = token_embd n
+    h of the next row = nextn.post_projection n
+
+All rows of a round have the position of the last token of the text, and see the cells of those before it: a row has no
+cell of its own, so that a window of w tokens shows it w - 1. Checkpoints with `use_ordered_embeddings` compute the
+logits of some clusters of tokens alone, of which files know nothing: the logits of all tokens are the same numbers.
+"""
+
+from dataclasses import fields, replace
+
+from edgellm.arch.architectures import gemma4
+from edgellm.arch.blocks import Attention, AttentionSettings, Linear, Norm, NormKind
+from edgellm.arch.description import Description
+from edgellm.arch.facts import ArchitectureFacts
+from edgellm.arch.head import Head, PairEntry
+from edgellm.arch.hyperparameters import HyperParameters
+from edgellm.arch.layers import LayerReader
+from edgellm.arch.per_layer import read_layer
+from edgellm.arch.refuse import refuse
+from edgellm.arch.rope import FACTOR_TENSORS
+from edgellm.arch.tensors import Tensors
+from edgellm.gguf import GGUFFile
+
+ARCHITECTURE = "gemma4-assistant"
+
+FACTS = replace(gemma4.FACTS, name=ARCHITECTURE, model_tensors=(), checkpoints=())
+"""The facts of a layer. Its attention depends on the target: see `_Attention`."""
+
+_SIZES = ("kv_heads", "key_dim", "value_dim", "window")
+
+
+class _AssistantParameters(HyperParameters):
+    """The sizes of an assistant. All its layers count as layers for multi-token prediction, in its file."""
+
+    def __init__(self, file: GGUFFile, target: Description) -> None:
+        super().__init__(file, FACTS.rope_type, NormKind.RMS)
+        self.context_length = target.context_length  # positions are those of the target
+
+    @property
+    def prediction_layers(self) -> int:
+        """None beside the layers that it has."""
+        return 0
+
+
+def read_assistant_head(file: GGUFFile, target: Description) -> Head:
+    """The assistant of a file, completely checked.
+
+    Raises ModelFileError where metadata and tensors contradict each other or the target, UnsupportedModelError for a
+    kind of assistant that edgellm does not compute.
+    """
+    hyper, tensors = _AssistantParameters(file, target), Tensors(file)
+    _check_kind(hyper, target)
+    attention = _target_attention(file, target)
+    facts = _facts_for(attention)
+    pre, post = (f"nextn.{name}_projection.weight" for name in ("pre", "post"))
+    embedding = tensors.matrix("token_embd.weight", hyper.vocab, hyper.width)
+    model = Description(
+        width=hyper.width,
+        vocab=hyper.vocab,
+        context_length=hyper.context_length,
+        embedding=target.embedding,
+        embedding_scale=target.embedding_scale,
+        entry=PairEntry(None, Linear(tensors.matrix(pre, hyper.width, 2 * target.width))),
+        layers=tuple(read_layer(LayerReader(tensors, hyper, facts, i)) for i in range(hyper.layer_count)),
+        output_norm=Norm(tensors.floats("output_norm.weight", (hyper.width,)), None, hyper.eps),
+        output=Linear(embedding),
+        feedback=Linear(tensors.matrix(post, target.width, hyper.width)),
+        target_attention=attention,
+    )
+    tensors.drop_prefix("masked_embd_")
+    tensors.finish(*FACTOR_TENSORS)
+    return Head("assistant", model)
+
+
+def _check_kind(hyper: HyperParameters, target: Description) -> None:
+    """Refuse assistants with other blocks than those of the published ones, and those of another target."""
+    if hyper.experts or hyper.per_layer_width:
+        refuse(hyper.file, "assistants of Gemma 4 with experts or per-layer embeddings are not supported")
+    for name, size in (("embedding_length_out", target.width), ("vocab", target.vocab)):
+        own = hyper.vocab if name == "vocab" else hyper.integer(name)
+        if own != size:
+            what = "tokens" if name == "vocab" else "values a token"
+            hyper.file.fail(f"is a head for a model of {own:,} {what}, and this one has {size:,}; {_CHOOSE}")
+
+
+_CHOOSE = "choose a head that was made for it"
+
+
+def _target_attention(file: GGUFFile, target: Description) -> tuple[AttentionSettings, ...]:
+    """The settings of attention of all layers of the target."""
+    found = [layer.attention for layer in target.layers if isinstance(layer.attention, Attention)]
+    if len(found) != len(target.layers):
+        file.fail(f"is a head for Gemma 4, and this model has layers of another kind; {_CHOOSE}")
+    names = [each.name for each in fields(AttentionSettings)]
+    return tuple(AttentionSettings(**{name: getattr(each, name) for name in names}) for each in found)
+
+
+def _facts_for(target: tuple[AttentionSettings, ...]) -> ArchitectureFacts:
+    """The facts of layers whose attention reads the target's cells."""
+
+    def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
+        settings = gemma4.attention_of_kind(hyper, layer)
+        if settings.window and settings.window >= hyper.context_length:
+            settings = replace(settings, window=None)
+        own = [getattr(settings, name) for name in _SIZES]
+        for i in reversed(range(len(target))):
+            read = target[i]
+            if read.kv_layer is None and [getattr(read, name) for name in _SIZES] == own and not read.chunked:
+                return replace(settings, kv_layer=i, window=settings.window and settings.window - 1)
+        window = f"a window of {settings.window}" if settings.window else "no window"
+        cells = f"{settings.kv_heads} KV heads of {settings.key_dim} values and {window}"
+        problem = f"layer {layer} reads keys and values of {cells}, which this model does not have; {_CHOOSE}"
+        return hyper.file.fail(problem)
+
+    return replace(FACTS, attention=attention)
