@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from edgellm.arch.eagle3 import ARCHITECTURE, read_eagle3_head
+from edgellm.arch import eagle3, gemma4_assistant
 from edgellm.arch.head import Head
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
@@ -12,9 +12,15 @@ from edgellm.gguf import GGUFFile
 from edgellm.speculation.draft_file import DraftTarget, OpenFile
 
 
+_READERS = {
+    eagle3.ARCHITECTURE: eagle3.read_eagle3_head,
+    gemma4_assistant.ARCHITECTURE: gemma4_assistant.read_assistant_head,
+}
+
+
 @dataclass(frozen=True)
 class HeadFile(OpenFile):
-    """The open file of an EAGLE-3 head. `head` may have tensors of the target's, too."""
+    """The open file of an EAGLE-3 head, or of an assistant of Gemma 4. `head` may have tensors of the target's, too."""
 
     head: Head
 
@@ -27,7 +33,7 @@ class HeadFile(OpenFile):
         """
         file = GGUFFile.open(path)
         try:
-            head = read_eagle3_head(file, target.model)
+            head = _READERS[file.architecture](file, target.model)
             _check_tokens(file, target)
             return cls(file, head)
         except BaseException:
@@ -38,7 +44,7 @@ class HeadFile(OpenFile):
 def is_head_file(path: Path) -> bool:
     """Whether a file is that of a draft head. Raises ModelFileError."""
     with GGUFFile.open(path) as file:
-        return file.architecture == ARCHITECTURE
+        return file.architecture in _READERS
 
 
 def _check_tokens(file: GGUFFile, target: DraftTarget) -> None:
