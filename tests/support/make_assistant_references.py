@@ -1,0 +1,97 @@
+"""Compute what `transformers` makes of the assistant of `support.gemma_assistants`, in float64.
+
+    python -m support.make_assistant_references SHARED    with the target SHARED/archs/gemma4_e2b
+
+Needs torch and transformers (made with torch 2.13.0 and transformers 5.24.0), which the tests that compare with the
+results do not. The mask of `transformers` shows two more cells than a window has beside the row's own: the assistant
+is given a window that is two shorter.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM, Gemma4ForCausalLM, Gemma4TextConfig
+
+from support import gemma_assistants as assistant
+
+_NAMES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "nextn.pre_projection": "pre_projection",
+    "nextn.post_projection": "post_projection",
+}
+_LAYER = {
+    "attn_q": "self_attn.q_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+_OF_TARGET = ("rms_norm_eps", "rope_parameters", "vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+
+
+def _name(gguf: str) -> str:
+    """The name of a tensor in checkpoints."""
+    stem = gguf.removesuffix(".weight")
+    if stem in _NAMES:
+        return f"{_NAMES[stem]}.weight"
+    _, layer, name = stem.split(".")
+    return f"model.layers.{layer}." + ("layer_scalar" if name == "layer_output_scale" else f"{_LAYER[name]}.weight")
+
+
+def _model(given: dict[str, Any]) -> Gemma4AssistantForCausalLM:
+    text = Gemma4TextConfig(
+        **{key: given[key] for key in _OF_TARGET},
+        hidden_size=assistant.WIDTH,
+        intermediate_size=assistant.FFN,
+        num_hidden_layers=assistant.LAYERS,
+        layer_types=["sliding_attention"] * 3 + ["full_attention"],
+        sliding_window=assistant.WINDOW - 2,
+        hidden_size_per_layer_input=0,
+        vocab_size_per_layer_input=0,
+        num_kv_shared_layers=assistant.LAYERS,
+        per_layer_config={"3": {"head_dim": 32}},
+    )
+    config = Gemma4AssistantConfig(text_config=text, backbone_hidden_size=assistant.TARGET_WIDTH)
+    model = Gemma4AssistantForCausalLM(config).double()
+    state = {_name(name): torch.tensor(value).double() for name, value in assistant.tensors().items()}
+    model.load_state_dict(state | {"lm_head.weight": state["model.embed_tokens.weight"]})
+    return model.eval()
+
+
+def main() -> None:
+    """Write those behind all LENGTHS."""
+    folder = Path(sys.argv[1]) / "archs" / "gemma4_e2b"
+    target = Gemma4ForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    model = _model(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    ids, rows = torch.tensor([assistant.IDS]), dict[str, Any]()
+    for length in assistant.LENGTHS:
+        with torch.no_grad():
+            given = target(ids[:, :length], output_hidden_states=True, return_shared_kv_states=True, use_cache=True)
+            state, token = given.hidden_states[-1][:, -1:], ids[:, length : length + 1]
+            logits, states = [], []
+            for _ in range(assistant.DRAFTS):
+                result = model(
+                    inputs_embeds=torch.cat([target.get_input_embeddings()(token), state], -1),
+                    position_ids=torch.tensor([[length]]),
+                    shared_kv_states=given.shared_kv_states,
+                    attention_mask=torch.ones(1, length + 1),
+                )
+                state, token = result.last_hidden_state, result.logits[:, -1:].argmax(-1)
+                logits.append(result.logits[0, -1].numpy())
+                states.append(state[0, -1].numpy())
+        rows |= {f"{length}.logits": np.array(logits), f"{length}.states": np.array(states)}
+    np.savez_compressed(assistant.ASSISTANT_REFERENCES, **rows)
+
+
+if __name__ == "__main__":
+    main()
