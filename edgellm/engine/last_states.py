@@ -10,7 +10,7 @@ from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
 from edgellm.engine.target_reader import Prefix
 
-_KEPT = MAX_DRAFT + 1
+KEPT = MAX_DRAFT + 1
 """As many states as a step has rows: the text goes on behind one of them."""
 
 
@@ -23,7 +23,7 @@ class LastStates:
 
     def computed(self, first: int, outputs: Outputs, rows: slice) -> None:
         """See `Follower`."""
-        newest = slice(max(rows.start, rows.stop - _KEPT), rows.stop)
+        newest = slice(max(rows.start, rows.stop - KEPT), rows.stop)
         self._first, self._rows = first + newest.start - rows.start, list(self._features(outputs, newest))
 
     def trim(self, n: int) -> None:

@@ -11,7 +11,6 @@ from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
 from edgellm.speculation.draft_file import DraftTarget, OpenFile
 
-
 _READERS = {
     eagle3.ARCHITECTURE: eagle3.read_eagle3_head,
     gemma4_assistant.ARCHITECTURE: gemma4_assistant.read_assistant_head,
@@ -33,7 +32,8 @@ class HeadFile(OpenFile):
         """
         file = GGUFFile.open(path)
         try:
-            head = _READERS[file.architecture](file, target.model)
+            read = _READERS.get(file.architecture, eagle3.read_eagle3_head)  # which names another architecture
+            head = read(file, target.model)
             _check_tokens(file, target)
             return cls(file, head)
         except BaseException:
