@@ -47,8 +47,8 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
 
 
 def with_kv_share(options: LoadOptions, share: float) -> LoadOptions:
-    """Options whose `kv_memory` is a share of what the user allowed."""
-    return options if options.kv_memory is None else replace(options, kv_memory=options.kv_memory * share)
+    """Options whose `kv_memory` is a share of what the user allowed; 0 is that of what keeps nothing, and needs none."""
+    return options if options.kv_memory is None or not share else replace(options, kv_memory=options.kv_memory * share)
 
 
 def _plan(draft: DraftFile, options: LoadOptions, target: Plan) -> Plan:
