@@ -116,5 +116,6 @@ def test_one_call_at_most_on_request(path: Path, tools: Path) -> None:
     def calls(seed: int, *args: str) -> int:
         return len(paint(path, "--tools", tools, "-q", "-n", 300, "--seed", seed, *args).stdout.splitlines())
 
-    several = next(seed for seed in range(20) if calls(seed) > 1)
+    # Each try is a program; on the CPUs that were tried, seed 9 is the first with several calls.
+    several = next(seed for seed in (9, *range(20)) if calls(seed) > 1)
     assert calls(several, "--no-parallel-tool-calls") == 1

@@ -24,6 +24,7 @@ from support.certain_heads import CertainFiles, write_certain_head
 from support.eagle3_heads import HEADS, Head, HeadFiles, Reference, write_head_files
 from support.eagle3_llamacpp import HeadJob, head_results
 from support.llama_cpp_child import ask_llama_cpp
+from support.oracle import llama_cpp_tokens
 
 Floats = NDArray[np.float32]
 HeadFile = Callable[[str], HeadFiles]
@@ -92,6 +93,7 @@ def joined(rows: list[Floats | None]) -> Floats:
 def test_pairs_are_those_of_llama_cpp(name: str, head_file: HeadFile) -> None:
     files = head_file(name)
     layers = list(HEADS[name].taps or (2, 4, 5))
+    assert llama_cpp_tokens(files.target, "the"), "the child opens the same file for its vocabulary alone"
     oracle = ask_llama_cpp(head_results, HeadJob(str(files.target), str(files.head), layers, TOKENS))
     with opened(files.target, files.head) as engine:
         head = head_of(engine)

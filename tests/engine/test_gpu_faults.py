@@ -79,13 +79,13 @@ class Failing:
 
 
 def test_faults_at_any_moment(path: Path) -> None:
-    """Faults at 15 calls of wgpu, evenly spaced over opening and generating, change no text."""
+    """Faults at 9 calls of wgpu, evenly spaced over opening and generating, change no text."""
     wanted = reply(path, gpu_layers=0)
     with pytest.MonkeyPatch.context() as patch:
         counting = Failing(patch, 10**9, False)
         assert reply(path, gpu_layers="all") == wanted
     before = held()
-    for n in np.linspace(1, counting.calls, 15).astype(int):
+    for n in np.linspace(1, counting.calls, 9).astype(int):
         with pytest.MonkeyPatch.context() as patch, pytest.warns(EdgeLLMWarning, match="a fault: the CPU computes"):
             failing = Failing(patch, int(n), False)
             assert reply(path, [("CPU", 5)], gpu_layers="all") == wanted
@@ -99,7 +99,7 @@ def test_too_little_memory_at_any_moment(path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         counting = Failing(patch, 10**9, True)
         assert reply(path, gpu_layers="all") == wanted
-    for n in range(1, counting.calls, 8):
+    for n in range(1, counting.calls, 12):
         with pytest.MonkeyPatch.context() as patch, pytest.warns(EdgeLLMWarning, match=r"a fault: trying .* \(1\)$"):
             Failing(patch, n, True)
             assert reply(path, [("CPU", 3), (name, 2)], gpu_layers="all") == wanted

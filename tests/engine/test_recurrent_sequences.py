@@ -68,7 +68,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_steps_leave_the_bits_of_a_fresh_sequence(engine: NativeEngine, steps: list[tuple[str, int, int]]) -> None:
     rng, known = np.random.default_rng(0), dict[Tokens, Bits]()
     held = [engine.new_sequence()]

@@ -156,7 +156,7 @@ def test_texts_have_the_distribution_of_the_target_unless_drafts_are_dropped_for
     monkeypatch: pytest.MonkeyPatch, rule: DraftRule, dropped: int | None, is_exact: bool
 ) -> None:
     monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", InTurn)
-    found = texts(rule, 6000, dropped)
+    found = texts(rule, 2500, dropped)
     assert (chi_square(found, JOINT) < 1) == is_exact
     if rule.may_trim:
         assert found[:500] == texts(rule, 500, drafts=False)

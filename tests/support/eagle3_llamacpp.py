@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from support.oracle import model_params
+
 Floats = NDArray[np.float32]
 
 
@@ -66,7 +68,7 @@ def _open(path: str, other: Any = None) -> tuple[Any, Any]:
     """A model and a context, both in float32; `other` is the context of the head's target."""
     from llama_cpp import llama_cpp
 
-    model = llama_cpp.llama_model_load_from_file(path.encode(), llama_cpp.llama_model_default_params())
+    model = llama_cpp.llama_model_load_from_file(path.encode(), model_params())
     params = llama_cpp.llama_context_default_params()
     params.n_ctx = params.n_batch = params.n_ubatch = 64
     params.n_threads = params.n_threads_batch = 1

@@ -43,7 +43,11 @@ def _child() -> tuple["subprocess.Popen[bytes]", IO[bytes]]:
     errors = tempfile.TemporaryFile("a+b")  # noqa: SIM115  as long as the child
     pipe = subprocess.PIPE
     child = subprocess.Popen(
-        [sys.executable, "-m", __name__], stdin=pipe, stdout=pipe, stderr=errors, env=with_support()
+        [sys.executable, "-m", __name__],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=errors,
+        env=with_support() | {"GGML_NO_BACKTRACE": "1"},  # it would follow what failed, and be all of the last lines
     )
     atexit.register(_end, child, errors)
     return child, errors

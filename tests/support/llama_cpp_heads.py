@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from support.oracle import model_params
+
 F32 = NDArray[np.float32]
 
 
@@ -29,7 +31,7 @@ def head_rows(job: HeadJob) -> HeadRows:
     import llama_cpp as llama
     from llama_cpp import llama_cpp_ext as extended
 
-    given = llama.llama_model_default_params()
+    given = model_params()
     given.load_mtp = True
     model = llama.llama_model_load_from_file(job.path.encode(), given)
     width, vocab = llama.llama_model_n_embd(model), llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))

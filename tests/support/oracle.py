@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,19 +49,28 @@ def _ask(task: Callable[[dict[str, Any]], Any], path: Path, **job: object) -> An
     return ask_llama_cpp(task, job | {"path": str(path)})
 
 
+def model_params() -> Any:
+    """Parameters for a model of llama.cpp, with its plain kernels; they are the caller's own."""
+    from llama_cpp import llama_cpp
+
+    params = llama_cpp.llama_model_default_params()
+    # Repacked weights choose other kernels on every CPU, and those for AMX crash on some virtual machines.
+    params.use_extra_bufts = False
+    return params
+
+
 def _open(job: dict[str, Any], **options: int) -> "Llama":
     """A llama.cpp model with its plain kernels and the RoPE settings of the file (-1 asks for those)."""
     from llama_cpp import Llama, llama_cpp
 
-    defaults = llama_cpp.llama_model_default_params()
-    # Repacked weights choose other kernels on every CPU, and those for AMX crash on some virtual machines.
-    defaults.use_extra_bufts = False
-    llama_cpp.llama_model_default_params = lambda: defaults
     kv = getattr(llama_cpp, f"GGML_TYPE_{job.get('kv_type', 'f16').upper()}")
     settings: dict[str, Any] = {"type_k": kv, "type_v": kv, **options}
     settings |= dict.fromkeys(("n_threads", "n_threads_batch"), job.get("n_threads", 1))
     settings |= dict.fromkeys(("yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow"), -1.0)
-    return Llama(job["path"], verbose=False, **settings)
+    # `Llama` changes what it is given: a later model of this process must not be opened as this one, say vocab_only.
+    params = model_params()
+    with patch.object(llama_cpp, "llama_model_default_params", lambda: params):
+        return Llama(job["path"], verbose=False, **settings)
 
 
 def _logits(job: dict[str, Any]) -> NDArray[Any]:
