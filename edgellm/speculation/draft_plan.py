@@ -47,7 +47,7 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
 
 
 def with_kv_share(options: LoadOptions, share: float) -> LoadOptions:
-    """Options whose `kv_memory` is a share of what the user allowed; 0 is that of what keeps nothing, and needs none."""
+    """Options whose `kv_memory` is a share of what the user allowed; what has a share of 0 needs none."""
     return options if options.kv_memory is None or not share else replace(options, kv_memory=options.kv_memory * share)
 
 
