@@ -79,7 +79,7 @@ class Model:
         self._draft = loading = DraftLoading(file, model, self.tokenizer, options)
         engine: protocol.Engine | None = None
         try:
-            engine = open_engine(file, loading.options, progress, uploading, outputs, loading.head, loading.head_budget)
+            engine = open_engine(file, loading.options, progress, uploading, outputs, loading.head)
             session = Session(engine, name, schedule, slo_itl)
             loading.begin(session, engine)
         except BaseException:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from edgellm.bench.draft_replies import REPLIES, DraftReply
 from edgellm.engine.step_times import StepTimes
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import ContextOverflowError, EdgeLLMError
 from edgellm.generate.results import Completion
 from edgellm.generate.stats import Stats
 from edgellm.model import Model
@@ -83,6 +83,9 @@ class DraftBench:
         drafts.most, drafts.rule = self._most if with_drafts else 0, RULES[case.rule]()
         try:
             completion = self._model.generate(reply.prompt, **options)
+        except ContextOverflowError:
+            problem = f"the {case.reply} prompt of this benchmark is longer than the context of {self._model.ctx:,}"
+            raise EdgeLLMError(f"{problem}; take a model with a longer one") from None
         finally:
             drafts.most, drafts.rule = self._most, self._rule
         return completion, {rows: count - before[rows] for rows, count in self._steps().items()}

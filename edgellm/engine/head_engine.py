@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,20 @@ HeadState = HeadSequence | ReadingState
 """The state of a head for the text of one reply."""
 
 
-def outputs_for(head: Head | None, outputs: OutputSettings) -> OutputSettings:
+@dataclass(frozen=True)
+class HeadRequest:
+    """A head that an engine is asked to open: its keys and values stay within `budget`.
+
+    `check` raises if the file of its own, where it has one, was cut short.
+    """
+
+    head: Head
+    budget: KVBudget = NO_LIMIT
+    check: Callable[[], None] = lambda: None
+
+
+def outputs_for(head: Head, outputs: OutputSettings) -> OutputSettings:
     """What a target gives, with the features that its head reads."""
-    if head is None:
-        return outputs
     taps = outputs.taps | frozenset(head.taps)
     return replace(outputs, taps=taps, all_hidden=outputs.all_hidden or not head.taps)
 

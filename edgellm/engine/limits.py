@@ -15,10 +15,6 @@ MAX_ACTIVATION_BYTES, MAX_EXPERT_ACTIVATION_BYTES, MIN_BATCH_ROWS = 48 << 20, 25
 never fewer rows than MIN_BATCH_ROWS. A row takes 219 KB in a model of Qwen3-30B-A3B's shape, 156 of them for its eight
 experts."""
 
-MAX_DRAFT = 7
-"""Largest number of draft tokens in a step. Time of a step with 2, 4, 8 and 9 rows relative to one row, measured on
-Zen 4 with a 1.2B model: 1.0 to 1.2, 1.2 to 1.5, 1.6 to 2.5, 2.3 to 4; less the slower the memory is."""
-
 
 @dataclass(frozen=True)
 class BatchLimits:

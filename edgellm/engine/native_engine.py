@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
-from edgellm.arch.head import Head
 from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Device, DeviceFault, DeviceStats
 from edgellm.engine.disk import prepare_for_disk
-from edgellm.engine.head_engine import HeadEngine, outputs_for
+from edgellm.engine.head_engine import HeadEngine, HeadRequest, outputs_for
 from edgellm.engine.kv_pages import PagePool
 from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
@@ -60,13 +59,11 @@ class NativeEngine:
         uploading: UploadProgress | None = None,
         outputs: OutputSettings = LOGITS,
         pool: ThreadPool | None = None,
-        head: Head | None = None,
-        head_budget: KVBudget = NO_LIMIT,
+        head: HeadRequest | None = None,
     ) -> None:
         """Describe, check and make ready the model of an open file; its tensors stay in the map.
 
-        With `pool`, the threads of another engine, `threads` does not count. `head` is one that drafts for the model,
-        with keys and values within `head_budget`.
+        With `pool`, the threads of another engine, `threads` does not count. `head` is one that drafts for the model.
 
         Raises UnsupportedModelError, ModelFileError, OptionError for a `ctx` above the model's, and EdgeLLMError, also
         for taps at layers that the model does not have, and where a strict request for a GPU fails. Where another
@@ -94,24 +91,37 @@ class NativeEngine:
         self._fork_guard = ForkGuard()
         placement, gpu = self._gpu_opener.open(offload.layers, uploading)
         head = None if gpu else head
-        self._options["outputs"] = outputs_for(head, outputs)
+        self._options["outputs"] = outputs_for(head.head, outputs) if head else outputs
         self._run_on(placement, gpu)
         self._owns_pool, self.pool = pool is None, self._runner.cpu.threads
         self._options["pool"] = self.pool
         self.head: HeadEngine | None = None
         if head:
-            self._open_head(head, head_budget)
+            try:
+                self._open_head(head, outputs)
+            except BaseException:
+                self.close()  # who opens it gets nothing that could be closed
+                raise
 
-    def _open_head(self, head: Head, budget: KVBudget) -> None:
-        """Make the head ready; without memory for it, a warning says that it is left out."""
-        shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "check", "progress")}
+    def _open_head(self, head: HeadRequest, outputs: OutputSettings) -> None:
+        """Make the head ready. Without memory for it, a warning says so, and the model gives `outputs` alone."""
+        shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "progress")}
+        shared["pages"] = self._runner.cpu.pages
+        check = self._options["check"]
+
+        def check_both() -> None:
+            check()
+            head.check()
+
         try:
-            self.head = HeadEngine(head, pool=self.pool, pages=self._runner.cpu.pages, budget=budget, **shared)
+            self.head = HeadEngine(head.head, pool=self.pool, budget=head.budget, check=check_both, **shared)
         except NoMemoryError as error:
-            warnings.warn(f"the head that drafts is left out: {error}", EdgeLLMWarning, stacklevel=3)
-        except BaseException:
-            self.close()  # who opens it gets nothing that could be closed
-            raise
+            warnings.warn(f"the head that drafts is left out: {error}", EdgeLLMWarning, stacklevel=4)
+            with_features = self._runner
+            self._options["outputs"] = outputs
+            self._run_on(with_features.placement, None)
+            self._pools.remove(with_features.pools)
+            with_features.close()
 
     def _run_on(self, placement: Placement, gpu: Device | None) -> None:
         try:

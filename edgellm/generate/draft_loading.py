@@ -1,11 +1,12 @@
 """The draft model or head that options of a model ask for, from its file to the session whose replies use it."""
 
 import warnings
+from dataclasses import replace
 from weakref import ref
 
 from edgellm.arch.description import Description
-from edgellm.arch.head import Head
 from edgellm.engine.budget import KVBudget
+from edgellm.engine.head_engine import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Engine
 from edgellm.errors import EdgeLLMWarning, NoMemoryError
@@ -19,7 +20,7 @@ from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_file import DraftFile, DraftTarget, active_bytes, kv_share
 from edgellm.speculation.draft_model import DraftModel
 from edgellm.speculation.draft_plan import with_kv_share
-from edgellm.speculation.head_choice import ChosenHead, open_head
+from edgellm.speculation.head_choice import ChosenHead, open_head, open_in_place_of
 from edgellm.speculation.head_source import head_source
 from edgellm.speculation.model_drafter import ModelDrafter
 from edgellm.speculation.rules import Rejection
@@ -40,6 +41,7 @@ class DraftLoading:
         self._draft: DraftFile | None = None
         self._loaded: DraftModel | None = None
         self._chosen: ChosenHead | None = None
+        self._target: DraftTarget | None = None  # until the engine is open: it has tensors of the model's file
         if model is None:
             return
         try:
@@ -52,8 +54,8 @@ class DraftLoading:
         model = target.model
         self._chosen = open_head(options.draft, target)
         self._draft = None if self._chosen else open_draft(options.draft, target)
-        # No description is kept: a file is unmapped once no tensor of it is left.
         if self._chosen:
+            self._target = target
             self._share(self._chosen.head.model, model)
         elif self._draft:
             self._share(self._draft.model, model)
@@ -61,18 +63,20 @@ class DraftLoading:
     def _share(self, draft: Description, target: Description) -> None:
         """Have both their shares of a limited memory, and know what each reads."""
         share = kv_share(draft, target, self.options.kv_type)
-        self._traffic = [(Roofline.of(each, self.options.kv_type), len(each.layers)) for each in (draft, target)]
+        self._know_traffic(draft, target)
         self.options, self._options = with_kv_share(self.options, 1 - share), with_kv_share(self.options, share)
 
-    @property
-    def head(self) -> Head | None:
-        """The head, if one was chosen."""
-        return self._chosen.head if self._chosen else None
+    def _know_traffic(self, draft: Description, target: Description) -> None:
+        # No description is kept: a file is unmapped once no tensor of it is left.
+        self._traffic = [(Roofline.of(each, self.options.kv_type), len(each.layers)) for each in (draft, target)]
 
     @property
-    def head_budget(self) -> KVBudget:
-        """The memory for the keys and values of the head."""
-        return KVBudget.of(self._options.kv_memory)
+    def head(self) -> HeadRequest | None:
+        """The head that the engine of the model is asked for, if one was chosen."""
+        if not (chosen := self._chosen):
+            return None
+        request = HeadRequest(chosen.head, KVBudget.of(self._options.kv_memory))
+        return replace(request, check=chosen.file.file.check) if chosen.file else request
 
     def begin(self, session: Session, engine: Engine) -> None:
         """Load it in the background: replies of the session draft with it as soon as it is there.
@@ -80,6 +84,9 @@ class DraftLoading:
         If its weights do not fit in memory beside those of the model, that is a warning where `auto` chose it, and else
         raises NoMemoryError.
         """
+        if not engine.batch_invariant and self._chosen and self._target:
+            self._replace_head(self._chosen, self._target)
+        self._target = None
         self._set(session.drafts)
         if not isinstance(engine, NativeEngine):
             return
@@ -88,6 +95,13 @@ class DraftLoading:
             session.drafts.source = head_source(self._chosen.name, engine.head, cost, nbytes)
         if self._draft:
             self._load(self._draft, session, engine)
+
+    def _replace_head(self, chosen: ChosenHead, target: DraftTarget) -> None:
+        """Leave the head out, as layers are on a GPU. A draft model in its place has its share of a limited memory."""
+        self._draft = open_in_place_of(chosen, self._options.draft, target)
+        if self._draft:
+            self._know_traffic(self._draft.model, target.model)
+        self._close_head(chosen)
 
     def _load(self, draft: DraftFile, session: Session, engine: NativeEngine) -> None:
         """Load a draft model in the background, if there is memory for it."""
@@ -136,6 +150,10 @@ class DraftLoading:
             self._loaded.close()
         elif self._draft:
             self._draft.close()
+        self._target = None
         if self._chosen:
-            self._chosen.close()
-            self._chosen = None  # it has tensors of the model's file
+            self._close_head(self._chosen)
+
+    def _close_head(self, chosen: ChosenHead) -> None:
+        self._chosen = None  # it has tensors of the model's file
+        chosen.close()

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from edgellm.arch import describe
-from edgellm.arch.head import Head
 from edgellm.engine import protocol
-from edgellm.engine.budget import NO_LIMIT, KVBudget
+from edgellm.engine.budget import KVBudget
+from edgellm.engine.head_engine import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import OffloadRequest, UploadProgress
 from edgellm.engine.outputs import LOGITS, OutputSettings
@@ -33,6 +33,9 @@ def check_engine(options: LoadOptions, outputs: OutputSettings) -> None:
         raise EdgeLLMError(f"engine llama.cpp takes the KV cache of a full context at once; {advice}")
     if options.asks_for_draft_model:
         raise EdgeLLMError("engine llama.cpp has no draft model here; leave --draft out, or choose engine edgellm")
+    if useless := options.draft_option:
+        advice = f"leave option {useless} out, or choose engine edgellm"
+        raise EdgeLLMError(f"engine llama.cpp drafts nothing here; {advice}")
 
 
 def speed_warnings(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
@@ -68,13 +71,9 @@ def open_engine(
     progress: Progress | None,
     uploading: UploadProgress | None,
     outputs: OutputSettings = LOGITS,
-    head: Head | None = None,
-    head_budget: KVBudget = NO_LIMIT,
+    head: HeadRequest | None = None,
 ) -> protocol.Engine:
-    """The engine that `options` name, with the model of the file and a head that drafts, after `check_engine`.
-
-    `head_budget` is the head's part of a limited memory of keys and values.
-    """
+    """The engine that `options` name, with the model of the file and a head that drafts, after `check_engine`."""
     threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
         from edgellm.llamacpp.engine import LlamaCppEngine  # imports what starts child processes
@@ -92,5 +91,4 @@ def open_engine(
         uploading=uploading,
         outputs=outputs,
         head=head,
-        head_budget=head_budget,
     )

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgellm.options.base import Options, check_text, validate
-    from edgellm.options.definitions import ChatOptions, GenerationOptions, LoadOptions, TemplateOptions
+    from edgellm.options.definitions import MAX_DRAFT, ChatOptions, GenerationOptions, LoadOptions, TemplateOptions
     from edgellm.options.gguf_defaults import FILE_KEYS, file_defaults
 
 _MODULE_OF = {
     "FILE_KEYS": "edgellm.options.gguf_defaults",
+    "MAX_DRAFT": "edgellm.options.definitions",
     "ChatOptions": "edgellm.options.definitions",
     "GenerationOptions": "edgellm.options.definitions",
     "LoadOptions": "edgellm.options.definitions",
@@ -33,6 +34,7 @@ _MODULE_OF = {
 
 __all__ = [
     "FILE_KEYS",
+    "MAX_DRAFT",
     "ChatOptions",
     "GenerationOptions",
     "LoadOptions",

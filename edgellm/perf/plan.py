@@ -12,7 +12,7 @@ from edgellm.engine.budget import KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import DeviceFault
 from edgellm.engine.kv_pages import most_pages
-from edgellm.engine.limits import MAX_DRAFT, BatchLimits, context_length, max_batch_rows
+from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.offload import OffloadRequest, active_bytes_by_device, device_figures, expert_option_note
 from edgellm.engine.placement import GPU, Placement, on_cpu
 from edgellm.engine.position_tables import table_bytes
@@ -21,7 +21,7 @@ from edgellm.engine.recurrent_states import NEEDED_STATE_PAGES, most_checkpoint_
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.page_cache import resident_bytes
-from edgellm.options import LoadOptions
+from edgellm.options import MAX_DRAFT, LoadOptions
 from edgellm.perf.disk import DiskForecast, forecast
 from edgellm.perf.machine_profile import MEMORY
 from edgellm.perf.roofline import Roofline, decode_tps, relative_cost

@@ -49,8 +49,8 @@ def open_draft(choice: str | None, target: DraftTarget) -> DraftFile | None:
     if choice != "auto":
         return DraftFile.open(resolve(choice), target)
     if (found := find_draft(target)) is None:
-        needs = "a file of the same vocabulary, at most a quarter of its size, that fits in memory beside it"
-        text = f"{target.name}: no model on this machine can draft for it, which takes {needs}; it runs without"
+        needs = "has the same tokens, reads at most a quarter of its weights for a token, and fits in memory beside it"
+        text = f"{target.name}: no model on this machine can draft for it: none {needs}; it runs without one"
         warnings.warn(text, EdgeLLMWarning, stacklevel=2)
     return found
 

@@ -24,6 +24,14 @@ MakeDrafter = Callable[[Ids[int], Sequence], ComputedDrafter]
 """Makes the drafter of a reply, from the ids of its text so far and the sequence of the target that has them."""
 
 
+def warn_aside(text: str) -> None:
+    """Warn of what ends drafts. Where a filter makes that an error, it is shown, and what runs goes on: others wait."""
+    try:
+        warnings.warn(text, EdgeLLMWarning, stacklevel=3)
+    except EdgeLLMWarning as warning:
+        warnings.showwarning(warning, EdgeLLMWarning, __file__, 1)
+
+
 class ComputedSource:
     """An engine that drafts, for all replies of a session. `drafter` makes the drafter of a reply.
 
@@ -58,7 +66,7 @@ class ComputedSource:
         if self.works:
             self.works = False
             text = f"{self.name}: {error}; replies go on without its drafts"
-            warnings.warn(text, EdgeLLMWarning, stacklevel=2)
+            warn_aside(text)
 
     def _record(self, rows: Ids[int], seconds: float) -> None:
         """Passes of about a row each tell the time of a pass, those with more what rows of the text add to it."""

@@ -1,13 +1,13 @@
 """A draft model that is opened in the background, so that the model that it drafts for need not wait for it."""
 
-import warnings
 from collections.abc import Callable
 from threading import Thread
 
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.threadpool import ThreadPool
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning
+from edgellm.errors import EdgeLLMError
+from edgellm.speculation.computed_source import warn_aside
 from edgellm.speculation.draft_file import DraftFile
 from edgellm.system.folders import cache_folder
 
@@ -54,7 +54,7 @@ class DraftModel:
                 return
             why = str(error) or "no memory"
             text = f"the draft model {self._name} cannot be used: {why}; replies go on without its drafts"
-            warnings.warn(text, EdgeLLMWarning, stacklevel=1)
+            warn_aside(text)
 
     def _check_closing(self, done: int, total: int) -> None:
         """Raise EdgeLLMError where kernels are compiled, which may take a minute, for a model that is closed."""

@@ -15,7 +15,7 @@ from edgellm.options import LoadOptions
 from edgellm.perf.plan import DraftModelPlan, Plan, make_plan, plan_of
 from edgellm.speculation.auto_draft import open_draft
 from edgellm.speculation.draft_file import DraftFile, DraftTarget, kv_share
-from edgellm.speculation.head_choice import ChosenHead, open_head
+from edgellm.speculation.head_choice import ChosenHead, open_head, open_in_place_of
 from edgellm.text.tokenizer import Tokenizer
 
 
@@ -32,12 +32,12 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
         with closing(chosen):
             share = kv_share(chosen.head.model, model, options.kv_type)
             own = make_plan(file, with_kv_share(options, 1 - share))
-            # Where a GPU computes, there is no head.
-            if own.gpu:
-                return make_plan(file, options)
-            head = _head_plan(chosen, target, own, with_kv_share(options, share).kv_memory)
-            return replace(own, draft=DraftModelPlan(chosen.name, head))
-    draft = open_draft(options.draft, target)
+            if not own.gpu:
+                head = _head_plan(chosen, target, own, with_kv_share(options, share).kv_memory)
+                return replace(own, draft=DraftModelPlan(chosen.name, head))
+            draft = open_in_place_of(chosen, options.draft, target)
+    else:
+        draft = open_draft(options.draft, target)
     if draft is None:
         return make_plan(file, replace(options, draft=None))
     with draft:

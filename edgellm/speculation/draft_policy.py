@@ -20,8 +20,8 @@ from functools import lru_cache
 from itertools import accumulate, takewhile
 from operator import mul
 
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.step_times import StepTimes
+from edgellm.options import MAX_DRAFT
 from edgellm.speculation.acceptance import Acceptance
 from edgellm.speculation.drafter import Source
 from edgellm.speculation.ledger import SPREAD, Account, Ledger

@@ -7,7 +7,8 @@ from edgellm.arch import describe_head
 from edgellm.arch.head import Head
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 from edgellm.models import resolve
-from edgellm.speculation.draft_file import DraftTarget
+from edgellm.speculation.auto_draft import open_draft
+from edgellm.speculation.draft_file import DraftFile, DraftTarget
 from edgellm.speculation.head_file import HeadFile, is_head_file
 
 
@@ -39,6 +40,16 @@ def open_head(choice: str | None, target: DraftTarget) -> ChosenHead | None:
         return None
     file = HeadFile.open(path, target)
     return ChosenHead(file.head, file.name, file)
+
+
+def open_in_place_of(chosen: ChosenHead, choice: str | None, target: DraftTarget) -> DraftFile | None:
+    """What drafts where layers are on a GPU, and so a head does not: with `auto` a draft model, else nothing.
+
+    A warning says that the head does not draft. Raises the errors of `open_draft`.
+    """
+    why = "a head drafts only where the CPU computes all layers"
+    warnings.warn(f"{chosen.name}: {why}; give --gpu-layers 0 to use it", EdgeLLMWarning, stacklevel=2)
+    return open_draft(choice, target) if choice == "auto" else None
 
 
 def _own_head(target: DraftTarget) -> ChosenHead | None:

@@ -6,10 +6,10 @@ from itertools import zip_longest
 from time import perf_counter
 from typing import Any
 
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.errors import EdgeLLMError
+from edgellm.options import MAX_DRAFT
 from edgellm.speculation.drafting import Drafting
 
 Part = tuple[Drafting, Segment[Any]]

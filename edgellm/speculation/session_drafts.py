@@ -1,7 +1,7 @@
 """What the replies of a session share of their drafts."""
 
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.step_times import StepTimes
+from edgellm.options import MAX_DRAFT
 from edgellm.speculation.acceptance import Acceptance
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.ledger import Ledger

@@ -172,3 +172,11 @@ def test_without_drafts_there_is_nothing_to_measure(
 def test_options_that_do_nothing_are_refused(given: list[str], message: str, bench: Callable[..., Result]) -> None:
     with pytest.raises(OptionError, match=message):
         bench(*given)
+
+
+def test_a_prompt_that_the_context_does_not_hold_is_named(model_file: ModelFile) -> None:
+    with (
+        Model.open(model_file(context_length=64)) as model,
+        pytest.raises(EdgeLLMError, match="the code prompt of this benchmark is longer than the context of 64; take a"),
+    ):
+        DraftBench(model, 8).round(lambda status: None)

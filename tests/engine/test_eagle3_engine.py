@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from edgellm.arch import describe
 from edgellm.arch.eagle3 import read_eagle3_head
-from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.head_engine import HeadEngine, HeadRequest
 from edgellm.engine.head_sequence import HeadSequence
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import Outputs
@@ -60,7 +60,7 @@ def opened(target: Path, head: Path, threads: int = 2) -> Iterator[NativeEngine]
             ctx=128,
             kv_type="f32",
             cache=cache_folder(),
-            head=read_eagle3_head(head_file, describe(file)),
+            head=HeadRequest(read_eagle3_head(head_file, describe(file))),
         )
         yield engine
         engine.close()

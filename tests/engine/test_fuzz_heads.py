@@ -7,6 +7,7 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.arch import describe, describe_head
+from edgellm.engine.head_engine import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment
 from edgellm.gguf import GGUFFile
@@ -24,7 +25,8 @@ def computes(path: Path) -> bool:
         with GGUFFile.open(path) as file:
             model = describe(file)
             head = describe_head(file, model)
-            engine = NativeEngine(file, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), head=head)
+            asked = HeadRequest(head) if head else None
+            engine = NativeEngine(file, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), head=asked)
             if engine.head:
                 features = np.ones((4, model.width), np.float32)
                 segment = Segment(engine.head.follow().own, [3, 1, 2, 0], (3,), features=features)

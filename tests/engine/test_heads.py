@@ -156,7 +156,9 @@ def test_a_head_without_memory_is_left_out(head_file: HeadFile, monkeypatch: pyt
         opened_with_head(head_file("glm4_5_air")) as engine,
     ):
         assert engine.head is None
-        assert engine.forward([Segment(engine.new_sequence(), [5, 6], [1])]).shape == (1, engine.vocab)
+        outputs = engine.compute([Segment(engine.new_sequence(), [5, 6], [1])])
+        assert outputs.logits is not None and outputs.logits.shape == (1, engine.vocab)
+        assert outputs.all_hidden is None, "the features that no head reads are not copied"
 
 
 def test_where_a_head_cannot_be_opened_no_threads_are_left(

@@ -218,6 +218,7 @@ def test_replies_that_are_cancelled_change_no_other_and_leave_no_page(model: Mod
             assert [each.result(60) for each in replies] == alone
         engine = source.engine
         assert isinstance(engine, NativeEngine)
+        assert model.kv_stats, "its turn closes the drafters of replies that ended"
         assert references(engine) == 0
 
 
@@ -330,6 +331,7 @@ def test_replies_that_are_preempted_are_the_same(
             assert list(pool.map(lambda prompt: written(small, prompt, **options), prompts)) == alone
         assert source.works
         assert isinstance(source.engine, NativeEngine)
+        assert small.kv_stats, "its turn closes the drafters of replies that ended"
         assert references(source.engine) == 0
     assert preempted
 

@@ -15,10 +15,10 @@ import pytest
 
 from edgellm import Model
 from edgellm.arch import describe
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError, OptionError, UnsupportedModelError
 from edgellm.gguf import GGUFFile
+from edgellm.options import MAX_DRAFT
 from edgellm.perf.mbu import MBUEstimator
 from edgellm.speculation import auto_draft, draft_file, draft_model
 from edgellm.speculation.rules import Rejection
@@ -334,6 +334,9 @@ def test_a_larger_model_and_one_of_other_tokens_are_refused(files: tuple[Path, P
 def test_llama_cpp_has_no_draft_model(files: tuple[Path, Path]) -> None:
     with pytest.raises(EdgeLLMError, match=r"llama\.cpp has no draft model here; leave --draft out"):
         Model.open(files[0], draft=str(files[1]), engine="llama.cpp")
+    for name, value in (("draft_max", 3), ("draft_rule", "rejection")):
+        with pytest.raises(EdgeLLMError, match=rf"llama\.cpp drafts nothing here; leave option {name} out"):
+            Model.open(files[0], engine="llama.cpp", **{name: value})
 
 
 def test_auto_without_any_draft_model_warns_and_goes_on(files: tuple[Path, Path]) -> None:

@@ -1,12 +1,17 @@
 """Replies that an EAGLE-3 head drafts for: the same text as without it, in fewer steps."""
 
+import os
+import shutil
+import sys
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgellm import Model, ModelFileError
+from edgellm import EdgeLLMWarning, Model, ModelFileError
 from edgellm.builtin import PATH
 from support.certain_heads import CertainFiles, write_certain_head
 from support.drafts import AllDrafts
@@ -67,7 +72,7 @@ def test_a_step_gives_eight_tokens_of_a_certain_head(drafting: Model, certain: C
     drafting.engine.forward = lambda parts: (steps.append(len(parts[0].tokens)), forward(parts))[1]  # type: ignore[method-assign]
     ids = [token for token, _ in text_of(drafting, temp=0, max_tokens=33)]
     assert ids == chain(certain, PROMPT[-1], 33)
-    assert steps == [len(PROMPT), 1, *[8] * 4], "the first step tells how long one takes"
+    assert steps == [len(PROMPT), 1, 8, 8, 8, 7], "the first step tells how long one takes, the last has what is left"
 
 
 def test_replies_after_others_and_together(certain: CertainFiles) -> None:
@@ -116,3 +121,37 @@ def counted(model: Model) -> list[int]:
 
     head.compute = count
     return passes
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file be cut short")
+@pytest.mark.parametrize("action", ["default", "error"])
+def test_a_head_file_that_is_cut_short_ends_its_drafts(
+    certain: CertainFiles, tmp_path: Path, action: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A filter that makes warnings errors does not end the reply."""
+    head = Path(shutil.copy(certain.head, tmp_path))
+    with Model.open(certain.target, draft=str(head), ctx=128) as model:
+        whole = text_of(model, temp=0)
+        passes = counted(model)
+        os.truncate(head, 4096)
+        with warnings.catch_warnings():
+            warnings.simplefilter(action)
+            warnings.showwarning = lambda message, *_, **__: print(message)
+            assert text_of(model, temp=0) == whole
+        assert len(passes) == 1
+        assert "head.gguf: was cut short while it was in use" in (said := capsys.readouterr().out)
+        assert said.count("replies go on without its drafts") == 1
+        assert model.drafts_with is None
+
+
+@pytest.mark.gpu
+def test_with_layers_on_a_gpu_a_warning_says_that_a_head_does_not_draft(certain: CertainFiles) -> None:
+    from support.gpus import adapter
+
+    adapter()
+    with pytest.warns(EdgeLLMWarning, match=r"head\.gguf: a head drafts only where .*--gpu-layers 0") as said:
+        model = Model.open(certain.target, draft=str(certain.head), gpu_layers="all", gpu="0", gpu_strict=True, ctx=128)
+    with model:
+        assert [str(each.message) for each in said if "draft" in str(each.message)] == [str(said[0].message)]
+        assert model.drafts_with is None and len(model.engine.devices) == 2
+        assert len(text_of(model)) == 40

@@ -17,6 +17,7 @@ from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.computation import Computation
 from edgellm.generate.request import TokensPrompt
 from edgellm.speculation.computed_source import ComputedSource
+from edgellm.speculation.draft_file import DraftFile
 from support.drafts import AllDrafts
 from support.gguf_parts import GGUFParts
 from support.heads import with_certain_head, with_random_head
@@ -214,3 +215,21 @@ def test_a_limit_of_memory_is_for_both(random_head: Model) -> None:
         head = source_of(model).engine
         assert isinstance(head, HeadEngine)
         assert 0 < head.kv_bytes <= limit - model.kv_stats.bytes
+
+
+@pytest.mark.gpu
+def test_with_layers_on_a_gpu_auto_looks_for_a_draft_model(
+    family_file: FamilyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from support.gpus import adapter
+
+    adapter()
+    path = family_file("glm4_5_air")
+    monkeypatch.setattr("edgellm.speculation.auto_draft.find_draft", lambda target: DraftFile.open(path, target))
+    with pytest.warns(EdgeLLMWarning, match="multi-token prediction of .*: a head drafts only where the CPU"):
+        model = Model.open(path, draft="auto", gpu_layers="all", gpu="0", threads=1)
+    with model:
+        assert len(model.engine.devices) == 2
+        drafts = model.drafts()
+        assert drafts.are_asked_for and drafts.source
+        assert drafts.source.name == str(path), "a model may draft for itself"

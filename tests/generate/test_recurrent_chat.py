@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from edgellm import Chat, Model
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.recurrent_states import CHECKPOINT_BYTES, MAX_STATE_CHECKPOINTS, most_state_pages
 from edgellm.generate.prompt_segment import MARK_EVERY
 from edgellm.gguf import GGUFFile
-from edgellm.options import LoadOptions
+from edgellm.options import MAX_DRAFT, LoadOptions
 from edgellm.perf.plan import make_plan
 from support.drafts import AllDrafts
 from support.generation import RECURRENT

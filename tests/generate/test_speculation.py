@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgellm import EdgeLLMError, Model
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.draft_tally import DraftStats
 from edgellm.generate.session import Session
 from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.options import MAX_DRAFT
 from edgellm.speculation.prompt_lookup import PromptLookup
 from support.drafts import AllDrafts
 from support.generation import RECURRENT, TINY

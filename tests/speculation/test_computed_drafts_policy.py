@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from edgellm.engine.limits import MAX_DRAFT
+from edgellm.options import MAX_DRAFT
 from edgellm.sampling.philox import uniform
 from support.draft_world import World, best, closed_form, plain_seconds, step_seconds
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.step_times import StepTimes
+from edgellm.options import MAX_DRAFT
 from edgellm.speculation.acceptance import Acceptance
 from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.ledger import Ledger

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe, describe_head
-from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.head_engine import HeadEngine, HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
@@ -35,13 +35,14 @@ def with_random_head(source: Path, path: Path, seed: int = 0) -> Path:
 def opened_with_head(path: Path, threads: int = 2, kv_type: str = "f16", ctx: int = 256) -> Iterator[NativeEngine]:
     """The engine of a file, with that of its head."""
     with GGUFFile.open(path) as file:
+        head = describe_head(file, describe(file))
         engine = NativeEngine(
             file,
             threads=threads,
             ctx=ctx,
             kv_type=kv_type,
             cache=cache_folder(),
-            head=describe_head(file, describe(file)),
+            head=HeadRequest(head) if head else None,
         )
         yield engine
         engine.close()

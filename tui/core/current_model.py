@@ -8,7 +8,7 @@ from tui.core.display_names import display_name
 from tui.core.events import Emit, ModelFailed, ModelOpened, Notice, SettingsChanged
 from tui.core.model_settings import EFFORTS, ModelSettings
 from tui.core.session_tools import SessionTools
-from tui.core.setting_values import value_text
+from tui.core.setting_values import unset_text, value_text
 from tui.core.settings import SETTINGS, Group, Setting, setting
 from tui.core.store import Store
 from tui.core.store_errors import store_or_notify
@@ -100,7 +100,7 @@ class CurrentModel:
             return "the server's default"
         from_file = self.opened.defaults.get(option.name) if self.opened else None
         default = option.default if from_file is None else from_file
-        return "automatic" if default is None else f"{value_text(default) or 'none'} (default)"
+        return unset_text(option.name) if default is None else f"{value_text(default) or 'none'} (default)"
 
     def set(self, name: str, text: str) -> None:
         """Set a setting of this model; empty text sets the default. Opens the model again where that is necessary."""

@@ -12,6 +12,16 @@ _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\"}
 _ESCAPED = re.compile(r"\\[ntr\\]")
 _RAW = re.compile(r"[\n\t\r\\]")
 
+AUTOMATIC = "automatic"
+
+_NONE_IF_UNSET = {"draft"}
+"""Options that choose nothing by themselves where they are not set."""
+
+
+def unset_text(name: str) -> str:
+    """What a setting without a value or a default is shown as."""
+    return "none" if name in _NONE_IF_UNSET else AUTOMATIC
+
 
 def number_or_text(text: str) -> Any:
     """The text as a number, if it is one, else the text."""

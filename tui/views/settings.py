@@ -14,7 +14,7 @@ from tui.core.controller import ChatController
 from tui.core.display_names import display_name
 from tui.core.events import Event, ModelFailed, ModelOpened, SettingsChanged
 from tui.core.model_settings import EFFORTS
-from tui.core.setting_values import value_text
+from tui.core.setting_values import AUTOMATIC, unset_text, value_text
 from tui.core.settings import Setting
 from tui.views.setting_row import SettingRow
 from tui.views.view import View
@@ -22,7 +22,6 @@ from tui.views.view import View
 _SYSTEM = "Instructions to the model at the beginning of this chat; empty: none. Tab leaves the text"
 _THINKING = "Whether the model thinks before it replies"
 _EFFORT = "How long the model may think before it replies"
-_AUTOMATIC = "automatic"
 
 
 class SettingsScreen(View):
@@ -71,16 +70,16 @@ class SettingsScreen(View):
         model, settings = self._controller.model, self._controller.settings
         self.query_one("#frame").border_title = escape(f"Settings of {display_name(model.name or 'no model', 40)}")
         self._thinking.display = bool(model.opened and model.opened.thinking)
-        self._thinking.show({True: "on", False: "off", None: ""}[settings.thinking], _AUTOMATIC, "by the template")
+        self._thinking.show({True: "on", False: "off", None: ""}[settings.thinking], AUTOMATIC, "by the template")
         self._effort.display = bool(model.opened and model.opened.effort)
-        self._effort.show(settings.effort or "", _AUTOMATIC, "by the template")
+        self._effort.show(settings.effort or "", AUTOMATIC, "by the template")
         for row, setting in self._rows.items():
             row.show(value_text(settings.values.get(setting.name)), *self._default(setting))
 
     def _default(self, setting: Setting) -> tuple[str, str]:
         """The default of a setting, and its source."""
         if self._controller.model.server:
-            return _AUTOMATIC, "by the server"
+            return AUTOMATIC, "by the server"
         opened = self._controller.model.opened
         brought = opened.defaults if opened else {}
         if setting.name in brought:
@@ -90,7 +89,7 @@ class SettingsScreen(View):
         activity = self._controller.status.activity()
         found = {"ctx": activity.context, "threads": activity.threads}.get(setting.name)
         unset = setting.name not in self._controller.settings.values
-        return _AUTOMATIC, f"{found:,} now" if found and unset else ""
+        return unset_text(setting.name), f"{found:,} now" if found and unset else ""
 
     # What the user does
 
