@@ -31,8 +31,19 @@ from edgellm.gguf import GGUFFile
 
 ARCHITECTURE = "gemma4-assistant"
 
-FACTS = replace(gemma4.FACTS, name=ARCHITECTURE, model_tensors=(), checkpoints=())
-"""The facts of a layer. Its attention depends on the target: see `_Attention`."""
+FACTS = replace(
+    gemma4.FACTS,
+    name=ARCHITECTURE,
+    model_tensors=(),
+    checkpoints=tuple(
+        replace(each, name=name, defaults={**each.defaults, "hidden_size_per_layer_input": 0})
+        for name, each in (
+            ("Gemma4AssistantForCausalLM", gemma4.CAUSAL),
+            ("Gemma4UnifiedAssistantForCausalLM", gemma4.UNIFIED),
+        )
+    ),
+)
+"""The facts of a layer. Its attention depends on the target: see `_facts_for`."""
 
 _SIZES = ("kv_heads", "key_dim", "value_dim", "window")
 

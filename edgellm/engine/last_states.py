@@ -4,11 +4,11 @@ from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from typing import Self
 
-from edgellm.engine.limits import MAX_DRAFT
 from edgellm.engine.outputs import Floats, Outputs
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
 from edgellm.engine.target_reader import Prefix
+from edgellm.options import MAX_DRAFT
 
 KEPT = MAX_DRAFT + 1
 """As many states as a step has rows: the text goes on behind one of them."""

@@ -4,22 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from edgellm.arch import eagle3, gemma4_assistant
 from edgellm.arch.head import Head
+from edgellm.arch.head_files import HEAD_FILES, read_head
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
 from edgellm.speculation.draft_file import DraftTarget, OpenFile
 
-_READERS = {
-    eagle3.ARCHITECTURE: eagle3.read_eagle3_head,
-    gemma4_assistant.ARCHITECTURE: gemma4_assistant.read_assistant_head,
-}
-
 
 @dataclass(frozen=True)
 class HeadFile(OpenFile):
-    """The open file of an EAGLE-3 head, or of an assistant of Gemma 4. `head` may have tensors of the target's, too."""
+    """The open file of a draft head. `head` may have tensors of the target's, too."""
 
     head: Head
 
@@ -32,8 +27,7 @@ class HeadFile(OpenFile):
         """
         file = GGUFFile.open(path)
         try:
-            read = _READERS.get(file.architecture, eagle3.read_eagle3_head)  # which names another architecture
-            head = read(file, target.model)
+            head = read_head(file, target.model)
             _check_tokens(file, target)
             return cls(file, head)
         except BaseException:
@@ -44,7 +38,7 @@ class HeadFile(OpenFile):
 def is_head_file(path: Path) -> bool:
     """Whether a file is that of a draft head. Raises ModelFileError."""
     with GGUFFile.open(path) as file:
-        return file.architecture in _READERS
+        return file.architecture in HEAD_FILES
 
 
 def _check_tokens(file: GGUFFile, target: DraftTarget) -> None:

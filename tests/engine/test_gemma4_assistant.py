@@ -10,7 +10,7 @@ import pytest
 
 from edgellm.arch import describe
 from edgellm.arch.gemma4_assistant import read_assistant_head
-from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.head_engine import HeadEngine, HeadRequest
 from edgellm.engine.last_states import ReadingState
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.paged_sequence import PagedSequence
@@ -32,7 +32,9 @@ def opened(target: Path, assistant: Path, threads: int = 2) -> Iterator[NativeEn
     """The engine of a target, with that of its assistant; keys and values are float32."""
     with GGUFFile.open(target) as file, GGUFFile.open(assistant) as head_file:
         head = read_assistant_head(head_file, describe(file))
-        engine = NativeEngine(file, threads=threads, ctx=128, kv_type="f32", cache=cache_folder(), head=head)
+        engine = NativeEngine(
+            file, threads=threads, ctx=128, kv_type="f32", cache=cache_folder(), head=HeadRequest(head)
+        )
         yield engine
         engine.close()
 

@@ -1,11 +1,14 @@
 """An assistant of Gemma 4 with random weights for the fixture gemma4_e2b, and what `transformers` computes with it."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gguf
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
 from support.family_file import add_key
 
@@ -41,6 +44,59 @@ KEYS: dict[str, Any] = {
     "rope.freq_base_swa": 1e4,
 }
 """The keys that llama.cpp's converter writes for it."""
+
+CONFIG: dict[str, Any] = {
+    "architectures": ["Gemma4AssistantForCausalLM"],
+    "model_type": "gemma4_assistant",
+    "backbone_hidden_size": TARGET_WIDTH,
+    "tie_word_embeddings": True,
+    "use_ordered_embeddings": False,
+}
+TEXT_CONFIG: dict[str, Any] = {
+    "model_type": "gemma4_text",
+    "attention_k_eq_v": False,
+    "enable_moe_block": False,
+    "head_dim": 16,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": WIDTH,
+    "hidden_size_per_layer_input": 0,
+    "intermediate_size": FFN,
+    "layer_types": [*["sliding_attention"] * 3, "full_attention"],
+    "max_position_embeddings": 512,
+    "num_attention_heads": 4,
+    "num_hidden_layers": LAYERS,
+    "num_key_value_heads": 2,
+    "num_kv_shared_layers": LAYERS,
+    "per_layer_config": {"3": {"head_dim": 32}},
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {
+        "full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1e6, "rope_type": "proportional"},
+        "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
+    },
+    "sliding_window": WINDOW,
+    "tie_word_embeddings": True,
+    "vocab_size": VOCAB,
+}
+"""What config.json holds, as `transformers` writes it, and its `text_config`."""
+
+_NAMES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "nextn.pre_projection": "pre_projection",
+    "nextn.post_projection": "post_projection",
+}
+_LAYER = {
+    "attn_q": "self_attn.q_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
 
 
 class AssistantReference(NamedTuple):
@@ -93,3 +149,28 @@ def write_assistant(path: Path, keys: dict[str, Any] | None = None, **changed: A
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def checkpoint_name(gguf: str) -> str:
+    """The name of a tensor in checkpoints."""
+    stem = gguf.removesuffix(".weight")
+    if stem in _NAMES:
+        return f"{_NAMES[stem]}.weight"
+    _, layer, name = stem.split(".")
+    return f"model.layers.{layer}." + ("layer_scalar" if name == "layer_output_scale" else f"{_LAYER[name]}.weight")
+
+
+def write_assistant_checkpoint(
+    folder: Path, config: Mapping[str, Any] | None = None, text: Mapping[str, Any] | None = None, **changed: Any
+) -> Path:
+    """Write its checkpoint; keys of CONFIG and TEXT_CONFIG and tensors are replaced, and left out where None is given.
+
+    `changed` are tensors by their names in checkpoints.
+    """
+    folder.mkdir(parents=True)
+    stored = {checkpoint_name(name): value for name, value in tensors().items()} | changed
+    save_file({name: each for name, each in stored.items() if each is not None}, folder / "model.safetensors")
+    own = TEXT_CONFIG | dict(text or {})
+    values = CONFIG | {"text_config": {key: value for key, value in own.items() if value is not None}}
+    (folder / "config.json").write_text(json.dumps(values | dict(config or {})), encoding="utf-8")
+    return folder

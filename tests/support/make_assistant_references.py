@@ -18,34 +18,7 @@ from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM, Gemm
 
 from support import gemma_assistants as assistant
 
-_NAMES = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "nextn.pre_projection": "pre_projection",
-    "nextn.post_projection": "post_projection",
-}
-_LAYER = {
-    "attn_q": "self_attn.q_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-    "attn_norm": "input_layernorm",
-    "post_attention_norm": "post_attention_layernorm",
-    "ffn_norm": "pre_feedforward_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}
 _OF_TARGET = ("rms_norm_eps", "rope_parameters", "vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim")
-
-
-def _name(gguf: str) -> str:
-    """The name of a tensor in checkpoints."""
-    stem = gguf.removesuffix(".weight")
-    if stem in _NAMES:
-        return f"{_NAMES[stem]}.weight"
-    _, layer, name = stem.split(".")
-    return f"model.layers.{layer}." + ("layer_scalar" if name == "layer_output_scale" else f"{_LAYER[name]}.weight")
 
 
 def _model(given: dict[str, Any]) -> Gemma4AssistantForCausalLM:
@@ -63,7 +36,9 @@ def _model(given: dict[str, Any]) -> Gemma4AssistantForCausalLM:
     )
     config = Gemma4AssistantConfig(text_config=text, backbone_hidden_size=assistant.TARGET_WIDTH)
     model = Gemma4AssistantForCausalLM(config).double()
-    state = {_name(name): torch.tensor(value).double() for name, value in assistant.tensors().items()}
+    state = {
+        assistant.checkpoint_name(name): torch.tensor(value).double() for name, value in assistant.tensors().items()
+    }
     model.load_state_dict(state | {"lm_head.weight": state["model.embed_tokens.weight"]})
     return model.eval()
 

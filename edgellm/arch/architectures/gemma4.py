@@ -133,6 +133,9 @@ _UNIFIED = {key: value for key, value in _DEFAULTS.items() if key != "hidden_siz
     "sliding_window": 1024,
 }
 
+CAUSAL = CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True)
+UNIFIED = CheckpointClass(name="Gemma4UnifiedForConditionalGeneration", defaults=_UNIFIED, dual_rope=True)
+
 FACTS = ArchitectureFacts(
     name="gemma4",
     rope_type=RopeType.NEOX,
@@ -152,8 +155,8 @@ FACTS = ArchitectureFacts(
     router=router,
     settings=model_settings,
     checkpoints=(
-        CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True),
-        CheckpointClass(name="Gemma4ForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
-        CheckpointClass(name="Gemma4UnifiedForConditionalGeneration", defaults=_UNIFIED, dual_rope=True),
+        CAUSAL,
+        replace(CAUSAL, name="Gemma4ForConditionalGeneration"),
+        UNIFIED,
     ),
 )
