@@ -15,11 +15,11 @@ logits of some clusters of tokens alone, of which files know nothing: the logits
 """
 
 from dataclasses import fields, replace
+from functools import partial
 
 from edgellm.arch.architectures import gemma4
 from edgellm.arch.blocks import Attention, AttentionSettings, Linear, Norm, NormKind
 from edgellm.arch.description import Description
-from edgellm.arch.facts import ArchitectureFacts
 from edgellm.arch.head import Head, PairEntry
 from edgellm.arch.hyperparameters import HyperParameters
 from edgellm.arch.layers import LayerReader
@@ -27,6 +27,7 @@ from edgellm.arch.per_layer import read_layer
 from edgellm.arch.refuse import refuse
 from edgellm.arch.rope import FACTOR_TENSORS
 from edgellm.arch.tensors import Tensors
+from edgellm.arch.transformer import CELL_SIZES
 from edgellm.gguf import GGUFFile
 
 ARCHITECTURE = "gemma4-assistant"
@@ -43,9 +44,9 @@ FACTS = replace(
         )
     ),
 )
-"""The facts of a layer. Its attention depends on the target: see `_facts_for`."""
+"""The facts of a layer. Its attention depends on the target: see `_attention`."""
 
-_SIZES = ("kv_heads", "key_dim", "value_dim", "window")
+_CHOOSE = "choose a head that was made for it"
 
 
 class _AssistantParameters(HyperParameters):
@@ -70,7 +71,7 @@ def read_assistant_head(file: GGUFFile, target: Description) -> Head:
     hyper, tensors = _AssistantParameters(file, target), Tensors(file)
     _check_kind(hyper, target)
     attention = _target_attention(file, target)
-    facts = _facts_for(attention)
+    facts = replace(FACTS, attention=partial(_attention, attention))
     pre, post = (f"nextn.{name}_projection.weight" for name in ("pre", "post"))
     embedding = tensors.matrix("token_embd.weight", hyper.vocab, hyper.width)
     model = Description(
@@ -95,14 +96,12 @@ def _check_kind(hyper: HyperParameters, target: Description) -> None:
     """Refuse assistants with other blocks than those of the published ones, and those of another target."""
     if hyper.experts or hyper.per_layer_width:
         refuse(hyper.file, "assistants of Gemma 4 with experts or per-layer embeddings are not supported")
-    for name, size in (("embedding_length_out", target.width), ("vocab", target.vocab)):
-        own = hyper.vocab if name == "vocab" else hyper.integer(name)
-        if own != size:
-            what = "tokens" if name == "vocab" else "values a token"
-            hyper.file.fail(f"is a head for a model of {own:,} {what}, and this one has {size:,}; {_CHOOSE}")
-
-
-_CHOOSE = "choose a head that was made for it"
+    for own, of_target, what in (
+        (hyper.integer("embedding_length_out"), target.width, "values a token"),
+        (hyper.vocab, target.vocab, "tokens"),
+    ):
+        if own != of_target:
+            hyper.file.fail(f"is a head for a model of {own:,} {what}, and this one has {of_target:,}; {_CHOOSE}")
 
 
 def _target_attention(file: GGUFFile, target: Description) -> tuple[AttentionSettings, ...]:
@@ -114,21 +113,19 @@ def _target_attention(file: GGUFFile, target: Description) -> tuple[AttentionSet
     return tuple(AttentionSettings(**{name: getattr(each, name) for name in names}) for each in found)
 
 
-def _facts_for(target: tuple[AttentionSettings, ...]) -> ArchitectureFacts:
-    """The facts of layers whose attention reads the target's cells."""
-
-    def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
-        settings = gemma4.attention_of_kind(hyper, layer)
-        if settings.window and settings.window >= hyper.context_length:
-            settings = replace(settings, window=None)
-        own = [getattr(settings, name) for name in _SIZES]
-        for i in reversed(range(len(target))):
-            read = target[i]
-            if read.kv_layer is None and [getattr(read, name) for name in _SIZES] == own and not read.chunked:
-                return replace(settings, kv_layer=i, window=settings.window and settings.window - 1)
-        window = f"a window of {settings.window}" if settings.window else "no window"
-        cells = f"{settings.kv_heads} KV heads of {settings.key_dim} values and {window}"
-        problem = f"layer {layer} reads keys and values of {cells}, which this model does not have; {_CHOOSE}"
-        return hyper.file.fail(problem)
-
-    return replace(FACTS, attention=attention)
+def _attention(target: tuple[AttentionSettings, ...], hyper: HyperParameters, layer: int) -> AttentionSettings:
+    """The settings of a layer, which reads the cells of the target's last layer with the same sizes of cells."""
+    settings = gemma4.attention_of_kind(hyper, layer)
+    if settings.window == 1:
+        refuse(hyper.file, "assistants of Gemma 4 with a window of one token are not supported")
+    if settings.window and settings.window >= hyper.context_length:
+        settings = replace(settings, window=None)  # as of the target
+    own = [getattr(settings, name) for name in CELL_SIZES]
+    for i in reversed(range(len(target))):
+        read = target[i]
+        if read.kv_layer is None and [getattr(read, name) for name in CELL_SIZES] == own and not read.chunked:
+            return replace(settings, kv_layer=i, window=settings.window and settings.window - 1)
+    window = f"a window of {settings.window}" if settings.window else "no window"
+    cells = f"{settings.kv_heads} KV heads of {settings.key_dim} values and {window}"
+    problem = f"layer {layer} reads keys and values of {cells}, which this model does not have; {_CHOOSE}"
+    return hyper.file.fail(problem)

@@ -78,12 +78,12 @@ class HeadEngine:
         chained = OutputSettings(hidden=head.chains_normed, residual=not head.chains_normed)
         shared: dict[str, Any] = {"ctx": ctx, "rows": self.max_rows, "cache": cache, "progress": progress}
         shared |= {"check": check, "pool": pool}
-        self._cells: ModelRunner | None = None
+        self._own_cells: ModelRunner | None = None  # what computes a head with keys and values of its own
         if head.model.target_attention:
             program = build_program(head.model, kv_type, outputs=chained, ctx=ctx)
             self._runner: ModelRunner | TargetReader = TargetReader(program, head.model, pages=pages, **shared)
         else:
-            self._runner = self._cells = ModelRunner(
+            self._runner = self._own_cells = ModelRunner(
                 head.model,
                 on_cpu(len(head.model.layers)),
                 None,
@@ -106,7 +106,7 @@ class HeadEngine:
 
     def follow(self) -> HeadSequence | LastStates:
         """What follows a new sequence of the target."""
-        if not self._cells:
+        if not self._own_cells:
             return LastStates(self._features)
         width = self._encoder.columns if self._encoder else self.head.model.width
         return HeadSequence(self._new_sequence, self._features, width)
@@ -119,8 +119,8 @@ class HeadEngine:
         return sequence.follower
 
     def _new_sequence(self) -> PagedSequence:
-        assert self._cells
-        return PagedSequence(self._cells.pools, self._cells.checkpoints)
+        assert self._own_cells
+        return PagedSequence(self._own_cells.pools, self._own_cells.checkpoints)
 
     def _features(self, outputs: Outputs, rows: slice) -> Floats:
         """A copy of the features of some rows of the target's outputs, float32 [rows, width].

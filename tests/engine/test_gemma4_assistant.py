@@ -126,6 +126,7 @@ def test_an_assistant_changes_nothing_of_its_target(target: Path, tmp_path: Path
     [
         ({"embedding_length_out": 96}, {}, "for a model of 96 values a token, and this one has 64"),
         ({"attention.sliding_window": 17}, {}, "layer 0 reads keys and values of .* a window of 17"),
+        ({"attention.sliding_window": 1}, {}, "a window of one token"),
         ({"attention.head_count_kv": 4}, {}, "4 KV heads of 16 values"),
         ({"attention.value_length_swa": 8}, {}, "layer 0 reads keys and values"),
         ({}, {"token_embd.weight": np.zeros((319, 32), np.float32)}, "for a model of 319 tokens"),

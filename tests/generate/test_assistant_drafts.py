@@ -117,7 +117,7 @@ def test_a_reply_that_is_left_early_disturbs_no_other(alone: Model, drafting: Mo
 def test_replies_that_are_preempted_are_the_same(
     alone: Model, target: Path, assistant: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the target has no more pages for all, a reply leaves those that the assistant reads, and has others later."""
+    """Where the target has no more pages for all, a reply leaves those that its assistant reads."""
     options: dict[str, Any] = {"max_tokens": 60, "logit_bias": NO_END, **SETTINGS["sampled"]}
     prompts = [[*IDS[i : i + 40], *IDS[i : i + 20]] for i in range(6)]
     expected = [text_of(alone, prompt, **options) for prompt in prompts]
