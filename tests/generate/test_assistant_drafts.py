@@ -26,7 +26,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 PROMPTS = [IDS[:5], IDS[:30], IDS[:20], IDS[30:47]]
 """Shorter and longer than the window; one begins with an earlier text."""
-NO_END = {313: -float("inf")}
 
 Text = list[tuple[int, float | None]]
 
@@ -118,7 +117,7 @@ def test_replies_that_are_preempted_are_the_same(
     alone: Model, target: Path, assistant: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the target has no more pages for all, a reply leaves those that its assistant reads."""
-    options: dict[str, Any] = {"max_tokens": 60, "logit_bias": NO_END, **SETTINGS["sampled"]}
+    options: dict[str, Any] = {"max_tokens": 60, **SETTINGS["sampled"]}
     prompts = [[*IDS[i : i + 40], *IDS[i : i + 20]] for i in range(6)]
     expected = [text_of(alone, prompt, **options) for prompt in prompts]
     preempt, preempted, ensure = Computation.preempt, list[int](), HostKVPages.ensure_pages
@@ -148,7 +147,7 @@ def test_a_limit_of_memory_is_for_the_target_alone(target: Path, assistant: Path
         whole = model.kv_stats.budget_bytes
     with Model.open(target, draft=str(assistant), ctx=128, kv_memory=0.001) as model:
         assert model.kv_stats.budget_bytes == whole
-        assert len(text_of(model, IDS[:20], logit_bias=NO_END)) == 40
+        assert text_of(model, IDS[:20], **SETTINGS["greedy"])
 
 
 def test_auto_takes_no_file_of_a_head(target: Path, assistant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
