@@ -8,6 +8,9 @@ from converters.architectures.config import Config
 from converters.checkpoint import Checkpoint
 from converters.tensors import Metadata, Source
 from edgellm.arch.description import Description
+from edgellm.arch.eagle3 import ARCHITECTURE as EAGLE3
+from edgellm.arch.gemma4_assistant import ARCHITECTURE as ASSISTANT
+from edgellm.arch.head_files import HEAD_FILES
 
 
 class HeadKind(NamedTuple):
@@ -25,9 +28,9 @@ class HeadKind(NamedTuple):
 
 
 _KINDS = (
-    HeadKind("an EAGLE-3 head", eagle3.is_eagle3, eagle3.check_kind, eagle3.describe_eagle3),
+    HeadKind(HEAD_FILES[EAGLE3].name, eagle3.is_eagle3, eagle3.check_kind, eagle3.describe_eagle3),
     HeadKind(
-        "an assistant of Gemma 4",
+        HEAD_FILES[ASSISTANT].name,
         gemma4_assistant.is_assistant,
         gemma4_assistant.check_kind,
         gemma4_assistant.describe_assistant,

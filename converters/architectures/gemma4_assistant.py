@@ -28,7 +28,8 @@ _TARGET_WIDTH = "backbone_hidden_size"
 
 def is_assistant(config: Config) -> bool:
     """Whether a checkpoint is one, by its class."""
-    return config.names("architectures")[:1] in [[name] for name in _CLASSES]
+    names = config.names("architectures")
+    return bool(names) and names[0] in _CLASSES
 
 
 def check_kind(given: Config) -> None:
@@ -43,8 +44,8 @@ def check_kind(given: Config) -> None:
     layers = layer_count(config)
     shared = config.integer("num_kv_shared_layers", 0, least=0, most=layers)
     if shared < layers:
-        own = f"{layers - shared} of {layers} layers have: correct num_kv_shared_layers, or choose another assistant"
-        config.refuse(f"assistants with keys and values of their own are not supported, and {own}")
+        own = f"{layers - shared} of {layers} layers have keys and values of their own (num_kv_shared_layers)"
+        config.refuse(f"{own}, which is not supported for assistants of Gemma 4")
     check_variant(config, FACTS, _FAMILY)
 
 

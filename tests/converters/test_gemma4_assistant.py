@@ -25,9 +25,17 @@ def target_file(shared: Path) -> Path:
     return ArchFixture.of(shared, "gemma4_e2b").gguf
 
 
-@pytest.mark.parametrize("is_file", [False, True])
-def test_equals_llama_cpp(is_file: bool, target: Path, target_file: Path, tmp_path: Path) -> None:
-    checkpoint, out = write_assistant_checkpoint(tmp_path / "checkpoint"), tmp_path / "out.gguf"
+@pytest.mark.parametrize(
+    ("is_file", "name"),
+    [
+        (False, "Gemma4AssistantForCausalLM"),
+        (True, "Gemma4AssistantForCausalLM"),
+        (True, "Gemma4UnifiedAssistantForCausalLM"),
+    ],
+)
+def test_equals_llama_cpp(is_file: bool, name: str, target: Path, target_file: Path, tmp_path: Path) -> None:
+    checkpoint = write_assistant_checkpoint(tmp_path / "checkpoint", {"architectures": [name]})
+    out = tmp_path / "out.gguf"
     convert(checkpoint, out, "Q8_0", target=target_file if is_file else target)
     golden = json.loads((CONVERTED_HEADS / "assistant.json").read_text(encoding="utf-8"))
     made = json.loads(json.dumps(facts(out)))
@@ -73,8 +81,13 @@ FLAWS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
     "tokens of another model": ({}, {"vocab_size": 319}, {}, "for a model of 319 tokens, and the target has 320"),
     "another window": ({}, {"sliding_window": 17}, {}, "a window of 17, which this model does not have; choose a head"),
     "other heads": ({}, {"num_key_value_heads": 4}, {}, "4 KV heads of 16 values and a window of 16"),
-    "keys of its own": ({}, {"num_kv_shared_layers": 3}, {}, "of their own are not supported, and 1 of 4 layers"),
-    "no count of layers that share": ({}, {"num_kv_shared_layers": None}, {}, "and 4 of 4 layers have"),
+    "keys of its own": ({}, {"num_kv_shared_layers": 3}, {}, "1 of 4 layers have keys and values of their own"),
+    "no count of layers that share": (
+        {},
+        {"num_kv_shared_layers": None},
+        {},
+        "4 of 4 layers have keys and values of their own",
+    ),
     "more than all": ({}, {"num_kv_shared_layers": 5}, {}, "num_kv_shared_layers is 5, not"),
     "experts": ({}, {"enable_moe_block": True}, {}, "with experts or per-layer embeddings are not supported"),
     "per-layer embeddings": ({}, {"hidden_size_per_layer_input": 8}, {}, "per-layer embeddings are not supported"),
