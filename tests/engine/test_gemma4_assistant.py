@@ -19,7 +19,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from support.archs import ArchFixture
-from support.gemma_assistants import DRAFTS, IDS, LENGTHS, AssistantReference, reference, write_assistant
+from support.gemma_assistants import DRAFTS, IDS, LENGTHS, TARGETS, AssistantReference, reference, write_assistant
 
 
 @pytest.fixture
@@ -66,11 +66,12 @@ def drafts(engine: NativeEngine, sequence: PagedSequence, text: list[int]) -> As
     return AssistantReference(np.array(logits), np.array(states))
 
 
+@pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_drafts_are_those_of_transformers(length: int, target: Path, tmp_path: Path) -> None:
+def test_drafts_are_those_of_transformers(name: str, length: int, shared: Path, tmp_path: Path) -> None:
     """Also where the text is longer than the window. The bits are the same in any chunks, with any threads."""
-    expected, found = reference(length), set[bytes]()
-    assistant = write_assistant(tmp_path / "a.gguf")
+    expected, found = reference(name, length), set[bytes]()
+    target, assistant = ArchFixture.of(shared, name).gguf, write_assistant(tmp_path / "a.gguf", TARGETS[name])
     for threads in (1, 3):
         with opened(target, assistant, threads) as engine:
             for chunk in (100, 1, 7):

@@ -1,5 +1,6 @@
 """Replies that an assistant of Gemma 4 drafts for: the same text as without it."""
 
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ from edgellm.generate.batching.computation import Computation
 from edgellm.models.stores import StoredModel
 from support.archs import ArchFixture
 from support.drafts import AllDrafts
-from support.gemma_assistants import IDS, write_assistant_checkpoint
+from support.gemma_assistants import IDS, TARGETS, write_assistant, write_assistant_checkpoint
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "greedy": {"temp": 0},
@@ -158,3 +159,20 @@ def test_auto_takes_no_file_of_a_head(target: Path, assistant: Path, monkeypatch
         model = Model.open(target, draft="auto", ctx=128)
     with model:
         assert model.drafts_with is None
+
+
+@pytest.mark.gpu
+def test_with_layers_on_a_gpu_a_warning_says_that_it_does_not_draft(shared: Path, tmp_path: Path) -> None:
+    from support.gpus import adapter
+
+    adapter()
+    name = "gemma4_moe"  # of whose layers a GPU computes all but the experts
+    target, assistant = ArchFixture.of(shared, name).gguf, write_assistant(tmp_path / "a.gguf", TARGETS[name])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = Model.open(target, draft=str(assistant), gpu_layers="all", gpu="0", ctx=128)
+    with model:
+        why = f"{assistant}: a head drafts only where the CPU computes all layers; give --gpu-layers 0 to use it"
+        assert [str(each.message) for each in said if "draft" in str(each.message)] == [why]
+        assert model.drafts_with is None and len(model.engine.devices) == 2
+        assert text_of(model, IDS[:20], **SETTINGS["greedy"])

@@ -1,4 +1,4 @@
-"""An assistant of Gemma 4 with random weights for the fixture gemma4_e2b, and what `transformers` computes with it."""
+"""An assistant of Gemma 4 with random weights, and what `transformers` computes with it over some fixtures."""
 
 import json
 from collections.abc import Mapping
@@ -18,6 +18,10 @@ ASSISTANT_REFERENCES = Path(__file__).parent / "golden" / "gemma_assistant.npz"
 WIDTH, TARGET_WIDTH, FFN, VOCAB, LAYERS, WINDOW = 32, 64, 48, 320, 4, 16
 LENGTHS = (1, 9, 15, 16, 17, 40)
 """Tokens of the text before the last one."""
+
+TARGETS: dict[str, dict[str, Any]] = {"gemma4_e2b": {}, "gemma4_moe": {"attention.head_count_kv": [2, 2, 2, 1]}}
+"""The fixtures that it drafts for, and keys of its file for them in place of KEYS. Full layers of the second have one
+KV head, whose values are its keys before their norm."""
 
 DRAFTS = 4
 IDS = [int(i) for i in np.random.default_rng(2).integers(3, 312, 60)]
@@ -43,7 +47,7 @@ KEYS: dict[str, Any] = {
     "rope.freq_base": 1e6,
     "rope.freq_base_swa": 1e4,
 }
-"""The keys that llama.cpp's converter writes for it."""
+"""The keys that llama.cpp's converter writes for the first target."""
 
 CONFIG: dict[str, Any] = {
     "architectures": ["Gemma4AssistantForCausalLM"],
@@ -106,10 +110,10 @@ class AssistantReference(NamedTuple):
     states: NDArray[np.float64]
 
 
-def reference(length: int) -> AssistantReference:
+def reference(target: str, length: int) -> AssistantReference:
     """What `transformers` computes behind the first `length` of IDS and the token that follows, in float64."""
     with np.load(ASSISTANT_REFERENCES) as found:
-        return AssistantReference(*(found[f"{length}.{part}"] for part in AssistantReference._fields))
+        return AssistantReference(*(found[f"{target}.{length}.{part}"] for part in AssistantReference._fields))
 
 
 def tensors() -> dict[str, Array]:
