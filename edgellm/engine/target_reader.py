@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
@@ -20,7 +20,8 @@ from edgellm.engine.threadpool import ThreadPool
 from kquants.jit import Progress
 
 
-class Prefix(NamedTuple):
+@dataclass(frozen=True)
+class Prefix:
     """The first `length` tokens of a sequence, as rows see them that are not in it."""
 
     sequence: PagedSequence
