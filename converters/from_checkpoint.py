@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypedDict, overload
 
 from converters.architectures import describe
-from converters.architectures.eagle3 import describe_eagle3
+from converters.architectures.draft_heads import describe_head
 from converters.checkpoint import Checkpoint
 from converters.conversion import Conversion, prepare
 from converters.gptq.compensation import read_calibration
@@ -79,7 +79,7 @@ def convert(
 ) -> Report | ConversionPlan:
     """Convert the checkpoint `source` to the GGUF file `out` with the quantization mix `type`, as `edgellm convert`.
 
-    `source` is a folder, or ORG/NAME on Hugging Face, which is downloaded first and kept. If it is an EAGLE-3 head,
+    `source` is a folder, or ORG/NAME on Hugging Face, which is downloaded first and kept. If it is a draft head,
     `target` is the model that it drafts for, a checkpoint's folder or a GGUF file. `tensor_types` are
     exceptions such as "ffn_down=Q6_K"; `force` replaces an existing file; `dry_run` writes nothing and returns the
     plan; `imatrix` is the file of an importance matrix, `gptq` a text by which errors are compensated (see
@@ -166,7 +166,7 @@ def prepare_convert(
 
 def _described(checkpoint: Checkpoint, drafts_for: HeadTarget | None) -> tuple[Metadata, list[Source]]:
     """The metadata without the vocabulary, and the tensors."""
-    return describe_eagle3(checkpoint, drafts_for.description) if drafts_for else describe(checkpoint)
+    return describe_head(checkpoint, drafts_for.description) if drafts_for else describe(checkpoint)
 
 
 def _vocabulary(checkpoint: Checkpoint, sources: Sequence[Source], drafts_for: HeadTarget | None) -> EncodedMetadata:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from converters.architectures import describe as describe_checkpoint
 from converters.architectures.config import Config
-from converters.architectures.eagle3 import is_eagle3
+from converters.architectures.draft_heads import HeadKind, head_kind
 from converters.checkpoint import Checkpoint
 from converters.gguf_source import raw_pairs
 from converters.header import EncodedMetadata, encode_pairs, layout_file
@@ -42,25 +42,25 @@ def head_target(
     """
     name = printable(str(checkpoint.path), 400)
     config = Config(checkpoint.path / "config.json", checkpoint.config)
-    if not is_head_of_target(config, name, target is not None):
+    kind = kind_with_target(config, name, target is not None)
+    if not kind or target is None:
         return None
-    assert target is not None
     if gptq is not None:
         raise OptionError(f"--gptq has the model read a text, and {name} is a draft head; leave it out")
     return read_target(target)
 
 
-def is_head_of_target(config: Config, name: str, has_target: bool) -> bool:
-    """Whether the checkpoint `name` is a draft head, which must have a target. Raises OptionError if it has none.
+def kind_with_target(config: Config, name: str, has_target: bool) -> HeadKind | None:
+    """The kind of the draft head in the checkpoint `name`, which must have a target; None for a whole model.
 
-    It also does if a whole model has one.
+    Raises OptionError for a head without a target, and for a whole model with one.
     """
-    is_head = is_eagle3(config)
-    if is_head and not has_target:
-        raise OptionError(f"{name} is an EAGLE-3 head, which drafts for another model: name that with --target")
-    if has_target and not is_head:
-        raise OptionError(f"--target is for EAGLE-3 heads, and {name} is a whole model; leave it out")
-    return is_head
+    kind = head_kind(config)
+    if kind and not has_target:
+        raise OptionError(f"{name} is {kind.name}, which drafts for another model: name that with --target")
+    if has_target and not kind:
+        raise OptionError(f"--target is for draft heads, and {name} is a whole model; leave it out")
+    return kind
 
 
 def read_target(name: str | os.PathLike[str]) -> HeadTarget:

@@ -13,7 +13,7 @@ from converters.header import GGUFLayout
 from converters.tensors import PlannedTensor, Source
 from edgellm.arch import describe
 from edgellm.arch.description import Description
-from edgellm.arch.eagle3 import read_eagle3_head
+from edgellm.arch.head_files import read_head
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
@@ -22,6 +22,7 @@ from edgellm.text.tokenizer import Tokenizer
 
 _READ_AT_OPEN = re.compile(r"rope_freqs\.weight|rope_factors_(long|short)\.weight|blk\.\d+\.layer_output_scale\.weight")
 _ADVICE = re.compile(r"; get another conversion.*")
+_CHOOSE = "; choose "
 
 
 class LoadableModel(NamedTuple):
@@ -51,9 +52,9 @@ def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target:
 def check_loadable_head(
     layout: GGUFLayout, tensors: Sequence[PlannedTensor], target: Path, source: str, model: Description
 ) -> None:
-    """As `check_loadable`, for the file of an EAGLE-3 head that drafts for `model`."""
+    """As `check_loadable`, for the file of a draft head that drafts for `model`."""
     with _header_only(layout, tensors, target, source) as file:
-        read_eagle3_head(file, model)
+        read_head(file, model)
         Tokenizer(file)
 
 
@@ -68,8 +69,8 @@ def _header_only(
             yield file
     except (ModelFileError, UnsupportedModelError) as error:
         reason = _ADVICE.sub("", str(error).removeprefix(f"{printable(str(target), 400)}: "))
-        problem = f"edgellm would not open the GGUF file of it: {reason}; correct config.json, or get another copy"
-        raise type(error)(f"{source}: {problem}") from None
+        advice = "" if _CHOOSE in reason else "; correct config.json, or get another copy"
+        raise type(error)(f"{source}: edgellm would not open the GGUF file of it: {reason}{advice}") from None
 
 
 def _is_known(tensor: PlannedTensor) -> bool:

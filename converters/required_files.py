@@ -6,12 +6,11 @@ from pathlib import Path
 
 from converters.architectures import text_model
 from converters.architectures.config import Config
-from converters.architectures.eagle3 import check_kind
 from converters.checkpoint.files import is_plain, parse_json
 from converters.checkpoint.folder import INDEX, weights_or_index
 from converters.checkpoint.quantized import finders_of, settings_of
 from converters.checkpoint.quantized.settings import SETTINGS_FILES
-from converters.head_target import is_head_of_target
+from converters.head_target import kind_with_target
 from edgellm.errors import ModelFileError
 
 SMALL_FILES = SETTINGS_FILES | frozenset(
@@ -61,8 +60,8 @@ def _check(names: set[str], read: Callable[[str], bytes], has_target: bool) -> N
     path = Path(_CONFIG)
     values = parse_json(path, read(_CONFIG)) if _CONFIG in names else {}
     config = Config(path, values)
-    if is_head_of_target(config, "this checkpoint", has_target):
-        check_kind(config)
+    if kind := kind_with_target(config, "this checkpoint", has_target):
+        kind.check(config)
     elif not _TOKENIZERS & names:
         raise ModelFileError("there is no tokenizer.json, tokenizer.model or tekken.json; choose another repository")
     elif _CONFIG in names:

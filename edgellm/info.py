@@ -11,6 +11,7 @@ from edgellm.arch import describe as describe_model
 from edgellm.arch import head_kind
 from edgellm.arch.blocks import Layer
 from edgellm.arch.description import Description
+from edgellm.arch.head_files import HEAD_FILES
 from edgellm.arch.layer_kinds import layer_kinds
 from edgellm.errors import EdgeLLMError
 from edgellm.fmt import printable
@@ -201,8 +202,8 @@ def _is_of_prediction(file: GGUFFile, name: str) -> bool:
 
 
 def _prediction_layers(file: GGUFFile) -> int:
-    """Last blocks that are for multi-token prediction."""
-    return file.hint(f"{file.architecture}.nextn_predict_layers", int) or 0
+    """Last blocks that are for multi-token prediction; those of a head in a file of its own are its layers."""
+    return 0 if file.architecture in HEAD_FILES else file.hint(f"{file.architecture}.nextn_predict_layers", int) or 0
 
 
 def _layers(file: GGUFFile) -> int | None:

@@ -10,7 +10,7 @@ sources      tensors made of others
 biases       those that an architecture does not have
 recurrent, mamba, mamba_ssm   keys, sizes and variants of recurrent layers
 keys, metadata, card   the keys of the file
-eagle3       draft heads of EAGLE-3
+eagle3, gemma4_assistant   draft heads; `draft_heads` says of which kind a checkpoint is
 families     what the facts do not say, one file for each architecture that needs more
 """
 

@@ -49,11 +49,7 @@ def is_eagle3(config: Config) -> bool:
 
 
 def describe_eagle3(checkpoint: Checkpoint, target: Description) -> tuple[Metadata, list[Source]]:
-    """The metadata of a head without its vocabulary, and its tensors, both in the order of llama.cpp's converter.
-
-    Raises ModelFileError where the files contradict each other or the target, and UnsupportedModelError for a kind of
-    head that is not supported.
-    """
+    """The metadata of a head without its vocabulary, and its tensors; see `HeadKind`."""
     given = Config(checkpoint.path / "config.json", checkpoint.config)
     config = given.merged(_LAYER_CONFIG)
     check_kind(given)

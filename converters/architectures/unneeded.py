@@ -25,6 +25,7 @@ _UNNEEDED = {
     "scales of a KV cache in FP8": r"(\b([qkv]|kv|prob)_scale|self_attn\.[kv]_proj\.output_scale)$",
     "scales of activations": r"\b(input|activation)_scale(_ub)?$",
     "a head that rates texts": r"^(v_head|value_head|score|reward_head)\.",
+    "clusters of tokens": r"^masked_embedding\.",
     "heads that guess several tokens": r"^((model\.)?mtp\w*|medusa_heads?)\.",
 }
 _PREDICTING = "layers that predict further tokens"

@@ -9,6 +9,7 @@ blocks, positions     its parts: attention and feed-forwards, RoPE
 mixture               its mixtures of experts, with their routers
 recurrent, kimi_delta its recurrent mixers; recurrent_parts has what several of them have
 eagle3                from a file and the description of its target to an EAGLE-3 head
+gemma4_assistant      the same for an assistant of Gemma 4; `head_files` has both, by architecture
 transformer, layers   from a file and facts to a description
 head                  heads that draft for a model: they read its hidden states beside tokens
 prediction            the head for multi-token prediction that a model's file may have

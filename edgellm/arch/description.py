@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from edgellm.arch.blocks import Layer, Linear, Norm
+from edgellm.arch.blocks import AttentionSettings, Layer, Linear, Norm
 from edgellm.arch.positions import AttentionTemperature, Rope
 from edgellm.gguf import Tensor
 
@@ -58,7 +58,9 @@ class Description(ModelScales):
     """A whole model: sizes, embedding, layers and output head.
 
     Hidden states have `width` values, and the vocabulary has `vocab` tokens. A context has at most `context_length`
-    tokens. Heads that draft have an `entry` (see `edgellm.arch.head`).
+    tokens. Heads that draft have an `entry` (see `edgellm.arch.head`), and perhaps `feedback`, which makes the features
+    of the next row of the state behind the last norm. Where `target_attention` is not empty, it is that of the layers
+    of the head's target, whose keys and values all layers of the head read: `kv_layer` is a layer of the target.
     """
 
     width: int
@@ -72,11 +74,23 @@ class Description(ModelScales):
     output_norm: Norm
     output: Linear
     entry: "PairEntry | None" = None
+    feedback: Linear | None = None
+    target_attention: tuple[AttentionSettings, ...] = ()
 
     @property
     def logits(self) -> int:
         """Logits of a row: one for each token, but for heads with fewer."""
         return self.output.weight.shape[0]
+
+    @property
+    def feature_width(self) -> int:
+        """Values of a row of features of a head: as many as of an embedding."""
+        return self.embedding.shape[1]
+
+    @property
+    def hidden_width(self) -> int:
+        """Values of the state that a head gives for the next row."""
+        return self.feedback.weight.shape[0] if self.feedback else self.width
 
     @cached_property
     def position_tables(self) -> tuple[Rope | AttentionTemperature, ...]:
@@ -91,8 +105,8 @@ class Description(ModelScales):
 
         Layers with the same window have their KV pages together.
         """
-        attentions = [layer.attention for layer in self.layers if layer.attention and layer.attention.kv_layer is None]
-        return tuple(dict.fromkeys(attention.window for attention in attentions))
+        attentions = self.target_attention or [layer.attention for layer in self.layers if layer.attention]
+        return tuple(dict.fromkeys(attention.window for attention in attentions if attention.kv_layer is None))
 
     @cached_property
     def last_state_layer(self) -> int:

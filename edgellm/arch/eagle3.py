@@ -28,7 +28,7 @@ from edgellm.arch.positions import RopeType
 from edgellm.arch.refuse import refuse
 from edgellm.arch.tensor_names import ATTN_NORM, FFN_NORM, GATED_FEED_FORWARD_TENSORS, TensorFacts
 from edgellm.arch.tensors import Tensors
-from edgellm.fmt import counted, printable
+from edgellm.fmt import counted
 from edgellm.gguf import GGUFFile, Tensor
 
 ARCHITECTURE = "eagle3"
@@ -75,8 +75,6 @@ def read_eagle3_head(file: GGUFFile, target: Description) -> Head:
     Raises ModelFileError where metadata and tensors contradict each other or the target, UnsupportedModelError for a
     kind of head that edgellm does not compute.
     """
-    if file.architecture != ARCHITECTURE:
-        file.fail(f"holds a model of architecture {printable(file.architecture)}, no EAGLE-3 head")
     hyper, tensors = _HeadParameters(file, target), Tensors(file)
     _check_kind(hyper, target)
     taps = _taps(hyper, len(target.layers))

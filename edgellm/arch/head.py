@@ -13,26 +13,26 @@ from numpy.typing import NDArray
 from edgellm.arch.blocks import Linear, Norm
 from edgellm.arch.description import Description
 
-HeadSource = Literal["mtp", "eagle"]
+HeadSource = Literal["mtp", "eagle", "assistant"]
 
 
 @dataclass(frozen=True)
 class PairEntry:
-    """How a head's x is made of the embedding e of a token and a row f of features, each as wide as the head.
+    """How a head's x is made of the embedding e of a token and a row f of features, which is as wide.
 
-    The pair is [norm(e) | norm(f)]; `norms` has a weight for each, float32 (2, width). With `projection`, x is
-    projection(pair). Without, x is f, or norm(f) with `normed_residual`, and the first layer's q, k and v read the
-    pair.
+    The pair is [norm(e) | norm(f)]; `norms` has a weight for each, float32 (2, width), or is None where neither is
+    normed. With `projection`, x is projection(pair). Without, e and f are as wide as the head, x is f, or norm(f) with
+    `normed_residual`, and the first layer's q, k and v read the pair.
     """
 
-    norms: Norm
+    norms: Norm | None
     projection: Linear | None
     normed_residual: bool = False
 
     @property
     def feature_norm(self) -> Norm:
         """The norm of f."""
-        assert self.norms.weight
+        assert self.norms and self.norms.weight
         return replace(self.norms, weight=self.norms.weight.matrix(1))
 
 
@@ -57,12 +57,12 @@ class FeatureEncoder:
 
 @dataclass(frozen=True)
 class Head:
-    """A head of a target model. `model` has an entry, and layers whose attention sees all cells.
+    """A head of a target model. `model` has an entry, and layers whose attention sees all cells, or the target's.
 
     Features are the target's states behind the layers `taps`, side by side and encoded by `encoder`; without taps the
     state behind its last norm. `tokens` are the target's ids of the head's logits, int32, or None where it has one for
-    each token. With `chains_normed` the next row's features are the head's state behind its last norm, else
-    before it.
+    each token. With `chains_normed` the next row's features are the head's state behind its last norm, and behind
+    `model.feedback`, if there is one; else before the norm.
     """
 
     source: HeadSource

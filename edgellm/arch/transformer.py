@@ -18,7 +18,8 @@ from edgellm.gguf import GGUFFile
 _OTHER_MODALITIES = ("v.", "a.", "mm.")
 """Prefixes of tensors that encode images and sounds; some files have them beside the text model."""
 
-_SHARED_SIZES = ("kv_heads", "key_dim", "value_dim", "window")
+CELL_SIZES = ("kv_heads", "key_dim", "value_dim", "window")
+"""The settings of attention that a layer must have in common with the one whose keys and values it reads."""
 
 
 def describe_transformer(file: GGUFFile, facts: ArchitectureFacts) -> Description:
@@ -84,7 +85,7 @@ def _check_shared_heads(file: GGUFFile, layers: tuple[Layer, ...]) -> None:
         if layer.attention is None or layer.attention.kv_layer is None:
             continue
         own, read = layer.attention, layers[layer.attention.kv_layer].attention
-        if read is None or any(getattr(own, name) != getattr(read, name) for name in _SHARED_SIZES):
+        if read is None or any(getattr(own, name) != getattr(read, name) for name in CELL_SIZES):
             which = f"the keys and values of layer {own.kv_layer}"
             file.fail(f"has layer {i} read {which}, whose heads are others; get another conversion of the model")
 

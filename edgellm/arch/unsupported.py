@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NoReturn
 
-from edgellm.arch.eagle3 import ARCHITECTURE as EAGLE3
+from edgellm.arch.head_files import HEAD_FILES
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
@@ -14,8 +14,8 @@ def refuse_architecture(file: GGUFFile, supported: int) -> NoReturn:
     name = file.architecture
     if name == "clip":
         refuse(file, "holds the part of a model that reads images, without text; open the file of the model itself")
-    if name == EAGLE3:
-        refuse(file, "holds an EAGLE-3 head, not a model; --draft names it beside the model that it drafts for")
+    if kind := HEAD_FILES.get(name):
+        refuse(file, f"holds {kind.name}, not a model; --draft names it beside the model that it drafts for")
     parts = [part for part, is_there in _UNSUPPORTED_PARTS.items() if is_there(file, name)]
     having = f" with {' and '.join(parts)}" if parts else ""
     refuse(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--target",
     metavar="MODEL",
     shell_complete=files,
-    help="The model that SRC drafts for, if it is an EAGLE-3 head: a GGUF file, or a folder.",
+    help="The model that SRC drafts for, if it is a draft head: a GGUF file, or a folder.",
 )
 @conversion_options
 @click.pass_context

@@ -3,6 +3,7 @@
 protocol           the protocol of an engine and of a sequence; segments, checks of a batch
 native_engine      edgellm's own engine: opens a model, falls back from the GPU to the CPU
 head_engine        the engine of a head that drafts for a model; `head_sequence` is its state for one sequence
+target_reader      computes a head that reads the target's keys and values; `last_states` is what it keeps
 follower           what follows a sequence of the target, to keep the features that its head reads
 feature_encoder    from hidden states of the target to what an EAGLE-3 head reads
 model_runner       a batch goes through the devices, in the order of the placement

@@ -30,12 +30,19 @@ class KVPlace:
 
 
 class KVLayout:
-    """The places of the layers' keys and values in the pages; `page_bytes` are the bytes of a page of each KV group."""
+    """The places of the layers' keys and values in the pages; `page_bytes` are the bytes of a page of each KV group.
+
+    A head that reads those of its target has the target's places, and no pages.
+    """
 
     def __init__(self, model: Description, kv_type: str) -> None:
         self._groups, self._kv_type = model.kv_groups, kv_type
         self.page_bytes = [0] * len(model.kv_groups)
         self._places: dict[int, KVPlace] = {}
+        if model.target_attention:
+            for i, each in enumerate(model.target_attention):
+                self.place(i, each)
+            self.page_bytes = [0] * len(model.kv_groups)
 
     def place(self, layer: int, attention: AttentionSettings) -> KVPlace:
         """The place of a layer's keys and values: its own, new behind those of earlier layers, or another layer's."""

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from edgellm.engine.paged_sequence import PagedSequence
+from edgellm.engine.kv_pages import PageTable
 from edgellm.engine.position_tables import PositionTables
 from edgellm.engine.protocol import Segment
+from edgellm.engine.recurrent_states import RecurrentStates
 from kquants.records import BatchRecord
 
 
@@ -26,6 +27,20 @@ class BatchMemory(NamedTuple):
     def address(self) -> int:
         """The address of the record."""
         return self.words.buffer_info()[0]
+
+
+class Cells(Protocol):
+    """What the rows of a sequence read and write: its pages and states. Its length is that of the text before them."""
+
+    @property
+    def tables(self) -> list[PageTable]:
+        """The page table of each KV group."""
+
+    @property
+    def states(self) -> RecurrentStates:
+        """The recurrent states."""
+
+    def __len__(self) -> int: ...
 
 
 class RowBatch(Protocol):
@@ -51,7 +66,7 @@ class Batch:
     float32 [rows, width], for a head.
     """
 
-    def __init__(self, segments: Ids[Segment[PagedSequence]], position_tables: PositionTables) -> None:
+    def __init__(self, segments: Ids[Segment[Cells]], position_tables: PositionTables) -> None:
         self.lengths = [len(s.tokens) for s in segments]
         groups = range(len(segments[0].sequence.tables))
         self.tables = [[s.sequence.tables[group].ids for s in segments] for group in groups]
@@ -131,7 +146,7 @@ class Batch:
         return addresses
 
 
-def _own_embeddings(segments: Ids[Segment[PagedSequence]]) -> list[NDArray[np.float32] | None]:
+def _own_embeddings(segments: Ids[Segment[Cells]]) -> list[NDArray[np.float32] | None]:
     """For each row the embedding that replaces that of its token, contiguous float32; empty if no row has any."""
     found: list[NDArray[np.float32] | None] = []
     if any(s.embeddings for s in segments):

@@ -54,6 +54,8 @@ class _ProgramBuilder:
         self._kv = KVLayout(model, kv_type)
         self._program = Program(b.x, b.normed.f32, float_buffer("logits", model.logits), self._kv.page_bytes)
         self._ops = OpWriter(self._program, outputs)
+        if model.feedback:
+            self._program.hidden = float_buffer("feedback", model.hidden_width)
         self._norms = NormOps(self._ops)
         self._stream = StreamOps(model, b, self._ops)
         self._feed_forward_ops = FeedForwardOps(model, b, self._ops, self._stream, read_ahead)
@@ -182,10 +184,13 @@ class _ProgramBuilder:
             self._keep_outputs()
             self._per_layer.before_head()
         wanted = [model.output] if self._outputs.logits else []
+        wanted += [model.feedback] if model.feedback else []
         if self._outputs.observes:
             self._norm_observed(wanted)
         else:
             self._norms.norm(b.x, model.output_norm, b.normed, wanted, keep=self._outputs.hidden)
+        if model.feedback:
+            ops.linear(b.normed, (model.feedback, self._program.hidden))
         if not self._outputs.logits:
             return
         ops.linear(b.normed, (model.output, logits))

@@ -35,7 +35,8 @@ def _row_bytes(buffer: Buffer) -> int:
 class CPUDevice:
     """A program made ready for this CPU: kernels loaded, buffers for `rows` rows, `threads` threads with the caller.
 
-    With `pool` it computes on the threads of another device, while that one does not; who made the pool closes it.
+    With `pool` it computes on the threads of another device, while that one does not; who made the pool closes it. With
+    `pages` it reads the KV pages of another device, and has none of its own.
     Raises EdgeLLMError where a kernel cannot be compiled or memory is short. Memory is checked before it is taken, as
     Linux gives out more than there is, and ends processes when it is used.
     """
@@ -52,6 +53,7 @@ class CPUDevice:
         progress: jit.Progress | None,
         budget: KVBudget = NO_LIMIT,
         pool: ThreadPool | None = None,
+        pages: HostKVPages | None = None,
     ) -> None:
         kept = [b for b in program.buffers if b != program.logits]  # logits are the caller's, and new for each batch
         needed = sum(b.count(rows) * _row_bytes(b) for b in kept) + threads * program.scratch_bytes
@@ -70,7 +72,8 @@ class CPUDevice:
         self._adaptive_threads = AdaptiveThreads(self.threads.count)
         self.stats = DeviceStats()
         self._program = program  # its ops have the addresses of tensors: they keep the file's map
-        self._pages = HostKVPages(program.page_bytes, budget, program.state_bytes)
+        self._owns_pages = pages is None
+        self.pages = pages or HostKVPages(program.page_bytes, budget, program.state_bytes)
         self._ops = self._records()
         self._program_at = int(self._ops.ctypes.data)
         self._x = self._buffers[program.x].view(np.float32)
@@ -83,7 +86,7 @@ class CPUDevice:
             for place, argument in enumerate(op.arguments)
             if argument == program.logits
         ]
-        self.ensure_pages, self.copy_page = self._pages.ensure_pages, self._pages.copy_page
+        self.ensure_pages, self.copy_page = self.pages.ensure_pages, self.pages.copy_page
         self.stop, self.clear = self.threads.stop, self.threads.clear
 
     def _records(self) -> NDArray[np.int64]:
@@ -128,7 +131,7 @@ class CPUDevice:
             self._place_features(batch)
         first = starts[blocks.start] if blocks.start else 0
         last = starts[blocks.stop]
-        pages = self._pages.addresses
+        pages = self.pages.addresses
         record = batch.record(pages.address)
         logits = self._new_logits(batch.outputs) if blocks.stop == len(starts) - 1 else None
         self._used = batch, record, pages, logits
@@ -165,12 +168,13 @@ class CPUDevice:
     @property
     def kv_bytes(self) -> int:
         """Bytes that are taken for KV pages and states."""
-        return self._pages.held
+        return self.pages.held if self._owns_pages else 0
 
     def close(self) -> None:
         """Free buffers, pages and references to tensors, but not the threads. Nothing may be running."""
         self.threads.settle()  # an interrupted run may still use them
-        self._pages.clear()
+        if self._owns_pages:
+            self.pages.clear()
         del self._buffers, self._x, self._hidden, self._program, self._used
 
     def _new_logits(self, outputs: int) -> Logits | None:

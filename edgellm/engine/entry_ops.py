@@ -16,19 +16,20 @@ from edgellm.engine.program import Buffer, FeaturePlace, Program
 
 
 class EntryOps:
-    """Appends the ops of a head's entry to a program. `pair` is [embedding | features], each of `model.width`."""
+    """Appends the ops of a head's entry to a program. `pair` is [embedding | features], each of `feature_width`."""
 
     def __init__(self, model: Description, entry: PairEntry, x: Buffer, ops: OpWriter) -> None:
         self._model, self._entry, self._x, self._ops = model, entry, x, ops
         self._norms = NormOps(ops)
-        self.pair = MatmulInput.named("pair", 2 * model.width)
+        self.pair = MatmulInput.named("pair", 2 * model.feature_width)
 
     def write(self, program: Program) -> None:
         """x and the normed pair."""
-        width, entry, ops = self._model.width, self._entry, self._ops
+        width, entry, ops = self._model.feature_width, self._entry, self._ops
         program.features.append(FeaturePlace(self.pair.f32, width, width))
         ops.embed(self._model.embedding, self.pair.f32, self._model.embedding_scale, own_embeddings=False)
-        self._norms.norm_heads(self.pair.f32, entry.norms, 2, width)
+        if entry.norms:
+            self._norms.norm_heads(self.pair.f32, entry.norms, 2, width)
         if entry.projection:
             ops.quantize(self.pair, [entry.projection])
             ops.linear(self.pair, (entry.projection, self._x))

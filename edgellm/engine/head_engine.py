@@ -4,6 +4,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +14,21 @@ from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Logits
 from edgellm.engine.feature_encoder import EncoderDevice
 from edgellm.engine.head_sequence import HeadSequence
+from edgellm.engine.host_kv_pages import HostKVPages
+from edgellm.engine.last_states import LastStates, ReadingState
 from edgellm.engine.limits import max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
 from edgellm.engine.outputs import Floats, Outputs, OutputSettings
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.placement import on_cpu
 from edgellm.engine.protocol import Segment, check_batch
+from edgellm.engine.target_reader import TargetReader
 from edgellm.engine.threadpool import ThreadPool
 from edgellm.errors import EdgeLLMError
 from kquants.jit import Progress
+
+HeadState = HeadSequence | ReadingState
+"""The state of a head for the text of one reply."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,8 @@ def outputs_for(head: Head, outputs: OutputSettings) -> OutputSettings:
 class HeadEngine:
     """A head, ready to compute within the turn of its target's engine, whose `pool` it uses.
 
-    It computes pairs as other engines tokens: each row of a segment has features beside its token. See
+    It computes pairs as other engines tokens: each row of a segment has features beside its token. A head that reads
+    the keys and values of its target reads `pages`, those of its engine. See
     `edgellm.speculation.drafter.DraftEngine`. Raises EdgeLLMError where kernels or memory are missing.
     """
 
@@ -58,6 +66,7 @@ class HeadEngine:
         kv_type: str,
         ctx: int,
         pool: ThreadPool,
+        pages: HostKVPages,
         cache: Path,
         check: Callable[[], None],
         progress: Progress | None = None,
@@ -67,23 +76,25 @@ class HeadEngine:
         program = build_program(head.model, kv_type, ctx=ctx)
         self.max_rows = max_batch_rows(program, ctx)
         chained = OutputSettings(hidden=head.chains_normed, residual=not head.chains_normed)
-        self._runner = ModelRunner(
-            head.model,
-            on_cpu(len(head.model.layers)),
-            None,
-            kv_type=kv_type,
-            ctx=ctx,
-            rows=self.max_rows,
-            threads=pool.count,
-            cache=cache,
-            progress=progress,
-            check=check,
-            budget=budget,
-            page_bytes=program.page_bytes,
-            outputs=chained,
-            read_ahead=False,
-            pool=pool,
-        )
+        shared: dict[str, Any] = {"ctx": ctx, "rows": self.max_rows, "cache": cache, "progress": progress}
+        shared |= {"check": check, "pool": pool}
+        self._own_cells: ModelRunner | None = None  # what computes a head with keys and values of its own
+        if head.model.target_attention:
+            program = build_program(head.model, kv_type, outputs=chained, ctx=ctx)
+            self._runner: ModelRunner | TargetReader = TargetReader(program, head.model, pages=pages, **shared)
+        else:
+            self._runner = self._own_cells = ModelRunner(
+                head.model,
+                on_cpu(len(head.model.layers)),
+                None,
+                kv_type=kv_type,
+                threads=pool.count,
+                budget=budget,
+                page_bytes=program.page_bytes,
+                outputs=chained,
+                read_ahead=False,
+                **shared,
+            )
         self._encoder = None
         if head.encoder:
             self._encoder = EncoderDevice(head.encoder, rows=self.max_rows, pool=pool, cache=cache, progress=progress)
@@ -93,13 +104,23 @@ class HeadEngine:
         """The number of threads that compute."""
         return self._pool.count
 
-    def follow(self) -> HeadSequence:
-        """The state of the head for a new sequence of the target."""
+    def follow(self) -> HeadSequence | LastStates:
+        """What follows a new sequence of the target."""
+        if not self._own_cells:
+            return LastStates(self._features)
         width = self._encoder.columns if self._encoder else self.head.model.width
         return HeadSequence(self._new_sequence, self._features, width)
 
+    def state_of(self, sequence: PagedSequence) -> HeadState:
+        """The state of the head for a reply in a sequence of the target, which it follows."""
+        if isinstance(sequence.follower, LastStates):
+            return ReadingState(sequence, sequence.follower)
+        assert isinstance(sequence.follower, HeadSequence), "the head does not follow this sequence"
+        return sequence.follower
+
     def _new_sequence(self) -> PagedSequence:
-        return PagedSequence(self._runner.pools, self._runner.checkpoints)
+        assert self._own_cells
+        return PagedSequence(self._own_cells.pools, self._own_cells.checkpoints)
 
     def _features(self, outputs: Outputs, rows: slice) -> Floats:
         """A copy of the features of some rows of the target's outputs, float32 [rows, width].
@@ -111,7 +132,7 @@ class HeadEngine:
         assert outputs.all_hidden is not None, "the target keeps no states of all rows"
         return outputs.all_hidden[rows].copy()
 
-    def compute(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
+    def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
         """Compute up to `max_rows` pairs, of different sequences: logits of wanted rows, and what a draft goes on from.
 
         Raises Stopped, and EdgeLLMError for token ids or features that the head does not have; in each case the
@@ -121,12 +142,12 @@ class HeadEngine:
         check_batch(self, segments)
         segments = self._encoded(segments)
         for segment in segments:
-            wanted = len(segment.tokens), self.head.model.width
+            wanted = len(segment.tokens), self.head.model.feature_width
             if segment.features is None or segment.features.shape != wanted:
                 raise EdgeLLMError(f"a head reads features of shape {list(wanted)} beside tokens")
         return self._runner.run(segments)
 
-    def _encoded(self, segments: Ids[Segment[PagedSequence]]) -> Ids[Segment[PagedSequence]]:
+    def _encoded(self, segments: Ids[Segment[Any]]) -> Ids[Segment[Any]]:
         """The segments with features in place of the target's states. Rows behind a draft have features already."""
         if not self._encoder:
             return segments

@@ -120,6 +120,10 @@ class HeadSequence:
         wanted = (last - first - 1,) if last == len(text) - 1 else ()
         return Segment(self.own, list(text[first + 1 : last + 1]), wanted, features=np.stack(rows))
 
+    def next_segment(self, token: int, features: Floats) -> Segment[PagedSequence]:
+        """The row of a draft, with the features behind the row before."""
+        return Segment(self.own, [token], (0,), features=features)
+
     def confirm(self, pairs: int) -> None:
         """The pairs of the last segment were computed; the row of the last one is kept, in case its token changes."""
         self._pairs += pairs

@@ -106,6 +106,7 @@ class NativeEngine:
     def _open_head(self, head: HeadRequest, outputs: OutputSettings) -> None:
         """Make the head ready. Without memory for it, a warning says so, and the model gives `outputs` alone."""
         shared = {name: self._options[name] for name in ("kv_type", "ctx", "cache", "progress")}
+        shared["pages"] = self._runner.cpu.pages
         check = self._options["check"]
 
         def check_both() -> None:

@@ -94,10 +94,10 @@ class Program:
     """The ops of the CPU's blocks of a model, the buffers they use, and the scratch (bytes) that a thread needs.
 
     A KV page of group g has `page_bytes[g]` for all their layers, a state page of recurrent layers `state_bytes`. `x`
-    is the hidden state, `hidden` that behind the last norm. The ops of block b begin at `starts[b]` and end at
-    `starts[b + 1]`; those before the first block look up embeddings. `observed` are the inputs of matmuls whose squares
-    are added up, `given` those that are given row by row, in the order of ops. `features` are the places of those that
-    a head reads, `all_hidden` is the state of all rows behind the last norm, where it is kept.
+    is the hidden state, `hidden` that behind the last norm, or a head's feedback. The ops of block b begin at
+    `starts[b]` and end at `starts[b + 1]`; those before the first block look up embeddings. `observed` are the inputs
+    of matmuls whose squares are added up, `given` those that are given row by row, in the order of ops. `features` are
+    the places of those that a head reads, `all_hidden` is the state of all rows behind the last norm, where it is kept.
     """
 
     x: Buffer

@@ -93,7 +93,7 @@ class Sequence(ABC):
         return common_prefix(self.tokens, list(tokens))
 
 
-S_co = TypeVar("S_co", bound=Sequence, covariant=True)
+S_co = TypeVar("S_co", covariant=True)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ sources          the names of what proposes drafts
 rules            how a drafter draws, and how the target model accepts what it drew
 prompt_lookup    drafts without a model: n-grams that occurred before in the same text
 model_drafter    drafts that a smaller model computes
-head_drafter     drafts of a head that reads the hidden states of its target; `head_source` is what replies share
+head_drafter     drafts of a head that reads what its target computed; `head_source` is what replies share
 head_choice      the head that an option names, or that of the target's file; `head_file` is a file of its own
 draft_chain      draws drafts as the target will draw its text
 vocabularies     the tokens of a draft model as those of its target

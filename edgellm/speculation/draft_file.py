@@ -22,8 +22,10 @@ _TYPICAL_TOKENS = 4096
 def kv_share(draft: Description, target: Description, kv_type: str) -> float:
     """The share of a draft model or head of a limited memory of keys and values and of states, from 0 to 1.
 
-    Both it and the target hold the same text.
+    Both it and the target hold the same text, but for a head that reads the target's.
     """
+    if draft.target_attention:
+        return 0.0
     own, other = (Roofline.of(model, kv_type).sequence_bytes(_TYPICAL_TOKENS) for model in (draft, target))
     return own / (own + other)
 

@@ -8,6 +8,7 @@ from edgellm.arch.head import Head
 from edgellm.engine.build_program import build_program
 from edgellm.engine.feature_encoder import build_encoder_program
 from edgellm.engine.head_sequence import most_waiting
+from edgellm.engine.last_states import KEPT
 from edgellm.engine.limits import max_batch_rows
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -46,8 +47,8 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
 
 
 def with_kv_share(options: LoadOptions, share: float) -> LoadOptions:
-    """Options whose `kv_memory` is a share of what the user allowed."""
-    return options if options.kv_memory is None else replace(options, kv_memory=options.kv_memory * share)
+    """Options whose `kv_memory` is a share of what the user allowed; what has a share of 0 needs none."""
+    return options if options.kv_memory is None or not share else replace(options, kv_memory=options.kv_memory * share)
 
 
 def _plan(draft: DraftFile, options: LoadOptions, target: Plan) -> Plan:
@@ -67,7 +68,8 @@ def _head_plan(chosen: ChosenHead, target: DraftTarget, own: Plan, kv_memory: fl
 def _feature_bytes(head: Head, target: DraftTarget, own: Plan) -> int:
     """Bytes of the features that wait, and of what encodes them."""
     row_bytes = 4 * target.model.width * max(1, len(head.taps))
-    waiting = row_bytes * min(own.ctx, most_waiting(row_bytes))
+    most = KEPT if head.model.target_attention else most_waiting(row_bytes)
+    waiting = row_bytes * min(own.ctx, most)
     if not head.encoder:
         return waiting
     rows = max_batch_rows(build_program(head.model, own.kv_type, ctx=own.ctx), own.ctx)

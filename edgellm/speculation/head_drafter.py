@@ -3,8 +3,7 @@
 from collections.abc import Sequence as Ids
 from typing import Any
 
-from edgellm.engine.head_engine import HeadEngine
-from edgellm.engine.head_sequence import HeadSequence
+from edgellm.engine.head_engine import HeadEngine, HeadState
 from edgellm.engine.outputs import Floats, Outputs
 from edgellm.engine.protocol import Segment
 from edgellm.sampling.gumbel import Drawn
@@ -19,7 +18,7 @@ class HeadDrafter(ComputedDrafter):
     the head's own state in place of the target's.
     """
 
-    def __init__(self, engine: HeadEngine, ids: Ids[int], state: HeadSequence) -> None:
+    def __init__(self, engine: HeadEngine, ids: Ids[int], state: HeadState) -> None:
         self.engine, self.source = engine, engine.head.source
         self._head, self._state, self._text = engine, state, list(ids)
         self._chain: DraftChain | None = None
@@ -55,7 +54,8 @@ class HeadDrafter(ComputedDrafter):
         if self._chain.has_ended or len(self._text) + len(drafts) > self._head.ctx:
             return None
         if drafts:
-            return Segment(self._state.own, drafts[-1:], [0], features=self._features)
+            assert self._features is not None, "a pass has the features of the next row"
+            return self._state.next_segment(drafts[-1], self._features)
         segment = self._state.segment(self._text, self.engine.max_rows)
         self._waiting = len(segment.tokens) if segment else 0
         return segment

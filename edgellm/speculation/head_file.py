@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from edgellm.arch.eagle3 import ARCHITECTURE, read_eagle3_head
 from edgellm.arch.head import Head
+from edgellm.arch.head_files import HEAD_FILES, read_head
 from edgellm.errors import UnsupportedModelError
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
@@ -14,7 +14,7 @@ from edgellm.speculation.draft_file import DraftTarget, OpenFile
 
 @dataclass(frozen=True)
 class HeadFile(OpenFile):
-    """The open file of an EAGLE-3 head. `head` may have tensors of the target's, too."""
+    """The open file of a draft head. `head` may have tensors of the target's, too."""
 
     head: Head
 
@@ -27,7 +27,7 @@ class HeadFile(OpenFile):
         """
         file = GGUFFile.open(path)
         try:
-            head = read_eagle3_head(file, target.model)
+            head = read_head(file, target.model)
             _check_tokens(file, target)
             return cls(file, head)
         except BaseException:
@@ -38,7 +38,7 @@ class HeadFile(OpenFile):
 def is_head_file(path: Path) -> bool:
     """Whether a file is that of a draft head. Raises ModelFileError."""
     with GGUFFile.open(path) as file:
-        return file.architecture == ARCHITECTURE
+        return file.architecture in HEAD_FILES
 
 
 def _check_tokens(file: GGUFFile, target: DraftTarget) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence as Ids
 
 from edgellm.engine.head_engine import HeadEngine
-from edgellm.engine.head_sequence import HeadSequence
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Sequence
 from edgellm.speculation.computed_source import ComputedSource
@@ -14,7 +13,7 @@ def head_source(name: str, engine: HeadEngine, relative_cost: float, pass_bytes:
     """The source of an engine whose head follows the sequences of the target; see `ComputedSource`."""
 
     def drafter(ids: Ids[int], sequence: Sequence) -> HeadDrafter:
-        assert isinstance(sequence, PagedSequence) and isinstance(sequence.follower, HeadSequence)
-        return HeadDrafter(engine, ids, sequence.follower)
+        assert isinstance(sequence, PagedSequence)
+        return HeadDrafter(engine, ids, engine.state_of(sequence))
 
     return ComputedSource(name, engine, drafter, relative_cost, pass_bytes)

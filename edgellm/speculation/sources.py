@@ -2,5 +2,5 @@
 
 from typing import Literal
 
-Source = Literal["guide", "lookup", "model", "mtp", "eagle"]
-"""Forced text, prompt lookup, a draft model, or a head: for multi-token prediction, or of EAGLE-3."""
+Source = Literal["guide", "lookup", "model", "mtp", "eagle", "assistant"]
+"""Forced text, prompt lookup, a draft model, or a head: for multi-token prediction, of EAGLE-3, or Gemma 4's."""

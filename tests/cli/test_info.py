@@ -17,6 +17,7 @@ from edgellm.info import ExpertInfo, SpecialToken, TypeShare, describe, kv_bytes
 from support import gguf_bytes as raw
 from support.archs import ArchFixture
 from support.family_file import EXPERTS, write_family
+from support.gemma_assistants import write_assistant
 from support.model_file import ModelFile
 
 Q8_0 = 8
@@ -299,6 +300,14 @@ def test_the_experts_of_a_model_and_its_active_parameters(tmp_path: Path) -> Non
     data = json.loads(output(str(path), "--json"))
     assert (data["active_parameters"], data["experts"]) == (256, {"count": 8, "used": 3, "shared": 1})
     assert (data["prediction_parameters"], data["layer_kinds"], data["state_bytes"]) == (32, None, None)
+
+
+def test_the_layers_of_a_head_in_a_file_of_its_own(tmp_path: Path) -> None:
+    """All of them count as layers for multi-token prediction in the file of an assistant, which has no others."""
+    text = rows(output(str(write_assistant(tmp_path / "assistant.gguf"))))
+    assert (text["layers"], text["parameters"]) == ("4", "55.9 k")
+    assert "--draft names it beside the model that it drafts for" in text["engine"]
+    assert "holds an assistant of Gemma 4, not a model" in text["engine"]
 
 
 STATE = 4 * (3 * (2 * 16 + 2 * 16) + 2 * 16 * 32)

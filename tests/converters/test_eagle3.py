@@ -159,7 +159,7 @@ def test_the_default_layers_need_a_deep_target(tmp_path: Path) -> None:
 def test_options_for_the_other_kind(converted: ConvertedHead, tmp_path: Path) -> None:
     target, folder, *_ = converted("midlayer")
     _refused(folder, tmp_path, "name that with --target")
-    _refused(target, tmp_path, "--target is for EAGLE-3 heads", target=target)
+    _refused(target, tmp_path, "--target is for draft heads", target=target)
     _refused(folder, tmp_path, "is a draft head; leave it out", target=target, gptq=tmp_path / "text")
     _refused(folder, tmp_path, "has no .safetensors file", target=tmp_path)
     _refused(folder, tmp_path, "the name of the model is empty", target="")

@@ -7,6 +7,7 @@ import click
 import pytest
 
 from edgellm.arch import ARCHITECTURES
+from edgellm.arch.gemma4_assistant import FACTS as ASSISTANT
 from edgellm.arguments import ReplyArguments
 from edgellm.cli import cli
 from edgellm.cli.unsupported import UNSUPPORTED_OPTIONS
@@ -134,7 +135,7 @@ def test_every_architecture_and_checkpoint_class_has_a_row() -> None:
     for text in rows.values():
         first = " ".join(re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE))
         assert sorted(re.findall(r"`([\w-]+)`", first)) == sorted(ARCHITECTURES)
-    classes = {each.name for facts in ARCHITECTURES.values() for each in facts.checkpoints}
+    classes = {each.name for facts in (*ARCHITECTURES.values(), ASSISTANT) for each in facts.checkpoints}
     assert {*re.findall(r"\b\w+For(?:CausalLM|ConditionalGeneration)\b", rows["converting.md"])} == classes
 
 

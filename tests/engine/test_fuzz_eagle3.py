@@ -26,6 +26,7 @@ def computes(path: Path, target: NativeEngine, target_file: GGUFFile) -> bool:
         with GGUFFile.open(path) as file:
             head = read_eagle3_head(file, describe(target_file))
             options = {"kv_type": "f16", "ctx": 64, "cache": cache_folder(), "check": file.check}
+            options["pages"] = target._runner.cpu.pages
             engine = HeadEngine(head, pool=target.pool, **options)
             states = np.ones((4, 3 * TARGET["width"]), np.float32)
             outputs = engine.compute([Segment(engine.follow().own, [3, 1, 2, 0], (3,), features=states)])

@@ -193,7 +193,7 @@ def test_replies_that_are_preempted_are_the_same(random_head: Model, monkeypatch
         preempt(computation)
 
     def limited(store: HostKVPages, group: int, pages: int) -> None:
-        if store is small.engine._runner.cpu._pages and group == 0 and pages > 7:  # type: ignore[attr-defined]
+        if store is small.engine._runner.cpu.pages and group == 0 and pages > 7:  # type: ignore[attr-defined]
             raise NoMemoryError("full")
         ensure(store, group, pages)
 

@@ -173,7 +173,7 @@ def test_checkpoints_and_drafts_take_as_many_states_as_plan_counts(path: Path, m
 def test_small_states_are_limited_by_their_number(model: Model) -> None:
     engine: Any = model.engine
     assert engine._runner.checkpoints.states.most == most_state_pages(MAX_STATE_CHECKPOINTS)
-    assert engine._runner.cpu._pages.page_bytes[-1] * MAX_STATE_CHECKPOINTS < CHECKPOINT_BYTES
+    assert engine._runner.cpu.pages.page_bytes[-1] * MAX_STATE_CHECKPOINTS < CHECKPOINT_BYTES
 
 
 def test_a_reply_that_shifts_its_context_goes_on_from_the_system_prompt(model_file: ModelFile) -> None:

@@ -269,6 +269,6 @@ def test_a_head_that_is_not_supported_is_refused_before_its_weights_are_download
     with pytest.raises(EdgeLLMError, match=f"{NAME}: config.json: EAGLE-3 heads of several layers"):
         convert(NAME, tmp_path / "out.gguf", "F16", target=target)
     serve(hub, target)
-    with pytest.raises(EdgeLLMError, match="--target is for EAGLE-3 heads, and this checkpoint is a whole model"):
+    with pytest.raises(EdgeLLMError, match="--target is for draft heads, and this checkpoint is a whole model"):
         convert(NAME, tmp_path / "out.gguf", "F16", target=target)
     assert set(fetched(hub)) == {"config.json"}

@@ -18,7 +18,9 @@ from edgellm.perf.machine_profile import MEMORY, save_profile
 from edgellm.perf.plan import Plan, make_plan
 from edgellm.perf.roofline import Roofline, decode_tps
 from edgellm.speculation.draft_plan import plan_with_draft
+from support.archs import ArchFixture
 from support.eagle3_heads import write_head_files
+from support.gemma_assistants import write_assistant
 from support.model_file import FamilyFile, ModelFile
 
 SIZES: dict[str, Any] = {"heads": 2, "kv_heads": 1, "head_dim": 32, "ffn": 96, "types": "F32"}
@@ -133,6 +135,19 @@ def test_the_memory_of_a_head_of_its_own_file(tmp_path: Path) -> None:
     assert both.total == alone.total + own.total
     assert both.needed(100) == alone.needed(100) + own.needed(100)
     assert 0 < both.draft.relative_cost(both, {}) < 0.5
+
+
+def test_an_assistant_has_no_keys_and_values(shared: Path, tmp_path: Path) -> None:
+    """Beside its weights it has what a batch takes, and the states of the last rows of a step."""
+    target, assistant = ArchFixture.of(shared, "gemma4_e2b").gguf, write_assistant(tmp_path / "assistant.gguf")
+    both, alone = (planned(target, draft=draft, kv_memory=0.01) for draft in (str(assistant), "off"))
+    assert both.draft
+    own = both.draft.plan
+    with GGUFFile.open(assistant) as file:
+        assert own.weights == sum(tensor.nbytes for tensor in file.tensors.values())
+    assert own.kv_cache == 0
+    assert both.kv_cache == alone.kv_cache
+    assert both.total == alone.total + own.total
 
 
 def test_the_weights_of_a_head_in_the_file_of_its_target_count_once(family_file: FamilyFile) -> None:

@@ -23,6 +23,7 @@ from support import families  # noqa: E402
 from support.eagle3_heads import HEADS, TARGET, write_head  # noqa: E402
 from support.families.checkpoint import write_family_checkpoint  # noqa: E402
 from support.families.references import load_reference  # noqa: E402
+from support.gemma_assistants import VOCAB, write_assistant_checkpoint  # noqa: E402
 from support.golden_cases import (  # noqa: E402
     CASES,
     CONVERTED_FAMILIES,
@@ -92,7 +93,7 @@ def convert_families() -> None:
 
 
 def convert_heads() -> None:
-    """Convert the EAGLE-3 heads to Q8_0, whose files have the vocabulary of their target."""
+    """Convert the heads of EAGLE-3 to Q8_0, whose files have the vocabulary of their target, and the assistant."""
     CONVERTED_HEADS.mkdir(exist_ok=True)
     for name, head in HEADS.items():
         with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
@@ -100,6 +101,29 @@ def convert_heads() -> None:
             source = write_head(Path(folder) / "checkpoint", head)
             converter_of(source, "llama-bpe")(source, gguf.LlamaFileType(7), out, target_model_dir=target).write()
             (CONVERTED_HEADS / f"{name}.json").write_text(_lines(facts(out)), encoding="utf-8")
+    convert_assistant()
+
+
+def convert_assistant() -> None:
+    """Convert the assistant of Gemma 4 to Q8_0, without a tokenizer: the converter counts its tokens alone."""
+    with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+        source, out = write_assistant_checkpoint(Path(folder) / "checkpoint"), Path(folder) / "out.gguf"
+        tokens = {"model": {"vocab": {str(i): i for i in range(VOCAB)}}, "added_tokens": []}
+        (source / "tokenizer.json").write_text(json.dumps(tokens), encoding="utf-8")
+        converter = converter_of(source, "")
+
+        class WithoutTokenizer(converter):  # type: ignore[misc]
+            model_arch = converter.model_arch
+
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **options)
+                self.hparams.setdefault("moe_intermediate_size", None)
+
+            def set_vocab(self) -> None:
+                pass
+
+        WithoutTokenizer(source, gguf.LlamaFileType(7), out).write()
+        (CONVERTED_HEADS / "assistant.json").write_text(_lines(facts(out)), encoding="utf-8")
 
 
 def main() -> None:

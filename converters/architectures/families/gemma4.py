@@ -58,8 +58,9 @@ def _windowed(config: Config) -> list[bool]:
 
 
 def _shared(config: Config) -> int:
-    """Number of last layers that read the keys and values of an earlier one."""
-    return config.integer("num_kv_shared_layers", 0, least=0, most=layer_count(config) - 1)
+    """Number of last layers that read the keys and values of an earlier one; in an assistant all, of its target."""
+    most = layer_count(config) - ("backbone_hidden_size" not in config)
+    return config.integer("num_kv_shared_layers", 0, least=0, most=most)
 
 
 def _full_kv_heads(config: Config) -> int | None:

@@ -30,6 +30,12 @@ from edgellm.arch.tensor_names import (
 
 def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
     """Attention with the sizes of its kind, windowed or not."""
+    shared = hyper.integer("attention.shared_kv_layers", 0)
+    return replace(attention_of_kind(hyper, layer), kv_layer=kv_layer(hyper, layer, shared))
+
+
+def attention_of_kind(hyper: HyperParameters, layer: int) -> AttentionSettings:
+    """Attention with the sizes of its kind, as if the layer had keys and values of its own."""
     windowed = windowed_layers(hyper)[layer]
     suffix = "_swa" if windowed else ""
     key_dim = hyper.head_dim(f"attention.key_length{suffix}", hyper.width // hyper.heads[layer])
@@ -45,7 +51,6 @@ def attention(hyper: HyperParameters, layer: int) -> AttentionSettings:
         rope=hyper.rope(dims, base=local_base, scaled=not windowed),
         scale=1.0,
         window=required_window(hyper) if windowed else None,
-        kv_layer=kv_layer(hyper, layer, hyper.integer("attention.shared_kv_layers", 0)),
     )
 
 
@@ -128,6 +133,9 @@ _UNIFIED = {key: value for key, value in _DEFAULTS.items() if key != "hidden_siz
     "sliding_window": 1024,
 }
 
+CAUSAL = CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True)
+UNIFIED = CheckpointClass(name="Gemma4UnifiedForConditionalGeneration", defaults=_UNIFIED, dual_rope=True)
+
 FACTS = ArchitectureFacts(
     name="gemma4",
     rope_type=RopeType.NEOX,
@@ -147,8 +155,8 @@ FACTS = ArchitectureFacts(
     router=router,
     settings=model_settings,
     checkpoints=(
-        CheckpointClass(name="Gemma4ForCausalLM", defaults=_DEFAULTS, dual_rope=True),
-        CheckpointClass(name="Gemma4ForConditionalGeneration", defaults=_DEFAULTS, dual_rope=True),
-        CheckpointClass(name="Gemma4UnifiedForConditionalGeneration", defaults=_UNIFIED, dual_rope=True),
+        CAUSAL,
+        replace(CAUSAL, name="Gemma4ForConditionalGeneration"),
+        UNIFIED,
     ),
 )
