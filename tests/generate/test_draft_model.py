@@ -250,6 +250,26 @@ def test_closing_waits_for_the_opening(files: tuple[Path, Path], opening: Openin
         engine.compute([])
 
 
+def test_a_close_that_was_interrupted_ends_when_it_is_called_again(
+    files: tuple[Path, Path], opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model.open(files[0], draft=str(files[1]))
+    opening.go.set()
+    until(lambda: model.drafts_with)
+
+    def interrupted(loaded: draft_model.DraftModel) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(draft_model.DraftModel, "wait", interrupted)
+        model.close()
+    model.close()
+    (engine,) = opening.engines
+    with pytest.raises(EdgeLLMError, match="closed"):
+        engine.compute([])
+    assert not any(str(path) in Path("/proc/self/maps").read_text() for path in files)
+
+
 def test_a_model_that_is_forgotten_frees_its_draft_model(files: tuple[Path, Path], opening: Opening) -> None:
     opening.go.set()
     models = [Model.open(files[0], draft=str(files[1]))]
