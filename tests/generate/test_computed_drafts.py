@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from edgellm import EdgeLLMError, Model
@@ -22,10 +21,9 @@ from edgellm.gguf import GGUFFile
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.drafting import Drafting
 from edgellm.speculation.model_drafter import ModelDrafter
-from edgellm.speculation.vocabularies import TokenMap
 from edgellm.system.folders import cache_folder
 from support.draft_models import damped, first_layers
-from support.drafts import AllDrafts
+from support.drafts import AllDrafts, HalfOfDrafts, WindowedDrafts, same_tokens
 from support.generation import NO_END, RECURRENT, TINY
 from support.gguf_parts import GGUFParts
 from support.model_file import ModelFile
@@ -35,11 +33,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "recurrent": {**RECURRENT, "layers": 4},
     "windowed": {**TINY, "layers": 3, "metadata": (("attention.sliding_window", 40),)},
 }
-
-
-def same_tokens(vocab: int) -> TokenMap:
-    """The map of two equal vocabularies."""
-    return TokenMap("same", np.arange(vocab, dtype=np.int32), range(vocab), 0, vocab)
 
 
 def draft_engine(path: Path, cache: Path, ctx: int | None) -> NativeEngine:
@@ -162,6 +155,20 @@ def test_forms_are_known_to_drafters(model: Model, draft: Path, cache: Path, mon
     assert set("".join(texts)) <= set("abcdxyz")
 
 
+def test_drafts_that_a_step_cuts_are_not_read_anew(
+    model: Model, draft: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also behind text that a form forces, of which a pass computes several tokens."""
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", HalfOfDrafts)
+    options: dict[str, Any] = {"regex": "((abcd|xyz)[0-9]){9,30}", "max_tokens": 120, "seed": 4, "partial": True}
+    plain = written(model, "the time was " * 30, **options)
+    with drafting(model, draft, cache) as source, counted(source.engine, "compute") as passes:
+        assert written(model, "the time was " * 30, **options) == plain
+    assert passes[0][0] > 150
+    assert len(passes) > 20
+    assert max(map(sum, passes[1:])) < 30
+
+
 def requests(count: int) -> list[tuple[str, dict[str, Any]]]:
     prompts = ["in", "the time was " * 9, "aa bb aa bb aa", "of a"]
     temps = 0.0, 0.8, 1.5
@@ -241,8 +248,13 @@ def test_a_reply_goes_on_after_a_context_shift(model: Model, draft: Path, cache:
     assert len(steps) < 120
 
 
-def test_the_next_reply_continues_from_both_states(model: Model, draft: Path, cache: Path) -> None:
-    """And reads little again, as the prefix caches of both models have what was accepted."""
+def test_the_next_reply_continues_from_both_states(
+    model: Model, draft: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And reads little again, as the prefix caches of both models have what was accepted.
+
+    A recurrent state goes back to the end of a reply alone: of other branches only the last tokens are read.
+    """
     ids = model.tokenizer.encode("the time was " * 30, add_special=True)
     options: dict[str, Any] = {"max_tokens": 50, "seed": 1, "logit_bias": NO_END}
     first = [each.id for each in model.stream(ids, **options)]
@@ -250,9 +262,13 @@ def test_the_next_reply_continues_from_both_states(model: Model, draft: Path, ca
     plain = [written(model, branch, **options) for branch in branches]  # type: ignore[arg-type]
     with drafting(model, draft, cache) as source:
         assert [each.id for each in model.stream(ids, **options)] == first
-        with counted(source.engine, "compute") as passes:
-            assert [written(model, branch, **options) for branch in branches] == plain  # type: ignore[arg-type]
-    assert passes
+        assert isinstance(source.engine, NativeEngine)
+        monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", WindowedDrafts)
+        for branch, expected in zip(branches, plain, strict=True):
+            with counted(source.engine, "compute") as passes:
+                assert written(model, branch, **options) == expected  # type: ignore[arg-type]
+            is_next = branch == branches[0]
+            assert max(map(sum, passes)) < (10 if is_next or not source.engine.new_sequence().needs_marks else 65)
 
 
 def failing(engine: Any, error: Exception, after: int) -> Any:
@@ -294,6 +310,27 @@ def test_without_memory_for_drafts_a_reply_goes_on_without_and_the_next_one_trie
         with counted(source.engine, "compute") as passes:
             assert written(model, "in", **options) == plain
         assert passes
+
+
+def test_memory_that_comes_back_is_used_by_the_reply_that_had_none(
+    model: Model, draft: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"max_tokens": 150, "seed": 1, "logit_bias": NO_END}
+    plain = written(model, "in", **options)
+    with drafting(model, draft, cache) as source:
+        compute, asked = source.engine.compute, list[int]()
+
+        def short(segments: Any) -> Any:
+            asked.append(len(segments[0].sequence) + len(segments[0].tokens))
+            if len(asked) == 5:
+                raise NoMemoryError("full")
+            return compute(segments)
+
+        monkeypatch.setattr(source.engine, "compute", short)
+        assert written(model, "in", **options) == plain
+        assert source.works
+    assert len(asked) > 20
+    assert 56 < asked[5] - asked[4] < 80, "it asks again after 64 tokens"
 
 
 def test_a_drafter_with_a_smaller_context_ends_where_that_does(model: Model, draft: Path, cache: Path) -> None:

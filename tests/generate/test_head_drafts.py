@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
-from edgellm import EdgeLLMWarning, Model
+from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.errors import NoMemoryError
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.batching.computation import Computation
 from edgellm.generate.request import TokensPrompt
+from edgellm.generate.speculation import SpeculativeDecoder
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_file import DraftFile
+from edgellm.speculation.prompt_lookup import PromptLookup
 from support.drafts import AllDrafts
 from support.gguf_parts import GGUFParts
 from support.heads import with_certain_head, with_random_head
@@ -155,6 +158,16 @@ def test_without_memory_for_the_head_a_reply_goes_on(
         assert written(random_head, "in", **options) == plain
     assert source_of(random_head).works
     assert written(random_head, "in", **options) == plain
+
+
+def test_a_reply_whose_model_is_closed_before_its_head_drafts_says_so(family_file: FamilyFile, tmp_path: Path) -> None:
+    model = Model.open(with_random_head(family_file("glm4_5_air"), tmp_path / "random.gguf"), threads=1, draft="auto")
+    session = model._generator.session
+    cancel = CancelFlag(session.engine)
+    with SpeculativeDecoder(session, session.engine.new_sequence(), PromptLookup([]), cancel) as decoder:
+        model.close()
+        with pytest.raises(EdgeLLMError, match="was closed"):
+            decoder.begin_drafting()
 
 
 @pytest.mark.parametrize("is_right", [True, False])
