@@ -102,8 +102,11 @@ def written(model: Model, prompt: str, **options: Any) -> list[Any]:
     return [(token.id, token.logprob, token.top_logprobs) for token in model.stream(prompt, logprobs=3, **options)]
 
 
-@pytest.mark.parametrize("temp", [0.0, 0.8, 1.5])
-def test_the_text_is_the_same_to_the_bit(model: Model, draft: Path, cache: Path, temp: float) -> None:
+@pytest.mark.parametrize(("temp", "policy"), [(0.0, HalfOfDrafts), (0.8, AllDrafts), (1.5, HalfOfDrafts)])
+def test_the_text_is_the_same_to_the_bit(
+    model: Model, draft: Path, cache: Path, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was", "aa bb aa bb aa"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "repeat_penalty": 1.1, "max_tokens": 100}
         options["logit_bias"] = NO_END
@@ -230,22 +233,32 @@ def test_replies_that_are_cancelled_change_no_other_and_leave_no_page(model: Mod
 
 
 def test_a_reply_goes_on_after_a_context_shift(model: Model, draft: Path, cache: Path) -> None:
-    def shifted(n: int) -> list[int]:
+    ids = model.tokenizer.encode("the time was " * 200, add_special=True)[: model.ctx - 30]
+    assert len(ids) == model.ctx - 30
+
+    def shifted(passes: list[list[int]]) -> tuple[list[int], int]:
+        """The reply, and how many passes there were before the shift."""
+        before = list[int]()
+
         def shift(written: list[int]) -> TokensPrompt:
-            return TokensPrompt([*ids[:8], *written[-n:]], context_shift=shift)
+            before.append(len(passes))
+            return TokensPrompt([*ids[:8], *written[-500:]], context_shift=shift)
 
         generator = model._generator
-        ids = model.tokenizer.encode("the time was " * 80, add_special=True)[: model.ctx - 30]
         options = generator.options(max_tokens=120, seed=2, logit_bias=NO_END)
         prompt = TokensPrompt(ids, context_shift=shift)
         generation = generator.start(prompt, options, generator.start_timer(), model._prefix_cache)
-        return [token.id for token in generation]
+        found = [token.id for token in generation]
+        (passes_before,) = before
+        return found, passes_before
 
-    plain = shifted(500)
+    plain, _ = shifted([])
     assert len(plain) == 120
-    with drafting(model, draft, cache), counted(model.engine, "forward") as steps:
-        assert shifted(500) == plain
-    assert len(steps) < 120
+    with drafting(model, draft, cache) as source, counted(source.engine, "compute") as passes:
+        found, before = shifted(passes)
+    assert found == plain
+    assert before > 10
+    assert len(passes) - before > 20, "it drafts again"
 
 
 def test_the_next_reply_continues_from_both_states(

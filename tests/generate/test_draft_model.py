@@ -109,7 +109,10 @@ def text_of(model: Model, **options: Any) -> list[int]:
     return [token.id for token in model.stream(PROMPT, **{**REPLY, **options})]
 
 
-def test_the_text_is_the_same_and_the_target_computes_fewer_steps(files: tuple[Path, Path], opening: Opening) -> None:
+def test_the_text_is_the_same_and_the_target_computes_fewer_steps(
+    files: tuple[Path, Path], opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
     target, draft = files
     opening.go.set()
     with Model.open(target, draft="off") as model:
@@ -118,7 +121,8 @@ def test_the_text_is_the_same_and_the_target_computes_fewer_steps(files: tuple[P
         until(lambda: model.drafts_with)
         assert [text_of(model, temp=temp) for temp in (0, 0.8, 1.5)] == alone
         assert opening.passes
-        assert len(steps) < 3 * 60
+        assert len(steps) < 60, "a step in three is left, or fewer"
+        assert model.generate(PROMPT, **REPLY).stats.drafts["model"].accepted > 30
         assert model.drafts_with == str(draft)
 
 
