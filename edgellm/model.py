@@ -298,11 +298,14 @@ class Model:
         return all_logits(self._generator.session, token_ids, chunk)
 
     def close(self) -> None:
-        """Stop all computations, in any thread, then free the threads, the memory and the file."""
+        """Stop all computations, in any thread, then free the threads, the memory and the file.
+
+        If interrupted it can be called again. Further calls do nothing.
+        """
         if not self._generator.session.closed:
             self._generator.session.close()
-            self._draft.close()
-            self.file.close()
+        self._draft.close()
+        self.file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -25,6 +25,7 @@ from edgellm.generate.draft_tally import DraftTally
 from edgellm.generate.session import Session
 from edgellm.sampling.sampler import Distribution
 from edgellm.speculation.acceptance import CERTAIN, Acceptance
+from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.drafter import DraftRules, Source
 from edgellm.speculation.drafting import Drafting
@@ -79,8 +80,12 @@ class SpeculativeDecoder:
         """Begin to draft with the source of the session, if there is one now and none was before."""
         source = self._session.drafts.source
         if self._drafting is None and source and source.works:
-            drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
-            self._drafting = Drafting(source, drafter, self._policy)
+            self._drafting = self._session.exclusively(lambda: self._drafting_of(source), self._cancel)
+
+    def _drafting_of(self, source: ComputedSource) -> Drafting:
+        self._session.check_open()  # what computes drafts is closed with the model
+        drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
+        return Drafting(source, drafter, self._policy)
 
     @property
     def proposal(self) -> Proposal | None:
@@ -96,7 +101,7 @@ class SpeculativeDecoder:
         self._left -= 1
         self._policy.add_token(self._replies)
         if self._drafting:
-            self._drafting.drafter.accept(token)
+            self._drafting.accept(token)
         if self._is_accepted(token) and self._draft_logits:
             self._session.check_active(self._cancel)  # as the session does where it computes
             self.length += 1
@@ -188,7 +193,7 @@ class SpeculativeDecoder:
         beside = self._session.rows_beside(self._cancel)
         step_seconds = self._session.drafts.times.seconds(1)
         self._replies = self._session.replies_beside(self._cancel) + 1
-        cost = drafting.cost(self.length + 1, self._replies, step_seconds) if drafting and step_seconds else None
+        cost = drafting.cost(self._replies, step_seconds) if drafting and step_seconds else None
         self._plan = plan = self._policy.plan(found, room, beside, cost)
         if drafting and rules and plan.source == drafting.drafter.source:
             drafting.prepare(plan, rules())

@@ -1,8 +1,9 @@
 """The protocol of drafters: what proposes the tokens that a step of the target model computes.
 
 A drafter belongs to one reply. It never changes the text: the target model judges each of its tokens
-(`edgellm.speculation.rules`). An `InstantDrafter` looks tokens up. A `ComputedDrafter` computes one token a pass on an
-engine; passes of several replies share a batch of that engine, and are computed within the turn of the target's.
+(`edgellm.speculation.rules`). A drafter computes one token a pass on an engine; passes of several replies share a batch
+of that engine, and are computed within the turn of the target's. Prompt lookup (`edgellm.speculation.prompt_lookup`)
+computes nothing, and is no drafter.
 """
 
 from abc import ABC, abstractmethod
@@ -66,10 +67,15 @@ class DraftEngine(Protocol):
         """Forget an earlier `stop`; not while `compute` runs."""
 
 
-class Drafter(ABC):
-    """Proposes tokens of one reply."""
+class ComputedDrafter(ABC):
+    """Proposes tokens of one reply. It computes one a pass: in a round of passes `begin`, then `segment` and `take`.
+
+    It is made within the turn of the target's engine. `accept`, `restart`, `lag` and `skipped` are called by the thread
+    of the reply, while the engine computes nothing of it; all else within the turn, perhaps in the thread of another.
+    """
 
     source: Source
+    engine: DraftEngine
 
     @abstractmethod
     def accept(self, token: int) -> None:
@@ -82,26 +88,14 @@ class Drafter(ABC):
     def close(self) -> None:  # noqa: B027 (most drafters hold no memory)
         """Leave what it holds to others."""
 
-
-class InstantDrafter(Drafter):
-    """A drafter without an engine."""
-
-    @abstractmethod
-    def draft(self, room: int) -> Draft:
-        """At most `room` tokens."""
-
-
-class ComputedDrafter(Drafter):
-    """A drafter that computes one token a pass. In one round of passes: `begin`, then `segment` and `take` in turn.
-
-    All but `accept` are called within the turn of the target's engine, perhaps in the thread of another reply.
-    """
-
-    engine: DraftEngine
-
     @abstractmethod
     def lag(self) -> int:
         """How many tokens of the text it must compute before the first draft."""
+
+    @property
+    def skipped(self) -> int:
+        """How many more it would compute if it began anew, as it left them out for the window of its rules."""
+        return 0
 
     @abstractmethod
     def begin(self, rules: DraftRules) -> None:

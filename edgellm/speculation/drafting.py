@@ -1,5 +1,7 @@
 """The computed drafts of one reply, from round to round."""
 
+import numpy as np
+
 from edgellm.engine.outputs import Outputs
 from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.speculation.computed_source import ComputedSource
@@ -7,12 +9,11 @@ from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftRules
 from edgellm.speculation.step_plan import DraftPlan, PassCost
 
-_MUST_KEEP = 1e6
-"""In place of a probability, the tokens that a draft counts as, so that no step is too long for it."""
-
-
 _WINDOW = 64
 """A drafter that lags behind more tokens than these reads only as many, until it is worth to read all."""
+
+_MEMORY_TOKENS = 64
+"""Tokens of the text before a drafter that found no memory asks again: other replies may have ended."""
 
 _MOST_LAG_S = 0.1
 """Seconds in one round after which a drafter reads no more of the text: it goes on in the next one."""
@@ -24,21 +25,21 @@ class Drafting:
     `draft` are those of the last round, of which the step computes the first `kept`. `seconds` are the reply's share of
     its `passes` passes.
 
-    `prepare` is called in the thread of the reply. All else is called within the turn of the target's engine, perhaps
-    in the thread of another reply, while that of this one waits.
+    `works`, `accept`, `cost` and `prepare` are called in the thread of the reply. All else is called within the turn of
+    the target's engine, perhaps in the thread of another reply, while that of this one waits.
     """
 
     def __init__(self, source: ComputedSource, drafter: ComputedDrafter, policy: DraftPolicy) -> None:
         self.source, self.drafter, self.policy = source, drafter, policy
         self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
-        self._has_memory, self._is_windowed, self._most = True, False, 0
+        self._waits, self._most = 0, 0  # tokens until it asks for memory again; the most drafts of the round
         self._plan: DraftPlan | None = None
         self._rules: DraftRules | None = None
 
     @property
     def works(self) -> bool:
         """Whether it can draft."""
-        return self._has_memory and self.source.works
+        return not self._waits and self.source.works
 
     @property
     def plan(self) -> DraftPlan:
@@ -46,13 +47,15 @@ class Drafting:
         assert self._plan is not None, "`prepare` comes first"
         return self._plan
 
-    def cost(self, text: int, replies: int, step_seconds: float) -> PassCost:
-        """What passes for `replies` replies cost, where a step of the target for one takes `step_seconds`.
+    def accept(self, token: int) -> None:
+        """The text has a token more."""
+        self.drafter.accept(token)
+        self._waits = max(0, self._waits - 1)
 
-        `text` are the tokens of this one.
-        """
+    def cost(self, replies: int, step_seconds: float) -> PassCost:
+        """What passes for `replies` replies cost, where a step of the target for one takes `step_seconds`."""
         source, lag = self.source, self.drafter.lag()
-        whole = text if self._is_windowed else lag
+        whole = lag + self.drafter.skipped
         lag_s, whole_s = (source.lag_seconds(n - 1, step_seconds) for n in (min(lag, _WINDOW), whole))
         seconds = source.pass_seconds(replies, step_seconds)
         return PassCost(self.drafter.source, replies, seconds, lag_s, whole_s if whole > _WINDOW else None)
@@ -68,9 +71,8 @@ class Drafting:
         if not (self.works and self._rules and self._most > 0):
             return False
         try:
-            if self.plan.whole and self._is_windowed:
+            if self.plan.whole and self.drafter.skipped:
                 self.drafter.pause()
-            self._is_windowed = not self.plan.whole and (self._is_windowed or self.drafter.lag() > _WINDOW)
             self.drafter.begin(self._rules)
         except EdgeLLMError as error:
             self.fail(error)
@@ -83,19 +85,24 @@ class Drafting:
         self.passes += 1
         try:
             drawn = self.drafter.take(outputs)
-        except EdgeLLMError:  # no token may come next
-            return False
+        except EdgeLLMError as error:
+            if outputs.logits is not None and np.isnan(outputs.logits).any():
+                self.source.fail(error)
+            return False  # no token may come next
         if drawn is None:  # it computes tokens of the text
             return self.seconds < _MOST_LAG_S
         self.draft = self.drafter.draft().first(self._most)  # text that a guide forces may be longer
         return len(self.draft.tokens) < self._most
 
     @property
+    def fixed(self) -> int:
+        """How many drafts the step must compute, as the rule forbids to drop any."""
+        return 0 if not self._rules or self._rules.rule.may_trim else len(self.draft.tokens)
+
+    @property
     def chances(self) -> list[float]:
-        """The probability of each draft that it is accepted; of those that the rule forbids to drop, `_MUST_KEEP`."""
-        if self._rules and not self._rules.rule.may_trim:
-            return [_MUST_KEEP] * len(self.draft.tokens)
-        return self.policy.chances(self.plan, self.draft.signals)
+        """The probability of each draft behind the `fixed` ones that it is accepted."""
+        return self.policy.chances(self.plan, self.draft.signals)[self.fixed :]
 
     @property
     def must_go_on(self) -> bool:
@@ -108,10 +115,10 @@ class Drafting:
         return [last * mean ** (i + 1) for i in range(min(passes, self._most - len(self.draft.tokens)))]
 
     def fail(self, error: EdgeLLMError) -> None:
-        """An error ends its drafts: those of this reply where memory is short, else those of all replies."""
+        """An error ends the drafts of all replies; where memory is short, those of this one for `_MEMORY_TOKENS`."""
         self.draft = Draft([], [])
         if isinstance(error, NoMemoryError):
-            self._has_memory = False
+            self._waits = _MEMORY_TOKENS
             self.drafter.pause()
         else:
             self.source.fail(error)

@@ -26,11 +26,11 @@ class HeadDrafter(ComputedDrafter):
         self._features: Floats | None = None  # behind the last draft
 
     def accept(self, token: int) -> None:
-        """See `Drafter`."""
+        """See `ComputedDrafter`."""
         self._text.append(token)
 
     def restart(self, ids: Ids[int]) -> None:
-        """See `Drafter`. The state follows the target's sequence."""
+        """See `ComputedDrafter`. The state follows the target's sequence."""
         self._text = list(ids)
 
     def pause(self) -> None:

@@ -24,7 +24,7 @@ class SequenceEngine(DraftEngine, Protocol):
 
 
 class ModelDrafter(ComputedDrafter):
-    """Drafts of one reply whose text is `ids` so far. The sequence of the draft model begins in the first round."""
+    """Drafts of one reply whose text is `ids` so far. It begins with what the prefix cache has of that."""
 
     source: Source = "model"
 
@@ -34,12 +34,14 @@ class ModelDrafter(ComputedDrafter):
         self._sequence: Sequence | None = None
         self._first = 0  # of the text, the first token that the sequence has
         self._shared = 0  # tokens of the sequence that are those of the text from there on
+        self._cached = 0  # tokens that the text begins with, which the prefix cache has, as far as is known
         self._chain: DraftChain | None = None
         self._drafts: list[int] = []  # those of the round, in the draft model's ids
-        self._forks: dict[int, Sequence] = {}  # by length, the states that a recurrent sequence cannot go back to
+        self._forks: list[Sequence] = []  # with the states of the last round that a recurrent sequence has no more
+        self._begin_at(0)
 
     def accept(self, token: int) -> None:
-        """See `Drafter`."""
+        """See `ComputedDrafter`."""
         (own,), at = self._tokens.draft_ids([token]), len(self._text) - self._first
         self._text.append(own)
         sequence = self._sequence
@@ -47,45 +49,68 @@ class ModelDrafter(ComputedDrafter):
             self._shared += 1
 
     def restart(self, ids: Ids[int]) -> None:
-        """See `Drafter`."""
+        """See `ComputedDrafter`."""
         self.pause()
-        self._text = self._tokens.draft_ids(ids)
+        self._text, self._cached = self._tokens.draft_ids(ids), 0
 
     def close(self) -> None:
-        """See `Drafter`."""
+        """See `ComputedDrafter`."""
         self.pause()
 
     def pause(self) -> None:
         """See `ComputedDrafter`. What is left in the prefix cache need not be computed again."""
-        sequence, self._sequence = self._sequence, None
+        sequence = self._nearest()
+        if sequence is not None and not self._first:
+            self._cached = sequence.reach(self._keep)
+        self._sequence, self._first, self._shared = None, 0, 0
         self._forks.clear()
-        self._first = self._shared = 0
         if sequence is not None:
             self.engine.retire(sequence)
 
     def lag(self) -> int:
         """See `ComputedDrafter`: at least one, as the logits of the last token are needed."""
-        return max(1, len(self._text) - self._first - self._shared)
+        sequence = self._nearest()
+        has = self._cached if sequence is None else sequence.reach(self._keep)
+        return max(1, len(self._text) - self._first - has)
+
+    @property
+    def skipped(self) -> int:
+        """See `ComputedDrafter`."""
+        return max(0, self._first - self._cached)
 
     def begin(self, rules: DraftRules) -> None:
         """See `ComputedDrafter`."""
         self._chain, self._drafts = DraftChain(rules), []
+        if self._sequence is None:
+            self._begin_at(0)
+        self._go_back()
         if rules.window is not None and self.lag() > rules.window:
             self.pause()
-            self._first = len(self._text) - rules.window
-        text = len(self._text) - self._first
-        if self._sequence is None:
-            self._sequence = self.engine.begin(self._text[self._first :])
-            self._shared = len(self._sequence)
-        elif (keep := min(self._shared, text - 1)) < len(self._sequence):
-            self._go_back(keep)
-        self._forks.clear()
+            self._begin_at(len(self._text) - rules.window)
 
-    def _go_back(self, length: int) -> None:
-        """Drop the tokens behind the first `length` ones, and those whose state is not there."""
-        assert self._sequence is not None
-        self._sequence = self._forks.get(length, self._sequence)
-        self._shared = self._sequence.trim(length)
+    def _begin_at(self, first: int) -> None:
+        """Have a sequence for the text from its token `first` on."""
+        self._sequence, self._first = self.engine.begin(self._text[first:]), first
+        self._shared = len(self._sequence)
+        if not first:
+            self._cached = self._shared
+
+    def _go_back(self) -> None:
+        """Drop the tokens that the text does not have, and those whose state is not there."""
+        self._sequence = self._nearest()
+        assert self._sequence is not None, "it has begun"
+        self._forks.clear()
+        self._shared = self._sequence.trim(self._keep)
+
+    @property
+    def _keep(self) -> int:
+        """Tokens of the sequence that are those of the text; the last one of that is computed again for its logits."""
+        return min(self._shared, len(self._text) - self._first - 1)
+
+    def _nearest(self) -> Sequence | None:
+        """The sequence or its fork that can go back to the most tokens of the text."""
+        states = [] if self._sequence is None else [self._sequence, *self._forks]
+        return max(states, key=lambda each: each.reach(self._keep), default=None)
 
     def segment(self) -> Segment[Any] | None:
         """See `ComputedDrafter`."""
@@ -95,7 +120,7 @@ class ModelDrafter(ComputedDrafter):
         if text + len(self._drafts) > self.engine.ctx or self._chain.has_ended:
             return None
         if sequence.needs_marks:
-            self._forks[start] = sequence.fork()
+            self._forks.append(sequence.fork())
         left = [*self._text[self._first + start :], *self._drafts[max(0, start - text) :]]
         tokens = left[: self.engine.max_rows]
         return Segment(sequence, tokens, [len(tokens) - 1] if tokens == left else [])

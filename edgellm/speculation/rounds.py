@@ -8,7 +8,7 @@ from typing import Any
 
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.options import MAX_DRAFT
 from edgellm.speculation.drafting import Drafting
 
@@ -38,7 +38,8 @@ def _goes_on(draftings: Ids[Drafting], active: Ids[Drafting], rows: int) -> bool
     chances = [chance for each in draftings for chance in each.chances]
     beyond = zip_longest(*(each.beyond(MAX_DRAFT) for each in active))
     passes = [[chance for chance in each if chance is not None] for each in beyond]
-    return active[0].policy.goes_on(_rate(draftings), rows, active[0].plan.pass_seconds, chances, passes)
+    fixed = sum(each.fixed for each in draftings)
+    return active[0].policy.goes_on(_rate(draftings), rows + fixed, active[0].plan.pass_seconds, chances, passes)
 
 
 def _rate(draftings: Ids[Drafting]) -> float:
@@ -50,8 +51,11 @@ def _trim(draftings: Ids[Drafting], rows: int) -> None:
 
     The chance of a draft is at most that of the one before it, so those of each reply are its first ones.
     """
+    for each in draftings:
+        each.kept = each.fixed
     chances = [(chance, i) for i, each in enumerate(draftings) for chance in each.chances]
     if chances:
+        rows += sum(each.fixed for each in draftings)
         count = draftings[0].policy.kept(_rate(draftings), rows, [chance for chance, _ in chances])
         for _, i in sorted(chances, key=lambda each: -each[0])[:count]:
             draftings[i].kept += 1
@@ -73,11 +77,18 @@ def _passes(active: Ids[Drafting]) -> Iterator[list[Part]]:
 
 
 def _compute(parts: list[Part]) -> Iterator[Drafting]:
-    """Compute a part of a pass; gives those that go on."""
+    """Compute a part of a pass; gives those that go on.
+
+    Where memory is short for all, each is computed alone, the shortest first: one that fails leaves its memory.
+    """
     source, began = parts[0][0].source, perf_counter()
     try:
         outputs = source.compute([segment for _, segment in parts])
     except EdgeLLMError as error:
+        if isinstance(error, NoMemoryError) and len(parts) > 1:
+            for part in sorted(parts, key=lambda each: len(each[1].sequence)):
+                yield from _compute([part])
+            return
         for each, _ in parts:
             each.fail(error)
         return

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from edgellm import EdgeLLMError, Model
@@ -22,10 +21,9 @@ from edgellm.gguf import GGUFFile
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.drafting import Drafting
 from edgellm.speculation.model_drafter import ModelDrafter
-from edgellm.speculation.vocabularies import TokenMap
 from edgellm.system.folders import cache_folder
 from support.draft_models import damped, first_layers
-from support.drafts import AllDrafts
+from support.drafts import AllDrafts, HalfOfDrafts, WindowedDrafts, same_tokens
 from support.generation import NO_END, RECURRENT, TINY
 from support.gguf_parts import GGUFParts
 from support.model_file import ModelFile
@@ -35,11 +33,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "recurrent": {**RECURRENT, "layers": 4},
     "windowed": {**TINY, "layers": 3, "metadata": (("attention.sliding_window", 40),)},
 }
-
-
-def same_tokens(vocab: int) -> TokenMap:
-    """The map of two equal vocabularies."""
-    return TokenMap("same", np.arange(vocab, dtype=np.int32), range(vocab), 0, vocab)
 
 
 def draft_engine(path: Path, cache: Path, ctx: int | None) -> NativeEngine:
@@ -109,8 +102,11 @@ def written(model: Model, prompt: str, **options: Any) -> list[Any]:
     return [(token.id, token.logprob, token.top_logprobs) for token in model.stream(prompt, logprobs=3, **options)]
 
 
-@pytest.mark.parametrize("temp", [0.0, 0.8, 1.5])
-def test_the_text_is_the_same_to_the_bit(model: Model, draft: Path, cache: Path, temp: float) -> None:
+@pytest.mark.parametrize(("temp", "policy"), [(0.0, HalfOfDrafts), (0.8, AllDrafts), (1.5, HalfOfDrafts)])
+def test_the_text_is_the_same_to_the_bit(
+    model: Model, draft: Path, cache: Path, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was", "aa bb aa bb aa"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "repeat_penalty": 1.1, "max_tokens": 100}
         options["logit_bias"] = NO_END
@@ -160,6 +156,20 @@ def test_forms_are_known_to_drafters(model: Model, draft: Path, cache: Path, mon
     texts = [model.tokenizer.decode([token]) for token in found]
     assert len(found) > 20
     assert set("".join(texts)) <= set("abcdxyz")
+
+
+def test_drafts_that_a_step_cuts_are_not_read_anew(
+    model: Model, draft: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also behind text that a form forces, of which a pass computes several tokens."""
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", HalfOfDrafts)
+    options: dict[str, Any] = {"regex": "((abcd|xyz)[0-9]){9,30}", "max_tokens": 120, "seed": 4, "partial": True}
+    plain = written(model, "the time was " * 30, **options)
+    with drafting(model, draft, cache) as source, counted(source.engine, "compute") as passes:
+        assert written(model, "the time was " * 30, **options) == plain
+    assert passes[0][0] > 150
+    assert len(passes) > 20
+    assert max(map(sum, passes[1:])) < 30
 
 
 def requests(count: int) -> list[tuple[str, dict[str, Any]]]:
@@ -223,26 +233,41 @@ def test_replies_that_are_cancelled_change_no_other_and_leave_no_page(model: Mod
 
 
 def test_a_reply_goes_on_after_a_context_shift(model: Model, draft: Path, cache: Path) -> None:
-    def shifted(n: int) -> list[int]:
+    ids = model.tokenizer.encode("the time was " * 200, add_special=True)[: model.ctx - 30]
+    assert len(ids) == model.ctx - 30
+
+    def shifted(passes: list[list[int]]) -> tuple[list[int], int]:
+        """The reply, and how many passes there were before the shift."""
+        before = list[int]()
+
         def shift(written: list[int]) -> TokensPrompt:
-            return TokensPrompt([*ids[:8], *written[-n:]], context_shift=shift)
+            before.append(len(passes))
+            return TokensPrompt([*ids[:8], *written[-500:]], context_shift=shift)
 
         generator = model._generator
-        ids = model.tokenizer.encode("the time was " * 80, add_special=True)[: model.ctx - 30]
         options = generator.options(max_tokens=120, seed=2, logit_bias=NO_END)
         prompt = TokensPrompt(ids, context_shift=shift)
         generation = generator.start(prompt, options, generator.start_timer(), model._prefix_cache)
-        return [token.id for token in generation]
+        found = [token.id for token in generation]
+        (passes_before,) = before
+        return found, passes_before
 
-    plain = shifted(500)
+    plain, _ = shifted([])
     assert len(plain) == 120
-    with drafting(model, draft, cache), counted(model.engine, "forward") as steps:
-        assert shifted(500) == plain
-    assert len(steps) < 120
+    with drafting(model, draft, cache) as source, counted(source.engine, "compute") as passes:
+        found, before = shifted(passes)
+    assert found == plain
+    assert before > 10
+    assert len(passes) - before > 20, "it drafts again"
 
 
-def test_the_next_reply_continues_from_both_states(model: Model, draft: Path, cache: Path) -> None:
-    """And reads little again, as the prefix caches of both models have what was accepted."""
+def test_the_next_reply_continues_from_both_states(
+    model: Model, draft: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And reads little again, as the prefix caches of both models have what was accepted.
+
+    A recurrent state goes back to the end of a reply alone: of other branches only the last tokens are read.
+    """
     ids = model.tokenizer.encode("the time was " * 30, add_special=True)
     options: dict[str, Any] = {"max_tokens": 50, "seed": 1, "logit_bias": NO_END}
     first = [each.id for each in model.stream(ids, **options)]
@@ -250,9 +275,13 @@ def test_the_next_reply_continues_from_both_states(model: Model, draft: Path, ca
     plain = [written(model, branch, **options) for branch in branches]  # type: ignore[arg-type]
     with drafting(model, draft, cache) as source:
         assert [each.id for each in model.stream(ids, **options)] == first
-        with counted(source.engine, "compute") as passes:
-            assert [written(model, branch, **options) for branch in branches] == plain  # type: ignore[arg-type]
-    assert passes
+        assert isinstance(source.engine, NativeEngine)
+        monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", WindowedDrafts)
+        for branch, expected in zip(branches, plain, strict=True):
+            with counted(source.engine, "compute") as passes:
+                assert written(model, branch, **options) == expected  # type: ignore[arg-type]
+            is_next = branch == branches[0]
+            assert max(map(sum, passes)) < (10 if is_next or not source.engine.new_sequence().needs_marks else 65)
 
 
 def failing(engine: Any, error: Exception, after: int) -> Any:
@@ -294,6 +323,27 @@ def test_without_memory_for_drafts_a_reply_goes_on_without_and_the_next_one_trie
         with counted(source.engine, "compute") as passes:
             assert written(model, "in", **options) == plain
         assert passes
+
+
+def test_memory_that_comes_back_is_used_by_the_reply_that_had_none(
+    model: Model, draft: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"max_tokens": 150, "seed": 1, "logit_bias": NO_END}
+    plain = written(model, "in", **options)
+    with drafting(model, draft, cache) as source:
+        compute, asked = source.engine.compute, list[int]()
+
+        def short(segments: Any) -> Any:
+            asked.append(len(segments[0].sequence) + len(segments[0].tokens))
+            if len(asked) == 5:
+                raise NoMemoryError("full")
+            return compute(segments)
+
+        monkeypatch.setattr(source.engine, "compute", short)
+        assert written(model, "in", **options) == plain
+        assert source.works
+    assert len(asked) > 20
+    assert 56 < asked[5] - asked[4] < 80, "it asks again after 64 tokens"
 
 
 def test_a_drafter_with_a_smaller_context_ends_where_that_does(model: Model, draft: Path, cache: Path) -> None:

@@ -109,7 +109,10 @@ def text_of(model: Model, **options: Any) -> list[int]:
     return [token.id for token in model.stream(PROMPT, **{**REPLY, **options})]
 
 
-def test_the_text_is_the_same_and_the_target_computes_fewer_steps(files: tuple[Path, Path], opening: Opening) -> None:
+def test_the_text_is_the_same_and_the_target_computes_fewer_steps(
+    files: tuple[Path, Path], opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
     target, draft = files
     opening.go.set()
     with Model.open(target, draft="off") as model:
@@ -118,7 +121,8 @@ def test_the_text_is_the_same_and_the_target_computes_fewer_steps(files: tuple[P
         until(lambda: model.drafts_with)
         assert [text_of(model, temp=temp) for temp in (0, 0.8, 1.5)] == alone
         assert opening.passes
-        assert len(steps) < 3 * 60
+        assert len(steps) < 60, "a step in three is left, or fewer"
+        assert model.generate(PROMPT, **REPLY).stats.drafts["model"].accepted > 30
         assert model.drafts_with == str(draft)
 
 
@@ -248,6 +252,26 @@ def test_closing_waits_for_the_opening(files: tuple[Path, Path], opening: Openin
     (engine,) = opening.engines
     with pytest.raises(EdgeLLMError, match="closed"):
         engine.compute([])
+
+
+def test_a_close_that_was_interrupted_ends_when_it_is_called_again(
+    files: tuple[Path, Path], opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model.open(files[0], draft=str(files[1]))
+    opening.go.set()
+    until(lambda: model.drafts_with)
+
+    def interrupted(loaded: draft_model.DraftModel) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(draft_model.DraftModel, "wait", interrupted)
+        model.close()
+    model.close()
+    (engine,) = opening.engines
+    with pytest.raises(EdgeLLMError, match="closed"):
+        engine.compute([])
+    assert not any(str(path) in Path("/proc/self/maps").read_text() for path in files)
 
 
 def test_a_model_that_is_forgotten_frees_its_draft_model(files: tuple[Path, Path], opening: Opening) -> None:

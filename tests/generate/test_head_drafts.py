@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -10,15 +11,18 @@ from typing import Any
 
 import pytest
 
-from edgellm import EdgeLLMWarning, Model
+from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.errors import NoMemoryError
+from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.batching.computation import Computation
 from edgellm.generate.request import TokensPrompt
+from edgellm.generate.speculation import SpeculativeDecoder
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_file import DraftFile
-from support.drafts import AllDrafts
+from edgellm.speculation.prompt_lookup import PromptLookup
+from support.drafts import AllDrafts, HalfOfDrafts
 from support.gguf_parts import GGUFParts
 from support.heads import with_certain_head, with_random_head
 from support.model_file import FamilyFile
@@ -65,11 +69,32 @@ def plainly(model: Model, prompt: str, **options: Any) -> list[Any]:
         drafts.source = source
 
 
-@pytest.mark.parametrize("temp", [0.0, 0.8, 1.5])
-def test_the_text_is_the_same_to_the_bit(random_head: Model, temp: float) -> None:
+@contextmanager
+def counted(model: Model) -> Iterator[list[int]]:
+    """The segments of each pass of the head of a model."""
+    engine, passes = source_of(model).engine, list[int]()
+    compute = engine.compute
+
+    def recorded(segments: Any) -> Any:
+        passes.append(len(segments))
+        return compute(segments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "compute", recorded)
+        yield passes
+
+
+@pytest.mark.parametrize(("temp", "policy"), [(0.0, HalfOfDrafts), (0.8, AllDrafts), (1.5, HalfOfDrafts)])
+def test_the_text_is_the_same_to_the_bit(
+    random_head: Model, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "max_tokens": 70, "repeat_penalty": 1.1}
-        assert written(random_head, prompt, **options) == plainly(random_head, prompt, **options)
+        with counted(random_head) as passes:
+            found = written(random_head, prompt, **options)
+        assert found == plainly(random_head, prompt, **options)
+        assert len(passes) > len(found) / 2
     assert source_of(random_head).works
 
 
@@ -99,20 +124,13 @@ def test_each_of_some_replies_is_the_same(random_head: Model, number: int) -> No
     assert written(random_head, prompt, **options) == plainly(random_head, prompt, **options)
 
 
-def test_several_replies_share_the_passes_of_a_head(random_head: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_replies_share_the_passes_of_a_head(random_head: Model) -> None:
     alone = [plainly(random_head, prompt, **options) for prompt, options in REQUESTS]
-    engine, passes = source_of(random_head).engine, list[int]()
-    compute = engine.compute
-
-    def counted(segments: Any) -> Any:
-        passes.append(len(segments))
-        return compute(segments)
-
-    monkeypatch.setattr(engine, "compute", counted)
-    for _ in range(3):
-        with ThreadPoolExecutor(len(REQUESTS)) as pool:
-            together = list(pool.map(lambda each: written(random_head, each[0], **each[1]), REQUESTS))
-        assert together == alone
+    with counted(random_head) as passes:
+        for _ in range(3):
+            with ThreadPoolExecutor(len(REQUESTS)) as pool:
+                together = list(pool.map(lambda each: written(random_head, each[0], **each[1]), REQUESTS))
+            assert together == alone
     assert max(passes) > 1
     assert source_of(random_head).works
 
@@ -121,6 +139,7 @@ def test_a_reply_goes_on_after_a_context_shift(random_head: Model) -> None:
     ids = random_head.tokenizer.encode("the time was " * 400, add_special=True)[: random_head.ctx - 30]
 
     def shift(written: list[int]) -> TokensPrompt:
+        before_shift.append(len(passes))
         return TokensPrompt([*ids[:8], *written[-300:]], context_shift=shift)
 
     def shifted() -> list[int]:
@@ -130,7 +149,11 @@ def test_a_reply_goes_on_after_a_context_shift(random_head: Model) -> None:
         generation = generator.start(prompt, options, generator.start_timer(), random_head._prefix_cache)
         return [token.id for token in generation]
 
-    found, drafts, source = shifted(), random_head._generator.session.drafts, source_of(random_head)
+    drafts, source, before_shift = random_head._generator.session.drafts, source_of(random_head), list[int]()
+    with counted(random_head) as passes:
+        found = shifted()
+    (before,) = before_shift
+    assert before > 10 and len(passes) - before > 20, "the head drafts again"
     drafts.source = None
     assert shifted() == found
     drafts.source = source
@@ -153,8 +176,21 @@ def test_without_memory_for_the_head_a_reply_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(engine, "compute", failing)
         assert written(random_head, "in", **options) == plain
+    assert next(passes) > after
     assert source_of(random_head).works
-    assert written(random_head, "in", **options) == plain
+    with counted(random_head) as later:
+        assert written(random_head, "in", **options) == plain
+    assert len(later) > 10, "the next reply has its drafts again"
+
+
+def test_a_reply_whose_model_is_closed_before_its_head_drafts_says_so(family_file: FamilyFile, tmp_path: Path) -> None:
+    model = Model.open(with_random_head(family_file("glm4_5_air"), tmp_path / "random.gguf"), threads=1, draft="auto")
+    session = model._generator.session
+    cancel = CancelFlag(session.engine)
+    with SpeculativeDecoder(session, session.engine.new_sequence(), PromptLookup([]), cancel) as decoder:
+        model.close()
+        with pytest.raises(EdgeLLMError, match="was closed"):
+            decoder.begin_drafting()
 
 
 @pytest.mark.parametrize("is_right", [True, False])
@@ -189,7 +225,7 @@ def test_replies_that_are_preempted_are_the_same(random_head: Model, monkeypatch
     preempt, preempted, ensure = Computation.preempt, list[int](), HostKVPages.ensure_pages
 
     def recorded(computation: Computation) -> None:
-        preempted.append(len(computation.sequence))
+        preempted.append(len(passes))
         preempt(computation)
 
     def limited(store: HostKVPages, group: int, pages: int) -> None:
@@ -201,11 +237,12 @@ def test_replies_that_are_preempted_are_the_same(random_head: Model, monkeypatch
     monkeypatch.setattr("edgellm.engine.host_kv_pages.CHUNK", 0)
     monkeypatch.setattr("edgellm.engine.host_kv_pages.HUGE", 0)
     monkeypatch.setattr(HostKVPages, "ensure_pages", limited)
-    with Model.open(random_head.file.path, threads=1, draft="auto") as small:
+    with Model.open(random_head.file.path, threads=1, draft="auto") as small, counted(small) as passes:
         with ThreadPoolExecutor(6) as pool:
             assert list(pool.map(lambda prompt: written(small, prompt, **options), prompts)) == alone
         assert source_of(small).works
     assert preempted
+    assert len(passes) - preempted[0] > 60, "the head drafts again"
 
 
 def test_a_limit_of_memory_is_for_both(random_head: Model) -> None:

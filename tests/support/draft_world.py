@@ -98,25 +98,31 @@ class CoinDrafter(ComputedDrafter):
 
     def __init__(self, engine: Engine, text: Text, length: int, coin: Coin) -> None:
         self.engine, self._text, self._coin, self._length = engine, text, coin, length
-        self._sequence, self._read = Sequence(), 0
+        self._sequence, self._read, self._skipped = Sequence(), 0, 0
         self._draft = Draft([], [])
 
     def accept(self, token: int) -> None:
         self._length += 1
 
     def restart(self, ids: Ids[int]) -> None:
-        self._length, self._read = len(ids), 0
+        self.pause()
+        self._length = len(ids)
 
     def pause(self) -> None:
-        self._read = 0
+        self._read = self._skipped = 0
 
     def lag(self) -> int:
         return max(1, self._length - self._read)
+
+    @property
+    def skipped(self) -> int:
+        return self._skipped
 
     def begin(self, rules: DraftRules) -> None:
         self._draft = Draft([], [])
         self._read = min(self._read, self._length - 1)
         if rules.window and self.lag() > rules.window:
+            self._skipped += self.lag() - rules.window
             self._read = self._length - rules.window
 
     def segment(self) -> Segment[Any]:

@@ -55,6 +55,10 @@ class ScriptedDrafter(ComputedDrafter):
     def lag(self) -> int:
         return self._drafter.lag()
 
+    @property
+    def skipped(self) -> int:
+        return self._drafter.skipped
+
     def segment(self) -> Segment[Any] | None:
         return self._drafter.segment()
 
