@@ -11,7 +11,7 @@ _MUST_KEEP = 1e6
 """In place of a probability, the tokens that a draft counts as, so that no step is too long for it."""
 
 
-_WINDOW = 64
+_WINDOW = 16
 """A drafter that lags behind more tokens than these reads only as many, until it is worth to read all."""
 
 _MOST_LAG_S = 0.1
