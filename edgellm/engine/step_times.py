@@ -72,9 +72,16 @@ class StepTimes:
 
     def wagered_seconds(self, rows: int) -> float | None:
         """`seconds`, which become less for as long as no batch of that class is computed."""
-        kind = _class_of(rows)
-        seconds = self._seconds[kind] or self._estimate(kind)
-        return seconds and seconds * _COST_DECAY ** (self._batches - self._last[kind])
+        seconds = self.seconds(rows)
+        return seconds and seconds * _COST_DECAY ** (self._batches - self._last[_class_of(rows)])
+
+    def doubted_seconds(self, rows: int) -> float | None:
+        """`seconds`; if they are more than expected of the class, they become as many as that, like `wagered_seconds`.
+
+        Times that are not dearer than expected are not doubted.
+        """
+        seconds, one, wagered = self.seconds(rows), self.seconds(1), self.wagered_seconds(rows)
+        return seconds and one and wagered and max(wagered, min(seconds, one * _cost(_class_of(rows))))
 
 
 @lru_cache(256)

@@ -59,12 +59,12 @@ class SpeculativeDecoder:
         self.length, self.tally = len(sequence), DraftTally()
         self._session, self._sequence, self._lookup, self._cancel = session, sequence, lookup, cancel
         shared = session.drafts
-        self._policy = DraftPolicy(shared.times, Acceptance(shared.acceptance), shared.ledger)
+        self._policy = DraftPolicy(shared.times, Acceptance(shared.acceptance), shared.trials)
         self._drafting: Drafting | None = None
         # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
         self._beside: _Pending | None = None  # a draft of prompt lookup, in a step with others, which is judged too
-        self._replies, self._left, self._has_room = 1, most, True
+        self._replies, self._left, self._plain_until = 1, most, 0  # no drafts before the text has so many tokens
         self._plan, self._longer_s = PLAIN, 0.0  # of the last step; by how much its drafts made the batch longer
 
     def __enter__(self) -> "SpeculativeDecoder":
@@ -145,22 +145,27 @@ class SpeculativeDecoder:
         try:
             logits = self._session.decode(self._sequence, tokens, self._cancel, self.length, drafting, self._add_longer)
         except NoMemoryError:
+            self._settle(drafting)
             has_drafts = drafts or (drafting and drafting.kept)
             if not has_drafts or len(self._sequence) < self.length:  # it was preempted, and there is no memory for it
                 raise
-            self._has_room = False
+            self._plain_until = self.length + PAGE
             self.reject()
             return self._step(token, (), None)
         if drafting:
             self._take(drafting)
         elif drafts:
             self.tally.draft(self._pending[0].source, len(drafts))
-            if self._plan.source:
-                self._policy.settle(self._plan, self._longer_s)
+        self._settle(drafting)
         self.length += 1
         self._draft_logits.extend(logits[1:])
         first: Logits = logits[0]
         return first
+
+    def _settle(self, drafting: Drafting | None) -> None:
+        """Pay for the drafts of the step, also of one that found no memory."""
+        if self._plan.source:
+            self._policy.settle(self._plan, self._longer_s + (drafting.seconds if drafting else 0.0))
 
     def _add_longer(self, seconds: float) -> None:
         self._longer_s += seconds
@@ -172,18 +177,18 @@ class SpeculativeDecoder:
             _Pending(token, source, signal, q)
             for token, signal, q in zip(draft.tokens, draft.signals, draft.distributions or repeat(None), strict=False)
         )
-        self._policy.settle(self._plan, drafting.seconds + self._longer_s)
         self.tally.draft(source, drafting.kept, drafting.seconds, drafting.passes * drafting.source.pass_bytes)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
-        """The drafts of the next step, or what computes them; none once memory was short for the states behind them.
+        """The drafts of the next step, or what computes them; none for a page where no memory was left for a step's.
 
         None of them needs a KV page of its own, as allocating one could fail.
         """
         engine = self._session.engine
         page, context = PAGE - 1 - self.length % PAGE, engine.ctx - self.length - 1
         room = int(min(self._session.drafts.most, page, context, self._left - 1))
-        if room < 1 or not self._has_room or not (engine.batch_invariant or self._session.drafts.are_asked_for):
+        is_allowed = engine.batch_invariant or self._session.drafts.are_asked_for
+        if room < 1 or self.length < self._plain_until or not is_allowed:
             return [], None
         if certain:
             self._pending.extend(_Pending(each, "guide", CERTAIN) for each in certain[:room])

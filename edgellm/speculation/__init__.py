@@ -19,7 +19,7 @@ rounds           a round of passes: drafts for all replies of a batch
 step_plan        what is planned for a step
 draft_policy     from which source a step has drafts, and how many
 acceptance       how often drafts are right
-ledger           what drafts cost and gained, so that they never cost much
+account          how many steps drafts may lose, so that they never make a reply much slower
 session_drafts   what the replies of a session share of all that
 
 The steps themselves are in `edgellm.generate.speculation`: it accepts or rejects drafts.

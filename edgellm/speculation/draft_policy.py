@@ -9,8 +9,8 @@ with the measured time T of a step by its rows, that of a pass of the drafter, a
 the drafter has not seen. Pass by pass the replies of a batch then ask whether to go on: maximizing tokens - rate * time
 at the best rate maximizes tokens per second (renewal-reward; S. Ross, Introduction to Probability Models, section 7.4).
 
-No step has more drafts than the account of the reply can lose (`edgellm.speculation.ledger`), and computed ones no more
-than that of the session.
+No step has more drafts than the account of the reply can lose (`edgellm.speculation.account`). Trials, computed drafts
+that are not known to pay, are paid by the account of the session, too.
 """
 
 import math
@@ -23,20 +23,27 @@ from operator import mul
 from edgellm.engine.step_times import StepTimes
 from edgellm.options import MAX_DRAFT
 from edgellm.speculation.acceptance import Acceptance
+from edgellm.speculation.account import Account
 from edgellm.speculation.drafter import Source
-from edgellm.speculation.ledger import SPREAD, Account, Ledger
 from edgellm.speculation.prompt_lookup import DraftTokens
 from edgellm.speculation.step_plan import PLAIN, DraftPlan, PassCost
 
 Times = Callable[[int], float | None]
 """Seconds of a step by its rows."""
 
+_SPREAD = 128
+"""The text that a drafter must read is taken to serve this many steps."""
+
+_WHOLE_MARGIN = 1.5
+"""A text is read whole if the account has this many times what that should cost: a reading of several steps must not be
+given up because it takes a little longer."""
+
 
 class DraftPolicy:
-    """Chooses the drafts of one reply's steps. `times` and `ledger` are those of the session."""
+    """Chooses the drafts of one reply's steps. `times` are those of the session, `trials` is what trials may lose."""
 
-    def __init__(self, times: StepTimes, acceptance: Acceptance, ledger: Ledger) -> None:
-        self._times, self._acceptance, self._ledger, self._account = times, acceptance, ledger, Account()
+    def __init__(self, times: StepTimes, acceptance: Acceptance, trials: Account) -> None:
+        self._times, self._acceptance, self._trials, self._account = times, acceptance, trials, Account()
 
     def plan(self, lookup: DraftTokens, room: int, beside: int, cost: PassCost | None) -> DraftPlan:
         """The drafts of the next step, of up to `room`: those of `lookup`, computed ones at `cost`, or none.
@@ -64,7 +71,7 @@ class DraftPolicy:
             return (beside + sum(rate**i for i in range(drafts + 1))) / seconds if seconds else 0.0
 
         # Of equally fast lengths the shortest.
-        left = max(0.0, self._account.left * self._unit)
+        left = max(0.0, self._account.left) * self._unit
         lengths = sorted(min(drafts, available) for drafts in _lengths(rows, MAX_DRAFT))
         most = max((n for n in lengths if self._longer_seconds(rows, n) <= left), key=tokens_per_second)
         return DraftPlan("lookup", most, tokens_per_second(most)) if most else PLAIN
@@ -73,20 +80,19 @@ class DraftPolicy:
         """The drafts of a computed source, if it is known that they pay."""
         if not self._acceptance.has_proved(cost.source) or not (room := self._affordable(cost, room)):
             return PLAIN
-        replies = cost.replies
-        if self._best_rate(cost, room, self._times.seconds) * plain <= replies:
+        if self._best_rate(cost, room, self._times.seconds) * plain <= cost.replies:
             return PLAIN
         rate = self._best_rate(cost, room, self._times.wagered_seconds)
-        saved = SPREAD * (plain / replies - 1 / rate)
-        whole = cost.whole_seconds is not None and 2 * cost.whole_seconds < saved
-        lag_seconds = cost.whole_seconds if whole and cost.whole_seconds else cost.lag_seconds
-        return DraftPlan(cost.source, room, rate, replies, cost.pass_seconds, lag_seconds, whole)
+        if cost.whole_seconds is not None and 2 * cost.whole_seconds < _SPREAD * (plain / cost.replies - 1 / rate):
+            of_all = self._affordable(cost._replace(lag_seconds=_WHOLE_MARGIN * cost.whole_seconds), room)
+            if of_all:
+                return DraftPlan(cost.source, of_all, rate, cost.replies, cost.pass_seconds, whole=True)
+        return DraftPlan(cost.source, room, rate, cost.replies, cost.pass_seconds)
 
     def _affordable(self, cost: PassCost, room: int) -> int:
-        """The most drafts, up to `room`, that the accounts can lose."""
-        left = min(self._ledger.account.left, self._account.left) * self._unit
+        """The most drafts, up to `room`, that the account of the reply can lose."""
         lost = (self._lost_seconds(cost, drafts) for drafts in range(1, room + 1))
-        return sum(1 for _ in takewhile(lambda seconds: seconds <= left, lost))
+        return sum(1 for _ in takewhile(lambda seconds: seconds <= self._account.left * self._unit, lost))
 
     def _lost_seconds(self, cost: PassCost, drafts: int) -> float:
         """The seconds that a step with `drafts` drafts costs a reply beyond a plain step, if no draft is accepted."""
@@ -94,18 +100,19 @@ class DraftPolicy:
         return cost.lag_seconds + (drafts * cost.pass_seconds + longer) / cost.replies
 
     def _try(self, cost: PassCost, plain: float) -> DraftPlan:
-        """One draft that is not known to pay, if the ledger allows it."""
+        """One draft that is not known to pay, if both accounts have all that it costs."""
         spent = self._lost_seconds(cost, 1) / self._unit
-        if not self._ledger.try_for(spent):
+        if min(self._account.left, self._trials.left) < spent:
             return PLAIN
         self._account.spend(spent)
+        self._trials.spend(spent)  # at once, as replies of other threads may ask before the trial
         rate = cost.replies / plain
-        return DraftPlan(cost.source, 1, rate, cost.replies, cost.pass_seconds, cost.lag_seconds, False, True, spent)
+        return DraftPlan(cost.source, 1, rate, cost.replies, cost.pass_seconds, is_trial=True, spent=spent)
 
     def _best_rate(self, cost: PassCost, room: int, seconds: Times) -> float:
-        """The most tokens per second with up to `room` drafts; the text that must be read counts for `SPREAD` steps."""
+        """The most tokens per second with up to `room` drafts; the text that must be read serves `_SPREAD` steps."""
         mean, replies = self._acceptance.mean(cost.source), cost.replies
-        lag, tokens, chance = replies * cost.lag_seconds / SPREAD, 1.0, 1.0
+        lag, tokens, chance = replies * cost.lag_seconds / _SPREAD, 1.0, 1.0
         best = replies / (seconds(replies) or math.inf)
         for drafts in range(1, room + 1):
             chance *= mean
@@ -153,30 +160,27 @@ class DraftPolicy:
 
     def _longer_seconds(self, rows: int, drafts: int) -> float:
         """The seconds that `drafts` more rows add to a batch of `rows` rows."""
-        return (self._times.seconds(rows + drafts) or 0.0) - (self._times.seconds(rows) or 0.0)
+        return (self._times.doubted_seconds(rows + drafts) or 0.0) - (self._times.seconds(rows) or 0.0)
 
     def settle(self, plan: DraftPlan, seconds: float) -> None:
         """The drafts of a step cost `seconds`: the reply's share of passes, and of the time of their rows."""
-        lag = min(seconds, plan.lag_seconds) / self._unit if plan.whole else 0.0
-        cost = seconds / self._unit - lag - plan.spent
-        self._account.invest(lag)
+        cost = seconds / self._unit - plan.spent
         self._account.spend(cost)
-        if plan.source != "lookup":
-            self._ledger.account.invest(lag)
-            self._ledger.spend(cost, plan.is_trial)
+        if plan.is_trial:
+            self._trials.spend(cost)
 
     def add_token(self, replies: int) -> None:
         """The reply got a token, while `replies` replies were decoded at once."""
         plain = self._plain(replies)
         self._account.add_token(plain)
-        self._ledger.add_token(plain)
+        self._trials.add_token(plain)
 
     def accept(self, plan: DraftPlan, replies: int) -> None:
         """The target accepted a draft of `plan`, while `replies` replies were decoded at once."""
         plain = self._plain(replies)
         self._account.gain(plain)
-        if plan.source != "lookup":
-            self._ledger.gain(plain, plan.is_trial)
+        if plan.is_trial:
+            self._trials.gain(plain)
 
     @property
     def _unit(self) -> float:

@@ -94,7 +94,7 @@ class ComputedDrafter(ABC):
 
     @property
     def skipped(self) -> int:
-        """How many more it would compute if it began anew, as it left them out for the window of its rules."""
+        """How many more it would compute if it began anew; 0 if it left none out for the window of its rules."""
         return 0
 
     @abstractmethod

@@ -9,7 +9,7 @@ from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftRules
 from edgellm.speculation.step_plan import DraftPlan, PassCost
 
-_WINDOW = 64
+_WINDOW = 16
 """A drafter that lags behind more tokens than these reads only as many, until it is worth to read all."""
 
 _MEMORY_TOKENS = 64

@@ -69,14 +69,12 @@ class ModelDrafter(ComputedDrafter):
 
     def lag(self) -> int:
         """See `ComputedDrafter`: at least one, as the logits of the last token are needed."""
-        sequence = self._nearest()
-        has = self._cached if sequence is None else sequence.reach(self._keep)
-        return max(1, len(self._text) - self._first - has)
+        return max(1, len(self._text) - self._first - self._has)
 
     @property
     def skipped(self) -> int:
         """See `ComputedDrafter`."""
-        return max(0, self._first - self._cached)
+        return max(0, self._first + self._has - self._cached) if self._first else 0
 
     def begin(self, rules: DraftRules) -> None:
         """See `ComputedDrafter`."""
@@ -101,6 +99,12 @@ class ModelDrafter(ComputedDrafter):
         assert self._sequence is not None, "it has begun"
         self._forks.clear()
         self._shared = self._sequence.trim(self._keep)
+
+    @property
+    def _has(self) -> int:
+        """Tokens of the text, from `_first` on, that need not be computed."""
+        sequence = self._nearest()
+        return self._cached if sequence is None else sequence.reach(self._keep)
 
     @property
     def _keep(self) -> int:

@@ -8,9 +8,9 @@ from edgellm.speculation.sources import Source
 class DraftPlan(NamedTuple):
     """A step with up to `most` drafts of a source, None for a plain step; it gives `rate` tokens per second.
 
-    For a computed source: `replies` have as many at once; a pass takes `pass_seconds` for all of them. The tokens of
-    the text that it must read take about `lag_seconds`; `whole`: it reads all of them, not only the last ones.
-    `is_trial`: the drafts are not known to pay, and the ledger has `spent` their expected cost.
+    For a computed source: `replies` have as many at once; a pass takes `pass_seconds` for all of them. `whole`: it
+    reads all tokens of the text, not only the last ones. `is_trial`: the drafts are not known to pay, and the accounts
+    have `spent` their expected cost, in steps of one row.
     """
 
     source: Source | None
@@ -18,7 +18,6 @@ class DraftPlan(NamedTuple):
     rate: float = 0.0
     replies: int = 1
     pass_seconds: float = 0.0
-    lag_seconds: float = 0.0
     whole: bool = False
     is_trial: bool = False
     spent: float = 0.0

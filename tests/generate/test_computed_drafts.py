@@ -281,7 +281,7 @@ def test_the_next_reply_continues_from_both_states(
             with counted(source.engine, "compute") as passes:
                 assert written(model, branch, **options) == expected  # type: ignore[arg-type]
             is_next = branch == branches[0]
-            assert max(map(sum, passes)) < (10 if is_next or not source.engine.new_sequence().needs_marks else 65)
+            assert max(map(sum, passes)) < (10 if is_next or not source.engine.new_sequence().needs_marks else 17)
 
 
 def failing(engine: Any, error: Exception, after: int) -> Any:

@@ -1,15 +1,12 @@
-"""What is learned of drafts, and what trials may cost."""
+"""What is learned of drafts."""
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edgellm.sampling.gumbel import Drawn
 from edgellm.speculation.acceptance import CERTAIN, LOOKUP_RATES, Acceptance, signal_of
-from edgellm.speculation.ledger import Account, Ledger
 
 
 def test_the_signal_is_the_margin_in_bins() -> None:
@@ -64,57 +61,3 @@ def test_forced_tokens_are_right() -> None:
     found = Acceptance()
     found.record("model", CERTAIN, False)
     assert (found.rate("model", CERTAIN), found.rate("guide", CERTAIN), found.mean("model")) == (1, 1, 0.5)
-
-
-@given(st.lists(st.tuples(st.floats(0.01, 3), st.booleans()), max_size=400))
-def test_trials_that_gain_nothing_cost_a_share_of_plain_time(steps: list[tuple[float, bool]]) -> None:
-    """And two steps, and what the last trial costs beyond them."""
-    ledger, spent, most = Ledger(), 0.0, 0.0
-    for cost, is_asked in steps:
-        ledger.add_token(1.0)
-        if is_asked and ledger.try_for(cost):
-            spent, most = spent + cost, max(most, cost)
-    assert spent <= 2 + 0.01 * len(steps) + most
-
-
-def test_a_trial_that_is_dearer_than_any_may_be_waits_for_the_whole_credit() -> None:
-    ledger = Ledger()
-    assert ledger.try_for(2.5)
-    waited = 0
-    while not ledger.try_for(2.5):
-        ledger.add_token(1.0)
-        waited += 1
-    assert waited == pytest.approx(250, abs=1), "0.5 too much, and 2, at 0.01 a token"
-
-
-def test_neither_gains_nor_time_without_drafts_are_leave_to_lose_for_ever() -> None:
-    gained, waited = Account(), Account()
-    assert gained.left == 2
-    for _ in range(10_000):
-        gained.gain(1.0)
-        waited.add_token(1.0)
-    assert gained.left == waited.left == 20
-
-
-def test_a_pass_that_took_very_long_once_ends_trials_for_a_while_alone() -> None:
-    ledger, account, waited = Ledger(), Account(), 0
-    account.spend(1000.0)
-    account.spend(1.0)
-    assert account.left == -2
-    assert ledger.try_for(0.1)
-    ledger.spend(1000.0, is_trial=True)
-    while not ledger.try_for(0.1):
-        ledger.add_token(1.0)
-        waited += 1
-    assert waited == pytest.approx(210, abs=1)
-
-
-def test_a_text_that_is_read_counts_for_the_steps_that_follow() -> None:
-    account = Account()
-    account.invest(12.8)
-    assert account.left == 2
-    account.add_token(1.0)
-    assert account.left == pytest.approx(2 + 0.01 - 0.1)
-    for _ in range(2000):
-        account.add_token(1.0)
-    assert account.left == pytest.approx(2 + 20.01 - 12.8)

@@ -1,11 +1,18 @@
 """The policy of computed drafts, through the real batcher and decoder, on the clock of a made-up target and drafter."""
 
+from collections.abc import Sequence as Ids
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from edgellm.engine.protocol import Segment
+from edgellm.errors import NoMemoryError
 from edgellm.options import MAX_DRAFT
 from edgellm.sampling.philox import uniform
+from edgellm.speculation.draft_policy import DraftPolicy
+from edgellm.speculation.step_plan import DraftPlan
+from kquants.kv_layout import PAGE
 from support.draft_world import World, best, closed_form, plain_seconds, step_seconds
 
 
@@ -34,19 +41,55 @@ def test_at_acceptance_of_four_fifths_a_reply_is_written_nearly_twice_as_fast(mo
     assert speed_up(monkeypatch, 0.8, 0.1, 4000) > 1.85
 
 
-@pytest.mark.parametrize("share", [0.03, 0.05, 0.1, 0.15, 0.2, 0.31])
-@pytest.mark.parametrize("tokens", [128, 512])
-def test_drafts_that_are_never_right_cost_little(monkeypatch: pytest.MonkeyPatch, share: float, tokens: int) -> None:
-    assert speed_up(monkeypatch, 0.0, share, tokens) >= 0.97
+def slowest(times: list[float]) -> float:
+    """The least speed of a reply relative to plain steps, wherever it ends from 32 tokens on."""
+    return min(plain_seconds(tokens) / times[tokens] for tokens in range(32, len(times)))
 
 
-@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
-def test_what_one_reply_gained_is_not_lost_by_the_next(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+SHARES = pytest.mark.parametrize("share", [0.03, 0.05, 0.1, 0.2, 0.31, 0.5, 0.7, 1.0])
+PROMPTS = pytest.mark.parametrize("prompt", [8, 40, 500, 2000])
+
+
+@SHARES
+@PROMPTS
+def test_drafts_that_are_never_right_cost_little(monkeypatch: pytest.MonkeyPatch, share: float, prompt: int) -> None:
+    """In the first reply of a session, and in many short ones that follow."""
+    world = World(monkeypatch, share, lambda position: (0.0, 1.0), prompt)
+    assert slowest(world.reply(512)) >= 0.97
+    assert min(slowest(world.reply(32, seed)) for seed in range(2, 9)) >= 0.97
+
+
+@SHARES
+@PROMPTS
+def test_what_one_reply_gained_is_not_lost_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, share: float, prompt: int
+) -> None:
     chance = 1.0
-    world = World(monkeypatch, share, lambda position: (chance, 5.0))
+    world = World(monkeypatch, share, lambda position: (chance, 5.0), prompt)
     world.reply(500)
     chance = 0.0
-    assert plain_seconds(256) / world.reply(256, seed=2)[-1] >= 0.97
+    assert slowest(world.reply(512, seed=2)) >= 0.97
+
+
+@SHARES
+@PROMPTS
+def test_a_text_is_read_for_no_more_than_what_drafts_of_the_reply_gained(
+    monkeypatch: pytest.MonkeyPatch, share: float, prompt: int
+) -> None:
+    """Nine of ten are right for 40 tokens, then none is: when the whole text would be read."""
+    world = World(monkeypatch, share, lambda position: (0.9 if position < prompt + 40 else 0.0, 5.0), prompt)
+    assert slowest(world.reply(512)) >= 0.97
+
+
+def test_drafts_that_are_not_known_to_pay_are_tried_at_any_cost_that_a_reply_can_pay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A draft that takes as long as a step, behind 16 tokens of the text, costs 2.85 steps."""
+    world = World(monkeypatch, 1.0, lambda position: (0.0, 1.0), 500)
+    world.reply(64)
+    assert not world.drafter.rows
+    world.reply(128, seed=2)
+    assert world.drafter.rows == [16]
 
 
 @pytest.mark.parametrize("share", [0.03, 0.1])
@@ -57,6 +100,34 @@ def test_drafts_that_take_longer_than_expected_are_paid_for_as_they_are(
     world = World(monkeypatch, share, lambda position: (0.0, 1.0))
     world.target.slowness = lambda rows: 1.8 if rows > 1 else 1.0
     assert plain_seconds(256) / world.reply(256)[-1] >= 0.97
+
+
+def test_drafts_whose_step_found_no_memory_are_paid_and_tried_again_a_page_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paid, tried = list[float](), list[int]()
+
+    class Paid(DraftPolicy):
+        def settle(self, plan: DraftPlan, seconds: float) -> None:
+            paid.append(seconds)
+            super().settle(plan, seconds)
+
+    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Paid)
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
+    forward = world.target.forward
+
+    def without_memory(segments: Ids[Segment[Any]]) -> Any:
+        if segments[0].drafts:
+            tried.append(len(segments[0].sequence))
+            raise NoMemoryError("full")
+        return forward(segments)
+
+    monkeypatch.setattr(world.target, "forward", without_memory)
+    seconds = world.reply(4 * PAGE)[-1]
+    assert len(tried) == 4
+    assert min(after - before for before, after in pairwise(tried)) >= PAGE
+    assert sum(paid) == pytest.approx(seconds - plain_seconds(4 * PAGE))
+    assert min(paid) > 0
 
 
 def test_cold_first_batches_do_not_hide_that_drafts_pay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +182,9 @@ def test_margins_that_tell_which_drafts_are_right_are_worth_more_than_any_fixed_
 
 def test_a_session_begins_its_replies_with_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 0.1, lambda position: (0.0, 1.0))
-    world.reply(200)
+    world.reply(100)
     tried = len(world.drafter.rows)
-    world.reply(200, seed=2)
+    world.reply(100, seed=2)
     assert len(world.drafter.rows) - tried < tried / 2
 
 

@@ -16,11 +16,11 @@ from edgellm.options import GenerationOptions
 from edgellm.sampling.gumbel import DrawKey
 from edgellm.sampling.sampler import Sampler
 from edgellm.speculation.acceptance import Acceptance
+from edgellm.speculation.account import Account
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.drafter import DraftRules
 from edgellm.speculation.drafting import Drafting
-from edgellm.speculation.ledger import Ledger
 from edgellm.speculation.model_drafter import ModelDrafter
 from edgellm.speculation.rounds import draft_round
 from edgellm.speculation.rules import DraftRule, Rejection, SameDraw
@@ -98,7 +98,7 @@ def draftings(engine: DrafterEngine, lengths: Ids[int], policy: type[DraftPolicy
     """Those of replies whose texts have so many tokens."""
     tokens = same_tokens(VOCAB)
     source = ComputedSource("d", engine, lambda ids, _: ModelDrafter(engine, ids, tokens), 0.1)
-    chosen = policy(StepTimes(), Acceptance(), Ledger())
+    chosen = policy(StepTimes(), Acceptance(), Account())
     return [Drafting(source, source.drafter([0] * length, Sequence()), chosen) for length in lengths]
 
 
@@ -111,10 +111,10 @@ def prepared(made: Ids[Drafting], rule: DraftRule, whole: bool = True) -> None:
 def test_a_reply_reads_what_the_prefix_cache_of_its_drafter_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the policy as it is."""
     world = World(monkeypatch, 0.1, lambda position: (0.5, 1.0), prompt=3000)
-    engine, tokens = DrafterEngine(world.clock, cached=2980), same_tokens(VOCAB)
+    engine, tokens = DrafterEngine(world.clock, cached=2990), same_tokens(VOCAB)
     world.session.drafts.source = ComputedSource("d", engine, lambda ids, _: ModelDrafter(engine, ids, tokens), 0.1)
     world.reply(30)
-    assert 20 < engine.rows[0] < 30
+    assert 10 < engine.rows[0] < 16
     assert max(engine.rows) == engine.rows[0]
 
 

@@ -98,7 +98,7 @@ class CoinDrafter(ComputedDrafter):
 
     def __init__(self, engine: Engine, text: Text, length: int, coin: Coin) -> None:
         self.engine, self._text, self._coin, self._length = engine, text, coin, length
-        self._sequence, self._read, self._skipped = Sequence(), 0, 0
+        self._sequence, self._read, self._is_windowed = Sequence(), 0, False
         self._draft = Draft([], [])
 
     def accept(self, token: int) -> None:
@@ -109,21 +109,20 @@ class CoinDrafter(ComputedDrafter):
         self._length = len(ids)
 
     def pause(self) -> None:
-        self._read = self._skipped = 0
+        self._read, self._is_windowed = 0, False
 
     def lag(self) -> int:
         return max(1, self._length - self._read)
 
     @property
     def skipped(self) -> int:
-        return self._skipped
+        return self._read if self._is_windowed else 0
 
     def begin(self, rules: DraftRules) -> None:
         self._draft = Draft([], [])
         self._read = min(self._read, self._length - 1)
         if rules.window and self.lag() > rules.window:
-            self._skipped += self.lag() - rules.window
-            self._read = self._length - rules.window
+            self._read, self._is_windowed = self._length - rules.window, True
 
     def segment(self) -> Segment[Any]:
         rows = min(self._length + len(self._draft.tokens) - self._read, self.engine.max_rows)
