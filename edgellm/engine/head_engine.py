@@ -57,8 +57,6 @@ class HeadEngine:
     `edgellm.speculation.drafter.DraftEngine`. Raises EdgeLLMError where kernels or memory are missing.
     """
 
-    batch_invariant = True
-
     def __init__(
         self,
         head: Head,
@@ -98,11 +96,6 @@ class HeadEngine:
         self._encoder = None
         if head.encoder:
             self._encoder = EncoderDevice(head.encoder, rows=self.max_rows, pool=pool, cache=cache, progress=progress)
-
-    @property
-    def threads(self) -> int:
-        """The number of threads that compute."""
-        return self._pool.count
 
     def follow(self) -> HeadSequence | LastStates:
         """What follows a new sequence of the target."""
@@ -181,14 +174,6 @@ class HeadEngine:
     def evict(self) -> bool:
         """See `DraftEngine`: there is no prefix cache."""
         return False
-
-    def stop(self) -> None:
-        """Stop the running `compute`, or the next; also that of the target, whose threads these are."""
-        self._pool.stop()
-
-    def clear_stop(self) -> None:
-        """Forget an earlier `stop`; not while `compute` runs."""
-        self._pool.clear()
 
     def close(self) -> None:
         """Free the memory; the threads go on. No `compute` may be running, of the target either."""
