@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +29,6 @@ from kquants.jit import Progress
 
 HeadState = HeadSequence | ReadingState
 """The state of a head for the text of one reply."""
-
-
-@dataclass(frozen=True)
-class HeadRequest:
-    """A head that an engine is asked to open: its keys and values stay within `budget`.
-
-    `check` raises if the file of its own, where it has one, was cut short.
-    """
-
-    head: Head
-    budget: KVBudget = NO_LIMIT
-    check: Callable[[], None] = lambda: None
-
-
-def outputs_for(head: Head, outputs: OutputSettings) -> OutputSettings:
-    """What a target gives, with the features that its head reads."""
-    taps = outputs.taps | frozenset(head.taps)
-    return replace(outputs, taps=taps, all_hidden=outputs.all_hidden or not head.taps)
 
 
 class HeadEngine:

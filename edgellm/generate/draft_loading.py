@@ -6,7 +6,7 @@ from weakref import ref
 
 from edgellm.arch.description import Description
 from edgellm.engine.budget import KVBudget
-from edgellm.engine.head_engine import HeadRequest
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Engine
 from edgellm.errors import EdgeLLMWarning, NoMemoryError
@@ -90,9 +90,9 @@ class DraftLoading:
         self._set(session.drafts)
         if not isinstance(engine, NativeEngine):
             return
-        if self._chosen and engine.head:
+        if self._chosen and engine.draft_head:
             cost, nbytes = self._cost(engine.threads), self._traffic[0][0].weight_bytes
-            session.drafts.source = head_source(self._chosen.name, engine.head, cost, nbytes)
+            session.drafts.source = head_source(self._chosen.name, engine.draft_head, cost, nbytes)
         if self._draft:
             self._load(self._draft, session, engine)
 

@@ -8,7 +8,7 @@ import pytest
 from edgellm import EdgeLLMError
 from edgellm.arch import describe
 from edgellm.arch.gemma4_assistant import read_assistant_head
-from edgellm.engine.head_engine import HeadRequest
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment
 from edgellm.gguf import GGUFFile
@@ -28,8 +28,8 @@ def computes(path: Path, target: GGUFFile) -> bool:
     try:
         with GGUFFile.open(path) as file:
             request = HeadRequest(read_assistant_head(file, describe(target)), check=file.check)
-            engine = NativeEngine(target, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), head=request)
-            head, sequence = engine.head, engine.new_sequence()
+            engine = NativeEngine(target, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), draft_head=request)
+            head, sequence = engine.draft_head, engine.new_sequence()
             assert head
             engine.compute([Segment(sequence, IDS[:LENGTH])])
             state = head.state_of(sequence)

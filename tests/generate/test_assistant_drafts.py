@@ -76,7 +76,7 @@ def texts(model: Model) -> dict[str, Text]:
 
 def counted(model: Model) -> list[int]:
     """The replies of each pass that the assistant computes from now on."""
-    head, passes = model.engine.head, list[int]()  # type: ignore[attr-defined]
+    head, passes = model.engine.draft_head, list[int]()  # type: ignore[attr-defined]
     compute = head.compute
     head.compute = lambda parts: (passes.append(len(parts)), compute(parts))[1]
     return passes

@@ -112,7 +112,7 @@ def chain(files: CertainFiles, token: int, n: int) -> list[int]:
 
 def counted(model: Model) -> list[int]:
     """The rows of each pass that the head computes from now on."""
-    head, passes = model.engine.head, list[int]()  # type: ignore[attr-defined]
+    head, passes = model.engine.draft_head, list[int]()  # type: ignore[attr-defined]
     compute = head.compute
 
     def count(segments: Any) -> Any:
