@@ -13,7 +13,7 @@ from edgellm.engine.offload import OffloadRequest, OffloadTask, UploadProgress, 
 from edgellm.engine.open_gpu import GPUOpener
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.paged_sequence import PagedSequence
-from edgellm.engine.placement import Placement, fewer_layers
+from edgellm.engine.placement import Placement, fewer_layers, on_cpu
 from edgellm.engine.protocol import Segment
 from edgellm.gguf import GGUFFile
 
@@ -36,28 +36,31 @@ class FailoverRunner:
         self._weights = sum(tensor.nbytes for tensor in file.tensors.values())
         self._options = options | {"kv_type": limits.kv_type, "ctx": limits.ctx, "rows": limits.rows}
         self._options |= {"check": file.check, "read_ahead": prepare_for_disk(file, model)}
+        self._placement: Placement = on_cpu(len(model.layers))
+        self._gpu: Device | None = None
         self._pools: list[list[PagePool]] = []  # of all runners so far: their sequences are ours
         self._stopping = False
 
-    def open_gpu(self, progress: UploadProgress | None) -> tuple[Placement, Device | None]:
-        """The placement and the GPU that the request gives; see `GPUOpener.open`."""
-        return self._opener.open(self._layers, progress)
+    def open_gpu(self, progress: UploadProgress | None) -> bool:
+        """Open a GPU as asked for, see `GPUOpener.open`; returns whether it computes any layers."""
+        self._placement, self._gpu = self._opener.open(self._layers, progress)
+        return self._gpu is not None
 
-    def open(self, placement: Placement, gpu: Device | None, **changed: Any) -> None:
+    def open(self, **changed: Any) -> None:
         """Make the runner that is used from now on, with some `options` changed. The one before is closed.
 
-        After an error the one before is kept, and `gpu` is closed.
+        After an error the one before is kept.
         """
-        before, options = getattr(self, "current", None), self._options | changed
+        before, options, gpu = self.current if self._pools else None, self._options | changed, self._gpu
         try:
-            runner = ModelRunner(self.model, placement, gpu, **options)
+            runner = ModelRunner(self.model, self._placement, gpu, **options)
         except BaseException:
             if gpu:
                 gpu.close()
             raise
         self.current, self._options = runner, options | {"pool": runner.cpu.threads}
         self._pools.append(runner.pools)
-        self.figures = device_figures(self.model, placement, self._weights, gpu.name if gpu else None)
+        self.figures = device_figures(self.model, self._placement, self._weights, gpu.name if gpu else None)
         if self._stopping:
             self.stop()
         if before:
@@ -85,10 +88,11 @@ class FailoverRunner:
         self._opener.report(fault, fewer)
         if fewer and broken.gpu:
             broken.gpu.close()
-        self.open(*self._opener.open(fewer))
+        self._placement, self._gpu = self._opener.open(fewer)
+        self.open()
 
     def restore(self, sequence: PagedSequence) -> None:
-        """Compute the state of a sequence and its checkpoints again, `rows` tokens at once, after it was lost with a GPU."""
+        """Compute the state of a sequence and its checkpoints again, after they were lost with a GPU."""
         fresh = self.current.tree.new_sequence() if sequence.node else self.current.new_sequence()
         tokens, rows = sequence.tokens, self.rows
         marks = [length - 1 for length in sequence.marked]
@@ -113,5 +117,8 @@ class FailoverRunner:
 
     def close(self) -> None:
         """Free the memory, and drop all references to tensors. Nothing may be running; the threads stay."""
-        self.current.close()
+        if self._pools:
+            self.current.close()
+        elif self._gpu:
+            self._gpu.close()
         del self.model

@@ -1,6 +1,5 @@
 """edgellm's own engine: batches of rows in, logits out."""
 
-import warnings
 from collections.abc import Sequence as Ids
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from edgellm.engine.build_program import build_program
 from edgellm.engine.device import DeviceStats
 from edgellm.engine.failover import FailoverRunner
 from edgellm.engine.head_engine import HeadEngine
-from edgellm.engine.head_request import HeadRequest
+from edgellm.engine.head_request import ON_GPU, HeadRequest
 from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.limits import BatchLimits, context_length, max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
@@ -24,7 +23,7 @@ from edgellm.engine.outputs import LOGITS, InputSquares, Outputs, OutputSettings
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment, check_batch
 from edgellm.engine.threadpool import ThreadPool
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError
+from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 from edgellm.system.fork import ForkGuard
 from kquants.jit import Progress
@@ -73,31 +72,32 @@ class NativeEngine:
         whole = build_program(model, kv_type, ctx=self.ctx)
         limits = BatchLimits(max_batch_rows(whole, self.ctx), self.ctx, kv_type)
         self.max_rows, self.vocab, self._width = limits.rows, model.vocab, model.width
-        self._budget, self._closed, self._fork_guard = budget, False, ForkGuard()
+        self.draft_head: HeadEngine | None = None
+        self._closed, self._owns_pool, self._fork_guard = False, False, ForkGuard()
         # A GPU's head gives logits alone, and its matrices tell nothing of what they are multiplied by.
         offload = NO_OFFLOAD if outputs.observes else replace(offload, cpu_head=outputs.needs_cpu_head)
         shared: dict[str, Any] = {"cache": cache, "progress": progress}
-        options = shared | {"threads": threads, "budget": budget, "pool": pool, "page_bytes": whole.page_bytes}
+        options = shared | {"threads": threads, "pool": pool, "page_bytes": whole.page_bytes}
         self._failover = FailoverRunner(file, model, limits, offload, options)
-        placement, gpu = self._failover.open_gpu(uploading)
-        request = None if gpu else draft_head
-        self._failover.open(placement, gpu, outputs=request.outputs(outputs) if request else outputs)
-        self._owns_pool, self.pool = pool is None, self._runner.cpu.threads
-        self.draft_head: HeadEngine | None = None
-        if request:
-            try:
-                self._open_draft_head(request, outputs, shared | {"kv_type": kv_type, "check": file.check})
-            except BaseException:
-                self.close()  # who opens it gets nothing that could be closed
-                raise
+        shared |= {"kv_type": kv_type, "ctx": self.ctx, "check": file.check}
+        try:
+            if self._failover.open_gpu(uploading) and draft_head:
+                budget, draft_head = draft_head.leave_out(ON_GPU) or budget, None
+            self._failover.open(outputs=draft_head.outputs(outputs) if draft_head else outputs, budget=budget)
+            self._owns_pool, self.pool, self._budget = pool is None, self._runner.cpu.threads, budget
+            if draft_head:
+                self._open_draft_head(draft_head, outputs, shared)
+        except BaseException:
+            self.close()  # who opens it gets nothing that could be closed
+            raise
 
     def _open_draft_head(self, request: HeadRequest, outputs: OutputSettings, shared: dict[str, Any]) -> None:
-        """Make the head ready. Without memory for it, a warning says so, and the model gives `outputs` alone."""
+        """Make the head ready. If it is left out, the model gives `outputs` alone."""
         try:
-            self.draft_head = request.open(ctx=self.ctx, pool=self.pool, pages=self._runner.cpu.pages, **shared)
-        except NoMemoryError as error:
-            self._failover.open(self._runner.placement, None, outputs=outputs)
-            warnings.warn(f"the head that drafts is left out: {error}", EdgeLLMWarning, stacklevel=4)
+            self.draft_head = request.open(pool=self.pool, pages=self._runner.cpu.pages, **shared)
+        except request.tolerated as error:
+            self._budget = request.leave_out(str(error)) or self._budget
+            self._failover.open(outputs=outputs, budget=self._budget)
 
     @property
     def _runner(self) -> ModelRunner:

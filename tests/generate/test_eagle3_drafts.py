@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from edgellm import EdgeLLMWarning, Model, ModelFileError
+from edgellm import EdgeLLMError, EdgeLLMWarning, Model, ModelFileError
 from edgellm.builtin import PATH
+from edgellm.engine.head_engine import HeadEngine
+from edgellm.errors import NoMemoryError
 from support.certain_heads import CertainFiles, write_certain_head
 from support.drafts import AllDrafts
 from support.eagle3_heads import HEADS, HeadFiles, write_head_files
@@ -99,6 +101,24 @@ def test_a_reply_that_is_left_early_disturbs_no_other(drafting: Model, certain: 
 def test_a_head_of_another_target_is_refused(certain: CertainFiles) -> None:
     with pytest.raises(ModelFileError, match=r"head\.gguf: .*this one has"):
         Model.open(PATH, draft=str(certain.head))
+
+
+def test_a_head_that_was_asked_for_is_left_out_for_want_of_memory_alone(
+    certain: CertainFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = iter([NoMemoryError("no memory for 3 GB"), EdgeLLMError("no kernels")])
+
+    def fail(*_: object, **__: object) -> HeadEngine:
+        raise next(errors)
+
+    monkeypatch.setattr("edgellm.engine.head_request.HeadEngine", fail)
+    with pytest.warns(EdgeLLMWarning, match=r"head\.gguf: the head cannot draft: no memory for 3 GB") as said:
+        model = Model.open(certain.target, draft=str(certain.head), ctx=128)
+    with model:
+        assert len(said) == 1 and model.drafts_with is None
+        assert len(text_of(model)) == 40
+    with pytest.raises(EdgeLLMError, match="no kernels"):
+        Model.open(certain.target, draft=str(certain.head), ctx=128)
 
 
 def chain(files: CertainFiles, token: int, n: int) -> list[int]:

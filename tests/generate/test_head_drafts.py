@@ -1,5 +1,6 @@
 """Drafts of a head for multi-token prediction: the same text to the bit, in fewer steps where the head is right."""
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,13 +8,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from threading import enumerate as running_threads
 from typing import Any
 
 import pytest
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
+from edgellm.engine.failover import FailoverRunner
 from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.host_kv_pages import HostKVPages
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.batching.computation import Computation
@@ -252,6 +256,60 @@ def test_a_limit_of_memory_is_for_both(random_head: Model) -> None:
         head = source_of(model).engine
         assert isinstance(head, HeadEngine)
         assert 0 < head.kv_bytes <= limit - model.kv_stats.bytes
+
+
+def no_head(error: EdgeLLMError) -> Callable[..., HeadEngine]:
+    def fail(*_: object, **__: object) -> HeadEngine:
+        raise error
+
+    return fail
+
+
+FAULTS = {
+    "no memory": (NoMemoryError("no memory for 3 GB"), "the head cannot draft: no memory for 3 GB"),
+    "no kernels": (EdgeLLMError("no kernels"), "the head cannot draft: no kernels"),
+    "a GPU": (None, "a head drafts only where the CPU computes all layers"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_where_a_head_does_not_draft_auto_looks_for_a_draft_model_with_its_share_of_the_memory(
+    family_file: FamilyFile, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """A model may draft for itself: half of the limit is for either. The head alone would have a fifth."""
+    path, limit, (error, why) = family_file("glm4_5_air"), 4_000_000, FAULTS[fault]
+    monkeypatch.setattr("edgellm.speculation.auto_draft.find_draft", lambda target: DraftFile.open(path, target))
+    if error:
+        monkeypatch.setattr("edgellm.engine.head_request.HeadEngine", no_head(error))
+    else:
+        open_gpu = FailoverRunner.open_gpu
+        monkeypatch.setattr(FailoverRunner, "open_gpu", lambda runner, progress: open_gpu(runner, progress) or True)
+    with pytest.warns(EdgeLLMWarning, match=f"multi-token prediction of .*: {why}"):
+        model = Model.open(path, threads=1, draft="auto", kv_memory=limit / 1e9)
+    with model:
+        source = model.drafts().source
+        assert source and source.name == str(path)
+        assert isinstance(source.engine, NativeEngine)
+        budgets = [engine.kv_stats().budget_bytes for engine in (model.engine, source.engine)]
+        assert budgets == [limit // 2, limit // 2]
+        assert written(model, "in", max_tokens=20)
+
+
+def test_where_a_warning_is_an_error_a_head_that_is_left_out_leaves_nothing_open(
+    family_file: FamilyFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = with_random_head(family_file("glm4_5_air"), tmp_path / "random.gguf")
+    before = set(running_threads())
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        patch.setattr("edgellm.engine.head_request.HeadEngine", no_head(NoMemoryError("no memory for 3 GB")))
+        warnings.simplefilter("error")
+        with pytest.raises(EdgeLLMWarning, match="the head cannot draft: no memory for 3 GB"):
+            Model.open(path, threads=2, draft="auto")
+    gc.collect()  # the frames of the error
+    assert set(running_threads()) <= before
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    with Model.open(path, threads=2, draft="auto") as model:
+        assert source_of(model).name == f"multi-token prediction of {path}"
 
 
 @pytest.mark.gpu
