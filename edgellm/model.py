@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
+from edgellm.arch.unsupported import check_holds_model
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
 from edgellm.engine.kv_stats import KVStats
@@ -130,6 +131,7 @@ class Model:
         sigbus.install()
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
+            check_holds_model(file)
             for warning in speed_warnings(file, chosen):
                 warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
             model = cls(file, chosen, progress, uploading, outputs, schedule, slo_itl)

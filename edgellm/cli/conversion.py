@@ -109,6 +109,7 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     threads = counted(plan.threads, "thread")
     yield from _compensated(plan)
     yield from _without_importance(plan)
+    yield from _prediction(plan)
     gptq = ", without the time that --gptq takes" if any(tensor.compensated for tensor in plan.tensors) else ""
     time = f"about {_duration(plan.seconds)} with {threads}{gptq}"
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, {time}"
@@ -128,6 +129,7 @@ def _report(report: "Report") -> Iterator[str]:
     yield from _source_note(report)
     yield from _compensated(report)
     yield from _without_importance(report)
+    yield from _prediction(report)
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
 
 
@@ -156,6 +158,16 @@ def _without_importance(summary: "ConversionSummary") -> Iterator[str]:
     """A line if the importance matrix lacks tensors."""
     if lacking := summary.without_importance:
         yield f"no importance for {counted(len(lacking), 'tensor')}, such as {_name(lacking[0])}"
+
+
+def _prediction(summary: "ConversionSummary") -> Iterator[str]:
+    """A line for layers for multi-token prediction: their share of the file, and what uses them."""
+    if found := summary.prediction:
+        which = "it" if found.layers == 1 else "the first" if found.drafts else "them"
+        use = f"--draft auto drafts with {which}" if found.drafts else f"edgellm does not compute {which}"
+        takes = "takes" if found.layers == 1 else "take"
+        layers = counted(found.layers, "layer")
+        yield f"{layers} for multi-token prediction {takes} {size(found.nbytes)} of the file; {use}"
 
 
 def _types(summary: "ConversionSummary") -> Iterator[str]:

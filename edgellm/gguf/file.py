@@ -13,6 +13,7 @@ import numpy as np
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
+from edgellm.gguf.auxiliary import auxiliary_kind
 from edgellm.gguf.part import GGUFPart, close_part
 from edgellm.gguf.split import open_parts
 from edgellm.gguf.tensors import Tensor
@@ -91,8 +92,8 @@ class GGUFFile:
     @property
     def architecture(self) -> str:
         """`general.architecture`. Raises ModelFileError if it is missing or not a plain word."""
-        if self.hint("general.type", str) == "imatrix":
-            self.fail("is an importance matrix, not a model; convert and quantize take it with --imatrix")
+        if "general.architecture" not in self.metadata and (kind := auxiliary_kind(self.metadata)):
+            self.fail(kind.refusal)
         name = self.get_str("general.architecture")
         if not _PLAIN.fullmatch(name):
             self._wrong("general.architecture", "a plain word")

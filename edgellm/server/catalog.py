@@ -7,9 +7,10 @@ from pathlib import Path
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
+from edgellm.gguf.auxiliary import check_model_at
 from edgellm.gguf.part import folder_error
 from edgellm.models import display_name, resolve
-from edgellm.models.names import unique_names
+from edgellm.models.names import named_models, unique_names
 from edgellm.models.stores import stored_models
 from edgellm.server.failures import RequestError
 
@@ -36,7 +37,7 @@ class Catalog:
     """
 
     def __init__(self, given: Sequence[str]) -> None:
-        """Raises ModelFileError for a name of no file."""
+        """Raises ModelFileError for a name of no file, and for an auxiliary file, such as that of a draft head."""
         self._given: dict[str, ServedModel] = {}
         self._asked_for = set[ServedModel]()
         for name in given:
@@ -46,6 +47,7 @@ class Catalog:
                     raise folder_error(path)
                 shown = printable(str(path), _PATH_LENGTH)
                 raise ModelFileError(f"{shown} does not exist; `edgellm list` shows the models")
+            check_model_at(path)
             model = ServedModel(served_name(name, path), path)
             self._given |= dict.fromkeys((name.casefold(), model.name.casefold()), model)
 
@@ -53,8 +55,7 @@ class Catalog:
         """All models, each once."""
         if self._given:
             return list(dict.fromkeys(self._given.values()))
-        found = stored_models()
-        return [ServedModel(name, model.path) for name, model in zip(unique_names(found), found, strict=True)]
+        return [ServedModel(name, model.path) for name, model in named_models()]
 
     def find(self, name: str | None) -> ServedModel:
         """The model of a name; without one, the first that the user named. Raises RequestError."""

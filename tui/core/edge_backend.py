@@ -125,11 +125,10 @@ class EdgeBackend:
             ChatTemplate(source, bos="", eos="")  # its validity does not depend on the tokens
 
     def names(self) -> Sequence[str]:
-        """The names that `edgellm list` shows."""
-        from edgellm.models.names import unique_names
-        from edgellm.models.stores import stored_models
+        """The names of the models that `edgellm list` shows."""
+        from edgellm.models.names import named_models
 
-        return unique_names(stored_models())
+        return [name for name, _ in named_models()]
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:

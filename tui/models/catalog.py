@@ -65,7 +65,7 @@ def local_rows() -> Iterator[ModelRow]:
 
     coming = {str(pull.folder.absolute()) for pull in unfinished_pulls() if pull.weights}
     for found in each_model():
-        if found.path not in coming:
+        if found.path not in coming and not found.is_auxiliary:
             yield _planned(found)
 
 
