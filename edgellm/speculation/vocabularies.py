@@ -82,7 +82,7 @@ class VocabularyPair:
     rows: tuple[int, int]
 
     def map(self, names: tuple[str, str]) -> TokenMap:
-        """The map between the vocabularies; the `names` of target and draft model are for messages.
+        """The map between the vocabularies; the `names` of target and draft model are those of messages.
 
         Where plain tokens are the same, and text is split into words by the same rules, it is taken that words become
         the same tokens. Raises UnsupportedModelError if too few tokens are alike, or if text is split otherwise.
@@ -149,7 +149,7 @@ class VocabularyPair:
         """Why a draft model is refused, and what to do."""
         own, other = (printable(each.pre or each.kind) for each in (self.target, self.draft))
         splits = "" if self.target.splits_as(self.draft) else f"tokenizer {other} against {own}, "
-        problem = f"{printable(names[1], 400)} writes text with other tokens than {printable(names[0], 400)}"
+        problem = f"{names[1]} writes text with other tokens than {names[0]}"
         advice = "choose a draft model of the same family, or --draft auto"
         return f"{problem} ({splits}{math.floor(100 * share)} % of tokens alike): {advice}"
 
