@@ -1,7 +1,7 @@
 """The tokens of a draft model as those of its target: the same ids, other ids with the same texts, or refused.
 
-Drafts never change the text, so a map need not be complete: a token that only one of the models has is not drafted, or
-is read by the draft model as another one.
+Whatever is drafted, the text is that of the target, or by the rule of rejection has its distribution. So a map need not
+be complete: a token that only one of the models has is not drafted, or is read by the draft model as another one.
 """
 
 import math
