@@ -65,8 +65,8 @@ class ComputedSource:
         """It drafts nothing any more, as an error came; a warning says which."""
         if self.works:
             self.works = False
-            text = f"{self.name}: {error}; replies go on without its drafts"
-            warn_aside(text)
+            why = str(error).removeprefix(f"{self.name}: ")
+            warn_aside(f"{self.name}: {why}; replies go on without its drafts")
 
     def _record(self, rows: Ids[int], seconds: float) -> None:
         """Passes of about a row each tell the time of a pass, those with more what rows of the text add to it."""

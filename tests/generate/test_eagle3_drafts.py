@@ -160,6 +160,7 @@ def test_a_head_file_that_is_cut_short_ends_its_drafts(
             assert text_of(model, temp=0) == whole
         assert len(passes) == 1
         assert "head.gguf: was cut short while it was in use" in (said := capsys.readouterr().out)
+        assert said.count("head.gguf") == 1
         assert said.count("replies go on without its drafts") == 1
         assert model.drafts_with is None
 
