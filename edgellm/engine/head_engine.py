@@ -13,6 +13,7 @@ from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.device import Logits
 from edgellm.engine.feature_encoder import EncoderDevice
+from edgellm.engine.feature_rows import FeatureRows
 from edgellm.engine.head_sequence import HeadSequence
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.engine.last_states import LastStates, ReadingState
@@ -78,13 +79,17 @@ class HeadEngine:
         self._encoder = None
         if head.encoder:
             self._encoder = EncoderDevice(head.encoder, rows=self.max_rows, pool=pool, cache=cache, progress=progress)
+        self._features = FeatureRows(head.taps, self._encoder.columns if self._encoder else head.model.width)
 
     def follow(self) -> HeadSequence | LastStates:
         """What follows a new sequence of the target."""
         if not self._own_cells:
             return LastStates(self._features)
-        width = self._encoder.columns if self._encoder else self.head.model.width
-        return HeadSequence(self._new_sequence, self._features, width)
+        return HeadSequence(self._new_sequence, self._features)
+
+    def stop_following(self) -> None:
+        """Drop the features that wait, and take no more: the head drafts nothing any more."""
+        self._features.end()
 
     def state_of(self, sequence: PagedSequence) -> HeadState:
         """The state of the head for a reply in a sequence of the target, which it follows."""
@@ -96,16 +101,6 @@ class HeadEngine:
     def _new_sequence(self) -> PagedSequence:
         assert self._own_cells
         return PagedSequence(self._own_cells.pools, self._own_cells.checkpoints)
-
-    def _features(self, outputs: Outputs, rows: slice) -> Floats:
-        """A copy of the features of some rows of the target's outputs, float32 [rows, width].
-
-        A view of a row would keep the outputs of its whole batch.
-        """
-        if self.head.taps:
-            return np.concatenate([outputs.taps[layer][rows] for layer in self.head.taps], axis=1)
-        assert outputs.all_hidden is not None, "the target keeps no states of all rows"
-        return outputs.all_hidden[rows].copy()
 
     def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
         """Compute up to `max_rows` pairs, of different sequences: logits of wanted rows, and what a draft goes on from.

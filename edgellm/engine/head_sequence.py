@@ -11,34 +11,26 @@ from collections.abc import Sequence as Ids
 
 import numpy as np
 
+from edgellm.engine.feature_rows import FeatureRows
 from edgellm.engine.outputs import Floats, Outputs
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
-
-_MOST_ROWS, _MOST_BYTES = 1024, 32 << 20
-"""The most rows, and bytes of rows, that wait: before a text that is longer than that a head sees nothing of it."""
-
-
-def most_waiting(row_bytes: int) -> int:
-    """The most rows of features that wait, where a row has `row_bytes` bytes."""
-    return max(1, min(_MOST_ROWS, _MOST_BYTES // row_bytes))
 
 
 class HeadSequence:
     """Follows a sequence of the target (`edgellm.engine.follower.Follower`); `own` is the head's.
 
-    `features(outputs, rows)` copies the features of some rows of the target's outputs, float32 [rows, `width`]. Rows
-    that wait are those of positions `low` … `high` - 1. `computed`, `trim` and `restart` touch no cells, as the target
-    calls them where it has its own to change; `segment` does, within the turn of the engines.
+    Rows that wait are those of positions `low` … `high` - 1, as many as `features` allows. `computed`, `trim` and
+    `restart` touch no cells, as the target calls them where it has its own to change; `segment` does, within the turn
+    of the engines.
     """
 
-    def __init__(
-        self, new_sequence: Callable[[], PagedSequence], features: Callable[[Outputs, slice], Floats], width: int
-    ) -> None:
-        self._new_sequence, self._features, self._width = new_sequence, features, width
+    def __init__(self, new_sequence: Callable[[], PagedSequence], features: FeatureRows) -> None:
+        self._new_sequence, self._features = new_sequence, features
         self.own = new_sequence()
         self._rows = deque[Floats]()
         self._low = self._start = self._pairs = 0
+        features.share_with(self)
 
     @property
     def _high(self) -> int:
@@ -46,14 +38,16 @@ class HeadSequence:
 
     def computed(self, first: int, outputs: Outputs, rows: slice) -> None:
         """See `Follower`."""
+        if not self._features.are_wanted:
+            return
         if not self._low <= first <= self._high:
             self._restart_at(first)
         self._drop_from(first)
-        newest = slice(max(rows.start, rows.stop - most_waiting(4 * self._width)), rows.stop)
+        newest = slice(max(rows.start, rows.stop - self._features.most), rows.stop)
         if newest != rows:
             self._rows.clear()
             self._low = first + newest.start - rows.start
-        self._rows.extend(self._features(outputs, newest))
+        self._rows.extend(self._features.of(outputs, newest))
         self._drop_oldest()
 
     def trim(self, n: int) -> None:
@@ -69,7 +63,7 @@ class HeadSequence:
 
     def fork(self) -> "HeadSequence":
         """See `Follower`: the fork begins anew, with the next token that is computed."""
-        return HeadSequence(self._new_sequence, self._features, self._width)
+        return HeadSequence(self._new_sequence, self._features)
 
     def pause(self) -> None:
         """Free the cells; the rows that wait are computed again."""
@@ -132,7 +126,7 @@ class HeadSequence:
             self._low += 1
 
     def _zeros(self) -> Floats:
-        return np.zeros(self._width, np.float32)
+        return np.zeros(self._features.width, np.float32)
 
     def _restart_at(self, n: int) -> None:
         self._rows.clear()
@@ -145,7 +139,7 @@ class HeadSequence:
 
     def _drop_oldest(self) -> None:
         """Keep the newest rows; if those of pairs to compute are among the others, begin at the oldest that is left."""
-        most = most_waiting(4 * self._width)
+        most = self._features.most
         while len(self._rows) > most:
             self._rows.popleft()
             self._low += 1

@@ -1,9 +1,9 @@
 """The states of the last tokens of a sequence, and a reply's view of them, for a head that reads the target's cells."""
 
-from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from typing import Self
 
+from edgellm.engine.feature_rows import FeatureRows
 from edgellm.engine.outputs import Floats, Outputs
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
@@ -17,14 +17,17 @@ KEPT = MAX_DRAFT + 1
 class LastStates:
     """Follows a sequence of the target (`edgellm.engine.follower.Follower`). `features` is as in `HeadSequence`."""
 
-    def __init__(self, features: Callable[[Outputs, slice], Floats]) -> None:
+    def __init__(self, features: FeatureRows) -> None:
         self._features = features
         self._first, self._rows = 0, list[Floats]()
+        features.share_with(self)
 
     def computed(self, first: int, outputs: Outputs, rows: slice) -> None:
         """See `Follower`."""
+        if not self._features.are_wanted:
+            return
         newest = slice(max(rows.start, rows.stop - KEPT), rows.stop)
-        self._first, self._rows = first + newest.start - rows.start, list(self._features(outputs, newest))
+        self._first, self._rows = first + newest.start - rows.start, self._features.of(outputs, newest)
 
     def trim(self, n: int) -> None:
         """See `Follower`."""

@@ -29,8 +29,8 @@ class ModelRunner:
     """The CPU and perhaps a GPU, with the KV pages of all sequences. Raises EdgeLLMError.
 
     `ctx` is the most tokens of a sequence, `rows` the most rows of a batch. `page_bytes` are those of a page of each KV
-    group on all devices. `check` is called after each batch, and raises if its logits must not be used. `pool` is as in
-    `CPUDevice`.
+    group on all devices. `check` is called after each batch, and raises if its logits must not be used. `outputs` may
+    be set later to a part of those that it was made for. `pool` is as in `CPUDevice`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ModelRunner:
         pool: ThreadPool | None = None,
     ) -> None:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
-        self._outputs = outputs
+        self.outputs = outputs
         program = build_program(model, kv_type, placement, outputs, ctx, read_ahead)
         self.cpu = CPUDevice(program, model.logits, rows, threads, cache, progress, budget, pool)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
@@ -90,7 +90,7 @@ class ModelRunner:
             started = perf_counter()
             logits = self.devices[device].run(blocks, batch, hidden)
             self.devices[device].stats.seconds += perf_counter() - started
-            if (tapped := layer_before(blocks.stop)) in self._outputs.taps:
+            if (tapped := layer_before(blocks.stop)) in self.outputs.taps:
                 taps[tapped] = hidden.copy()
         self._check()
         outputs = self._results(batch, logits, taps)
@@ -101,7 +101,7 @@ class ModelRunner:
 
     def _results(self, batch: Batch, logits: Logits | None, taps: dict[int, Floats]) -> Outputs:
         """Copies of what the settings ask for."""
-        cpu, settings, width = self.cpu, self._outputs, self._model.width
+        cpu, settings, width = self.cpu, self.outputs, self._model.width
         return Outputs(
             logits,
             cpu.last_hidden(batch.outputs, width) if settings.hidden else None,
@@ -114,7 +114,7 @@ class ModelRunner:
     def _residual(self, batch: Batch) -> Floats:
         """The wanted rows of x, which the last norm leaves as it is. It has all rows where these are observed."""
         width = self._model.width
-        if self._outputs.observes:
+        if self.outputs.observes:
             return self.cpu.hidden(batch.rows, width)[batch.wanted]
         return self.cpu.hidden(batch.outputs, width).copy()
 

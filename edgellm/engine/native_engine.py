@@ -73,6 +73,7 @@ class NativeEngine:
         limits = BatchLimits(max_batch_rows(whole, self.ctx), self.ctx, kv_type)
         self.max_rows, self.vocab, self._width = limits.rows, model.vocab, model.width
         self.draft_head: HeadEngine | None = None
+        self._outputs = outputs
         self._closed, self._owns_pool, self._fork_guard = False, False, ForkGuard()
         # A GPU's head gives logits alone, and its matrices tell nothing of what they are multiplied by.
         offload = NO_OFFLOAD if outputs.observes else replace(offload, cpu_head=outputs.needs_cpu_head)
@@ -86,18 +87,18 @@ class NativeEngine:
             self._failover.open(outputs=draft_head.outputs(outputs) if draft_head else outputs, budget=budget)
             self._owns_pool, self.pool, self._budget = pool is None, self._runner.cpu.threads, budget
             if draft_head:
-                self._open_draft_head(draft_head, outputs, shared)
+                self._open_draft_head(draft_head, shared)
         except BaseException:
             self.close()  # who opens it gets nothing that could be closed
             raise
 
-    def _open_draft_head(self, request: HeadRequest, outputs: OutputSettings, shared: dict[str, Any]) -> None:
-        """Make the head ready. If it is left out, the model gives `outputs` alone."""
+    def _open_draft_head(self, request: HeadRequest, shared: dict[str, Any]) -> None:
+        """Make the head ready. If it is left out, the model gives nothing for it."""
         try:
             self.draft_head = request.open(pool=self.pool, pages=self._runner.cpu.pages, **shared)
         except request.tolerated as error:
             self._budget = request.leave_out(str(error)) or self._budget
-            self._failover.open(outputs=outputs, budget=self._budget)
+            self._failover.open(outputs=self._outputs, budget=self._budget)
 
     @property
     def _runner(self) -> ModelRunner:
@@ -135,6 +136,12 @@ class NativeEngine:
         """A new sequence, which the head follows, if there is one."""
         sequence.follower = self.draft_head.follow() if self.draft_head else None
         return sequence
+
+    def stop_following(self) -> None:
+        """The head drafts nothing any more: batches keep no features for it. Within the turn of the engine."""
+        if self.draft_head:
+            self.draft_head.stop_following()
+        self._runner.outputs = self._outputs
 
     def retire(self, sequence: PagedSequence) -> None:
         """See `protocol.Engine`."""

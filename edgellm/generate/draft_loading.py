@@ -102,7 +102,7 @@ class DraftLoading:
             return
         if self._chosen and engine.draft_head:
             cost, nbytes = self._cost(engine.threads), self._traffic[0][0].weight_bytes
-            session.drafts.source = head_source(self._chosen.name, engine.draft_head, cost, nbytes)
+            session.drafts.source = head_source(self._chosen.name, engine, cost, nbytes)
         if self._draft:
             self._load(self._draft, session, engine)
 

@@ -36,14 +36,20 @@ class ComputedSource:
     """An engine that drafts, for all replies of a session. `drafter` makes the drafter of a reply.
 
     `relative_cost` is the expected time of a pass relative to a step of the target, until one was measured. A pass
-    reads `pass_bytes` bytes of weights.
+    reads `pass_bytes` bytes of weights. `end` is called within the turn of the engines once it does not work any more.
     """
 
     def __init__(
-        self, name: str, engine: DraftEngine, drafter: MakeDrafter, relative_cost: float, pass_bytes: int = 0
+        self,
+        name: str,
+        engine: DraftEngine,
+        drafter: MakeDrafter,
+        relative_cost: float,
+        pass_bytes: int = 0,
+        end: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self.engine, self.drafter, self.relative_cost = name, engine, drafter, relative_cost
-        self.pass_bytes = pass_bytes
+        self.pass_bytes, self._end = pass_bytes, end
         self.pass_times, self.lag_times, self.works = StepTimes(), PromptTimes(), True
 
     def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
@@ -65,6 +71,7 @@ class ComputedSource:
         """It drafts nothing any more, as an error came; a warning says which."""
         if self.works:
             self.works = False
+            self._end()
             why = str(error).removeprefix(f"{self.name}: ")
             warn_aside(f"{self.name}: {why}; replies go on without its drafts")
 

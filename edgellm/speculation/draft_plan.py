@@ -7,8 +7,8 @@ from edgellm.arch import describe
 from edgellm.arch.head import Head
 from edgellm.engine.build_program import build_program
 from edgellm.engine.feature_encoder import build_encoder_program
+from edgellm.engine.feature_rows import most_waiting
 from edgellm.engine.head_request import ON_GPU
-from edgellm.engine.head_sequence import most_waiting
 from edgellm.engine.last_states import KEPT
 from edgellm.engine.limits import max_batch_rows
 from edgellm.gguf import GGUFFile

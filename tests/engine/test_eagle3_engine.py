@@ -237,7 +237,7 @@ def drafts(head: HeadEngine, sequence: PagedSequence, text: list[int], n: int) -
 
 def test_a_long_prompt_keeps_its_newest_states_alone(certain: CertainFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that waits does not hold the memory of its whole batch."""
-    monkeypatch.setattr("edgellm.engine.head_sequence._MOST_ROWS", 10)
+    monkeypatch.setattr("edgellm.engine.feature_rows._MOST_ROWS", 10)
     with opened(certain.target, certain.head) as engine:
         sequence = engine.new_sequence()
         text = [7, *chain(certain, 7, 60)]
@@ -245,6 +245,6 @@ def test_a_long_prompt_keeps_its_newest_states_alone(certain: CertainFiles, monk
         state = sequence.follower
         assert isinstance(state, HeadSequence)
         assert state.lag(text) == 10
-        held = {id(row.base): row.base for row in state._rows}
-        assert sum(base.nbytes for base in held.values() if base is not None) == 10 * 3 * 64 * 4
+        assert all(row.base is None for row in state._rows)
+        assert sum(row.nbytes for row in state._rows) == 10 * 3 * 64 * 4
         assert drafts(head_of(engine), sequence, text, 5) == chain(certain, text[-1], 5)

@@ -1,5 +1,6 @@
 """What a head computes after any steps of its target: the pairs of the text, as if all were computed at once."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from edgellm.engine import head_sequence as module
+from edgellm.engine import feature_rows
 from edgellm.engine.head_sequence import HeadSequence
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import Outputs
@@ -130,7 +131,7 @@ def test_after_any_steps_the_pairs_are_those_of_the_text(engine: NativeEngine, s
 @given(steps=st.lists(STEPS, max_size=14))
 def test_of_a_long_text_the_head_sees_the_end(engine: NativeEngine, steps: list[tuple[object, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_MOST_ROWS", 4)
+        patch.setattr(feature_rows, "_MOST_ROWS", 4)
         follow(Reply(engine), steps)
 
 
@@ -165,3 +166,43 @@ def test_without_the_rows_of_the_text_there_are_no_drafts(engine: NativeEngine) 
     assert reply.state.segment(reply.text[:2], 100) is None, "the rows are those behind it"
     reply.sequence.pause()
     assert reply.state.segment(reply.text, 100) is None
+
+
+def test_replies_at_once_share_the_memory_of_rows_that_wait(
+    engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row_bytes = 4 * head_of(engine).head.model.width
+    gc.collect()  # sequences of other tests
+    monkeypatch.setattr(feature_rows, "_MOST_BYTES", 40 * row_bytes)
+
+    def waiting(replies: list[Reply]) -> list[int]:
+        rows = [list(reply.state._rows) for reply in replies]
+        assert all(row.base is None for each in rows for row in each), "no view keeps the rows of a whole batch"
+        return [sum(row.nbytes for row in each) // row_bytes for each in rows]
+
+    replies = [Reply(engine)]
+    replies[0].step([7] * 59, 0, 8)
+    assert waiting(replies) == [40]
+    replies += [Reply(engine) for _ in range(3)]
+    for reply in replies:
+        reply.step([7] * 29, 0, 8)
+    assert waiting(replies) == [10] * 4
+    del replies[1:], reply
+    replies[0].step([7] * 59, 0, 8)
+    assert waiting(replies) == [40], "the others have ended"
+    replies[0].draft(100, 0)
+
+
+def test_once_the_head_drafts_nothing_batches_keep_nothing_for_it(family_file: FamilyFile, tmp_path: Path) -> None:
+    path = with_random_head(family_file("glm4_5_air"), tmp_path / "head.gguf")
+    with opened_with_head(path, threads=1) as engine:
+        reply, later = Reply(engine), Reply(engine)
+        reply.step([5, 6, 7], 0, 8)
+        assert reply.state._rows
+        engine.stop_following()
+        assert not reply.state._rows
+        for each in (reply, later):
+            each.step([5, 6, 7], 0, 8)
+            assert not each.state._rows and each.state.segment(each.text, 100) is None
+        outputs = engine.compute([Segment(engine.new_sequence(), [5, 6], [1])])
+        assert outputs.logits is not None and outputs.all_hidden is None and not outputs.taps

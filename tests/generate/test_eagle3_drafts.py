@@ -14,6 +14,8 @@ import pytest
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model, ModelFileError
 from edgellm.builtin import PATH
 from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.engine.protocol import Segment
 from edgellm.errors import NoMemoryError
 from support.certain_heads import CertainFiles, write_certain_head
 from support.drafts import AllDrafts
@@ -163,6 +165,10 @@ def test_a_head_file_that_is_cut_short_ends_its_drafts(
         assert said.count("head.gguf") == 1
         assert said.count("replies go on without its drafts") == 1
         assert model.drafts_with is None
+        engine = model.engine
+        assert isinstance(engine, NativeEngine)
+        outputs = engine.compute([Segment(engine.new_sequence(), [5, 9], [1])])
+        assert outputs.logits is not None and not outputs.taps, "batches keep nothing for the head any more"
 
 
 @pytest.mark.gpu
