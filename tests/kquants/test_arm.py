@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support import with_support
-from support.cpus import EACH_KIND, UNPACKED_OTHERWISE, USUAL
+from support.cpus import EACH_KIND, UNPACKED_OTHERWISE
 
 pytestmark = pytest.mark.cpus
 
