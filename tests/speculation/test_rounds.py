@@ -130,6 +130,38 @@ def test_lag_knows_what_is_cached() -> None:
     assert (drafter.lag(), drafter.skipped) == (20, 0)
 
 
+def test_of_a_text_that_is_too_long_for_a_drafter_the_last_part_is_read() -> None:
+    """That of half a context; it begins anew where a context is full."""
+    engine = DrafterEngine(Clock())
+    engine.ctx, text = 40, list(range(200))
+    drafter, passes = ModelDrafter(engine, text, same_tokens(1000)), list[int]()
+    for token in range(200, 260):
+        lag = drafter.lag()
+        assert not drafter.skipped
+        drafter.begin(rules(SameDraw(), position=len(text)))
+        segment = drafter.segment()
+        assert segment
+        assert lag == len(segment.tokens)
+        assert [*segment.sequence.tokens, *segment.tokens] == text[-len(segment.sequence) - lag :]
+        drafter.take(engine.compute([segment]))
+        passes.append(len(segment.sequence))
+        text.append(token)
+        drafter.accept(token)
+    assert passes == [*range(20, 41), *range(20, 41), *range(20, 38)]
+
+
+def test_of_a_text_that_is_too_long_the_window_is_read_until_more_pays() -> None:
+    engine = DrafterEngine(Clock())
+    engine.ctx = 100
+    drafter = ModelDrafter(engine, [0] * 200, same_tokens(VOCAB))
+    assert (drafter.lag(), drafter.skipped) == (50, 0)
+    drafter.begin(rules(SameDraw())._replace(window=16))
+    assert (drafter.lag(), drafter.skipped) == (16, 34)
+    drafter.pause()
+    drafter.begin(rules(SameDraw()))
+    assert (drafter.lag(), drafter.skipped) == (50, 0)
+
+
 @pytest.mark.parametrize("kept", range(6))
 @pytest.mark.parametrize("kind", [Sequence, Recurrent])
 def test_of_forced_text_that_a_step_cuts_a_few_tokens_are_computed_again(kind: type[Sequence], kept: int) -> None:
