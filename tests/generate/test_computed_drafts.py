@@ -54,7 +54,7 @@ def drafting(model: Model, path: Path, cache: Path, ctx: int | None = None) -> I
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def written(model: Model, prompt: str, **options: Any) -> list[Any]:
 def test_the_text_is_the_same_to_the_bit(
     model: Model, draft: Path, cache: Path, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was", "aa bb aa bb aa"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "repeat_penalty": 1.1, "max_tokens": 100}
         options["logit_bias"] = NO_END
@@ -162,7 +162,7 @@ def test_drafts_that_a_step_cuts_are_not_read_anew(
     model: Model, draft: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also behind text that a form forces, of which a pass computes several tokens."""
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", HalfOfDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", HalfOfDrafts)
     options: dict[str, Any] = {"regex": "((abcd|xyz)[0-9]){9,30}", "max_tokens": 120, "seed": 4, "partial": True}
     plain = written(model, "the time was " * 30, **options)
     with drafting(model, draft, cache) as source, counted(source.engine, "compute") as passes:
@@ -276,7 +276,7 @@ def test_the_next_reply_continues_from_both_states(
     with drafting(model, draft, cache) as source:
         assert [each.id for each in model.stream(ids, **options)] == first
         assert isinstance(source.engine, NativeEngine)
-        monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", WindowedDrafts)
+        monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", WindowedDrafts)
         for branch, expected in zip(branches, plain, strict=True):
             with counted(source.engine, "compute") as passes:
                 assert written(model, branch, **options) == expected  # type: ignore[arg-type]

@@ -112,7 +112,7 @@ def text_of(model: Model, **options: Any) -> list[int]:
 def test_the_text_is_the_same_and_the_target_computes_fewer_steps(
     files: tuple[Path, Path], opening: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     target, draft = files
     opening.go.set()
     with Model.open(target, draft="off") as model:
@@ -145,7 +145,7 @@ def test_what_the_draft_model_reads_counts_as_used_bandwidth(
 def test_the_most_drafts_of_a_step(
     files: tuple[Path, Path], options: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     with Model.open(files[0], **{"draft": files[1], **options}) as model, counted_steps(model) as rows:
         if most:
             until(lambda: model.drafts_with)
@@ -159,7 +159,7 @@ def test_text_that_a_form_forces_behind_drafts_takes_no_more_rows(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Drafts beyond the limit would need states and pages that are not there."""
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     steps = list[tuple[int, int]]()
     with Model.open(files[0], draft=files[1]) as model:
         assert model.drafts().source
@@ -377,7 +377,7 @@ def test_a_gpu_verifies_drafts_that_the_cpu_computes(
     from support.gpus import adapter
 
     adapter()
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     opening.go.set()
     on_gpu: dict[str, Any] = {"gpu_layers": "all", "gpu_strict": True, "gpu": "0", "threads": 2}
     with Model.open(files[0], **on_gpu) as model:
