@@ -2,8 +2,9 @@
 
 Decoding is bound by the memory, as each step reads all weights: four rows take 1.2 to 1.5 times as long as one row,
 eight 1.6 to 2.5 (measured on Zen 4). A row's logits have the same bits in any batch (`Engine.batch_invariant`), and
-sampling depends on seed and position alone. So the text is the same with and without drafts, whatever the sampling
-options; drafts, and the number computed, change only the speed.
+sampling depends on seed and position alone. So by the default rule the text is the same with and without drafts,
+whatever the sampling options; drafts, and the number computed, change only the speed. By the other one, `Rejection`, it
+has the same distribution, and depends on them (`edgellm.speculation.rules`).
 
 With a GPU, bits depend on the batch. A step's own logits then decide, so the text has the distribution of the model,
 but depends on the drafts as far as rounding does: there are drafts only where the user asks for a draft model.
