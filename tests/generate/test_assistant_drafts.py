@@ -32,7 +32,7 @@ Text = list[tuple[int, float | None]]
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_the_text_is_the_same_to_the_bit(kv_type: str, target: Path, assistant: 
         expected = texts(model)
     for threads in (1, 3):
         with Model.open(target, draft=str(assistant), ctx=128, threads=threads, kv_type=kv_type) as model:
-            with counted(model.engine.head) as passes:
+            with counted(model.engine.draft_head) as passes:
                 assert texts(model) == expected
             assert len(passes) > 50
             assert model.drafts_with == str(assistant)
@@ -88,7 +88,7 @@ def test_the_text_is_the_same_to_the_bit(kv_type: str, target: Path, assistant: 
 def test_replies_together_share_passes(alone: Model, drafting: Model) -> None:
     requests = [(prompt, settings) for prompt in PROMPTS for settings in SETTINGS.values()][::3]
     expected = [text_of(alone, prompt, **settings) for prompt, settings in requests]
-    with counted(drafting.engine.head) as passes, ThreadPoolExecutor(len(requests)) as pool:
+    with counted(drafting.engine.draft_head) as passes, ThreadPoolExecutor(len(requests)) as pool:
         for _ in range(3):
             assert list(pool.map(lambda each: text_of(drafting, each[0], **each[1]), requests)) == expected
     assert max(map(len, passes)) > 1
@@ -101,7 +101,7 @@ def test_replies_that_are_preempted_are_the_same(alone: Model, target: Path, ass
     expected = [text_of(alone, prompt, **options) for prompt in prompts]
     with (
         opened_with_few_pages(target, 7, draft=str(assistant), ctx=128) as (small, preempted),
-        counted(small.engine.head) as passes,
+        counted(small.engine.draft_head) as passes,
         ThreadPoolExecutor(6) as pool,
     ):
         assert list(pool.map(lambda prompt: text_of(small, prompt, **options), prompts)) == expected

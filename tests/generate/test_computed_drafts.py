@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("all_drafts")
 def test_the_text_is_the_same_to_the_bit(
     pair: DraftPair, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was", "aa bb aa bb aa"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "repeat_penalty": 1.1, "max_tokens": 100}
         options["logit_bias"] = NO_END
@@ -72,7 +72,7 @@ def test_forms_are_known_to_drafters(pair: DraftPair, monkeypatch: pytest.Monkey
 
 def test_drafts_that_a_step_cuts_are_not_read_anew(pair: DraftPair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also behind text that a form forces, of which a pass computes several tokens."""
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", HalfOfDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", HalfOfDrafts)
     options: dict[str, Any] = {"regex": "((abcd|xyz)[0-9]){9,30}", "max_tokens": 120, "seed": 4, "partial": True}
     plain = written(pair.model, "the time was " * 30, **options)
     with pair.drafting() as source, counted(source.engine) as passes:
@@ -117,7 +117,7 @@ def test_the_next_reply_continues_from_both_states(pair: DraftPair, monkeypatch:
     with pair.drafting() as source:
         assert [each.id for each in pair.model.stream(ids, **options)] == first
         assert isinstance(source.engine, NativeEngine)
-        monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", WindowedDrafts)
+        monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", WindowedDrafts)
         for branch, expected in zip(branches, plain, strict=True):
             with counted(source.engine) as passes:
                 assert written(pair.model, branch, **options) == expected

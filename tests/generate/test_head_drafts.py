@@ -1,20 +1,24 @@
 """Drafts of a head for multi-token prediction: the same text to the bit, in fewer steps where the head is right."""
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from threading import enumerate as running_threads
 from typing import Any
 
 import pytest
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
+from edgellm.engine.failover import FailoverRunner
 from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
-from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.speculative_decoder import SpeculativeDecoder
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_file import DraftFile
 from edgellm.speculation.prompt_lookup import PromptLookup
@@ -31,7 +35,7 @@ KINDS = {"attention": "glm4_5_air", "recurrent": "qwen3_5"}
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -56,10 +60,10 @@ def source_of(model: Model) -> ComputedSource:
 def test_the_text_is_the_same_to_the_bit(
     random_head: Model, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "max_tokens": 70, "repeat_penalty": 1.1}
-        with counted(random_head.engine.head) as passes:
+        with counted(random_head.engine.draft_head) as passes:
             found = written(random_head, prompt, **options)
         assert found == plainly(random_head, prompt, **options)
         assert len(passes) > len(found) / 2
@@ -76,7 +80,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 
 def test_several_replies_share_the_passes_of_a_head(random_head: Model) -> None:
     alone = [plainly(random_head, prompt, **options) for prompt, options in REQUESTS]
-    with counted(random_head.engine.head) as passes:
+    with counted(random_head.engine.draft_head) as passes:
         for _ in range(3):
             with ThreadPoolExecutor(len(REQUESTS)) as pool:
                 together = list(pool.map(lambda each: written(random_head, each[0], **each[1]), REQUESTS))
@@ -103,7 +107,7 @@ def test_without_memory_for_the_head_a_reply_goes_on(
         assert written(random_head, "in", **options) == plain
     assert next(passes) > after
     assert source_of(random_head).works
-    with counted(random_head.engine.head) as later:
+    with counted(random_head.engine.draft_head) as later:
         assert written(random_head, "in", **options) == plain
     assert len(later) > 10, "the next reply has its drafts again"
 
@@ -149,7 +153,7 @@ def test_replies_that_are_preempted_are_the_same(random_head: Model) -> None:
     alone = [plainly(random_head, prompt, **options) for prompt in prompts]
     with (
         opened_with_few_pages(random_head.file.path, 7, lambda: len(passes), draft="auto") as (small, preempted),
-        counted(small.engine.head) as passes,
+        counted(small.engine.draft_head) as passes,
         ThreadPoolExecutor(6) as pool,
     ):
         assert list(pool.map(lambda prompt: written(small, prompt, **options), prompts)) == alone
@@ -165,6 +169,60 @@ def test_a_limit_of_memory_is_for_both(random_head: Model) -> None:
         head = source_of(model).engine
         assert isinstance(head, HeadEngine)
         assert 0 < head.kv_bytes <= limit - model.kv_stats.bytes
+
+
+def no_head(error: EdgeLLMError) -> Callable[..., HeadEngine]:
+    def fail(*_: object, **__: object) -> HeadEngine:
+        raise error
+
+    return fail
+
+
+FAULTS = {
+    "no memory": (NoMemoryError("no memory for 3 GB"), "the head cannot draft: no memory for 3 GB"),
+    "no kernels": (EdgeLLMError("no kernels"), "the head cannot draft: no kernels"),
+    "a GPU": (None, "a head drafts only where the CPU computes all layers"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_where_a_head_does_not_draft_auto_looks_for_a_draft_model_with_its_share_of_the_memory(
+    family_file: FamilyFile, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """A model may draft for itself: half of the limit is for either. The head alone would have a fifth."""
+    path, limit, (error, why) = family_file("glm4_5_air"), 4_000_000, FAULTS[fault]
+    monkeypatch.setattr("edgellm.speculation.auto_draft.find_draft", lambda target: DraftFile.open(path, target))
+    if error:
+        monkeypatch.setattr("edgellm.engine.head_request.HeadEngine", no_head(error))
+    else:
+        open_gpu = FailoverRunner.open_gpu
+        monkeypatch.setattr(FailoverRunner, "open_gpu", lambda runner, progress: open_gpu(runner, progress) or True)
+    with pytest.warns(EdgeLLMWarning, match=f"multi-token prediction of .*: {why}"):
+        model = Model.open(path, threads=1, draft="auto", kv_memory=limit / 1e9)
+    with model:
+        source = model.drafts().source
+        assert source and source.name == str(path)
+        assert isinstance(source.engine, NativeEngine)
+        budgets = [engine.kv_stats().budget_bytes for engine in (model.engine, source.engine)]
+        assert budgets == [limit // 2, limit // 2]
+        assert written(model, "in", max_tokens=20)
+
+
+def test_where_a_warning_is_an_error_a_head_that_is_left_out_leaves_nothing_open(
+    family_file: FamilyFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = with_random_head(family_file("glm4_5_air"), tmp_path / "random.gguf")
+    before = set(running_threads())
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        patch.setattr("edgellm.engine.head_request.HeadEngine", no_head(NoMemoryError("no memory for 3 GB")))
+        warnings.simplefilter("error")
+        with pytest.raises(EdgeLLMWarning, match="the head cannot draft: no memory for 3 GB"):
+            Model.open(path, threads=2, draft="auto")
+    gc.collect()  # the frames of the error
+    assert set(running_threads()) <= before
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    with Model.open(path, threads=2, draft="auto") as model:
+        assert source_of(model).name == f"multi-token prediction of {path}"
 
 
 @pytest.mark.gpu

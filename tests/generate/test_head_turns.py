@@ -28,7 +28,7 @@ def options(model: Model, max_tokens: int) -> dict[str, Any]:
 
 
 def test_a_reply_goes_on_after_a_context_shift(model: Model) -> None:
-    with counted(model.engine.head) as passes:
+    with counted(model.engine.draft_head) as passes:
         found, before = shifted(model, IDS, lambda: len(passes), **options(model, 70))
     assert before > 10
     assert len(passes) - before > 20, "the head drafts again"
@@ -41,7 +41,7 @@ def test_next_turns_and_branches_have_drafts(model: Model) -> None:
     first = [token for token, *_ in written(model, IDS[:20], **options(model, 40))]
     branches = [[*IDS[:20], *first[:n], 100, 101] for n in (40, 20, 30)]
     for branch in branches:
-        with counted(model.engine.head) as passes:
+        with counted(model.engine.draft_head) as passes:
             found = written(model, branch, **options(model, 30))
         assert len(passes) > 15
         assert plainly(model, branch, **options(model, 30)) == found
@@ -50,7 +50,7 @@ def test_next_turns_and_branches_have_drafts(model: Model) -> None:
 def test_replies_that_are_left_early_disturb_no_other_and_leave_nothing_behind(model: Model) -> None:
     prompts, given = [IDS[:20], IDS[30:40], [7, 9]], options(model, 60)
     alone = [plainly(model, prompt, **given) for prompt in prompts]
-    with counted(model.engine.head) as passes, ThreadPoolExecutor(3) as pool:
+    with counted(model.engine.draft_head) as passes, ThreadPoolExecutor(3) as pool:
         others = [pool.submit(written, model, prompt, **given) for prompt in prompts]
         for tokens in (1, 7, 30):
             reply = model.stream(IDS[:20], **given)

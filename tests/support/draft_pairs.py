@@ -105,7 +105,7 @@ def references(engine: Any) -> int:
     pools: list[PagePool] = list(engine._runner.pools)
     if states := engine._runner.checkpoints.states:
         pools.append(states.pool)
-    if engine.head and (cells := engine.head._own_cells):
+    if engine.draft_head and (cells := engine.draft_head._own_cells):
         pools += cells.pools
     for each in pools:
         each.release(each.acquire())  # which first takes back what was dropped
