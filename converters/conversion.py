@@ -14,7 +14,7 @@ from converters.importance.apply import check_needed_importance, imatrix_metadat
 from converters.loadable import LoadableModel, check_loadable
 from converters.output import atomic_output
 from converters.quant_mixes import file_type
-from converters.report import ConversionPlan, Report, tensor_reports
+from converters.report import ConversionPlan, PredictionLayers, Report, tensor_reports
 from converters.row_converter import RowConverter
 from converters.streaming import ErrorSums, Progress, WeightStream
 from converters.target import check_disk_space
@@ -36,9 +36,10 @@ _BLOCKS_VERSION = 2  # ggml.h: GGML_QNT_VERSION
 class Conversion:
     """Created by `converters.prepare_convert` and `converters.prepare_quantize`.
 
-    `source_files` must not change before the target is complete; `source_note` goes into plan and report. `lacking` are
-    the names of tensors of which the importance matrix, if one is given, has nothing. `compensation` is for the tensors
-    whose errors are compensated. `measuring_seconds` went by while the types of the tensors were chosen.
+    `source_files` must not change before the target is complete; `source_note` and `prediction` go into plan and
+    report. `lacking` are the names of tensors of which the importance matrix, if one is given, has nothing.
+    `compensation` is for the tensors whose errors are compensated. `measuring_seconds` went by while the types of the
+    tensors were chosen.
     """
 
     target: Path
@@ -47,6 +48,7 @@ class Conversion:
     threads: int
     source_files: FileStamps = field(repr=False)
     source_note: str = ""
+    prediction: PredictionLayers | None = None
     lacking: frozenset[str] = frozenset()
     compensation: Compensation | None = None
     measuring_seconds: float = 0.0
@@ -58,7 +60,9 @@ class Conversion:
         memory = estimate_memory(self.tensors, self.threads)
         memory += self.compensation.memory if self.compensation else 0
         seconds = estimate_seconds(converter, self.tensors, self.threads)
-        return ConversionPlan(self.target, self.layout.nbytes, tensors, self.source_note, memory, seconds, self.threads)
+        return ConversionPlan(
+            self.target, self.layout.nbytes, tensors, self.source_note, self.prediction, memory, seconds, self.threads
+        )
 
     def run(
         self,
@@ -89,7 +93,7 @@ class Conversion:
         errors = [written[i].relative_rmse for i in range(len(tensors))]
         reports = tensor_reports(tensors, errors, self.lacking)
         seconds = self.measuring_seconds + monotonic() - since
-        return Report(self.target, self.layout.nbytes, reports, self.source_note, seconds)
+        return Report(self.target, self.layout.nbytes, reports, self.source_note, self.prediction, seconds)
 
 
 def prepare(
@@ -132,7 +136,9 @@ def prepare(
         plan = _compensation(tensors, model, gptq, measures=imatrix is None)
         tensors = [replace(tensor, compensated=tensor.source.name in plan.names) for tensor in tensors]
     count = _checked(threads) if threads is not None else default_threads(layout.nbytes)
-    return Conversion(target, layout, tensors, count, FileStamps(source_files), source_note, lacking, plan)
+    return Conversion(
+        target, layout, tensors, count, FileStamps(source_files), source_note, model and model.prediction, lacking, plan
+    )
 
 
 def _compensation(

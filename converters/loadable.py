@@ -4,18 +4,20 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from converters.header import GGUFLayout
+from converters.report import PredictionLayers
 from converters.tensors import PlannedTensor, Source
-from edgellm.arch import describe
+from edgellm.arch import describe, head_kind
 from edgellm.arch.description import Description
 from edgellm.arch.head_files import read_head
+from edgellm.arch.prediction import prediction_layers, prediction_tensors
 from edgellm.errors import ModelFileError, UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.header_only import HeaderOnlyFile
 from edgellm.text.tokenizer import Tokenizer
@@ -26,16 +28,26 @@ _CHOOSE = "; choose "
 
 
 class LoadableModel(NamedTuple):
-    """A model that edgellm can run: its description, and its tokenizer."""
+    """A model that edgellm can run; `prediction` is None without layers for multi-token prediction."""
 
     description: Description
     tokenizer: Tokenizer
+    prediction: PredictionLayers | None
+
+    @classmethod
+    def of(cls, file: GGUFFile) -> Self:
+        """The model in a file. Raises ModelFileError and UnsupportedModelError."""
+        model, prediction = describe(file), None
+        if tensors := prediction_tensors(file):
+            nbytes = sum(tensor.nbytes for tensor in tensors.values())
+            prediction = PredictionLayers(prediction_layers(file), nbytes, head_kind(file, model) is not None)
+        return cls(model, Tokenizer(file), prediction)
 
 
 def find_loadable(file: GGUFFile) -> LoadableModel | None:
     """The model in a file, None if edgellm cannot run it: other files can be quantized, too, for use with llama.cpp."""
     try:
-        return LoadableModel(describe(file), Tokenizer(file))
+        return LoadableModel.of(file)
     except (ModelFileError, UnsupportedModelError):
         return None
 
@@ -46,7 +58,7 @@ def check_loadable(layout: GGUFLayout, tensors: Sequence[PlannedTensor], target:
     Raises ModelFileError or UnsupportedModelError, naming `source`, if edgellm could not open the file.
     """
     with _header_only(layout, tensors, target, source) as file:
-        return LoadableModel(describe(file), Tokenizer(file))
+        return LoadableModel.of(file)
 
 
 def check_loadable_head(
@@ -68,7 +80,7 @@ def _header_only(
         with HeaderOnlyFile(layout.header, layout.nbytes, target, known) as file:
             yield file
     except (ModelFileError, UnsupportedModelError) as error:
-        reason = _ADVICE.sub("", str(error).removeprefix(f"{printable(str(target), 400)}: "))
+        reason = _ADVICE.sub("", str(error).removeprefix(f"{shown_path(target)}: "))
         advice = "" if _CHOOSE in reason else "; correct config.json, or get another copy"
         raise type(error)(f"{source}: edgellm would not open the GGUF file of it: {reason}{advice}") from None
 

@@ -34,17 +34,27 @@ class TensorReport(NamedTuple):
         return self.type not in FLOAT_FORMATS and self.type != self.source_type
 
 
+class PredictionLayers(NamedTuple):
+    """Layers for multi-token prediction: how many, their bytes, and whether the first can draft for the model."""
+
+    layers: int
+    nbytes: int
+    drafts: bool
+
+
 @dataclass(frozen=True)
 class ConversionSummary:
     """The file that was written, or would be: its path, its size in bytes, its tensors.
 
-    `source_note` says what limits the quality of the file beyond its types, "" if nothing does.
+    `source_note` says what limits the quality of the file beyond its types, "" if nothing does. `prediction` is None
+    for a file without layers for multi-token prediction, and for a model that edgellm does not run.
     """
 
     path: Path
     nbytes: int
     tensors: list[TensorReport] = field(repr=False)
     source_note: str
+    prediction: PredictionLayers | None
 
     @property
     def weights(self) -> int:

@@ -11,10 +11,10 @@ from edgellm.arch import describe as describe_model
 from edgellm.arch import head_kind
 from edgellm.arch.blocks import Layer
 from edgellm.arch.description import Description
-from edgellm.arch.head_files import HEAD_FILES
 from edgellm.arch.layer_kinds import layer_kinds
+from edgellm.arch.prediction import prediction_layers, prediction_tensors
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf import GGUFFile, StringArray
 from edgellm.gguf.check import special_ids
 from edgellm.options import LoadOptions
@@ -144,13 +144,13 @@ def describe(file: GGUFFile) -> ModelInfo:
         license=file.hint("general.license", str),
         parameters=sum(tensor.size for tensor in file.tensors.values()),
         active_parameters=_active_parameters(file),
-        prediction_parameters=sum(t.size for name, t in file.tensors.items() if _is_of_prediction(file, name)),
+        prediction_parameters=sum(tensor.size for tensor in prediction_tensors(file).values()),
         experts=_experts(file),
         types=_types(file),
         context_length=file.get_int(f"{file.architecture}.context_length", None),
         window=file.hint(f"{file.architecture}.attention.sliding_window", int) or None,
         layers=_layers(file),
-        prediction_layers=_prediction_layers(file),
+        prediction_layers=prediction_layers(file),
         drafts=head_kind(file, model) if model else None,
         layer_kinds=layer_kinds(model) if model else None,
         kv_bytes_per_token=_kv_bytes(model.layers) if model else kv_bytes_per_token(file),
@@ -168,9 +168,6 @@ def describe(file: GGUFFile) -> ModelInfo:
     )
 
 
-_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
-"""A tensor of a block, with the block's number, whose digits are limited: damaged files may have thousands."""
-
 _OF_EXPERTS = re.compile(r"\bffn_(gate|up|down|gate_up)(_exps|\.\d+)\b")
 """Tensors of all experts of a layer, or, in early files, of each one."""
 
@@ -185,30 +182,19 @@ def _experts(file: GGUFFile) -> ExpertInfo | None:
 
 
 def _active_parameters(file: GGUFFile) -> int:
-    experts = _experts(file)
+    experts, unused = _experts(file), prediction_tensors(file)
     total = 0
     for name, tensor in file.tensors.items():
-        if _is_of_prediction(file, name):
+        if name in unused:
             continue
         of_experts = experts if _OF_EXPERTS.search(name) else None
         total += tensor.size * of_experts.used // of_experts.count if of_experts else tensor.size
     return total
 
 
-def _is_of_prediction(file: GGUFFile, name: str) -> bool:
-    """Whether a tensor is of a block behind the model's layers."""
-    block, layers = _BLOCK.match(name), _layers(file)
-    return layers is not None and block is not None and int(block[1]) >= layers
-
-
-def _prediction_layers(file: GGUFFile) -> int:
-    """Last blocks that are for multi-token prediction; those of a head in a file of its own are its layers."""
-    return 0 if file.architecture in HEAD_FILES else file.hint(f"{file.architecture}.nextn_predict_layers", int) or 0
-
-
 def _layers(file: GGUFFile) -> int | None:
     blocks = file.get_int(f"{file.architecture}.block_count", None)
-    return None if blocks is None else blocks - _prediction_layers(file)
+    return None if blocks is None else blocks - prediction_layers(file)
 
 
 def _types(file: GGUFFile) -> list[TypeShare]:
@@ -252,7 +238,7 @@ def _described(file: GGUFFile) -> tuple[Description | None, str | None]:
     try:
         return describe_model(file), None
     except EdgeLLMError as error:
-        return None, str(error).removeprefix(f"{printable(str(file.path), 400)}: ")
+        return None, str(error).removeprefix(f"{shown_path(file.path)}: ")
 
 
 def _kv_bytes(layers: Iterable[Layer]) -> int:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe
+from edgellm.arch.unsupported import check_holds_model
 from edgellm.arguments import ChatArguments, GenerationArguments, LoadArguments
 from edgellm.engine import protocol
 from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.generate.all_logits import all_logits, checked_ids
 from edgellm.generate.batching.schedule import SLO_ITL
 from edgellm.generate.draft_loading import DraftLoading
@@ -71,7 +72,7 @@ class Model:
         # First, so that an unsupported architecture is reported before a problem of its tokenizer.
         model = describe(file) if options.engine == "edgellm" else None
         self.tokenizer = Tokenizer(file, options.tokenizer_pre)
-        name = printable(str(file.path), 400)
+        name = shown_path(file.path)
         defaults, problems = file_defaults(file.metadata)
         problems += [note] if model and (note := expert_option_note(model, options)) else []
         for problem in problems:
@@ -130,6 +131,7 @@ class Model:
         sigbus.install()
         file = GGUFFile.open(resolve(path) if isinstance(path, str) else path)
         try:
+            check_holds_model(file)
             for warning in speed_warnings(file, chosen):
                 warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
             model = cls(file, chosen, progress, uploading, outputs, schedule, slo_itl)

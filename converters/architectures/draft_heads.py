@@ -10,7 +10,7 @@ from converters.tensors import Metadata, Source
 from edgellm.arch.description import Description
 from edgellm.arch.eagle3 import ARCHITECTURE as EAGLE3
 from edgellm.arch.gemma4_assistant import ARCHITECTURE as ASSISTANT
-from edgellm.arch.head_files import HEAD_FILES
+from edgellm.gguf.auxiliary import auxiliary_kind
 
 
 class HeadKind(NamedTuple):
@@ -27,10 +27,16 @@ class HeadKind(NamedTuple):
     describe: Callable[[Checkpoint, Description], tuple[Metadata, list[Source]]]
 
 
+def _name(architecture: str) -> str:
+    kind = auxiliary_kind({"general.architecture": architecture})
+    assert kind, architecture
+    return kind.name
+
+
 _KINDS = (
-    HeadKind(HEAD_FILES[EAGLE3].name, eagle3.is_eagle3, eagle3.check_kind, eagle3.describe_eagle3),
+    HeadKind(_name(EAGLE3), eagle3.is_eagle3, eagle3.check_kind, eagle3.describe_eagle3),
     HeadKind(
-        HEAD_FILES[ASSISTANT].name,
+        _name(ASSISTANT),
         gemma4_assistant.is_assistant,
         gemma4_assistant.check_kind,
         gemma4_assistant.describe_assistant,

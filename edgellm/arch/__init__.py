@@ -35,7 +35,7 @@ from edgellm.arch.head import Head, HeadSource
 from edgellm.arch.ollama_keys import with_llamacpp_keys
 from edgellm.arch.prediction import read_prediction_head
 from edgellm.arch.transformer import describe_transformer, read_hyperparameters
-from edgellm.arch.unsupported import refuse_architecture
+from edgellm.arch.unsupported import check_holds_model, refuse_architecture
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf import GGUFFile
 
@@ -45,9 +45,10 @@ __all__ = ["ARCHITECTURES", "describe", "describe_head", "head_kind"]
 def describe(file: GGUFFile) -> Description:
     """The description of a file's model, completely checked.
 
-    Raises UnsupportedModelError for an architecture or a tensor type that edgellm does not compute, and
-    ModelFileError where metadata and tensors contradict each other.
+    Raises UnsupportedModelError for a file of no model, and an architecture or a tensor type that edgellm does not
+    compute, and ModelFileError where metadata and tensors contradict each other.
     """
+    check_holds_model(file)
     facts = ARCHITECTURES.get(file.architecture)
     if facts is None:
         refuse_architecture(file, len(ARCHITECTURES))

@@ -9,6 +9,8 @@ matrix where the file has none for it. The state is taken behind the last norm a
 `glm4-moe.cpp`, `deepseek2.cpp`) and in transformers (`MtpLayer`).
 """
 
+import re
+
 from edgellm.arch.blocks import Layer, Linear, Norm
 from edgellm.arch.description import Description, ModelScales
 from edgellm.arch.facts import ArchitectureFacts
@@ -18,9 +20,31 @@ from edgellm.arch.layers import LayerReader
 from edgellm.arch.per_layer import read_layer
 from edgellm.arch.refuse import refuse
 from edgellm.arch.tensors import Tensors
+from edgellm.gguf import GGUFFile, Tensor
+from edgellm.gguf.auxiliary import auxiliary_kind
+
+_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
+"""A tensor of a block, with the block's number, whose digits are limited: damaged files may have thousands."""
 
 _KNOWN = ("qwen35", "qwen35moe", "qwen3next", "glm4moe", "deepseek2")
 """Architectures whose head was compared with llama.cpp's. Files of others may have one, of which nothing is known."""
+
+
+def prediction_layers(file: GGUFFile) -> int:
+    """How many of the last blocks of a file are for multi-token prediction; 0 where all are those of a draft head."""
+    is_model = auxiliary_kind(file.metadata) is None
+    return (file.hint(f"{file.architecture}.nextn_predict_layers", int) or 0) if is_model else 0
+
+
+def prediction_tensors(file: GGUFFile) -> dict[str, Tensor]:
+    """The tensors of these blocks, by name."""
+    blocks, predicting = file.hint(f"{file.architecture}.block_count", int), prediction_layers(file)
+    if blocks is None or not predicting:
+        return {}
+    numbers = {name: _BLOCK.match(name) for name in file.tensors}
+    return {
+        name: file.tensors[name] for name, block in numbers.items() if block and int(block[1]) >= blocks - predicting
+    }
 
 
 def read_prediction_head(hyper: HyperParameters, facts: ArchitectureFacts, model: Description) -> Head | None:

@@ -1,21 +1,23 @@
-"""Refusing architectures that edgellm does not compute, by what their files have."""
+"""Refusing files of no model, and architectures that edgellm does not compute, by what their files have."""
 
 from collections.abc import Callable
 from typing import NoReturn
 
-from edgellm.arch.head_files import HEAD_FILES
 from edgellm.arch.refuse import refuse
 from edgellm.fmt import printable
 from edgellm.gguf import GGUFFile
+from edgellm.gguf.auxiliary import auxiliary_kind
+
+
+def check_holds_model(file: GGUFFile) -> None:
+    """Raise UnsupportedModelError for an auxiliary file, such as that of a draft head."""
+    if kind := auxiliary_kind(file.metadata):
+        refuse(file, kind.refusal)
 
 
 def refuse_architecture(file: GGUFFile, supported: int) -> NoReturn:
     """Raise UnsupportedModelError: the file's architecture is none of the `supported` ones that edgellm computes."""
     name = file.architecture
-    if name == "clip":
-        refuse(file, "holds the part of a model that reads images, without text; open the file of the model itself")
-    if kind := HEAD_FILES.get(name):
-        refuse(file, f"holds {kind.name}, not a model; --draft names it beside the model that it drafts for")
     parts = [part for part, is_there in _UNSUPPORTED_PARTS.items() if is_there(file, name)]
     having = f" with {' and '.join(parts)}" if parts else ""
     refuse(

@@ -13,7 +13,7 @@ from edgellm.cli.conversion_progress import ConversionProgress, TextProgress
 from edgellm.cli.options import in_order
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import files, one_of
-from edgellm.fmt import counted, printable, size, table
+from edgellm.fmt import counted, printable, shown_path, size, table
 
 if TYPE_CHECKING:
     from converters import Conversion, ConversionPlan, Report
@@ -109,6 +109,7 @@ def _plan(plan: "ConversionPlan") -> Iterator[str]:
     threads = counted(plan.threads, "thread")
     yield from _compensated(plan)
     yield from _without_importance(plan)
+    yield from _prediction(plan)
     gptq = ", without the time that --gptq takes" if any(tensor.compensated for tensor in plan.tensors) else ""
     time = f"about {_duration(plan.seconds)} with {threads}{gptq}"
     yield f"{_facts(plan)}; up to {size(plan.memory)} of memory, {time}"
@@ -128,6 +129,7 @@ def _report(report: "Report") -> Iterator[str]:
     yield from _source_note(report)
     yield from _compensated(report)
     yield from _without_importance(report)
+    yield from _prediction(report)
     yield f"{_facts(report)}, in {report.seconds:.1f} s"
 
 
@@ -140,7 +142,7 @@ def _facts(summary: "ConversionSummary") -> str:
     here = Path.cwd().resolve()
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
     bits = f"{summary.bits_per_weight:.2f} bits per weight"
-    return f"{printable(str(path), 400)}: {size(summary.nbytes)}, {bits}"
+    return f"{shown_path(path)}: {size(summary.nbytes)}, {bits}"
 
 
 def _compensated(summary: "ConversionSummary") -> Iterator[str]:
@@ -156,6 +158,16 @@ def _without_importance(summary: "ConversionSummary") -> Iterator[str]:
     """A line if the importance matrix lacks tensors."""
     if lacking := summary.without_importance:
         yield f"no importance for {counted(len(lacking), 'tensor')}, such as {_name(lacking[0])}"
+
+
+def _prediction(summary: "ConversionSummary") -> Iterator[str]:
+    """A line for layers for multi-token prediction: their share of the file, and what uses them."""
+    if found := summary.prediction:
+        which = "it" if found.layers == 1 else "the first" if found.drafts else "them"
+        use = f"--draft auto drafts with {which}" if found.drafts else f"edgellm does not compute {which}"
+        takes = "takes" if found.layers == 1 else "take"
+        layers = counted(found.layers, "layer")
+        yield f"{layers} for multi-token prediction {takes} {size(found.nbytes)} of the file; {use}"
 
 
 def _types(summary: "ConversionSummary") -> Iterator[str]:

@@ -8,6 +8,7 @@ import click
 from edgellm.cli.options import option_of
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import EdgeLLMError
+from edgellm.gguf.auxiliary import check_model_at
 from edgellm.models import resolve
 from edgellm.options import LoadOptions
 from edgellm.system.text_input import decode_utf8
@@ -35,7 +36,9 @@ def command(
     """Turn text from stdin into the token ids of MODEL, or back."""
     if decode and add_special:
         raise click.UsageError("--add-special has no meaning with --decode.")
-    tokenizer = Tokenizer.open(resolve(model), tokenizer_pre)
+    path = resolve(model)
+    check_model_at(path)
+    tokenizer = Tokenizer.open(path, tokenizer_pre)
     text = read_text()
     if decode:
         decoded = tokenizer.decode(parse_ids(text), special)

@@ -5,6 +5,7 @@ split, part     the parts of a split model; one file on disk
 mapped_file     the memory map; sigbus, sigbus_handler: what happens when a mapped file is cut short
 reader          reads a header number by number within bounds; values, tensors: metadata and the tensor table
 detect          what a file is that is no GGUF file
+auxiliary       files of no model: draft heads, importance matrices and others
 check           `edgellm verify`; nonfinite: NaN and Inf in weights
 filetypes       the names of `general.file_type`
 imatrix         importance matrices, which conversions weight errors with; older_imatrix: their older format

@@ -2,23 +2,28 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable, size
+from edgellm.fmt import shown_path, size
 from edgellm.gguf import GGUFFile
+from edgellm.gguf.auxiliary import HEAD, auxiliary_kind
 from edgellm.gguf.filetypes import FILE_TYPES
 from edgellm.models.names import unique_names
 from edgellm.models.pull_records import PulledRepository, pulled_repositories, unfinished_pulls
 from edgellm.models.stores import StoredModel, stored_models
 
+MODEL = "model"
+"""The `kind` of a file that holds a model."""
+
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model file and facts from its header. `problem` is None, or why the file cannot be opened.
+    """A file and facts from its header. `problem` is None, or why the file cannot be used.
 
-    `name` is what MODEL accepts. `bytes` is the size of all parts. Facts that the file does not have are None.
+    `name` is what MODEL accepts. `bytes` is the size of all parts. Facts that the file does not have are None. `kind`
+    is `MODEL`, or that of an `edgellm.gguf.auxiliary.AuxiliaryKind`; None if it is not known.
     """
 
     name: str
@@ -29,10 +34,16 @@ class LocalModel:
     architecture: str | None = None
     context_length: int | None = None
     problem: str | None = None
+    kind: str | None = None
+
+    @property
+    def is_auxiliary(self) -> bool:
+        """Whether it holds no model but something for one, such as a head that drafts."""
+        return self.kind not in (MODEL, None)
 
 
 def find_models() -> list[LocalModel]:
-    """All models on this machine. Only the headers of their files are read.
+    """All models on this machine, and auxiliary files. Only the headers of these are read.
 
     Unfinished pulls and pulled checkpoints are included; their `problem` says what to do next.
     """
@@ -69,13 +80,21 @@ def read_header(name: str, model: StoredModel) -> LocalModel:
     path = model.path.absolute()
     try:
         with GGUFFile.open(path) as file:
-            context = file.get_int(f"{file.architecture}.context_length", None)
-            return LocalModel(
-                name, model.source, str(path), file.nbytes, _quantization(file), file.architecture, context
-            )
+            return _of_header(LocalModel(name, model.source, str(path), file.nbytes, _quantization(file)), file)
     except ModelFileError as error:
-        problem = str(error).removeprefix(f"{printable(str(path), 400)}: ")
+        problem = str(error).removeprefix(f"{shown_path(path)}: ")
         return LocalModel(name, model.source, str(path), _size(path), problem=problem)
+
+
+def _of_header(known: LocalModel, file: GGUFFile) -> LocalModel:
+    """With the kind of a file, and facts that only some kinds have. Raises ModelFileError."""
+    found = auxiliary_kind(file.metadata)
+    if found and found.kind != HEAD:
+        architecture = file.hint("general.architecture", str)
+        return replace(known, architecture=architecture, problem=found.refusal, kind=found.kind)
+    context = file.get_int(f"{file.architecture}.context_length", None)
+    kind = found.kind if found else MODEL
+    return replace(known, architecture=file.architecture, context_length=context, kind=kind)
 
 
 def _quantization(file: GGUFFile) -> str | None:

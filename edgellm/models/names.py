@@ -10,6 +10,7 @@ from typing import NoReturn
 from edgellm import builtin
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable
+from edgellm.gguf.auxiliary import auxiliary_kind_at
 from edgellm.models.split_names import first_part, split_name
 from edgellm.models.stores import StoredModel, stored_models
 
@@ -24,6 +25,13 @@ def unique_names(models: Sequence[StoredModel]) -> list[str]:
         for name in {name.casefold() for name in model.names}:
             owners[name] = owners.get(name, 0) + 1
     return [next((n for n in m.names if owners[n.casefold()] == 1), str(m.path)) for m in models]
+
+
+def named_models() -> list[tuple[str, StoredModel]]:
+    """The models on this machine with their names, without auxiliary files, such as those of draft heads."""
+    found = stored_models()
+    named = zip(unique_names(found), found, strict=True)  # a name of an auxiliary file is taken, too
+    return [(name, model) for name, model in named if not auxiliary_kind_at(model.path)]
 
 
 def canonical_name(path: Path) -> str:

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
+from edgellm.gguf.auxiliary import auxiliary_kind_at, check_model_at
 from edgellm.gguf.part import folder_error
 from edgellm.models import display_name, resolve
-from edgellm.models.names import unique_names
+from edgellm.models.names import named_models, unique_names
 from edgellm.models.stores import stored_models
 from edgellm.server.failures import RequestError
 
 _SHOWN = 8
-_PATH_LENGTH = 400
-"""Characters of a path that messages show."""
-
 _OLLAMA_TAG = ":latest"
 """Clients of ollama add it to names without a tag."""
 
@@ -36,7 +34,7 @@ class Catalog:
     """
 
     def __init__(self, given: Sequence[str]) -> None:
-        """Raises ModelFileError for a name of no file."""
+        """Raises ModelFileError for a name of no file, and for an auxiliary file, such as that of a draft head."""
         self._given: dict[str, ServedModel] = {}
         self._asked_for = set[ServedModel]()
         for name in given:
@@ -44,8 +42,9 @@ class Catalog:
             if not path.is_file():
                 if path.is_dir():
                     raise folder_error(path)
-                shown = printable(str(path), _PATH_LENGTH)
+                shown = shown_path(path)
                 raise ModelFileError(f"{shown} does not exist; `edgellm list` shows the models")
+            check_model_at(path)
             model = ServedModel(served_name(name, path), path)
             self._given |= dict.fromkeys((name.casefold(), model.name.casefold()), model)
 
@@ -53,12 +52,14 @@ class Catalog:
         """All models, each once."""
         if self._given:
             return list(dict.fromkeys(self._given.values()))
-        found = stored_models()
-        return [ServedModel(name, model.path) for name, model in zip(unique_names(found), found, strict=True)]
+        return [ServedModel(name, model.path) for name, model in named_models()]
 
     def find(self, name: str | None) -> ServedModel:
-        """The model of a name; without one, the first that the user named. Raises RequestError."""
-        self._asked_for.add(found := self._find(name))
+        """The model of a name; without one, the first that the user named. Raises RequestError, also for heads."""
+        found = self._find(name)
+        if not self._given and (kind := auxiliary_kind_at(found.path)):
+            raise RequestError(400, f"{printable(found.name)}: {kind.refusal}", "model", "unsupported_model")
+        self._asked_for.add(found)
         return found
 
     def hide_path(self, path: Path) -> None:
@@ -109,7 +110,7 @@ def _paths(path: Path) -> set[Path]:
 
 def _shown(path: Path) -> set[str]:
     """A path as messages have it."""
-    return {str(path), printable(str(path), _PATH_LENGTH)}
+    return {str(path), shown_path(path)}
 
 
 def _longest_first(paths: Iterable[Path]) -> list[str]:

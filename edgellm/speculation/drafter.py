@@ -1,9 +1,9 @@
 """The protocol of drafters: what proposes the tokens that a step of the target model computes.
 
-A drafter belongs to one reply. It never changes the text: the target model judges each of its tokens
-(`edgellm.speculation.rules`). A drafter computes one token a pass on an engine; passes of several replies share a batch
-of that engine, and are computed within the turn of the target's. Prompt lookup (`edgellm.speculation.prompt_lookup`)
-computes nothing, and is no drafter.
+A drafter belongs to one reply. The target model judges each of its tokens (`edgellm.speculation.rules`): by the default
+rule it never changes the text, by the other one never the distribution of the text. A drafter computes one token a pass
+on an engine; passes of several replies share a batch of that engine, and are computed within the turn of the target's.
+Prompt lookup (`edgellm.speculation.prompt_lookup`) computes nothing, and is no drafter.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ class DraftRules(NamedTuple):
 
 
 class DraftEngine(Protocol):
-    """The engine of a drafter. Not for several threads at once; `stop` may be called from any."""
+    """The engine of a drafter, on the threads of the target's, whose `stop` ends its batches, too. For one thread."""
 
     max_rows: int
 
@@ -59,12 +59,6 @@ class DraftEngine(Protocol):
 
     def evict(self) -> bool:
         """Free what was used least recently of its prefix cache; False if there is nothing that no one uses."""
-
-    def stop(self) -> None:
-        """Stop the running `compute`, or the next: it raises Stopped until `clear_stop`."""
-
-    def clear_stop(self) -> None:
-        """Forget an earlier `stop`; not while `compute` runs."""
 
 
 class ComputedDrafter(ABC):

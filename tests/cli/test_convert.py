@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gguf import GGUFReader
 
 import edgellm
 from converters import convert, quantize
@@ -16,9 +17,13 @@ from converters.output import temporary_path
 from edgellm import Model
 from edgellm.cli import run
 from edgellm.errors import EdgeLLMError, ModelFileError
+from edgellm.fmt import size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
 from support.eagle3_heads import TARGET, Head, write_head
+from support.families import CASES
+from support.families.checkpoint import write_family_checkpoint
+from support.families.references import load_reference
 from support.make_checkpoint import write_checkpoint
 from support.oracle import llama_cpp_greedy, llama_cpp_logits
 from support.quantized_checkpoints import write_pair
@@ -102,6 +107,25 @@ def test_the_command_writes_shows_and_exits_with_0(
     with GGUFFile.open(out) as file:
         assert file.get_int("general.file_type") == 15
         assert {file.tensors[f"blk.{i}.attn_k.weight"].type.name for i in (0, 1)} == {"Q8_0"}
+
+
+@pytest.mark.parametrize(
+    ("family", "use"),
+    [("qwen3_5", "--draft auto drafts with it"), ("ling2", "edgellm does not compute it")],
+)
+def test_layers_for_multi_token_prediction_are_told_with_their_size(
+    family: str, use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    checkpoint = write_family_checkpoint(tmp_path / "in", CASES[family], load_reference(family).tensors)
+    out = tmp_path / "out.gguf"
+    told = []
+    for arguments in (["--dry-run"], []):
+        assert call(monkeypatch, checkpoint, "-o", out, "--type", "Q8_0", *arguments) == 0
+        told += [line for line in capsys.readouterr().out.splitlines() if "multi-token" in line]
+    tensors = GGUFReader(out).tensors
+    last = max(int(t.name.split(".")[1]) for t in tensors if t.name.startswith("blk."))
+    nbytes = sum(int(t.n_bytes) for t in tensors if t.name.startswith(f"blk.{last}."))
+    assert told == [f"1 layer for multi-token prediction takes {size(nbytes)} of the file; {use}"] * 2
 
 
 def test_python_has_the_arguments_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

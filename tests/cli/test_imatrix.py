@@ -251,8 +251,8 @@ def test_wrong_use_is_one_line(
     assert "choose another name" in complaint(1, "imatrix", model, text_file, "-o", model)
     parts = write_parts(tmp_path)
     assert "is read by this command" in complaint(1, "imatrix", parts[0], text_file, "-o", parts[2], "--force")
-    assert "is an importance matrix, not a model" in complaint(1, "imatrix", made, text_file, "-o", tmp_path / "new")
-    assert "is an importance matrix, not a model" in complaint(1, "plan", made)
+    assert "holds an importance matrix, not a model" in complaint(1, "imatrix", made, text_file, "-o", tmp_path / "new")
+    assert "holds an importance matrix, not a model" in complaint(1, "plan", made)
     assert not (tmp_path / "new").exists()
 
 

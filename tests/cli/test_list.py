@@ -1,5 +1,6 @@
 """`edgellm list`, and names in place of paths on every command that takes MODEL."""
 
+import io
 import json
 import subprocess
 import sys
@@ -8,7 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from edgellm import cli
 from edgellm.cli.list import command
+from edgellm.gguf import GGUFFile
+from support.auxiliary_files import auxiliary_file
 from support.local_models import Machine, machine, model
 from support.model_file import ModelFile
 
@@ -43,7 +47,8 @@ def test_json(machine: Machine) -> None:
     machine.write("models/b.gguf", b"PK\x03\x04")
     good, bad = json.loads(run("--json").stdout)
     facts = {"name": "a", "source": "./models", "path": str(path), "bytes": path.stat().st_size}
-    assert good == facts | {"quantization": "Q8_0", "architecture": "llama", "context_length": 2048, "problem": None}
+    facts |= {"problem": None, "kind": "model"}
+    assert good == facts | {"quantization": "Q8_0", "architecture": "llama", "context_length": 2048}
     assert (bad["name"], bad["bytes"], bad["quantization"]) == ("b", 4, None)
     assert "ZIP" in bad["problem"]
 
@@ -53,6 +58,32 @@ def test_bad_files_have_their_reason(machine: Machine) -> None:
     shown = run()
     assert shown.exit_code == 0
     assert shown.stdout.splitlines() == ["cannot be opened:", f"  {path} (./models)", "    is empty; download it again"]
+
+
+def test_files_of_no_model_are_listed_apart(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    paths = {name: machine.write(f"models/{name}.gguf", auxiliary_file(name)) for name in ("eagle3", "mmproj")}
+    opened, read = list[str](), GGUFFile.open
+    monkeypatch.setattr(GGUFFile, "open", lambda path: (opened.append(Path(path).stem), read(path))[1])
+    shown = run()
+    assert shown.stdout.splitlines()[0] == "heads that draft, for --draft:"
+    assert "only the built-in model" in shown.stderr
+    assert sorted(opened) == ["eagle3", "mmproj"], "each header is read once"
+    machine.write("models/broken.gguf", b"")
+    first = machine.write("models/a.gguf", model(file_type=7))
+    lines = run().stdout.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["name", "a", "heads", "name", "eagle3"]
+    assert lines[4].endswith(f"  eagle3                 ./models  {paths['eagle3']}")
+    assert lines[5:] == [
+        "no models:",
+        f"  {paths['mmproj']} (./models)",
+        "    holds the part of a model that reads images or sound, not a model; open the file of the model itself",
+        "cannot be opened:",
+        f"  {first.with_name('broken.gguf')} (./models)",
+        "    is empty; download it again",
+    ]
+    kinds = {each["name"]: each["kind"] for each in json.loads(run("--json").stdout)}
+    assert kinds == {"a": "model", "broken": None, "eagle3": "head", "mmproj": "mmproj"}
 
 
 def test_a_table_fits_the_screen(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +154,23 @@ def test_help_imports_nothing_heavy() -> None:
     assert "list " in done.stdout
     loaded = set(done.stdout.splitlines()[-1].split())
     assert not loaded & {"numpy", "numba", "llama_cpp", "edgellm.models", "edgellm.llamacpp", "platformdirs"}
+
+
+@pytest.mark.parametrize("name", ["imatrix", "adapter", "mmproj", "eagle3", "assistant"])
+def test_a_file_of_no_model_is_one_line_on_every_command(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    machine.write(f"models/{name}.gguf", auxiliary_file(name))
+    plain = (["plan"], ["tokenize"], ["bench"], ["chat", "--plain"], ["serve", "--port", "0"])
+    for args in (*plain, ["generate", "-p", "a"], ["generate", "-p", "a", "--engine", "llama.cpp"]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+        monkeypatch.setattr(sys, "argv", ["edgellm", args[0], name, *args[1:]])
+        with pytest.raises(SystemExit) as stop:
+            sys.exit(cli.run())
+        assert stop.value.code == 1, args
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1), args
+        assert err.startswith(f"edgellm: models/{name}.gguf: holds ") and ", not a model; " in err, args
 
 
 def test_the_current_folder_alone_makes_names_relative(machine: Machine) -> None:

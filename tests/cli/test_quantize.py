@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from converters.default_name import file_name, model_name_of_file
-from converters.report import Report, TensorReport
+from converters.report import PredictionLayers, Report, TensorReport
 from edgellm.cli import run
 from edgellm.cli.conversion import TYPES, _report
 from edgellm.cli.conversion_progress import ConversionProgress
@@ -144,9 +144,22 @@ def test_errors_below_a_hundredth_of_a_percent_are_not_listed() -> None:
         for name, error in (("large", 1.1e-4), ("small", 9e-5))
     )
     for tensors, listed in (([large, small], ["large.weight"]), ([small], [])):
-        shown = list(_report(Report(Path("out.gguf"), 300, tensors, "", 1.0)))
+        shown = list(_report(Report(Path("out.gguf"), 300, tensors, "", None, 1.0)))
         assert [line.split()[0] for line in shown if ".weight" in line] == listed
         assert any("largest errors" in line for line in shown) == bool(listed)
+
+
+def test_several_layers_for_multi_token_prediction() -> None:
+    for found, told in (
+        (PredictionLayers(2, 1500, True), "2 layers for multi-token prediction take 1.5 kB of the file; --draft auto "),
+        (
+            PredictionLayers(2, 1500, False),
+            "2 layers for multi-token prediction take 1.5 kB of the file; edgellm does ",
+        ),
+        (None, ""),
+    ):
+        shown = list(_report(Report(Path("out.gguf"), 3000, [], "", found, 1.0)))
+        assert [line.startswith(told) for line in shown if "multi-token" in line] == [True] * bool(found)
 
 
 def test_an_interrupt_leaves_no_file_and_130(

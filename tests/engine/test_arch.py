@@ -183,7 +183,9 @@ def test_other_architectures_are_refused_before_their_tokenizer(
 
 def test_the_part_of_a_model_for_images_is_told_apart(tmp_path: Path) -> None:
     path = write_header(tmp_path / "mmproj.gguf", "clip", {"clip.has_vision_encoder": True})
-    with pytest.raises(UnsupportedModelError, match="reads images, without text; open the file of the model itself"):
+    with pytest.raises(
+        UnsupportedModelError, match="reads images or sound, not a model; open the file of the model itself"
+    ):
         Model.open(path, threads=1)
 
 

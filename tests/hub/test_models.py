@@ -40,7 +40,7 @@ def test_all_stores_in_order(machine: Machine) -> None:
 
 def test_the_facts_about_a_file(machine: Machine) -> None:
     path = machine.write("models/a.gguf", model(8, file_type=15))
-    wanted = LocalModel("a", "./models", str(path), path.stat().st_size, "Q4_K_M", "llama", 2048)
+    wanted = LocalModel("a", "./models", str(path), path.stat().st_size, "Q4_K_M", "llama", 2048, kind="model")
     assert find_models() == [wanted]
 
 

@@ -8,6 +8,7 @@ import pytest
 from edgellm import ModelFileError
 from edgellm.server.catalog import Catalog
 from edgellm.server.failures import RequestError
+from support.auxiliary_files import auxiliary_file
 from support.chat_model import write_chat_model
 from support.local_models import Machine, machine, model
 from support.served import BODIES, served
@@ -48,6 +49,23 @@ def test_all_models_of_the_machine_are_served(machine: Machine) -> None:
         catalog.find(None)
 
 
+def test_files_of_no_model_are_not_served(machine: Machine) -> None:
+    machine.write("models/a.gguf")
+    head = machine.write("models/head.gguf", auxiliary_file("eagle3"))
+    machine.write("models/mmproj.gguf", auxiliary_file("mmproj"))
+    catalog = Catalog([])
+    assert [each.name for each in catalog.models()] == ["a"]
+    with pytest.raises(RequestError, match=r"no model 'b' here; there are: a$"):
+        catalog.find("b")
+    for name in ("head", "HEAD:latest"):
+        with pytest.raises(RequestError, match=r"^head: holds an EAGLE-3 head, not a model; ") as refused:
+            catalog.find(name)
+        assert (refused.value.status, refused.value.code) == (400, "unsupported_model")
+    for given in (["head"], ["a", str(head)]):
+        with pytest.raises(ModelFileError, match=r"head\.gguf: holds an EAGLE-3 head, not a model; --draft names it"):
+            Catalog(given)
+
+
 def test_a_model_that_is_not_there_is_an_error_at_once(machine: Machine) -> None:
     with pytest.raises(ModelFileError, match="does not exist"):
         Catalog(["./none.gguf"])
@@ -83,17 +101,24 @@ def test_a_server_without_a_model_opens_those_that_are_asked_for(machine: Machin
     Path(models / "broken.gguf").write_bytes(b"GGUF\3\0\0\0")
     with served() as server:
         body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+        Path(models / "head.gguf").write_bytes(auxiliary_file("eagle3").build())
         names = [each["id"] for each in httpx.get(f"{server.url}/v1/models").json()["data"]]
         assert sorted(names) == ["broken", "words"]
         answers = {
             name: httpx.post(f"{server.url}/v1/chat/completions", json={**body, "model": name}, timeout=60)
-            for name in ("words", "broken", "none")
+            for name in ("words", "broken", "none", "head")
         }
         assert {name: answer.status_code for name, answer in answers.items()} == {
             "words": 200,
             "broken": 400,
             "none": 404,
+            "head": 400,
         }
+        answers |= {"entry": httpx.get(f"{server.url}/v1/models/head")}
+        answers |= {"shown": httpx.post(f"{server.url}/api/show", json={"model": "head"})}
+        for each in ("head", "entry", "shown"):
+            assert answers[each].status_code == 400
+            assert "head: holds an EAGLE-3 head, not a model; " in answers[each].text
         for route, asked in {**BODIES, "/api/show": {}}.items():
             told = httpx.post(f"{server.url}{route}", json={**asked, "model": "broken"}, timeout=60)
             assert told.status_code == 400 and "broken: is cut off" in told.text, route

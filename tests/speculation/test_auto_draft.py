@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from edgellm.speculation import auto_draft, draft_file
 from edgellm.speculation.auto_draft import open_draft
 from edgellm.speculation.draft_file import DraftTarget, active_bytes
 from edgellm.text.tokenizer import Tokenizer
+from support import gguf_bytes as raw
+from support.gguf_parts import GGUFParts
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
 
@@ -98,6 +101,16 @@ def test_damaged_files_are_passed_over(machine: Machine, target: Path) -> None:
     machine.write("models/strange.gguf")  # without a tokenizer, and of no model
     write(machine, "talk-1b", layers=5)
     assert chosen(target) == "talk-1b"
+
+
+def test_files_of_no_model_are_never_chosen(machine: Machine, target: Path) -> None:
+    """Not even if all else fits: a small model whose file says that it is something else."""
+    for key, value in {"general.type": "adapter", "general.architecture": "eagle3"}.items():
+        path = write(machine, value, layers=5)
+        parts = GGUFParts.read(path)
+        path.write_bytes(replace(parts, pairs=parts.pairs | {key: raw.string_pair(key, value)}).build())
+    with pytest.warns(EdgeLLMWarning, match="no model on this machine"):
+        assert chosen(target) is None
 
 
 def test_a_draft_model_must_fit_in_memory_beside_the_model(

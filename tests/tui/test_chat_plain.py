@@ -8,16 +8,24 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from support import TESTS
+from support.auxiliary_files import KINDS, auxiliary_file
 from support.chat_fakes import FakeModel
 from support.chat_model import write_chat_model
+from support.local_models import Machine, machine
 from support.plain_talk import Talk, talk_in_lines
 from support.terminal import chat_in_terminal
 from tui.commands import COMMANDS
+from tui.core.controller import ChatController
+from tui.core.edge_backend import EdgeBackend
 from tui.core.store import Store
+from tui.plain.views import VIEWS
+
+__all__ = ["machine"]
 
 TIMEOUT_S = 300
 """Ends a program that hangs; on a busy machine one that does not may take a minute."""
@@ -35,6 +43,16 @@ def test_replies_alone_go_to_stdout(talk: Talk) -> None:
     assert result.err.count("TTFT 0.21 s · decode 45.3 t/s") == 3
     assert "3 tokens" in result.err
     assert "used" in result.err
+
+
+def test_files_of_no_model_are_not_among_the_models(machine: Machine) -> None:
+    machine.write("models/a.gguf")
+    machine.write("models/broken.gguf", b"")
+    for name in KINDS:
+        machine.write(f"models/{name}.gguf", auxiliary_file(name))
+    lines = list(VIEWS["models"](cast("ChatController", SimpleNamespace(model=SimpleNamespace(server=None)))))[1:]
+    assert [line.split()[0] for line in lines] == ["a", "broken"]
+    assert list(EdgeBackend().names()) == ["a", "broken"]
 
 
 def test_a_message_of_several_lines_stands_between_quotes(talk: Talk) -> None:

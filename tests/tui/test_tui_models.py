@@ -16,6 +16,7 @@ from edgellm.models.pull_records import FileRecord, incoming_folder, write_recor
 from edgellm.options import LoadOptions
 from edgellm.perf.plan import Plan, make_plan
 from support import gguf_bytes as raw
+from support.auxiliary_files import KINDS, auxiliary_file
 from support.local_models import Machine, machine
 from support.make_gguf import write_model
 from tui.models.catalog import ModelCatalog, all_rows, local_rows, offered_rows
@@ -245,6 +246,13 @@ def test_what_is_wrong_with_a_file_is_its_row(machine: Machine, tmp_path: Path) 
     assert "architecture jamba is not supported" in problems["e-jamba"]
     assert "is empty" in problems["c-empty"]
     assert len(rows) == (8 if hasattr(os, "mkfifo") else 7)  # a folder is no model, whatever its name
+
+
+def test_files_of_no_model_are_left_out(machine: Machine) -> None:
+    for name in KINDS:
+        machine.write(f"models/{name}.gguf", auxiliary_file(name))
+    write_model(machine.write("models/z.gguf"))
+    assert [row.name for row in local_rows()] == ["z"]
 
 
 def test_a_file_that_nobody_has_thought_of_is_one_bad_row(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,7 @@ def _models(controller: ChatController) -> Iterator[str]:
     rows = (
         (printable(m.name), size(m.bytes or 0), m.quantization or "", printable(m.problem or "", 200))
         for m in find_models()
+        if not m.is_auxiliary
     )
     yield from table(("name", "size", "type", ""), rows)
 
