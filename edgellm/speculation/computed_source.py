@@ -36,7 +36,8 @@ class ComputedSource:
     """An engine that drafts, for all replies of a session. `drafter` makes the drafter of a reply.
 
     `relative_cost` is the expected time of a pass relative to a step of the target, until one was measured. A pass
-    reads `pass_bytes` bytes of weights. `end` is called within the turn of the engines once it does not work any more.
+    reads `pass_bytes` bytes of weights. `freed` counts how often a drafter left its memory to others. `end` is called
+    within the turn of the engines once it does not work any more.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class ComputedSource:
         end: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self.engine, self.drafter, self.relative_cost = name, engine, drafter, relative_cost
-        self.pass_bytes, self._end = pass_bytes, end
+        self.pass_bytes, self.freed, self._end = pass_bytes, 0, end
         self.pass_times, self.lag_times, self.works = StepTimes(), PromptTimes(), True
 
     def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
