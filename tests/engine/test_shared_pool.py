@@ -83,3 +83,5 @@ def test_the_threads_outlive_a_guest_and_not_their_owner(paths: tuple[Path, Path
             owner.close()
             with pytest.raises(EdgeLLMError, match="the threads were ended"):
                 fresh(guest, IDS)
+        with pytest.raises(EdgeLLMError, match="the engine was closed"):  # without an error, after the threads
+            fresh(guest, IDS)
