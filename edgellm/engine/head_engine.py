@@ -16,6 +16,7 @@ from edgellm.engine.feature_encoder import EncoderDevice
 from edgellm.engine.feature_rows import FeatureRows
 from edgellm.engine.head_sequence import HeadSequence
 from edgellm.engine.host_kv_pages import HostKVPages
+from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.last_states import LastStates, ReadingState
 from edgellm.engine.limits import max_batch_rows
 from edgellm.engine.model_runner import ModelRunner
@@ -53,7 +54,7 @@ class HeadEngine:
         progress: Progress | None = None,
         budget: KVBudget = NO_LIMIT,
     ) -> None:
-        self.head, self.ctx, self.vocab, self._pool = head, ctx, head.model.vocab, pool
+        self.head, self.ctx, self.vocab, self._pool, self._budget = head, ctx, head.model.vocab, pool, budget
         program = build_program(head.model, kv_type, ctx=ctx)
         self.max_rows = max_batch_rows(program, ctx)
         chained = OutputSettings(hidden=head.chains_normed, residual=not head.chains_normed)
@@ -85,7 +86,7 @@ class HeadEngine:
         """What follows a new sequence of the target."""
         if not self._own_cells:
             return LastStates(self._features)
-        return HeadSequence(self._new_sequence, self._features)
+        return HeadSequence(self._own_cells.new_sequence, self._features)
 
     def stop_following(self) -> None:
         """Drop the features that wait, and take no more: the head drafts nothing any more."""
@@ -97,10 +98,6 @@ class HeadEngine:
             return ReadingState(sequence, sequence.follower)
         assert isinstance(sequence.follower, HeadSequence), "the head does not follow this sequence"
         return sequence.follower
-
-    def _new_sequence(self) -> PagedSequence:
-        assert self._own_cells
-        return PagedSequence(self._own_cells.pools, self._own_cells.checkpoints)
 
     def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
         """Compute up to `max_rows` pairs, of different sequences: logits of wanted rows, and what a draft goes on from.
@@ -143,10 +140,15 @@ class HeadEngine:
         spread[self.head.tokens] = logits
         return spread
 
-    @property
-    def kv_bytes(self) -> int:
-        """Bytes that are taken for KV pages."""
-        return self._runner.cpu.kv_bytes
+    def kv_stats(self) -> KVStats | None:
+        """The figures of pages of its own; None if it has none.
+
+        Without a limit the budget is what is taken: free memory is in that of the target.
+        """
+        if not self._own_cells:
+            return None
+        found = self._own_cells.kv_stats()
+        return found if self._budget.limit is not None else replace(found, budget_bytes=found.bytes)
 
     def evict(self) -> bool:
         """See `DraftEngine`: there is no prefix cache."""

@@ -9,7 +9,7 @@ class KVStats:
 
     Memory was taken for `pages`. Requests use `used_pages` of them now; `cached_pages` are those of the prefix cache
     alone; the others are free. `bytes` of memory are taken on the CPU, with the states of recurrent layers, of the
-    `budget_bytes` that may be taken.
+    `budget_bytes` that may be taken. Those of a head that drafts count, too.
     """
 
     pages: int
@@ -18,3 +18,14 @@ class KVStats:
     page_tokens: int
     bytes: int
     budget_bytes: int
+
+    def __add__(self, other: "KVStats") -> "KVStats":
+        """The sum of the figures of two models whose pages have as many tokens."""
+        return KVStats(
+            self.pages + other.pages,
+            self.used_pages + other.used_pages,
+            self.cached_pages + other.cached_pages,
+            self.page_tokens,
+            self.bytes + other.bytes,
+            self.budget_bytes + other.budget_bytes,
+        )

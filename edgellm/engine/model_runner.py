@@ -13,6 +13,7 @@ from edgellm.engine.checkpoints import CheckpointBudget
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
 from edgellm.engine.kv_pages import PagePool
+from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.outputs import Floats, Outputs, OutputSettings
 from edgellm.engine.page_tree import PageTree
 from edgellm.engine.paged_sequence import PagedSequence
@@ -53,7 +54,7 @@ class ModelRunner:
         pool: ThreadPool | None = None,
     ) -> None:
         self.placement, self.gpu, self._model, self._check = placement, gpu, model, check
-        self.outputs = outputs
+        self.outputs, self._budget = outputs, budget
         program = build_program(model, kv_type, placement, outputs, ctx, read_ahead)
         self.cpu = CPUDevice(program, model.logits, rows, threads, cache, progress, budget, pool)
         self.devices: list[Device] = [self.cpu, gpu] if gpu else [self.cpu]
@@ -74,6 +75,11 @@ class ModelRunner:
     def new_sequence(self) -> PagedSequence:
         """An empty sequence, which leaves nothing to the prefix cache."""
         return PagedSequence(self.pools, self.checkpoints, self.tree)
+
+    def kv_stats(self) -> KVStats:
+        """The figures of all pages and states, and of the memory that they may take."""
+        held = self.cpu.kv_bytes
+        return self.tree.stats(held, held + self._budget.room(held))
 
     def run(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
         """The outputs that the settings ask for; the sequences then hold their tokens.

@@ -85,20 +85,20 @@ class NativeEngine:
             if self._failover.open_gpu(uploading) and draft_head:
                 budget, draft_head = draft_head.leave_out(ON_GPU) or budget, None
             self._failover.open(outputs=draft_head.outputs(outputs) if draft_head else outputs, budget=budget)
-            self._owns_pool, self.pool, self._budget = pool is None, self._runner.cpu.threads, budget
+            self._owns_pool, self.pool = pool is None, self._runner.cpu.threads
             if draft_head:
-                self._open_draft_head(draft_head, shared)
+                self._open_draft_head(draft_head, budget, shared)
         except BaseException:
             self.close()  # who opens it gets nothing that could be closed
             raise
 
-    def _open_draft_head(self, request: HeadRequest, shared: dict[str, Any]) -> None:
+    def _open_draft_head(self, request: HeadRequest, budget: KVBudget, shared: dict[str, Any]) -> None:
         """Make the head ready. If it is left out, the model gives nothing for it."""
         try:
             self.draft_head = request.open(pool=self.pool, pages=self._runner.cpu.pages, **shared)
         except request.tolerated as error:
-            self._budget = request.leave_out(str(error)) or self._budget
-            self._failover.open(outputs=self._outputs, budget=self._budget)
+            budget = request.leave_out(str(error)) or budget
+            self._failover.open(outputs=self._outputs, budget=budget)
 
     @property
     def _runner(self) -> ModelRunner:
@@ -154,8 +154,9 @@ class NativeEngine:
 
     def kv_stats(self) -> KVStats:
         """See `protocol.Engine`."""
-        held = self._runner.cpu.kv_bytes
-        return self._runner.tree.stats(held, held + self._budget.room(held))
+        found = self._runner.kv_stats()  # first, as it takes the sequences that ended, which the head followed
+        head = self.draft_head.kv_stats() if self.draft_head else None
+        return found + head if head else found
 
     def forward(self, segments: Ids[Segment[PagedSequence]]) -> NDArray[np.float32]:
         """Compute up to `max_rows` rows, of different sequences; return float32 [wanted rows, vocab]. See `compute`."""

@@ -162,13 +162,26 @@ def test_replies_that_are_preempted_are_the_same(random_head: Model) -> None:
     assert len(passes) - preempted[0] > 60, "the head drafts again"
 
 
-def test_a_limit_of_memory_is_for_both(random_head: Model) -> None:
-    limit = 4_000_000
-    with Model.open(random_head.file.path, threads=1, draft="auto", kv_memory=limit / 1e9) as model:
-        written(model, "the time", max_tokens=60)
-        head = source_of(model).engine
-        assert isinstance(head, HeadEngine)
-        assert 0 < head.kv_bytes <= limit - model.kv_stats.bytes
+@pytest.mark.parametrize("limit", [4_000_000, None])
+def test_the_figures_of_memory_are_those_of_the_model_and_its_head(random_head: Model, limit: int | None) -> None:
+    given = None if limit is None else limit / 1e9
+    with Model.open(random_head.file.path, threads=1, draft="auto", kv_memory=given) as model:
+        engine, reply = model.engine, model.stream("the time", max_tokens=60, logit_bias={0: -100.0, 2: -100.0})
+        assert isinstance(engine, NativeEngine) and engine.draft_head
+        for _ in range(30):
+            next(reply)
+        both, own, head = model.kv_stats, engine._runner.kv_stats(), engine.draft_head.kv_stats()
+        assert head and head.used_pages == 1 and 0 < head.bytes <= head.budget_bytes
+        assert both.used_pages == own.used_pages + 1 and both.bytes == own.bytes + head.bytes
+        if limit is None:
+            assert head.budget_bytes == head.bytes, "free memory is the same for both, and counts once"
+        else:
+            assert both.bytes < both.budget_bytes == pytest.approx(limit, abs=2)
+        reply.cancel()
+        reply.close()
+        del reply
+        gc.collect()
+        assert model.kv_stats.used_pages == 0
 
 
 def no_head(error: EdgeLLMError) -> Callable[..., HeadEngine]:
