@@ -60,7 +60,7 @@ class StepTimes:
         longer than that was disturbed. Call it before `record`.
         """
         usual, plain = self.seconds(rows) or 0.0, self.seconds(rows - drafts) or 0.0
-        return (usual if seconds is None else min(seconds, 2 * usual)) - plain
+        return max(0.0, (usual if seconds is None else min(seconds, 2 * usual)) - plain)
 
     def _estimate(self, kind: int) -> float | None:
         """The seconds of a batch of a class that was not measured."""
