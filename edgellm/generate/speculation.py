@@ -74,7 +74,7 @@ class SpeculativeDecoder:
         if len(self._sequence) > self.length:
             self._session.trim_later(self._sequence, self.length)
         if self._drafting:
-            self._session.do_first(self._drafting.drafter.close)  # after Ctrl-C another reply's turn may still use it
+            self._session.do_first(self._drafting.close)  # after Ctrl-C another reply's turn may still use it
 
     def begin_drafting(self) -> None:
         """Begin to draft with the source of the session, if there is one now and none was before."""

@@ -346,12 +346,18 @@ def test_memory_that_comes_back_is_used_by_the_reply_that_had_none(
     assert 56 < asked[5] - asked[4] < 80, "it asks again after 64 tokens"
 
 
-def test_a_drafter_with_a_smaller_context_ends_where_that_does(model: Model, draft: Path, cache: Path) -> None:
-    options: dict[str, Any] = {"max_tokens": 60, "seed": 1, "logit_bias": NO_END}
+def test_a_drafter_with_a_smaller_context_goes_on_with_the_last_part_of_the_text(
+    model: Model, draft: Path, cache: Path
+) -> None:
+    options: dict[str, Any] = {"max_tokens": 160, "seed": 1, "logit_bias": NO_END}
     plain = written(model, "in", **options)
-    with drafting(model, draft, cache, ctx=40) as source:
+    with drafting(model, draft, cache, ctx=40) as source, counted(source.engine, "compute") as passes:
         assert written(model, "in", **options) == plain
         assert source.works
+    anew = [rows for (rows,) in passes if rows > 16]
+    assert len(anew) >= 4
+    assert max(anew) == 20, "the last half of its context"
+    assert len(passes) > 60
 
 
 def test_replies_that_are_preempted_are_the_same(
