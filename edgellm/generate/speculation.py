@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from itertools import repeat
+from time import perf_counter
 from typing import NamedTuple
 
 from edgellm.engine.protocol import Logits, Sequence
@@ -82,9 +83,18 @@ class SpeculativeDecoder:
         if self._drafting is None and source and source.works:
             self._drafting = self._session.exclusively(lambda: self._drafting_of(source), self._cancel)
 
-    def _drafting_of(self, source: ComputedSource) -> Drafting:
+    def expect_draw(self, seconds: float) -> None:
+        """To draw the last token took `seconds`, as it may for a draft."""
+        if self._drafting:
+            self._drafting.expect_draw(seconds)
+
+    def _drafting_of(self, source: ComputedSource) -> Drafting | None:
         self._session.check_open()  # what computes drafts is closed with the model
-        drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
+        try:
+            drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
+        except Exception as error:
+            source.fail(error)
+            return None
         return Drafting(source, drafter, self._policy)
 
     @property
@@ -201,7 +211,9 @@ class SpeculativeDecoder:
         cost = drafting.cost(self._replies, step_seconds) if drafting and step_seconds else None
         self._plan = plan = self._policy.plan(found, room, beside, cost)
         if drafting and rules and plan.source == drafting.drafter.source:
-            drafting.prepare(plan, rules())
+            began = perf_counter()
+            draft_rules = rules()
+            drafting.prepare(plan, draft_rules, perf_counter() - began)
             self._beside = _Pending(found.tokens[0], "lookup", found.matched) if found.tokens else None
             return [], drafting
         # A draft that is not computed is judged, too.

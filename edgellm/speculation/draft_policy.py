@@ -159,7 +159,7 @@ class DraftPolicy:
         return list(accumulate((self._acceptance.rate(source, signal) for signal in signals), mul))
 
     def _longer_seconds(self, rows: int, drafts: int) -> float:
-        """The seconds that `drafts` more rows add to a batch of `rows` rows."""
+        """The seconds that `drafts` more rows add to a batch of `rows` rows, at least 0."""
         return max(0.0, (self._times.doubted_seconds(rows + drafts) or 0.0) - (self._times.seconds(rows) or 0.0))
 
     def settle(self, plan: DraftPlan, seconds: float) -> None:

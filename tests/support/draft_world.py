@@ -29,6 +29,15 @@ STEPS = {1: 34.0, 2: 35.7, 4: 42.0, 8: 62.0, 16: 87.0}
 """Milliseconds of a step by its rows: a 1.2B model on two Emerald Rapids cores."""
 
 VOCAB = 8
+_TIMED = (
+    "generate.batching.batcher",
+    "generate.speculation",
+    "speculation.computed_source",
+    "speculation.drafting",
+    "speculation.rounds",
+)
+"""Modules that take the time."""
+
 Coin = Callable[[int], tuple[float, float]]
 """By the position of a token: the probability that its draft is right, and the draft's margin in nats."""
 
@@ -96,7 +105,8 @@ class CoinDrafter(ComputedDrafter):
 
     source = "model"
 
-    def __init__(self, engine: Engine, text: Text, length: int, coin: Coin) -> None:
+    def __init__(self, engine: Engine, text: Text, length: int, coin: Coin, draw: Callable[[], None]) -> None:
+        self._draw = draw
         self.engine, self._text, self._coin, self._length = engine, text, coin, length
         self._sequence, self._read, self._is_windowed = Sequence(), 0, False
         self._draft = Draft([], [])
@@ -133,6 +143,7 @@ class CoinDrafter(ComputedDrafter):
     def take(self, outputs: Outputs) -> Drawn | None:
         if outputs.logits is None or not len(outputs.logits):
             return None
+        self._draw()
         position = self._length + len(self._draft.tokens)
         chance, margin = self._coin(position)
         is_right = uniform(self._text.seed, 2, position) < chance
@@ -150,16 +161,20 @@ class World:
 
     def __init__(self, patch: pytest.MonkeyPatch, share: float, coin: Coin, prompt: int = 8) -> None:
         self.clock = Clock()
-        for module in "generate.batching.batcher", "speculation.computed_source", "speculation.rounds":
+        for module in _TIMED:
             patch.setattr(f"edgellm.{module}.perf_counter", self.clock)
         self.target, self.drafter = Engine(self.clock), Engine(self.clock, share)
         self.session, self._prompt, self._coin = Session(self.target, "m"), prompt, coin  # type: ignore[arg-type]
+        self.draw_s = 0.0  # seconds to draw a draft
         self._texts: dict[int, Text] = {}  # by the id of the sequence
         self.source = ComputedSource("d", self.drafter, self._new_drafter, share)
         self.session.drafts.source = self.source
 
     def _new_drafter(self, ids: Ids[int], sequence: Any) -> CoinDrafter:
-        return CoinDrafter(self.drafter, self._texts[id(sequence)], len(ids), self._coin)
+        return CoinDrafter(self.drafter, self._texts[id(sequence)], len(ids), self._coin, self._draw)
+
+    def _draw(self) -> None:
+        self.clock.seconds += self.draw_s
 
     def reply(self, tokens: int, seed: int = 1) -> list[float]:
         """Write a reply; returns the seconds before each of its tokens, and those of all."""
@@ -174,6 +189,9 @@ class World:
             decoder.begin_drafting()
             for position in range(self._prompt, self._prompt + tokens):
                 times.append(self.clock() - began)
+                decoder.expect_draw(
+                    self.draw_s
+                )  # those of the target are on no clock, as they are there without drafts
                 decoder.decode(text.token(position), (), lambda: rules)
         return [*times, self.clock() - began]
 
