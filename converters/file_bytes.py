@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 
 def read_bytes(path: Path, offset: int, nbytes: int) -> NDArray[np.uint8]:
@@ -26,7 +26,7 @@ def read_pieces(path: Path, offset: int, nbytes: int, stride: int, count: int) -
     """
     data = np.empty((count, nbytes), np.uint8)
     reads = data.reshape(1, -1) if stride == nbytes else data
-    name = printable(str(path), 400)
+    name = shown_path(path)
     try:
         with path.open("rb", buffering=0) as file:
             for number, piece in enumerate(reads):

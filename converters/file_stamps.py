@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 
 class FileStamps:
@@ -17,7 +17,7 @@ class FileStamps:
         """Raise ModelFileError if a file was changed or replaced since."""
         for path, state in self._states.items():
             if _state(path) != state:
-                name = printable(str(path), 400)
+                name = shown_path(path)
                 raise ModelFileError(f"{name}: was changed while it was read; wait until it is whole, then try again")
 
 

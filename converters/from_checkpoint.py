@@ -25,7 +25,7 @@ from converters.target import check_disk_space, check_target
 from converters.tensors import Metadata, Source
 from converters.vocabulary import vocabulary
 from edgellm.errors import OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf.imatrix import read_imatrix
 
 
@@ -137,7 +137,7 @@ def prepare_convert(
     stored = with_stored_blocks(sources, architecture, overrides)
     tensors = assign_types(stored, mix, architecture, overrides, importance is not None)
     pairs = {**encode_pairs(metadata), **_vocabulary(checkpoint, sources, drafts_for)}
-    name = printable(str(checkpoint.path), 400)
+    name = shown_path(checkpoint.path)
     files: _Files = {"source_files": checkpoint.weights, "source_name": None if drafts_for else name}
     floats = text = None
     if gptq is not None:

@@ -20,7 +20,7 @@ from converters.streaming import Progress
 from converters.target import check_target
 from converters.tensors import PlannedTensor
 from edgellm.errors import EdgeLLMWarning, UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.imatrix import Imatrix, read_imatrix
 from kquants import FLOAT_FORMATS
@@ -124,7 +124,7 @@ def prepare_quantize(
             tensors = dynamic_tensors(file, pairs, tensors, overrides, importance, dynamic, threads)
             mix, seconds = nearest_mix(tensors), monotonic() - since
         _warn_if_unchanged(file, tensors)
-        source_name = printable(str(file.path), 400) if model else None
+        source_name = shown_path(file.path) if model else None
     conversion = prepare(
         pairs,
         tensors,
@@ -161,7 +161,7 @@ def _check_floats(
     again = [t for t in quantized if t.source.name in changing or t.source.type != t.type.name]
     if not again:
         return
-    name, first = printable(str(file.path), 400), again[0]
+    name, first = shown_path(file.path), again[0]
     what = f"{len(again)} tensors are quantized already, such as {printable(first.source.name)} ({first.source.type})"
     if not requantize:
         better = "start from an F16, BF16 or F32 file, or allow the loss with --requantize"
@@ -173,4 +173,4 @@ def _warn_if_unchanged(file: GGUFFile, tensors: Sequence[PlannedTensor]) -> None
     """Warn if the new file would hold the same weights; joining several parts is a reason to write it."""
     if len(file.paths) == 1 and all(t.source.type == t.type.name for t in tensors):
         same = "every tensor has the type asked for already; the new file holds the same weights"
-        warnings.warn(f"{printable(str(file.path), 400)}: {same}", EdgeLLMWarning, stacklevel=4)
+        warnings.warn(f"{shown_path(file.path)}: {same}", EdgeLLMWarning, stacklevel=4)

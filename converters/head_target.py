@@ -17,7 +17,7 @@ from converters.vocabulary import vocabulary
 from edgellm.arch import describe
 from edgellm.arch.description import Description
 from edgellm.errors import OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf import GGUFFile
 from edgellm.models import resolve
 
@@ -40,7 +40,7 @@ def head_target(
 
     Raises OptionError where the options are not those of the checkpoint's kind, and the errors of `read_target`.
     """
-    name = printable(str(checkpoint.path), 400)
+    name = shown_path(checkpoint.path)
     config = Config(checkpoint.path / "config.json", checkpoint.config)
     kind = kind_with_target(config, name, target is not None)
     if not kind or target is None:
@@ -86,5 +86,5 @@ def _of_checkpoint(folder: Path) -> HeadTarget:
     pairs = encode_pairs(vocabulary(checkpoint, rows))
     tensors = assign_types(sources, "F16", str(metadata["general.architecture"].value))
     layout = layout_file({**encode_pairs(metadata), **pairs}, tensors)
-    model = check_loadable(layout, tensors, folder, printable(str(folder), 400))
+    model = check_loadable(layout, tensors, folder, shown_path(folder))
     return HeadTarget(model.description, pairs, checkpoint.weights)

@@ -17,7 +17,7 @@ from edgellm.arch.description import Description
 from edgellm.arch.head_files import read_head
 from edgellm.arch.prediction import prediction_layers, prediction_tensors
 from edgellm.errors import ModelFileError, UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.header_only import HeaderOnlyFile
 from edgellm.text.tokenizer import Tokenizer
@@ -80,7 +80,7 @@ def _header_only(
         with HeaderOnlyFile(layout.header, layout.nbytes, target, known) as file:
             yield file
     except (ModelFileError, UnsupportedModelError) as error:
-        reason = _ADVICE.sub("", str(error).removeprefix(f"{printable(str(target), 400)}: "))
+        reason = _ADVICE.sub("", str(error).removeprefix(f"{shown_path(target)}: "))
         advice = "" if _CHOOSE in reason else "; correct config.json, or get another copy"
         raise type(error)(f"{source}: edgellm would not open the GGUF file of it: {reason}{advice}") from None
 

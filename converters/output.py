@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 if sys.platform == "win32":
     import msvcrt
@@ -103,7 +103,7 @@ def _open_locked(temporary: Path, target: Path) -> int:
         handle = os.open(temporary, flags, 0o666)
         if not _lock(handle):
             os.close(handle)
-            name = printable(str(target), 400)
+            name = shown_path(target)
             raise EdgeLLMError(f"{name}: another process is writing it; wait for it, or choose another name")
         if _is_at(temporary, handle):
             os.ftruncate(handle, 0)
@@ -151,4 +151,4 @@ def wrap_os_errors(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         advice = "make room, or write elsewhere"
-        raise EdgeLLMError(f"{printable(str(target), 400)}: cannot be written ({error.strerror}); {advice}") from error
+        raise EdgeLLMError(f"{shown_path(target)}: cannot be written ({error.strerror}); {advice}") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from converters.output import temporary_path, wrap_os_errors
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.fmt import printable, size
+from edgellm.fmt import shown_path, size
 
 
 def check_target(
@@ -25,7 +25,7 @@ def check_target(
     """
     if not os.fspath(out):
         raise OptionError("the new file has an empty name; give one")
-    name = printable(str(out), 400)
+    name = shown_path(out)
     with wrap_os_errors(Path(out)):
         target = _resolved(out, name)
         _check_folder(out, target, name, example)
@@ -43,12 +43,12 @@ def _resolved(out: str | os.PathLike[str], name: str) -> Path:
 
 def _check_folder(out: str | os.PathLike[str], target: Path, name: str, example: str) -> None:
     if target.is_dir():
-        inside = printable(str(Path(out) / example), 400)
+        inside = shown_path(Path(out) / example)
         raise EdgeLLMError(f"{name}: is a folder; give the name of a file in it, such as {inside}")
     if os.fspath(out).endswith(("/", os.sep)):
         raise EdgeLLMError(f"{name}: there is no such folder; make it first, or give the name of a file")
     if not target.parent.is_dir():
-        raise EdgeLLMError(f"{name}: there is no folder {printable(str(target.parent), 400)}; make it first")
+        raise EdgeLLMError(f"{name}: there is no folder {shown_path(target.parent)}; make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise EdgeLLMError(f"{name}: this folder may not be written to; choose another place")
 
@@ -67,7 +67,7 @@ def check_disk_space(target: Path, nbytes: int) -> None:
     with wrap_os_errors(target):
         free = shutil.disk_usage(target.parent).free + _taken(temporary_path(target))
     if nbytes > free:
-        name, needed = printable(str(target), 400), size(nbytes)
+        name, needed = shown_path(target), size(nbytes)
         raise EdgeLLMError(f"{name}: needs {needed}, and its disk has {size(free)} free; make room, or write elsewhere")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-_MAX_CELL_WIDTH = 400
+_MAX_CELL_WIDTH = _PATH_LENGTH = 400
 _SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | set(map(chr, _SELECTORS))
 """Printable characters by Python that show nothing: a joiner, fillers, an empty braille cell, variation selectors."""
@@ -16,6 +16,11 @@ def printable(text: str, limit: int = 80) -> str:
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(c if c.isprintable() and c not in _BLANK else ascii(c)[1:-1] for c in cut)
+
+
+def shown_path(path: object) -> str:
+    """A path, or what names one, as messages show it: `printable`, and whole in nearly all cases."""
+    return printable(str(path), _PATH_LENGTH)
 
 
 def size(nbytes: float) -> str:

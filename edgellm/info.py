@@ -14,7 +14,7 @@ from edgellm.arch.description import Description
 from edgellm.arch.layer_kinds import layer_kinds
 from edgellm.arch.prediction import prediction_layers, prediction_tensors
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf import GGUFFile, StringArray
 from edgellm.gguf.check import special_ids
 from edgellm.options import LoadOptions
@@ -238,7 +238,7 @@ def _described(file: GGUFFile) -> tuple[Description | None, str | None]:
     try:
         return describe_model(file), None
     except EdgeLLMError as error:
-        return None, str(error).removeprefix(f"{printable(str(file.path), 400)}: ")
+        return None, str(error).removeprefix(f"{shown_path(file.path)}: ")
 
 
 def _kv_bytes(layers: Iterable[Layer]) -> int:

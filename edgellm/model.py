@@ -19,7 +19,7 @@ from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.offload import UploadProgress, expert_option_note
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMWarning, OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.generate.all_logits import all_logits, checked_ids
 from edgellm.generate.batching.schedule import SLO_ITL
 from edgellm.generate.draft_loading import DraftLoading
@@ -72,7 +72,7 @@ class Model:
         # First, so that an unsupported architecture is reported before a problem of its tokenizer.
         model = describe(file) if options.engine == "edgellm" else None
         self.tokenizer = Tokenizer(file, options.tokenizer_pre)
-        name = printable(str(file.path), 400)
+        name = shown_path(file.path)
         defaults, problems = file_defaults(file.metadata)
         problems += [note] if model and (note := expert_option_note(model, options)) else []
         for problem in problems:

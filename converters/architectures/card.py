@@ -16,7 +16,7 @@ from converters.architectures.experts import WeightCounts
 from converters.checkpoint import Checkpoint
 from converters.checkpoint.folder import model_name
 from edgellm.errors import EdgeLLMWarning, ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 
 if TYPE_CHECKING:
     import gguf
@@ -95,7 +95,7 @@ def read_card(checkpoint: Checkpoint) -> dict[str, Any]:
         card = _load_yaml(_front_matter(checkpoint.text("README.md") or ""))
         known = {str(key): _clean(str(key), value) for key, value in card.items()} if isinstance(card, dict) else {}
     except Exception as error:  # PyYAML raises nearly any exception, such as for `!!bool x` or `!!int ''`
-        where = printable(str(checkpoint.path / "README.md"), 400)
+        where = shown_path(checkpoint.path / "README.md")
         said = printable(" ".join(str(error).split()), 200)
         warnings.warn(f"{where}: the model card is left out, it cannot be read ({said})", EdgeLLMWarning, stacklevel=2)
         return {}

@@ -8,7 +8,7 @@ from typing import NoReturn
 from converters.checkpoint.files import fail, without_nulls
 from converters.checkpoint.json_values import LARGEST, JSONValues
 from edgellm.errors import UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 _TEXT_MODEL = "text_config"
 
@@ -44,7 +44,7 @@ class Config(JSONValues):
 
     def refuse(self, problem: str) -> NoReturn:
         """Raise UnsupportedModelError with the file's name before `problem`."""
-        raise UnsupportedModelError(f"{printable(str(self.path), 400)}: {problem}")
+        raise UnsupportedModelError(f"{shown_path(self.path)}: {problem}")
 
     def integers(self, key: str, count: int, least: int = 1, most: int = (1 << 31) - 1) -> list[int]:
         """The first `count` integers of the list at `key`, which may have more, or one integer for all."""

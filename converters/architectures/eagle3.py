@@ -154,10 +154,10 @@ def _token_ids(checkpoint: Checkpoint, config: Config, vocab: int) -> Iterator[S
     ids = read_bytes(stored.file, stored.offset, stored.nbytes).view("<i8") + np.arange(rows)
     if ids.min() < 0 or ids.max() >= vocab or len(np.unique(ids)) != rows:
         fail(checkpoint.path, f"tensor d2t does not give different ids of {vocab} tokens; get another copy of the head")
-    yield integers("d2t", ids)
+    yield _vector_of_ids("d2t", ids)
 
 
-def integers(name: str, values: NDArray[np.int64]) -> Source:
-    """A vector of I64."""
+def _vector_of_ids(name: str, values: NDArray[np.int64]) -> Source:
+    """A tensor of token ids: a vector of I64."""
     data = values.astype("<i8").reshape(1, -1).view(np.uint8)
     return Source(name, values.shape, "I64", lambda first, last: data[first:last])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from converters.architectures.layouts import LAYER
 from edgellm.errors import EdgeLLMWarning
-from edgellm.fmt import counted, printable
+from edgellm.fmt import counted, printable, shown_path
 
 # Their values are computed from config.json. Old checkpoints of any model have them, so there is no warning.
 _DERIVED = (
@@ -50,5 +50,5 @@ def without_unneeded(names: Iterable[str], folder: Path, layers: int, predicting
             kept.append(name)
     for reason, some in unneeded.items():
         what = f"{counted(len(some), 'tensor')}, such as {printable(some[0])}, left out: {reason}"
-        warnings.warn(f"{printable(str(folder), 400)}: {what}, not needed to write text", EdgeLLMWarning, stacklevel=2)
+        warnings.warn(f"{shown_path(folder)}: {what}, not needed to write text", EdgeLLMWarning, stacklevel=2)
     return kept

@@ -9,7 +9,7 @@ from converters.architectures.model import TextModel
 from edgellm.arch.blocks import NormKind
 from edgellm.arch.tensor_names import EMBEDDING, OUTPUT
 from edgellm.errors import EdgeLLMWarning
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 
 class WantedTensor(NamedTuple):
@@ -74,7 +74,7 @@ def _biases_of_flags(model: TextModel) -> list[str]:
     config, facts = model.config, model.facts
     flags = {key: stems for key, stems in model.checkpoint_class.bias_keys.items() if config.flag(key)}
     if flags and not facts.optional_biases_in_llamacpp:
-        where = printable(str(config.path), 400)
+        where = shown_path(config.path)
         text = f"{where}: {next(iter(flags))} is true, which llama.cpp does not know of {facts.name}"
         warnings.warn(f"{text}; edgellm reads the new file, llama.cpp does not", EdgeLLMWarning, stacklevel=2)
     return [stem for stems in flags.values() for stem in stems]

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NoReturn
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable, size
+from edgellm.fmt import printable, shown_path, size
 from edgellm.system.text_input import decode_utf8
 
 LFS_POINTER = b"version https://git-lfs"
@@ -19,7 +19,7 @@ _HALF_OF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 def fail(path: Path, problem: str) -> NoReturn:
     """Raise ModelFileError with the path before `problem`."""
-    raise ModelFileError(f"{printable(str(path), 400)}: {problem}")
+    raise ModelFileError(f"{shown_path(path)}: {problem}")
 
 
 def is_plain(name: str) -> bool:

@@ -14,7 +14,7 @@ from converters.streaming import row_chunks
 from converters.tensors import PlannedTensor
 from edgellm.engine.protocol import Engine, Segment
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.generate.engines import open_engine
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.model import Model
@@ -70,7 +70,7 @@ class Losses:
 
     def _check(self, logits: NDArray[np.float32]) -> None:
         if not np.isfinite(logits).all():
-            name = printable(str(self._file.path), 400)
+            name = shown_path(self._file.path)
             raise EdgeLLMError(f"{name}: computes NaN or infinite logits; edgellm verify may tell why")
 
 

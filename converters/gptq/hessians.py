@@ -11,7 +11,7 @@ from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import MatrixInput
 from edgellm.engine.protocol import Segment
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.model import Model
 from edgellm.perplexity.windows import Windows
 
@@ -56,7 +56,7 @@ def read_hessians(
     for each in inputs:
         total = sums.pop(0)
         if not np.isfinite(total.diagonal()).all():
-            where = f"{printable(str(model.file.path), 400)}: tensor {printable(each.names[0])}"
+            where = f"{shown_path(model.file.path)}: tensor {printable(each.names[0])}"
             raise EdgeLLMError(f"{where} is multiplied by NaN or huge numbers; edgellm verify may tell why")
         yield each, Hessian(total, rows)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from converters.row_converter import is_copied
 from converters.tensors import Metadata, MetadataValue, PlannedTensor, Source
 from edgellm.errors import ModelFileError, OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf.imatrix import Imatrix
 from kquants import FLOAT_FORMATS
 
@@ -48,9 +48,7 @@ def check_needed_importance(tensors: Sequence[PlannedTensor], imatrix: Imatrix |
         if is_needed and is_weighted(tensor) and tensor.importance is None:
             what = f"{printable(tensor.source.name)} cannot become {tensor.type.name} without its importance"
             if imatrix:
-                raise OptionError(
-                    f"{what}, of which {printable(str(imatrix.path), 400)} has nothing; choose another type"
-                )
+                raise OptionError(f"{what}, of which {shown_path(imatrix.path)} has nothing; choose another type")
             raise OptionError(f"{what}; give --imatrix FILE, which `edgellm imatrix` makes, or choose another type")
 
 
@@ -70,7 +68,7 @@ def _fitting(source: Source, means: NDArray[np.float32], imatrix: Imatrix) -> ND
 
 def _fail(imatrix: Imatrix, problem: str) -> NoReturn:
     advice = "give one of the same model, such as `edgellm imatrix` makes"
-    raise ModelFileError(f"{printable(str(imatrix.path), 400)}: {problem}; {advice}")
+    raise ModelFileError(f"{shown_path(imatrix.path)}: {problem}; {advice}")
 
 
 def imatrix_metadata(imatrix: Imatrix) -> Metadata:

@@ -12,7 +12,7 @@ from converters.output import atomic_output
 from converters.tensors import MetadataValue, PlannedTensor, Source
 from edgellm.engine.outputs import InputSquares
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.imatrix import COUNTS, SUMS, Imatrix, ImatrixEntry
 from kquants.ggml import NAMED_TYPES
@@ -72,7 +72,7 @@ class SquareSums:
         with np.errstate(over="ignore"):
             total = sums.astype(np.float32)
         if not np.isfinite(total).all():
-            where = f"{printable(str(self._file.path), 400)}: tensor {printable(name)}"
+            where = f"{shown_path(self._file.path)}: tensor {printable(name)}"
             raise EdgeLLMError(f"{where} is multiplied by NaN or huge numbers; edgellm verify may tell why")
         return ImatrixEntry(total, counts)
 
@@ -133,6 +133,6 @@ def resumed(found: Imatrix, ids: Sequence[int], ctx: int, model: str) -> SumsSoF
     elif marks.get(TEXT_MARK) != text_mark(ids[: chunks * ctx]):
         other = "is of a text that begins otherwise"
     if other:
-        name = printable(str(found.path), 400)
+        name = shown_path(found.path)
         raise EdgeLLMError(f"{name}: exists, and {other}; {START_ANEW}")
     return SumsSoFar(found.entries, chunks)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ def read(files: CheckpointFiles, name: str) -> JsonObject | None:
 
 def display_path(files: CheckpointFiles, name: str = "") -> str:
     """The path of the checkpoint, or of a file in it, for messages."""
-    return printable(str(files.path / name), 400)
+    return shown_path(files.path / name)
 
 
 _NAMES = {

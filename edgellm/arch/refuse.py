@@ -3,10 +3,10 @@
 from typing import NoReturn
 
 from edgellm.errors import UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf import GGUFFile
 
 
 def refuse(file: GGUFFile, problem: str) -> NoReturn:
     """Raise UnsupportedModelError with the file's name before `problem`."""
-    raise UnsupportedModelError(f"{printable(str(file.path), 400)}: {problem}")
+    raise UnsupportedModelError(f"{shown_path(file.path)}: {problem}")

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.server.settings import MAX_BODY_BYTES
 
 STDIN = "-"
@@ -34,7 +34,7 @@ class InputFile:
 
     def __init__(self, given: str) -> None:
         """Open the file of a name, or read stdin. Raises EdgeLLMError."""
-        self.name = "stdin" if given == STDIN else printable(given, 400)
+        self.name = "stdin" if given == STDIN else shown_path(given)
         self._file, self._lock = _stdin() if given == STDIN else self._opened(given), Lock()
 
     def _opened(self, given: str) -> BinaryIO:

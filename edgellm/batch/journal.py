@@ -18,7 +18,7 @@ from typing import Any, Self
 from zlib import crc32
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 _FORMAT = 1
 _MOST_HEADER = 1 << 16
@@ -72,7 +72,7 @@ class Journal:
             return self._file.seek(end)
 
     def _check(self, header: bytes, facts: Mapping[str, Any]) -> None:
-        name = printable(str(self._path), 400)
+        name = shown_path(self._path)
         try:
             found = json.loads(header)
             other = [fact for fact in facts if found.get(fact) != facts[fact]]
@@ -110,7 +110,7 @@ class Journal:
         try:
             yield
         except OSError as error:
-            name, problem = printable(str(self._path), 400), error.strerror or error
+            name, problem = shown_path(self._path), error.strerror or error
             raise EdgeLLMError(f"{name}: {problem}; when that is solved, the same command goes on") from None
 
     def __enter__(self) -> Self:

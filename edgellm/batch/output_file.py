@@ -8,7 +8,7 @@ from pathlib import Path
 from edgellm.batch.answers import ID_PREFIX
 from edgellm.batch.job import Job
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 
 def temporary_of(path: Path) -> Path:
@@ -30,7 +30,7 @@ def write_output(path: Path, answers: Iterable[bytes]) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        name, problem = printable(str(path), 400), error.strerror or error
+        name, problem = shown_path(path), error.strerror or error
         raise EdgeLLMError(f"{name}: {problem}; all answers are kept, and the same command writes them") from None
 
 

@@ -17,7 +17,7 @@ from edgellm.batch.job import Job, read_job
 from edgellm.batch.journal import Journal
 from edgellm.batch.output_file import failures_of, temporary_of, write_output
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.models import resolve
 from edgellm.server.catalog import served_name
 from edgellm.system.file_lock import file_lock
@@ -81,7 +81,7 @@ def run(settings: BatchSettings, figures: Figures, progress: Progress) -> None:
         from edgellm.batch.cluster import check_address
 
         check_address(settings.ray)
-    name = printable(str(settings.out), 400)
+    name = shown_path(settings.out)
     _check_names(settings)
     busy = f"{name}: another `edgellm batch` writes this output now; wait for it, or give another -o"
     with InputFile(settings.source) as source, file_lock(settings.lock, busy):
@@ -108,7 +108,7 @@ def _check_names(settings: BatchSettings) -> None:
         return
     for own in (settings.journal, settings.lock, temporary_of(settings.out)):
         if own.exists() and own.samefile(source):
-            name = printable(str(own), 400)
+            name = shown_path(own)
             raise EdgeLLMError(f"{name}: is read by this command, and is beside the output; give another -o")
 
 

@@ -13,7 +13,7 @@ from edgellm.batch.fingerprint import fingerprint_of
 from edgellm.batch.requests import BatchRequest
 from edgellm.batch.vllm_model import VLLMModel, has_vllm
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.server.json_text import encoded
 
 
@@ -44,7 +44,7 @@ class BatchWorker:
         self._settings = WorkerSettings(**settings)
         path = Path(self._settings.path)
         if fingerprint_of(path) != self._settings.fingerprint:
-            name = printable(self._settings.path, 400)
+            name = shown_path(self._settings.path)
             raise EdgeLLMError(f"{name}: is another file on a machine of the cluster; copy the same one to all")
         self._vllm = VLLMModel(path) if has_vllm() else None
         self._model = None if self._vllm else open_model(path, self._settings.load)

@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 from edgellm.bench.options import BenchOptions
 from edgellm.bench.workload import warm_up
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.llamacpp.wire import LlamaCppParams
 from edgellm.process.spawn import exit_reason, start, stderr_tail
 from edgellm.system.optional_packages import install_command
@@ -45,7 +45,7 @@ class Baseline:
     def __init__(self, path: Path, options: BenchOptions, threads: int, repacked: bool) -> None:
         """Start the process and open the model. Raises EdgeLLMError."""
         self.repacked = repacked
-        self._name = printable(str(path), 400)
+        self._name = shown_path(path)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self._process = start(self._log, "edgellm.bench.worker")
         cells = options.parallel * _PADDING * -(-options.longest // _PADDING)

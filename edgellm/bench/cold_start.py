@@ -8,7 +8,7 @@ from time import perf_counter
 from edgellm.bench.baseline import Baseline
 from edgellm.bench.options import BenchOptions
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.process.spawn import exit_reason, start, stderr_tail
 from edgellm.text.tokenizer import Tokenizer
 
@@ -47,7 +47,7 @@ def time_cold_start(path: Path, options: BenchOptions, threads: int, prompt: str
             process.stdout.close()
         if not first:
             end = f"{exit_reason(process.returncode)} ({stderr_tail(log)})"
-            raise EdgeLLMError(f"{printable(str(path), 400)}: edgellm generate {end}; run it to see more")
+            raise EdgeLLMError(f"{shown_path(path)}: edgellm generate {end}; run it to see more")
     return seconds
 
 

@@ -25,7 +25,7 @@ from edgellm.cli.group import LazyGroup
 from edgellm.cli.shell_completion import VARIABLE, answer
 from edgellm.errors import AdvisedError, EdgeLLMError, OptionError
 from edgellm.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED, WRONG_USAGE
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.options.aliases import closest_match
 from edgellm.system.os_errors import explain_error
 
@@ -90,7 +90,7 @@ def _write_error(error: BaseException) -> str:
     _discard_stdout()
     full = error.filename is None or error.errno in _DISK_FULL
     advice = "make room, or write elsewhere" if full else "check that it is there, and its permissions"
-    return f"{printable(str(error.filename or 'stdout'), 400)}: {error.strerror or error}; {advice}"
+    return f"{shown_path(error.filename or 'stdout')}: {error.strerror or error}; {advice}"
 
 
 def _invoke(arguments: list[str]) -> int:

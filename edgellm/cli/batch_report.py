@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgellm.cli.progress import ProgressLine
 from edgellm.cli.text_file import time_left
-from edgellm.fmt import counted, duration, printable
+from edgellm.fmt import counted, duration, printable, shown_path
 
 if TYPE_CHECKING:
     from edgellm.batch.figures import Figures
@@ -31,7 +31,7 @@ class BatchProgress(ProgressLine):
 
 def summary(figures: "Figures", out: str) -> str:
     """The line at the end of a batch."""
-    name = printable(out, 400)
+    name = shown_path(out)
     if not figures.answered:
         end = f" ({_failed(figures)})" if figures.failed else ""
         return f"{name} has the answers to all {counted(figures.total, 'request')} already{end}"

@@ -19,7 +19,7 @@ from edgellm.cli.options import (
 from edgellm.cli.server_options import given_server, server_options
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.options import ChatOptions, GenerationOptions, LoadOptions
 
 _LOCAL = (*LoadOptions.names(), "template", "overflow", "special")
@@ -75,7 +75,7 @@ def command(
 
 
 def _missing(model: str) -> ModelFileError:
-    name = printable(model, 400)
+    name = shown_path(model)
     return ModelFileError(f"{name}: there is no such file; `edgellm list` shows the models on this machine")
 
 

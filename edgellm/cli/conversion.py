@@ -13,7 +13,7 @@ from edgellm.cli.conversion_progress import ConversionProgress, TextProgress
 from edgellm.cli.options import in_order
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.shell_completion import files, one_of
-from edgellm.fmt import counted, printable, size, table
+from edgellm.fmt import counted, printable, shown_path, size, table
 
 if TYPE_CHECKING:
     from converters import Conversion, ConversionPlan, Report
@@ -142,7 +142,7 @@ def _facts(summary: "ConversionSummary") -> str:
     here = Path.cwd().resolve()
     path = summary.path.relative_to(here) if summary.path.is_relative_to(here) else summary.path
     bits = f"{summary.bits_per_weight:.2f} bits per weight"
-    return f"{printable(str(path), 400)}: {size(summary.nbytes)}, {bits}"
+    return f"{shown_path(path)}: {size(summary.nbytes)}, {bits}"
 
 
 def _compensated(summary: "ConversionSummary") -> Iterator[str]:

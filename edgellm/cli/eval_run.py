@@ -14,7 +14,7 @@ from edgellm.cli.eval_report import report
 from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.text_file import read_text, time_left
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 if TYPE_CHECKING:
     from edgellm.evaluation import Case, CaseResult, EvalSettings, Row
@@ -96,7 +96,7 @@ class EvalRun:
             if self.load["engine"] != "llama.cpp":
                 describe(file)
             tokenizer = Tokenizer(file, self.load["tokenizer_pre"])
-        check_template(printable(str(path), 400), tokenizer, self.settings)
+        check_template(shown_path(path), tokenizer, self.settings)
 
     def _opened(self, path: Path, progress: ProgressLine) -> "Model":
         from edgellm.model import Model  # imports numpy; wrong options are reported before

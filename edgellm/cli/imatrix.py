@@ -11,7 +11,7 @@ from edgellm.cli.progress import ProgressLine, show_warnings
 from edgellm.cli.prompt_input import STDIN
 from edgellm.cli.shell_completion import files, model_names
 from edgellm.cli.text_file import read_text, time_left
-from edgellm.fmt import counted, printable
+from edgellm.fmt import counted, printable, shown_path
 from edgellm.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def _imatrix(model: str, text: str, out: str, given: dict[str, Any]) -> int:
             found = imatrix(model, content, out, dataset="stdin" if text == STDIN else text, **progress, **options)
     except KeyboardInterrupt:
         if known:
-            click.echo(f"edgellm: note: {_interrupted(known[-1], printable(out, 400))}", err=True)
+            click.echo(f"edgellm: note: {_interrupted(known[-1], shown_path(out))}", err=True)
         return 130
     entries, chunks = counted(len(found.entries), "tensor"), counted(found.chunks or 0, "chunk")
-    click.echo(f"{printable(out, 400)}: {entries}, {chunks} of {found.chunk_size:,} tokens")
+    click.echo(f"{shown_path(out)}: {entries}, {chunks} of {found.chunk_size:,} tokens")
     return 0
 
 
@@ -73,7 +73,7 @@ def _shown(line: ProgressLine, known: "list[ImatrixProgress]", out: str) -> "Cal
 
     def show(so_far: "ImatrixProgress") -> None:
         if not known:
-            _report_start(line, so_far, printable(out, 400))
+            _report_start(line, so_far, shown_path(out))
             since.append(monotonic())
         known[:] = [so_far]
         done = so_far.chunks - so_far.before

@@ -8,7 +8,7 @@ from textwrap import wrap
 
 import click
 
-from edgellm.fmt import printable, size, table
+from edgellm.fmt import printable, shown_path, size, table
 from edgellm.models import BUILT_IN, LocalModel, find_models
 
 _HEAD = ("name", "size", "type", "architecture", "context", "from", "path")
@@ -54,7 +54,7 @@ def _rows(models: Iterable[LocalModel]) -> Iterator[tuple[str, ...]]:
     for m in models:
         context = f"{m.context_length:,}" if m.context_length else ""
         facts = (size(m.bytes or 0), m.quantization or "", m.architecture or "", context)
-        yield printable(m.name), *facts, m.source, printable(m.path, 400)
+        yield printable(m.name), *facts, m.source, shown_path(m.path)
 
 
 def _fitting(rows: Sequence[tuple[str, ...]], columns: int) -> list[str]:
@@ -70,7 +70,7 @@ def _fitting(rows: Sequence[tuple[str, ...]], columns: int) -> list[str]:
 
 def _problems(models: Iterable[LocalModel], columns: int) -> Iterator[str]:
     for m in models:
-        yield f"  {printable(m.path, 400)} ({m.source})"
+        yield f"  {shown_path(m.path)} ({m.source})"
         about = printable(m.problem or "", 400)
         yield from wrap(
             about,

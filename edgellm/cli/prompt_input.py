@@ -18,7 +18,7 @@ from edgellm.cli.options import (
 )
 from edgellm.cli.shell_completion import files
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.options import ChatOptions
 from edgellm.system.text_input import MAX_TEXT_BYTES, decode_input, read_input
 
@@ -110,7 +110,7 @@ def check_template(model: str, chat: dict[str, Any]) -> None:
     named = (option for name, option in _NEED_A_TEMPLATE.items() if chat.get(name) not in (None, {}))
     if chat.get("template") is None and (need := next(named, None)):
         advice = "give one with --template NAME|FILE, or leave it out"
-        raise EdgeLLMError(f"{printable(model, 400)} has no chat template, which {need} needs: {advice}")
+        raise EdgeLLMError(f"{shown_path(model)} has no chat template, which {need} needs: {advice}")
 
 
 def prompt(text: str | None, files: Iterable[str], words: list[str]) -> str:

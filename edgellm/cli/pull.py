@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from edgellm.cli.progress import ProgressLine
-from edgellm.fmt import printable, size, table
+from edgellm.fmt import printable, shown_path, size, table
 
 
 @click.command("pull")
@@ -36,7 +36,7 @@ def _fetch(reference: str, progress: ProgressLine) -> Iterator[str]:
     from edgellm.models import display_name
 
     model = fetch_model(reference, PullDisplay(progress))
-    yield f"{printable(str(model.path), 400)} {model.state}"
+    yield f"{shown_path(model.path)} {model.state}"
     name = shlex.quote(printable(display_name(model.path), 400))
     yield f"next: edgellm generate {name} -p 'Hello!'"
 

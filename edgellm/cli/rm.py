@@ -6,7 +6,7 @@ import click
 
 from edgellm.cli.shell_completion import removable_models
 from edgellm.errors import OptionError
-from edgellm.fmt import printable, size
+from edgellm.fmt import printable, shown_path, size
 
 
 @click.command("rm")
@@ -22,7 +22,7 @@ def command(models: tuple[str, ...], yes: bool) -> None:
 
     items = {(item.folder, item.names): item for model in models for item in find_removable(model)}
     for item in items.values():
-        click.echo(f"{printable(item.what, 400)}: {size(item.bytes)} in {printable(str(item.folder), 400)}", err=True)
+        click.echo(f"{printable(item.what, 400)}: {size(item.bytes)} in {shown_path(item.folder)}", err=True)
     total = size(sum(item.bytes for item in items.values()))
     if not yes and not _agreed(f"remove this, and free {total}? [y/N] "):
         click.echo("nothing was removed", err=True)

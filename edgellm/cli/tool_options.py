@@ -11,7 +11,7 @@ from edgellm.cli.options import in_order, utf8
 from edgellm.cli.shell_completion import files, one_of
 from edgellm.cli.text_file import read_text
 from edgellm.errors import OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.options import GenerationOptions
 
 _FILE = f"{__name__}.file"
@@ -28,7 +28,7 @@ def _definitions(context: click.Context, option: click.Parameter, path: str | No
     from edgellm.tools.commands.read import command_tool, tool_entries
     from edgellm.tools.tool import tools_of
 
-    name, folder = printable(path, 400), Path(path).parent
+    name, folder = shown_path(path), Path(path).parent
     context.meta[_FILE] = name
     tools = list[Any]()
     for i, entry in enumerate(tool_entries(text, f"--tools: {name}", _SHAPE)):

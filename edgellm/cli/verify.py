@@ -8,7 +8,7 @@ import click
 from edgellm.arch import describe
 from edgellm.cli.shell_completion import model_names
 from edgellm.errors import ModelFileError, UnsupportedModelError
-from edgellm.fmt import counted, printable, size
+from edgellm.fmt import counted, printable, shown_path, size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
 from edgellm.gguf.imatrix import Imatrix, find_imatrix
@@ -48,7 +48,7 @@ def _show_imatrix(found: Imatrix, as_json: bool) -> None:
         facts = {"path": str(found.path), "ok": True, "problems": [], "tensors": tensors, "bytes": nbytes}
         click.echo(json.dumps(facts))
     else:
-        name = printable(str(found.path), 400)
+        name = shown_path(found.path)
         click.echo(f"ok: {name}, importance matrix of {counted(tensors, 'tensor')}, {size(nbytes)}")
 
 
@@ -64,7 +64,7 @@ def _problems(file: GGUFFile) -> Iterator[str]:
         except UnsupportedModelError:
             return
         except ModelFileError as error:
-            yield str(error).removeprefix(f"{printable(str(file.path), 400)}: ")
+            yield str(error).removeprefix(f"{shown_path(file.path)}: ")
 
 
 def _verify(file: GGUFFile, as_json: bool) -> None:
@@ -73,7 +73,7 @@ def _verify(file: GGUFFile, as_json: bool) -> None:
         problems.append(problem)
         if not as_json:
             click.echo(printable(problem, 400))
-    name = printable(str(file.path), 400)
+    name = shown_path(file.path)
     found = {"path": str(file.path), "ok": not problems, "problems": problems}
     if as_json:
         click.echo(json.dumps(found | {"tensors": len(file.tensors), "bytes": file.nbytes}))

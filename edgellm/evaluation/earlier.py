@@ -8,7 +8,7 @@ from typing import Any
 from edgellm.errors import EdgeLLMError
 from edgellm.evaluation.cases import Case
 from edgellm.evaluation.summary import CaseResult
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 
 def read_results(text: str, name: str, cases: Sequence[Case]) -> list[CaseResult]:
@@ -16,7 +16,7 @@ def read_results(text: str, name: str, cases: Sequence[Case]) -> list[CaseResult
 
     Raises EdgeLLMError if it is no output of `edgellm eval --json`, or if it has none of the cases.
     """
-    shown = printable(name, 400)
+    shown = shown_path(name)
     try:
         results = [_result(each) for each in json.loads(text)["results"]]
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):

@@ -8,7 +8,7 @@ from edgellm.evaluation.cases import Case
 from edgellm.evaluation.replies import EvalSettings, Respondent, check_template, tool_source
 from edgellm.evaluation.scoring import scores_of
 from edgellm.evaluation.summary import CaseResult
-from edgellm.fmt import counted, printable
+from edgellm.fmt import counted, shown_path
 from edgellm.model import Model
 from edgellm.text.template import template_title
 from edgellm.tools.formats import call_format
@@ -35,7 +35,7 @@ def answerable(model: Model, cases: Sequence[Case], settings: EvalSettings) -> l
 
     Raises EdgeLLMError if none is left, and if the model has no chat template.
     """
-    name = printable(str(model.file.path), 400)
+    name = shown_path(model.file.path)
     check_template(name, model.tokenizer, settings)
     can_call = call_format(tool_source(model.tokenizer, settings)) is not None
     found = [case for case in cases if can_call or case.kind != "calls"]

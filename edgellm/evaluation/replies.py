@@ -9,7 +9,7 @@ from edgellm.chat import Chat
 from edgellm.errors import EdgeLLMError, PromptError
 from edgellm.evaluation.cases import GUIDED, Case
 from edgellm.evaluation.scoring import Reply
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.generate.results import Token
 from edgellm.guides.thinking import ReplyStart, is_thought
 from edgellm.model import Model
@@ -54,7 +54,7 @@ class Respondent:
         self._tokenizer, self._settings = model.tokenizer, settings
         given = None if settings.template is None else named_source(settings.template)
         self._tool_source = tool_source(model.tokenizer, settings)
-        title = template_title(settings.template, printable(str(model.file.path), 400))
+        title = template_title(settings.template, shown_path(model.file.path))
         self._tools = ChatTools(model.tokenizer, title, self._tool_source, None, None, None)
         self._chat = self._tool_chat = self._opened(model, given)
         if call_format(self._tool_source) and self._tool_source != (given or model.tokenizer.chat_template):

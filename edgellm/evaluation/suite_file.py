@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from edgellm.errors import OptionError
 from edgellm.evaluation.case_reader import Defaults, read_case
 from edgellm.evaluation.cases import Case
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.tools.tool import tools_of
 
 TOOLS_SUITE = Path(__file__).with_name("tools.json")
@@ -23,7 +23,7 @@ def read_suite(text: str, name: str) -> list[Case]:
     try:
         return _cases(_document(text))
     except OptionError as error:
-        raise OptionError(f"{printable(name, 400)}: {error}") from None
+        raise OptionError(f"{shown_path(name)}: {error}") from None
 
 
 def _document(text: str) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf.reader import HeaderReader
 
 HEAD = "head"
@@ -78,7 +78,7 @@ def auxiliary_kind_at(path: Path) -> AuxiliaryKind | None:
 def check_model_at(path: Path) -> None:
     """Raise ModelFileError if the file at a path holds no model by its first keys."""
     if kind := auxiliary_kind_at(path):
-        raise ModelFileError(f"{printable(str(path), 400)}: {kind.refusal}")
+        raise ModelFileError(f"{shown_path(path)}: {kind.refusal}")
 
 
 def _found(kinds: Mapping[str, AuxiliaryKind], value: object) -> AuxiliaryKind | None:

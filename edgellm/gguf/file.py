@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self, TypeAlias, TypeVar
 import numpy as np
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf.auxiliary import auxiliary_kind
 from edgellm.gguf.part import GGUFPart, close_part
 from edgellm.gguf.split import open_parts
@@ -81,7 +81,7 @@ class GGUFFile:
             close_part(part)
 
     def __repr__(self) -> str:
-        return f"<GGUFFile {printable(str(self.path), 400)}, tensors: {len(self.tensors)}>"
+        return f"<GGUFFile {shown_path(self.path)}, tensors: {len(self.tensors)}>"
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +101,7 @@ class GGUFFile:
 
     def fail(self, problem: str) -> NoReturn:
         """Raise ModelFileError for `problem`, with the path of the file before it."""
-        raise ModelFileError(f"{printable(str(self.path), 400)}: {problem}")
+        raise ModelFileError(f"{shown_path(self.path)}: {problem}")
 
     def get_int(self, key: str, default: T = _REQUIRED) -> int | T:
         """An integer of any width."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf.detect import is_older_imatrix
 from edgellm.gguf.file import GGUFFile
 from edgellm.gguf.older_imatrix import read_older_imatrix
@@ -167,4 +167,4 @@ def _older_imatrix(path: Path) -> Imatrix:
 
 
 def _name(path: Path) -> str:
-    return printable(str(path), 400)
+    return shown_path(path)

@@ -8,7 +8,7 @@ from typing import BinaryIO, NoReturn, Self
 import numpy as np
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable, size
+from edgellm.fmt import shown_path, size
 from edgellm.gguf import sigbus
 
 
@@ -44,7 +44,7 @@ class MappedFile(mmap.mmap):
             )
 
     def _fail(self, problem: str) -> NoReturn:
-        raise ModelFileError(f"{printable(str(self._path), 400)}: {problem}, then reopen it")
+        raise ModelFileError(f"{shown_path(self._path)}: {problem}, then reopen it")
 
     def close(self) -> None:
         """Unmap the file. Raises BufferError while views exist."""

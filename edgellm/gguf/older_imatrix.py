@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 _I32 = struct.Struct("<i")
 _MAX_ENTRIES, _MAX_NAME, _MAX_NUMBER = 1 << 16, 1 << 10, 1 << 31
@@ -36,7 +36,7 @@ def read_older_imatrix(path: Path, advice: str) -> OlderImatrix:
         with path.open("rb") as file:
             return _read(_Reader(path, file, advice))
     except OSError as error:
-        raise ModelFileError(f"{printable(str(path), 400)}: cannot be read ({error.strerror}); {advice}") from None
+        raise ModelFileError(f"{shown_path(path)}: cannot be read ({error.strerror}); {advice}") from None
 
 
 def _read(reader: "_Reader") -> OlderImatrix:
@@ -60,7 +60,7 @@ class _Reader:
     def fail(self) -> NoReturn:
         """Raise ModelFileError."""
         at = f"is cut off or damaged at byte {self._file.tell()}"
-        raise ModelFileError(f"{printable(str(self._path), 400)}: {at}; {self._advice}")
+        raise ModelFileError(f"{shown_path(self._path)}: {at}; {self._advice}")
 
     def number(self, limit: int) -> int:
         """An i32 from 0 to below `limit`."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf.detect import describe_format
 from edgellm.gguf.mapped_file import MappedFile
 from edgellm.gguf.reader import HeaderReader
@@ -61,7 +61,7 @@ def read_header(reader: HeaderReader, data: NDArray[np.uint8]) -> tuple[int, dic
 
 def folder_error(path: Path) -> ModelFileError:
     """The error for a folder in place of a model file: it may be a checkpoint of Hugging Face."""
-    name = printable(str(path), 400)
+    name = shown_path(path)
     if (path / "config.json").is_file():
         command = f"edgellm convert {shlex.quote(name)} -o model.gguf"
         return ModelFileError(f"{name}: is a checkpoint; `{command}` makes a .gguf file of it")
@@ -69,7 +69,7 @@ def folder_error(path: Path) -> ModelFileError:
 
 
 def _map(path: Path) -> MappedFile:
-    name = printable(str(path), 400)
+    name = shown_path(path)
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -99,7 +99,7 @@ def _in_huge_pages(mapped: MappedFile) -> MappedFile:
 
 def _read_version(reader: HeaderReader) -> int:
     head = bytes(reader.buffer[:512])
-    name = printable(str(reader.path), 400)
+    name = shown_path(reader.path)
     if not head.startswith(b"GGUF"):
         raise ModelFileError(f"{name}: is {printable(describe_format(head), 200)}")
     reader.skip(4)

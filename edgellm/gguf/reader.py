@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
@@ -29,7 +29,7 @@ class HeaderReader:
 
     def fail(self, problem: str, advice: str = "download the file again") -> NoReturn:
         """Raise ModelFileError with the file, the problem, the context, the offset and the advice."""
-        name = printable(str(self.path), 400)
+        name = shown_path(self.path)
         raise ModelFileError(f"{name}: {problem} ({self.context}, byte {self.offset}); {advice}")
 
     def skip(self, n: int) -> int:

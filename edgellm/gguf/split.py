@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf.part import GGUFPart, open_part
 
 _MAGIC, _SEARCHED_BYTES = b"GGUF", 4096
@@ -73,4 +73,4 @@ def _split_int(part: GGUFPart, key: str, default: int | None = None) -> int:
 
 
 def _fail(path: Path, problem: str) -> NoReturn:
-    raise ModelFileError(f"{printable(str(path), 400)}: {problem}")
+    raise ModelFileError(f"{shown_path(path)}: {problem}")

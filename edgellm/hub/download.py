@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable, size
+from edgellm.fmt import printable, shown_path, size
 from edgellm.hub.client import Hub
 from edgellm.hub.listing import RemoteFile, Repository
 from edgellm.hub.transfer import download_file
@@ -73,7 +73,7 @@ def _refuse_to_replace(home: Path, files: Sequence[RemoteFile]) -> None:
     record = read_record(home)
     for file in files:
         if file.name not in record and (home / file.name).exists():
-            path = printable(str(home / file.name), 400)
+            path = shown_path(home / file.name)
             raise EdgeLLMError(f"{path}: is there already, and was not pulled; move it elsewhere first")
 
 
@@ -101,7 +101,7 @@ def _check_space(staging: Path, files: Sequence[RemoteFile]) -> None:
     there = sum(max(0, _size(staging / f.name), _size(staging / f"{f.name}.part")) for f in files)
     needed, free = sum(file.bytes for file in files) - there, shutil.disk_usage(staging).free
     if needed > free:
-        where = printable(str(models_folder()), 400)
+        where = shown_path(models_folder())
         advice = "make room (`edgellm list`, `edgellm rm`), or set EDGELLM_HOME to a folder on another disk"
         raise EdgeLLMError(f"{size(needed)} are missing, but {size(free)} are free in {where}; {advice}")
 
@@ -174,6 +174,6 @@ def _translate_os_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = printable(str(error.filename or folder), 400)
+        where = shown_path(error.filename or folder)
         advice = "make room or check its permissions; the downloaded bytes are kept"
         raise EdgeLLMError(f"{where}: cannot be written ({error.strerror or error}); {advice}") from error

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError, ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.check import find_problems
 from edgellm.hub.client import Hub
@@ -55,5 +55,5 @@ def _problem(path: Path) -> str | None:
         with GGUFFile.open(path) as file:
             return next(find_problems(file), None)
     except ModelFileError as error:
-        problem, _, advice = str(error).removeprefix(f"{printable(str(path), 400)}: ").rpartition("; ")
+        problem, _, advice = str(error).removeprefix(f"{shown_path(path)}: ").rpartition("; ")
         return problem or advice

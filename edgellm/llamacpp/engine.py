@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgellm.engine.kv_stats import KVStats
 from edgellm.engine.protocol import Segment, Stopped, check_batch
 from edgellm.errors import EdgeLLMError, OptionError, UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf import GGUFFile
 from edgellm.llamacpp.kept_sequences import KeptSequences
 from edgellm.llamacpp.process import LlamaCppProcess
@@ -48,7 +48,7 @@ class LlamaCppEngine:
         self.ctx = _context(file, ctx)
         self.max_rows = min(MAX_ROWS, self.ctx)
         self.devices: list[dict[str, Any]] = [_device(file)]
-        self._child = LlamaCppProcess(printable(str(file.path), 400))
+        self._child = LlamaCppProcess(shown_path(file.path))
         try:
             self.vocab, goes_back = self._open(file, kv_type)
         except BaseException:

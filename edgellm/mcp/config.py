@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgellm.errors import OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.system.text_input import decode_text_file, read_input
 from edgellm.text.json_values import parsed_json
 
@@ -32,7 +32,7 @@ def read_servers(path: Path) -> list[ServerSettings]:
 
     Raises OptionError, which names the file, the server and the field, and EdgeLLMError for a file that cannot be read.
     """
-    origin = printable(str(path), 400)
+    origin = shown_path(path)
     found = parsed_json(decode_text_file(read_input(str(path)), str(path)), origin, _SHAPE)
     servers = found.get("mcpServers") if isinstance(found, dict) else None
     if not isinstance(servers, dict) or not all(isinstance(each, dict) for each in servers.values()):

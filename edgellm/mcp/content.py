@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp import types
 
-from edgellm.fmt import printable, size
+from edgellm.fmt import printable, shown_path, size
 from edgellm.tools.results import result_text
 
 
@@ -23,7 +23,7 @@ def _part_text(part: Any) -> str:
     if isinstance(part, types.TextContent):
         return str(part.text)
     if isinstance(part, types.ResourceLink):
-        return f"[link to {printable(str(part.uri), 400)}]"
+        return f"[link to {shown_path(part.uri)}]"
     if isinstance(part, types.EmbeddedResource):
         if isinstance(part.resource, types.TextResourceContents):
             return str(part.resource.text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable, size
+from edgellm.fmt import shown_path, size
 from edgellm.gguf import GGUFFile
 from edgellm.gguf.auxiliary import HEAD, auxiliary_kind
 from edgellm.gguf.filetypes import FILE_TYPES
@@ -82,7 +82,7 @@ def read_header(name: str, model: StoredModel) -> LocalModel:
         with GGUFFile.open(path) as file:
             return _of_header(LocalModel(name, model.source, str(path), file.nbytes, _quantization(file)), file)
     except ModelFileError as error:
-        problem = str(error).removeprefix(f"{printable(str(path), 400)}: ")
+        problem = str(error).removeprefix(f"{shown_path(path)}: ")
         return LocalModel(name, model.source, str(path), _size(path), problem=problem)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.models.lock import pull_lock
 from edgellm.models.names import canonical_name, resolve, unique_names
 from edgellm.models.pull_records import pulled_repositories, read_record, unfinished_pulls, write_record
@@ -37,7 +37,7 @@ def find_removable(model: str) -> list[Removable]:
     path = resolve(model)
     if found := list(_model(canonical_name(path))):
         return found
-    raise ModelFileError(f"{printable(str(path.absolute()), 400)}: {_elsewhere(canonical_name(path))}")
+    raise ModelFileError(f"{shown_path(path.absolute())}: {_elsewhere(canonical_name(path))}")
 
 
 def removable_names() -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.model import Model
 from edgellm.perplexity.metrics import Values, compared, negative_log_likelihood
 from edgellm.perplexity.windows import Windows, evaluate_windows
@@ -126,7 +126,7 @@ def _exponential(name: str, values: Values) -> dict[str, Any]:
 
 def _check_vocabularies(model: Model, reference: Model) -> None:
     ours, theirs = (each.tokenizer.vocabulary.texts for each in (model, reference))
-    name, other = (printable(str(each.file.path), 400) for each in (model, reference))
+    name, other = (shown_path(each.file.path) for each in (model, reference))
     sizes, other_sizes = (model.engine.vocab, len(ours)), (reference.engine.vocab, len(theirs))
     difference = ""
     if sizes != other_sizes:

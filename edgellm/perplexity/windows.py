@@ -8,7 +8,7 @@ import numpy as np
 
 from edgellm.engine.protocol import Segment
 from edgellm.errors import EdgeLLMError, OptionError, PromptError
-from edgellm.fmt import counted, printable
+from edgellm.fmt import counted, printable, shown_path
 from edgellm.model import Model
 from edgellm.options.checks import integer
 from edgellm.perplexity.metrics import Values
@@ -101,7 +101,7 @@ def evaluate_windows(
         so_far += [metric(*block) for block in _blocks(models, window, windows.first, whole)]
         so_far = [np.concatenate(so_far, axis=1)]
         if not (np.abs(so_far[0]) < _MAX_NLL).all():
-            names = " or ".join(printable(str(model.file.path), 400) for model in models)
+            names = " or ".join(shown_path(model.file.path) for model in models)
             raise EdgeLLMError(f"{names}: computes NaN, infinite or implausible logits; edgellm verify may tell why")
         yield so_far[0]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf.auxiliary import check_model_at
 from edgellm.gguf.part import folder_error
 from edgellm.models import display_name, resolve
@@ -15,9 +15,6 @@ from edgellm.models.stores import stored_models
 from edgellm.server.failures import RequestError
 
 _SHOWN = 8
-_PATH_LENGTH = 400
-"""Characters of a path that messages show."""
-
 _OLLAMA_TAG = ":latest"
 """Clients of ollama add it to names without a tag."""
 
@@ -45,7 +42,7 @@ class Catalog:
             if not path.is_file():
                 if path.is_dir():
                     raise folder_error(path)
-                shown = printable(str(path), _PATH_LENGTH)
+                shown = shown_path(path)
                 raise ModelFileError(f"{shown} does not exist; `edgellm list` shows the models")
             check_model_at(path)
             model = ServedModel(served_name(name, path), path)
@@ -110,7 +107,7 @@ def _paths(path: Path) -> set[Path]:
 
 def _shown(path: Path) -> set[str]:
     """A path as messages have it."""
-    return {str(path), printable(str(path), _PATH_LENGTH)}
+    return {str(path), shown_path(path)}
 
 
 def _longest_first(paths: Iterable[Path]) -> list[str]:

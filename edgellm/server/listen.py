@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError, OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.server.settings import ServeSettings
 from edgellm.system.http import is_loopback
 
@@ -55,7 +55,7 @@ def _tcp(host: str, port: int) -> socket.socket:
 @contextmanager
 def _unix(path: Path) -> Iterator[socket.socket]:
     """A socket that only its user may use; it is removed at the end. A socket without a listener is replaced."""
-    name, family = printable(str(path), 400), getattr(socket, "AF_UNIX", None)
+    name, family = shown_path(path), getattr(socket, "AF_UNIX", None)
     if family is None:
         raise EdgeLLMError("--unix: this system has no such sockets; use --port")
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -95,4 +95,4 @@ def _remove_unless_used(path: Path, family: int) -> None:
         except ConnectionRefusedError:
             path.unlink()
             return
-    raise EdgeLLMError(f"--unix {printable(str(path), 400)}: a server listens there; stop it, or choose another path")
+    raise EdgeLLMError(f"--unix {shown_path(path)}: a server listens there; stop it, or choose another path")

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 from edgellm.arch import describe
 from edgellm.arch.description import Description
 from edgellm.errors import NoMemoryError, UnsupportedModelError
-from edgellm.fmt import printable, size
+from edgellm.fmt import shown_path, size
 from edgellm.gguf import GGUFFile
 from edgellm.perf.roofline import Roofline
 from edgellm.speculation.vocabularies import TokenMap, VocabularyPair
@@ -41,14 +41,14 @@ class DraftTarget(NamedTuple):
     @property
     def name(self) -> str:
         """The path of its file, for messages."""
-        return printable(str(self.file.path), 400)
+        return shown_path(self.file.path)
 
     def tokens_of(self, file: GGUFFile, vocab: int) -> TokenMap:
         """The `vocab` tokens of a file as those of this model. Raises UnsupportedModelError if they are not alike."""
         same_kind = file.hint("tokenizer.ggml.model", str) == self.tokenizer.kind
         tokenizer = Tokenizer(file, self.pre if same_kind else None)
         pair = VocabularyPair(self.tokenizer, tokenizer, (self.model.vocab, vocab))
-        return pair.map((self.name, printable(str(file.path), 400)))
+        return pair.map((self.name, shown_path(file.path)))
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class OpenFile:
     @property
     def name(self) -> str:
         """Its path, for messages."""
-        return printable(str(self.file.path), 400)
+        return shown_path(self.file.path)
 
     def close(self) -> None:
         """Close the file."""
@@ -90,7 +90,7 @@ class DraftFile(OpenFile):
         file = GGUFFile.open(path)
         try:
             model = describe(file)
-            _check_smaller(printable(str(path), 400), model, target.model)
+            _check_smaller(shown_path(path), model, target.model)
             return cls(file, model, target.tokens_of(file, model.vocab))
         except BaseException:
             file.close()

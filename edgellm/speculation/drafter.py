@@ -1,9 +1,9 @@
 """The protocol of drafters: what proposes the tokens that a step of the target model computes.
 
-A drafter belongs to one reply. It never changes the text: the target model judges each of its tokens
-(`edgellm.speculation.rules`). A drafter computes one token a pass on an engine; passes of several replies share a batch
-of that engine, and are computed within the turn of the target's. Prompt lookup (`edgellm.speculation.prompt_lookup`)
-computes nothing, and is no drafter.
+A drafter belongs to one reply. The target model judges each of its tokens (`edgellm.speculation.rules`): by the default
+rule it never changes the text, by the other one never the distribution of the text. A drafter computes one token a pass
+on an engine; passes of several replies share a batch of that engine, and are computed within the turn of the target's.
+Prompt lookup (`edgellm.speculation.prompt_lookup`) computes nothing, and is no drafter.
 """
 
 from abc import ABC, abstractmethod

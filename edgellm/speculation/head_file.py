@@ -7,7 +7,7 @@ from typing import Self
 from edgellm.arch.head import Head
 from edgellm.arch.head_files import HEAD_FILES, read_head
 from edgellm.errors import UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf import GGUFFile
 from edgellm.speculation.draft_file import DraftTarget, OpenFile
 
@@ -46,7 +46,7 @@ def _check_tokens(file: GGUFFile, target: DraftTarget) -> None:
     if "tokenizer.ggml.tokens" not in file.metadata:
         return
     if target.tokens_of(file, target.model.vocab).kind != "same":
-        name = printable(str(file.path), 400)
+        name = shown_path(file.path)
         raise UnsupportedModelError(
             f"{name} is a head for a model with other tokens than {target.name}; choose a head that was made for it"
         )

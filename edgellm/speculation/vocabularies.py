@@ -1,7 +1,7 @@
 """The tokens of a draft model as those of its target: the same ids, other ids with the same texts, or refused.
 
-Drafts never change the text, so a map need not be complete: a token that only one of the models has is not drafted, or
-is read by the draft model as another one.
+Whatever is drafted, the text is that of the target, or by the rule of rejection has its distribution. So a map need not
+be complete: a token that only one of the models has is not drafted, or is read by the draft model as another one.
 """
 
 import math
@@ -82,7 +82,7 @@ class VocabularyPair:
     rows: tuple[int, int]
 
     def map(self, names: tuple[str, str]) -> TokenMap:
-        """The map between the vocabularies; the `names` of target and draft model are for messages.
+        """The map between the vocabularies; the `names` of target and draft model are those of messages.
 
         Where plain tokens are the same, and text is split into words by the same rules, it is taken that words become
         the same tokens. Raises UnsupportedModelError if too few tokens are alike, or if text is split otherwise.
@@ -135,12 +135,14 @@ class VocabularyPair:
         target, draft = self.target, self.draft
         to_target[self.rows[1] :] = _NONE
         to_target[to_target >= self.rows[0]] = _NONE
-        substitute = next((i for i in (draft.unk_id, draft.bos_id, draft.eos_id) if i is not None), 0)
+        roles = (draft.unk_id, draft.bos_id, draft.eos_id)
+        unknown, bos, eos = (i if i is not None and i < self.rows[1] else None for i in roles)
+        substitute = next((i for i in (unknown, bos, eos) if i is not None), 0)
         to_draft = np.full(target.n_vocab, substitute, np.int32)
-        if draft.eos_id is not None:
-            to_draft[list(target.eog_ids)] = draft.eos_id
-        if target.bos_id is not None and draft.bos_id is not None:
-            to_draft[target.bos_id] = draft.bos_id
+        if eos is not None:
+            to_draft[list(target.eog_ids)] = eos
+        if target.bos_id is not None and bos is not None:
+            to_draft[target.bos_id] = bos
         known = np.flatnonzero(to_target != _NONE)
         to_draft[to_target[known]] = known
         return TokenMap(kind, to_target, to_draft.tolist(), substitute, self.rows[0])
@@ -149,7 +151,7 @@ class VocabularyPair:
         """Why a draft model is refused, and what to do."""
         own, other = (printable(each.pre or each.kind) for each in (self.target, self.draft))
         splits = "" if self.target.splits_as(self.draft) else f"tokenizer {other} against {own}, "
-        problem = f"{printable(names[1], 400)} writes text with other tokens than {printable(names[0], 400)}"
+        problem = f"{names[1]} writes text with other tokens than {names[0]}"
         advice = "choose a draft model of the same family, or --draft auto"
         return f"{problem} ({splits}{math.floor(100 * share)} % of tokens alike): {advice}"
 

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,7 +16,7 @@ def check_not_shadowed(*names: str) -> None:
         if found is None:
             raise EdgeLLMError(f"the package {name} of edgellm is missing: install edgellm again")
         if found.resolve() != _ROOT / name / "__init__.py":
-            where = f"{printable(str(found), 400)} hides the package {name} of edgellm"
+            where = f"{shown_path(found)} hides the package {name} of edgellm"
             raise EdgeLLMError(f"{where}: rename it, or keep its folder out of Python's path")
 
 

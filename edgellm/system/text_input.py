@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 
 MAX_TEXT_BYTES = 64 << 20
 """More than any context takes, and little enough for the memory."""
@@ -64,4 +64,4 @@ def _is_binary(data: bytes) -> bool:
 
 def input_error(origin: str, problem: str) -> EdgeLLMError:
     """An error in a text from `origin`."""
-    return EdgeLLMError(f"{printable(origin, 400)}: {problem}")
+    return EdgeLLMError(f"{shown_path(origin)}: {problem}")

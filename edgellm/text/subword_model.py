@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from edgellm.errors import OptionError, UnsupportedModelError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.gguf import GGUFFile
 from edgellm.text.bpe import ByteLevel
 from edgellm.text.character_bpe import CharacterBPE
@@ -49,14 +49,14 @@ def supported_kind(file: GGUFFile) -> str:
         return kind
     known = ", ".join(SUPPORTED_MODELS)
     raise UnsupportedModelError(
-        f'{printable(str(file.path), 400)}: its tokenizer is "{printable(kind)}", but this version has only: '
+        f'{shown_path(file.path)}: its tokenizer is "{printable(kind)}", but this version has only: '
         f"{known}; use another conversion or a later version"
     )
 
 
 def pre_tokenizer_of(file: GGUFFile, kind: str, pre: str | None) -> PreTokenizer | None:
     """The rules named by `pre`, or else by the file; None for a kind without a pre-tokenizer."""
-    path = printable(str(file.path), 400)
+    path = shown_path(file.path)
     if kind == "gemma4" and pre is None:
         return PRE_TOKENIZERS[kind]
     if kind == "gpt2":

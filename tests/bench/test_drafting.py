@@ -40,7 +40,7 @@ def files(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> tu
 
 @pytest.fixture
 def bench(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     return lambda *args: CliRunner().invoke(command, [str(files[0]), *map(str, args)], catch_exceptions=False)
 
 

@@ -1,5 +1,6 @@
 """Whatever the metadata and the tensors of an EAGLE-3 head say: it computes beside its target, or says why not."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,11 @@ def computes(path: Path, target: NativeEngine, target_file: GGUFFile) -> bool:
             head = read_eagle3_head(file, describe(target_file))
             options = {"kv_type": "f16", "ctx": 64, "cache": cache_folder(), "check": file.check}
             options["pages"] = target._runner.cpu.pages
-            engine = HeadEngine(head, pool=target.pool, **options)
-            states = np.ones((4, 3 * TARGET["width"]), np.float32)
-            outputs = engine.compute([Segment(engine.follow().own, [3, 1, 2, 0], (3,), features=states)])
-            assert outputs.logits is not None
-            assert engine.target_logits(outputs.logits[-1]).shape == (target.vocab,)
-            engine.close()
+            with closing(HeadEngine(head, pool=target.pool, **options)) as engine:
+                states = np.ones((4, 3 * TARGET["width"]), np.float32)
+                outputs = engine.compute([Segment(engine.follow().own, [3, 1, 2, 0], (3,), features=states)])
+                assert outputs.logits is not None
+                assert engine.target_logits(outputs.logits[-1]).shape == (target.vocab,)
     except EdgeLLMError as error:
         assert str(error)
         assert "\n" not in str(error)

@@ -1,5 +1,6 @@
 """Whatever the metadata and the tensors of an assistant say: it computes beside its target, or says why not."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -23,24 +24,29 @@ LENGTH = 20
 """More tokens than the window has."""
 
 
+def compute_rows(engine: NativeEngine) -> None:
+    """Compute a text, and three drafts behind it. Raises EdgeLLMError."""
+    head, sequence = engine.head, engine.new_sequence()
+    assert head
+    engine.compute([Segment(sequence, IDS[:LENGTH])])
+    state = head.state_of(sequence)
+    segment = state.segment(IDS[: LENGTH + 1], head.max_rows)
+    for _ in range(3):
+        assert segment
+        outputs = head.compute([segment])
+        assert outputs.logits is not None
+        assert outputs.logits.shape == (1, engine.vocab)
+        segment = state.next_segment(int(np.argmax(outputs.logits[0])), head.next_features(outputs))
+
+
 def computes(path: Path, target: GGUFFile) -> bool:
     """Open an assistant and compute some rows; False when a clear error in one line ended that."""
     try:
         with GGUFFile.open(path) as file:
             request = HeadRequest(read_assistant_head(file, describe(target)), check=file.check)
             engine = NativeEngine(target, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), head=request)
-            head, sequence = engine.head, engine.new_sequence()
-            assert head
-            engine.compute([Segment(sequence, IDS[:LENGTH])])
-            state = head.state_of(sequence)
-            segment = state.segment(IDS[: LENGTH + 1], head.max_rows)
-            for _ in range(3):
-                assert segment
-                outputs = head.compute([segment])
-                assert outputs.logits is not None
-                assert outputs.logits.shape == (1, engine.vocab)
-                segment = state.next_segment(int(np.argmax(outputs.logits[0])), head.next_features(outputs))
-            engine.close()
+            with closing(engine):
+                compute_rows(engine)
     except EdgeLLMError as error:
         assert str(error)
         assert "\n" not in str(error)

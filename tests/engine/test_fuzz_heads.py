@@ -1,5 +1,6 @@
 """Whatever a file says of its head: it computes beside its model, or one clear error says why not."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,12 @@ def computes(path: Path) -> bool:
             head = describe_head(file, model)
             asked = HeadRequest(head) if head else None
             engine = NativeEngine(file, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), head=asked)
-            if engine.head:
-                features = np.ones((4, model.width), np.float32)
-                segment = Segment(engine.head.follow().own, [3, 1, 2, 0], (3,), features=features)
-                outputs = engine.head.compute([segment])
-                assert outputs.logits is not None and outputs.logits.shape == (1, model.vocab)
-            engine.close()
+            with closing(engine):
+                if engine.head:
+                    features = np.ones((4, model.width), np.float32)
+                    segment = Segment(engine.head.follow().own, [3, 1, 2, 0], (3,), features=features)
+                    outputs = engine.head.compute([segment])
+                    assert outputs.logits is not None and outputs.logits.shape == (1, model.vocab)
     except EdgeLLMError as error:
         assert str(error)
         assert "\n" not in str(error)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgellm.errors import ModelFileError
-from edgellm.fmt import printable, size
+from edgellm.fmt import printable, shown_path, size
 from edgellm.gguf import GGUFFile, StringArray
 from kquants.ggml import GGML_TYPES
 from support import gguf_bytes as raw
@@ -214,6 +214,8 @@ def test_printable_text_is_one_safe_line() -> None:
     assert printable("a\n\x1b[31m\u202eb\ud800") == r"a\n\x1b[31m\u202eb\ud800"
     assert printable("日本 naïve") == "日本 naïve"
     assert len(printable("x" * 1000)) == 80
+    assert shown_path(Path("a") / "\x1b]" / ("x" * 200)) == r"a/\x1b]/" + "x" * 200
+    assert len(shown_path("x" * 1000)) == 400
 
 
 @pytest.mark.parametrize(

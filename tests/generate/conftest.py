@@ -1,4 +1,4 @@
-"""Fixtures of guided replies and of calls: tiny models, drafts for every token, and replies that are written before."""
+"""Fixtures: tiny models, also with a draft model, guides or calls; drafts for every token; replies written before."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,17 +6,47 @@ from pathlib import Path
 import pytest
 
 from edgellm import Model
+from support.draft_models import damped, first_layers
+from support.draft_pairs import PAIRS, DraftPair
 from support.drafts import AllDrafts
 from support.generation import RECURRENT, TINY
+from support.gguf_parts import GGUFParts
 from support.guided_models import THINKS
 from support.model_file import ModelFile
+from support.opened_drafts import Opening, write_draft_files
 from support.scripted_replies import SIZES, Write, scripted_replies
 from support.tool_templates import HERMES
 
 
 @pytest.fixture
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
+
+
+@pytest.fixture(scope="module", params=PAIRS)
+def pair(
+    model_file: ModelFile, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DraftPair]:
+    """A target whose layers behind the first two add an eighth of what they were made to; these two draft."""
+    parts = GGUFParts.read(model_file(**PAIRS[request.param], context_length=1024))
+    folder = tmp_path_factory.mktemp("pair")
+    target, draft = folder / "target.gguf", folder / "draft.gguf"
+    target.write_bytes(damped(parts, 2, 3).build())
+    draft.write_bytes(first_layers(parts, 2).build())
+    with Model.open(target, threads=2) as model:
+        yield DraftPair(model, draft)
+
+
+@pytest.fixture(scope="module")
+def draft_files(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return write_draft_files(model_file, tmp_path_factory.mktemp("drafts"))
+
+
+@pytest.fixture
+def opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opening]:
+    found = Opening(monkeypatch)
+    yield found
+    found.go.set()
 
 
 @pytest.fixture(scope="module", params=[TINY, RECURRENT], ids=["attention", "recurrent"])

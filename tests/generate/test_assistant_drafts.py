@@ -33,7 +33,7 @@ Text = list[tuple[int, float | None]]
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ NO_END = {2: -float("inf")}
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module", params=sorted(HEADS))

@@ -18,7 +18,7 @@ from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.batching.computation import Computation
 from edgellm.generate.request import TokensPrompt
-from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.speculative_decoder import SpeculativeDecoder
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_file import DraftFile
 from edgellm.speculation.prompt_lookup import PromptLookup
@@ -33,7 +33,7 @@ KINDS = {"attention": "glm4_5_air", "recurrent": "qwen3_5"}
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -88,7 +88,7 @@ def counted(model: Model) -> Iterator[list[int]]:
 def test_the_text_is_the_same_to_the_bit(
     random_head: Model, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "max_tokens": 70, "repeat_penalty": 1.1}
         with counted(random_head) as passes:

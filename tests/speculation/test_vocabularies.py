@@ -95,6 +95,18 @@ def test_ids_are_limited_to_the_rows_of_both_outputs(tmp_path: Path) -> None:
     assert max(found.draft_ids(range(262))) < 260
 
 
+@pytest.mark.parametrize("role", ["bos", "eos", "unknown"])
+def test_no_text_is_read_as_an_end_beyond_the_rows_of_the_draft_model(tmp_path: Path, role: str) -> None:
+    within = {"bos_token_id": 259, "eos_token_id": 259, f"{role}_token_id": 260}
+    target = bpe(tmp_path / "target.gguf", bos_token_id=0, eos_token_id=1)
+    draft = bpe(tmp_path / "draft.gguf", **within)
+    assert draft.n_vocab == 261
+    assert max(mapped(target, draft).draft_ids(range(262))) == 260, "with a row for it"
+    found = mapped(target, draft, (261, 260))
+    assert found.draft_ids([5, 260, 261]) == [5, 259, 259], "as the next of these roles"
+    assert max(found.draft_ids(range(262))) < 260
+
+
 def test_other_tokens_are_refused_with_advice(tmp_path: Path) -> None:
     target = bpe(tmp_path / "target.gguf")
     with pytest.raises(UnsupportedModelError) as error:

@@ -138,7 +138,7 @@ def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
 
 def _template_source(path: Path, own: str | None, chosen: str | None) -> str:
     """The template that is set, else the model's own. Raises NoTemplateError if there is neither."""
-    from edgellm.fmt import printable
+    from edgellm.fmt import shown_path
     from edgellm.text.template import template_source
 
     if chosen is not None:
@@ -147,7 +147,7 @@ def _template_source(path: Path, own: str | None, chosen: str | None) -> str:
         except EdgeLLMError as error:
             raise EdgeLLMError(f"/set template: {str(error).removeprefix('--template: ')}") from None
     if own is None:
-        name = printable(str(path), 400)
+        name = shown_path(path)
         advice = "/set template chatml, or --template chatml at the start, opens it all the same"
         raise NoTemplateError(f"{name} has no chat template, and may not be a chat model: {advice}")
     return own

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.system.text_input import decode_input, read_input
 
 _ESCAPED = re.compile(r"""\\([\s'"\\])""")
@@ -32,9 +32,9 @@ def typed_path(name: str) -> Path:
         path = Path(name).expanduser()
         path.stat()
     except RuntimeError:
-        raise EdgeLLMError(f"{printable(name, 400)}: there is no such user; give the whole path") from None
+        raise EdgeLLMError(f"{shown_path(name)}: there is no such user; give the whole path") from None
     except ValueError:  # "\0" in it, or half a surrogate pair
-        raise EdgeLLMError(f"{printable(name, 400)}: no file can have this name; give another one") from None
+        raise EdgeLLMError(f"{shown_path(name)}: no file can have this name; give another one") from None
     except OSError:  # raised again where the file is opened
         pass
     return path
@@ -54,7 +54,7 @@ def typed_file(name: str) -> Path:
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 (those of `Path` may raise OSError)
         # Reading a pipe may never return.
         problem = os.strerror(errno.EISDIR) if os.path.isdir(path) else "is no file"  # noqa: PTH112
-        raise EdgeLLMError(f"{printable(name, 400)}: {problem}; give a text file")
+        raise EdgeLLMError(f"{shown_path(name)}: {problem}; give a text file")
     return path
 
 
@@ -66,12 +66,12 @@ def write_new(path: Path, text: str) -> None:
             created = True
             file.write(text)
     except FileNotFoundError as error:
-        raise EdgeLLMError(f"there is no folder {printable(str(path.parent), 400)}; give another one") from error
+        raise EdgeLLMError(f"there is no folder {shown_path(path.parent)}; give another one") from error
     except OSError as error:
         if created:
             path.unlink(missing_ok=True)
         advice = "make room" if error.errno == errno.ENOSPC else "give another name"
-        raise EdgeLLMError(f"{printable(str(path), 400)}: {error.strerror or error}; {advice}") from error
+        raise EdgeLLMError(f"{shown_path(path)}: {error.strerror or error}; {advice}") from error
 
 
 def with_files(text: str, files: Iterable[tuple[str, str]]) -> str:

@@ -7,7 +7,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable, size
+from edgellm.fmt import shown_path, size
 from tui.core.error_text import error_line
 from tui.models.row import ModelRow, fit
 
@@ -105,7 +105,7 @@ def _planned(found: "LocalModel") -> ModelRow:
             chats = file.get_str("tokenizer.chat_template", None) is not None
             plan = make_plan(file, LoadOptions())
     except EdgeLLMError as error:
-        return replace(known, problem=str(error).removeprefix(f"{printable(found.path, 400)}: "))
+        return replace(known, problem=str(error).removeprefix(f"{shown_path(found.path)}: "))
     except Exception as error:  # an unexpected kind of damage is one bad row, not the end of the list
         return replace(known, problem=error_line(error))
     note = _note(plan) if chats else f"{_NO_TEMPLATE}; {_note(plan)}"

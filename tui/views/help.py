@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.system.folders import config_file
 from tui.commands import COMMANDS, OTHER_NAMES
 from tui.views.keymap import bindings
@@ -39,7 +39,7 @@ class HelpScreen(View):
 
 def _page(keys: Mapping[str, str], width: int) -> Iterator[Line]:
     """How to change keys, the keys of the chat, the commands, then the keys of other screens."""
-    where = printable(str(config_file()), 400)
+    where = shown_path(config_file())
     how_to = f"To change a key, put its name at the right under [keys] in {where}, as in {_EXAMPLE}"
     yield from (((line, "muted"),) for line in wrap(how_to, width, break_on_hyphens=False))
     yield ()

@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TextIO
 
 from edgellm.bench.serving.prompts import BLOCK_TOKENS
 from edgellm.errors import EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 
 _MOST_TOKENS = 1 << 24
 _MOST_LINE = 1 << 20
@@ -143,7 +143,7 @@ class TraceReader:
 
     @property
     def _name(self) -> str:
-        return printable(str(self._path), 400)
+        return shown_path(self._path)
 
     def _fail(self, problem: str) -> NoReturn:
         raise EdgeLLMError(f"{self._name}, line {self._line}: {problem}: see the formats in docs/performance.md")

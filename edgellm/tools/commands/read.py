@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from edgellm.errors import OptionError
-from edgellm.fmt import printable
+from edgellm.fmt import printable, shown_path
 from edgellm.system.text_input import decode_text_file, read_input
 from edgellm.text.json_values import parsed_json
 from edgellm.tools.commands.code import code_problem
@@ -31,7 +31,7 @@ def read_commands(path: str | os.PathLike[str], cancelled: threading.Event | Non
 
     Raises OptionError, which names the file, the entry and the field, and EdgeLLMError for a file that cannot be read.
     """
-    name, folder = printable(str(path), 400), Path(path).parent
+    name, folder = shown_path(path), Path(path).parent
     entries = tool_entries(decode_text_file(read_input(str(path)), str(path)), str(path))
     tools = [command_tool(entry, f"{name}: tools[{i}]", folder, cancelled) for i, entry in enumerate(entries)]
     try:
@@ -42,7 +42,7 @@ def read_commands(path: str | os.PathLike[str], cancelled: threading.Event | Non
 
 def tool_entries(text: str, origin: str, shape: str = _SHAPE) -> list[Mapping[str, Any]]:
     """The entries of a file of tools. Raises OptionError with `origin` for other text, and `shape` as advice."""
-    name = printable(origin, 400)
+    name = shown_path(origin)
     found = parsed_json(text, name, shape)
     entries = found.get("tools") if isinstance(found, dict) else found
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):

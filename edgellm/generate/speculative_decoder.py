@@ -2,8 +2,9 @@
 
 Decoding is bound by the memory, as each step reads all weights: four rows take 1.2 to 1.5 times as long as one row,
 eight 1.6 to 2.5 (measured on Zen 4). A row's logits have the same bits in any batch (`Engine.batch_invariant`), and
-sampling depends on seed and position alone. So the text is the same with and without drafts, whatever the sampling
-options; drafts, and the number computed, change only the speed.
+sampling depends on seed and position alone. So by the default rule the text is the same with and without drafts,
+whatever the sampling options; drafts, and the number computed, change only the speed. By the other one, `Rejection`, it
+has the same distribution, and depends on them (`edgellm.speculation.rules`).
 
 With a GPU, bits depend on the batch. A step's own logits then decide, so the text has the distribution of the model,
 but depends on the drafts as far as rounding does: there are drafts only where the user asks for a draft model.
@@ -64,7 +65,7 @@ class SpeculativeDecoder:
         self._drafting: Drafting | None = None
         # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
-        self._beside: _Pending | None = None  # a draft of prompt lookup, in a step with others, which is judged too
+        self._only_judged: _Pending | None = None  # a draft of prompt lookup, where the step has computed ones
         self._replies, self._left, self._plain_until = 1, most, 0  # no drafts before the text has so many tokens
         self._plan, self._longer_s = PLAIN, 0.0  # of the last step; by how much its drafts made the batch longer
 
@@ -121,9 +122,9 @@ class SpeculativeDecoder:
 
     def _is_accepted(self, token: int) -> bool:
         """Judge the next draft by the token of the text; False if there is none."""
-        if self._beside:
-            self._policy.record(self._beside.source, self._beside.signal, self._beside.token == token)
-            self._beside = None
+        if self._only_judged:
+            self._policy.record(self._only_judged.source, self._only_judged.signal, self._only_judged.token == token)
+            self._only_judged = None
         if not self._pending:
             return False
         draft = self._pending.popleft()
@@ -139,12 +140,12 @@ class SpeculativeDecoder:
         """Forget all drafts. The next step drops them from the sequence."""
         self._pending.clear()
         self._draft_logits.clear()
-        self._beside = None
+        self._only_judged = None
 
     def continue_from(self, ids: Ids[int]) -> None:
         """Go on behind another prompt, which the sequence has now."""
         self.reject()
-        self.length = len(ids)
+        self.length, self._plain_until = len(ids), 0
         if self._drafting:
             self._drafting.drafter.restart(ids)
 
@@ -205,6 +206,8 @@ class SpeculativeDecoder:
             return list(certain[:room]), None
         found = self._lookup.draft(room)
         drafting = self._drafting if rules and self._drafting and self._drafting.works else None
+        if drafting and self._session.prompts_wait():  # nothing is drafted beside these, but what was found is computed
+            drafting = None
         beside = self._session.rows_beside(self._cancel)
         step_seconds = self._session.drafts.times.seconds(1)
         self._replies = self._session.replies_beside(self._cancel) + 1
@@ -214,7 +217,7 @@ class SpeculativeDecoder:
             began = perf_counter()
             draft_rules = rules()
             drafting.prepare(plan, draft_rules, perf_counter() - began)
-            self._beside = _Pending(found.tokens[0], "lookup", found.matched) if found.tokens else None
+            self._only_judged = _Pending(found.tokens[0], "lookup", found.matched) if found.tokens else None
             return [], drafting
         # A draft that is not computed is judged, too.
         judged = found.tokens[: max(1, plan.most)]

@@ -1,0 +1,92 @@
+"""A target and a draft model for it, what replies are with and without drafts, and what is computed for them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from edgellm import Model
+from edgellm.engine.kv_pages import PagePool
+from edgellm.engine.native_engine import NativeEngine
+from edgellm.gguf import GGUFFile
+from edgellm.speculation.computed_source import ComputedSource
+from edgellm.speculation.model_drafter import ModelDrafter
+from edgellm.system.folders import cache_folder
+from support.drafts import same_tokens
+from support.generation import NO_END, RECURRENT, TINY
+
+PAIRS: dict[str, dict[str, Any]] = {
+    "attention": {**TINY, "layers": 3},
+    "recurrent": {**RECURRENT, "layers": 4},
+    "windowed": {**TINY, "layers": 3, "metadata": (("attention.sliding_window", 40),)},
+}
+"""Options of `model_file` for targets."""
+
+
+class DraftPair(NamedTuple):
+    """A model without drafts, and the file of a draft model that often guesses its tokens."""
+
+    model: Model
+    draft: Path
+
+    @contextmanager
+    def drafting(self, ctx: int | None = None) -> Iterator[ComputedSource]:
+        """In this context the replies of the model have drafts."""
+        tokens, drafts = same_tokens(self.model.engine.vocab), self.model._generator.session.drafts
+        engine = NativeEngine(GGUFFile.open(self.draft), threads=1, ctx=ctx, kv_type="f16", cache=cache_folder())
+        drafts.source = ComputedSource("d", engine, lambda ids, sequence: ModelDrafter(engine, ids, tokens), 0.1)
+        try:
+            yield drafts.source
+        finally:
+            drafts.source = None
+            engine.close()
+
+
+def written(model: Model, prompt: str | list[int], **options: Any) -> list[Any]:
+    """Ids and log-probabilities of a reply, with the most likely tokens."""
+    return [(token.id, token.logprob, token.top_logprobs) for token in model.stream(prompt, logprobs=3, **options)]
+
+
+@contextmanager
+def counted(engine: Any, method: str = "compute") -> Iterator[list[list[int]]]:
+    """The rows of each segment that an engine computes."""
+    compute, steps = getattr(engine, method), list[list[int]]()
+
+    def recorded(segments: Any) -> Any:
+        steps.append([len(each.tokens) for each in segments])
+        return compute(segments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, method, recorded)
+        yield steps
+
+
+def some_requests(count: int) -> list[tuple[str, dict[str, Any]]]:
+    """Prompts and options of up to eight different replies."""
+    prompts = ["in", "the time was " * 9, "aa bb aa bb aa", "of a"]
+    temps = 0.0, 0.8, 1.5
+    forms: list[dict[str, Any]] = [
+        {"logit_bias": NO_END},
+        {"logit_bias": NO_END},
+        {"regex": "(ab|cd){3,30}", "partial": True},
+    ]
+    return [
+        (prompts[i % 4], {"temp": temps[i % 3], "seed": i, "max_tokens": 20 + 7 * i, **forms[i % 3]})
+        for i in range(count)
+    ]
+
+
+def references(engine: Any) -> int:
+    """The references to pages of an engine that no reply uses, once its prefix cache is evicted."""
+    assert isinstance(engine, NativeEngine)
+    assert engine.kv_stats().used_pages == 0
+    while engine.evict():
+        pass
+    pools: list[PagePool] = list(engine._runner.pools)
+    if states := engine._runner.checkpoints.states:
+        pools.append(states.pool)
+    for each in pools:
+        each.release(each.acquire())  # which first takes back what was dropped
+    return sum(sum(each._references) for each in pools)
