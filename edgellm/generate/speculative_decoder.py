@@ -157,6 +157,8 @@ class SpeculativeDecoder:
             logits = self._session.decode(self._sequence, tokens, self._cancel, self.length, drafting, self._add_longer)
         except NoMemoryError:
             self._settle(drafting)
+            if drafting:
+                self._count(drafting, 0)
             has_drafts = drafts or (drafting and drafting.kept)
             if not has_drafts or len(self._sequence) < self.length:  # it was preempted, and there is no memory for it
                 raise
@@ -188,7 +190,12 @@ class SpeculativeDecoder:
             _Pending(token, source, signal, q)
             for token, signal, q in zip(draft.tokens, draft.signals, draft.distributions or repeat(None), strict=False)
         )
-        self.tally.draft(source, drafting.kept, drafting.seconds, drafting.passes * drafting.source.pass_bytes)
+        self._count(drafting, drafting.kept)
+
+    def _count(self, drafting: Drafting, drafts: int) -> None:
+        """Count the drafts of a step, and what they took, in the figures of the reply."""
+        bytes_read = drafting.passes * drafting.source.pass_bytes
+        self.tally.draft(drafting.drafter.source, drafts, drafting.seconds, bytes_read)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
         """The drafts of the next step, or what computes them; none for a page where no memory was left for a step's.

@@ -1,8 +1,9 @@
 """A target and a drafter that compute nothing: a clock tells how long they would take, and coins what is accepted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Ids
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 from typing import Any, NamedTuple
 
@@ -184,15 +185,9 @@ class World:
 
         It begins when all replies have come that write `together`.
         """
-        text, cancel = Text(seed), CancelFlag(self.target)  # type: ignore[arg-type]
-        sequence = Sequence()
-        self._texts[id(sequence)] = text
-        sequence.tokens = [0] * self._prompt
-        began, times = self.clock(), list[float]()
+        text, began, times = Text(seed), self.clock(), list[float]()
         rules = DraftRules(Sampler(GenerationOptions(), VOCAB), None, None, DrawKey(seed, 0), 0, SameDraw())
-        decoding = SpeculativeDecoder(self.session, sequence, PromptLookup([]), cancel)
-        with self.session.decoding(cancel), decoding as decoder:
-            decoder.begin_drafting()
+        with self.decoding(text, PromptLookup([])) as (decoder, cancel):
             if together:
                 self.session._batcher.arrivals.give(cancel, 0.0)  # as its prompt did
                 together.wait()
@@ -201,6 +196,17 @@ class World:
                 decoder.expect_draw(self.draw_s)  # a draw of the target is on no clock: it is there without drafts
                 decoder.decode(text.token(position), (), lambda: rules)
         return [*times, self.clock() - began]
+
+    @contextmanager
+    def decoding(self, text: Text, lookup: PromptLookup) -> Iterator[tuple[SpeculativeDecoder, CancelFlag]]:
+        """Begin a reply behind the prompt."""
+        sequence, cancel = Sequence(), CancelFlag(self.target)  # type: ignore[arg-type]
+        self._texts[id(sequence)] = text
+        sequence.tokens = [0] * self._prompt
+        decoding = SpeculativeDecoder(self.session, sequence, lookup, cancel)
+        with self.session.decoding(cancel), decoding as decoder:
+            decoder.begin_drafting()
+            yield decoder, cancel
 
     def replies(self, count: int, tokens: int) -> float:
         """Write `count` replies at once; returns the seconds from the first to the last."""
