@@ -108,8 +108,11 @@ def _taps(hyper: HyperParameters, layers: int) -> tuple[int, ...]:
     """The target's layers whose results the head reads."""
     key = hyper.key("target_layers")
     inputs = hyper.file.get_integers(key, TAPS)
-    if inputs[0] < 1 or inputs[-1] > layers or any(i >= j for i, j in pairwise(inputs)):
-        hyper.file.fail(f"key {key} is {list(inputs)}, not numbers from 1 to {layers} of the target's layers, in order")
+    if inputs[0] < 1 or any(i >= j for i, j in pairwise(inputs)):
+        hyper.file.fail(f"key {key} is {list(inputs)}, not numbers of the target's layers from 1 on, in order")
+    if inputs[-1] > layers:
+        sizes = f"at least {counted(inputs[-1], 'layer')}, and this one has {layers}"
+        hyper.file.fail(f"is a head for a model of {sizes}; choose a head that was made for it")
     return tuple(each - 1 for each in inputs)
 
 

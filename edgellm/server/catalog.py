@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgellm.errors import ModelFileError
 from edgellm.fmt import printable, shown_path
-from edgellm.gguf.auxiliary import check_model_at
+from edgellm.gguf.auxiliary import auxiliary_kind_at, check_model_at
 from edgellm.gguf.part import folder_error
 from edgellm.models import display_name, resolve
 from edgellm.models.names import named_models, unique_names
@@ -55,8 +55,11 @@ class Catalog:
         return [ServedModel(name, model.path) for name, model in named_models()]
 
     def find(self, name: str | None) -> ServedModel:
-        """The model of a name; without one, the first that the user named. Raises RequestError."""
-        self._asked_for.add(found := self._find(name))
+        """The model of a name; without one, the first that the user named. Raises RequestError, also for heads."""
+        found = self._find(name)
+        if not self._given and (kind := auxiliary_kind_at(found.path)):
+            raise RequestError(400, f"{printable(found.name)}: {kind.refusal}", "model", "unsupported_model")
+        self._asked_for.add(found)
         return found
 
     def hide_path(self, path: Path) -> None:

@@ -52,7 +52,7 @@ class DraftModel:
         except (EdgeLLMError, MemoryError) as error:
             if self._closing:
                 return
-            why = str(error) or "no memory"
+            why = str(error).removeprefix(f"{self._name}: ") or "no memory"
             text = f"the draft model {self._name} cannot be used: {why}; replies go on without its drafts"
             warn_aside(text)
 

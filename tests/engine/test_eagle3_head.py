@@ -101,10 +101,10 @@ def layers(*numbers: int) -> bytes:
 
 KEYS = {
     "eagle3.target_layers": {
-        layers(0, 2, 5): "not numbers from 1 to 8",
-        layers(2, 2, 5): "not numbers from 1 to 8",
-        layers(2, 4, 9): "not numbers from 1 to 8",
-        layers(-5, 4, 5): "not numbers from 1 to 8",
+        layers(0, 2, 5): "not numbers of the target's layers from 1 on",
+        layers(2, 2, 5): "not numbers of the target's layers from 1 on",
+        layers(2, 4, 9): "is a head for a model of at least 9 layers, and this one has 8; choose a head",
+        layers(-5, 4, 5): "not numbers of the target's layers from 1 on",
         layers(2, 4): "eagle3.target_layers",
         layers(2, 4, 5, 6): "eagle3.target_layers",
         b"": "eagle3.target_layers",

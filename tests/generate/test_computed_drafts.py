@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from edgellm.engine.native_engine import NativeEngine
-from edgellm.generate.request import TokensPrompt
 from edgellm.speculation.drafting import Drafting
-from support.draft_pairs import DraftPair, counted, some_requests, written
+from support.draft_pairs import DraftPair, counted, shifted, some_requests, written
 from support.drafts import AllDrafts, HalfOfDrafts, WindowedDrafts
 from support.generation import NO_END
 
@@ -96,29 +95,11 @@ def test_replies_at_once_are_the_same(pair: DraftPair) -> None:
 
 def test_a_reply_goes_on_after_a_context_shift(pair: DraftPair) -> None:
     ids = pair.model.tokenizer.encode("the time was " * 200, add_special=True)[: pair.model.ctx - 30]
-    assert len(ids) == pair.model.ctx - 30
-
-    def shifted(passes: list[list[int]]) -> tuple[list[int], int]:
-        """The reply, and how many passes there were before the shift."""
-        before = list[int]()
-
-        def shift(written: list[int]) -> TokensPrompt:
-            before.append(len(passes))
-            return TokensPrompt([*ids[:8], *written[-500:]], context_shift=shift)
-
-        generator = pair.model._generator
-        options = generator.options(max_tokens=120, seed=2, logit_bias=NO_END)
-        prompt = TokensPrompt(ids, context_shift=shift)
-        generation = generator.start(prompt, options, generator.start_timer(), pair.model._prefix_cache)
-        found = [token.id for token in generation]
-        (passes_before,) = before
-        return found, passes_before
-
-    plain, _ = shifted([])
-    assert len(plain) == 120
+    options: dict[str, Any] = {"max_tokens": 80, "seed": 2, "logit_bias": NO_END}
+    plain, _ = shifted(pair.model, ids, **options)
     with pair.drafting() as source, counted(source.engine) as passes:
-        found, before = shifted(passes)
-    assert found == plain
+        found, before = shifted(pair.model, ids, lambda: len(passes), **options)
+    assert found == plain and len(found) == 80
     assert before > 10
     assert len(passes) - before > 20, "it drafts again"
 

@@ -39,7 +39,7 @@ def test_replies_begin_before_the_draft_model_is_there_and_then_use_it(
 
 
 def test_a_draft_model_that_does_not_open_is_one_warning(draft_files: tuple[Path, Path], opening: Opening) -> None:
-    opening.error = NoMemoryError("no memory for this")
+    opening.error = NoMemoryError(f"{draft_files[1]}: no memory for this")
     with Model.open(draft_files[0]) as model:
         alone = text_of(model)
     with warnings.catch_warnings(record=True) as said, Model.open(draft_files[0], draft=str(draft_files[1])) as model:

@@ -57,6 +57,10 @@ def test_files_of_no_model_are_not_served(machine: Machine) -> None:
     assert [each.name for each in catalog.models()] == ["a"]
     with pytest.raises(RequestError, match=r"no model 'b' here; there are: a$"):
         catalog.find("b")
+    for name in ("head", "HEAD:latest"):
+        with pytest.raises(RequestError, match=r"^head: holds an EAGLE-3 head, not a model; ") as refused:
+            catalog.find(name)
+        assert (refused.value.status, refused.value.code) == (400, "unsupported_model")
     for given in (["head"], ["a", str(head)]):
         with pytest.raises(ModelFileError, match=r"head\.gguf: holds an EAGLE-3 head, not a model; --draft names it"):
             Catalog(given)
@@ -110,7 +114,11 @@ def test_a_server_without_a_model_opens_those_that_are_asked_for(machine: Machin
             "none": 404,
             "head": 400,
         }
-        assert "head: holds an EAGLE-3 head, not a model; " in answers["head"].text
+        answers |= {"entry": httpx.get(f"{server.url}/v1/models/head")}
+        answers |= {"shown": httpx.post(f"{server.url}/api/show", json={"model": "head"})}
+        for each in ("head", "entry", "shown"):
+            assert answers[each].status_code == 400
+            assert "head: holds an EAGLE-3 head, not a model; " in answers[each].text
         for route, asked in {**BODIES, "/api/show": {}}.items():
             told = httpx.post(f"{server.url}{route}", json={**asked, "model": "broken"}, timeout=60)
             assert told.status_code == 400 and "broken: is cut off" in told.text, route
