@@ -16,7 +16,7 @@ from edgellm.guides.guide import Guide, Mask
 from edgellm.sampling.gumbel import DrawKey, Drawn
 from edgellm.sampling.sampler import Distribution, Sampler
 from edgellm.speculation.rules import DraftRule
-from edgellm.speculation.sources import Source as Source
+from edgellm.speculation.sources import Source
 
 
 class Draft(NamedTuple):
