@@ -25,7 +25,7 @@ class Draft(NamedTuple):
     tokens: list[int]
     signals: list[int]
     distributions: list[Distribution] | None = None
-    """What each token was drawn from, where the rule needs it."""
+    """What each token was drawn from; None if that is not known."""
 
     def first(self, count: int) -> "Draft":
         """The first `count` of them, or all."""
