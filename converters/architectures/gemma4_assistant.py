@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from converters.architectures.config import Config
 from converters.architectures.families import gemma4
+from converters.architectures.families.family import accept
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.metadata import metadata_of
 from converters.architectures.model import TextModel
@@ -82,4 +83,4 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.integer("nextn_predict_layers", model.sizes.layer_count)
 
 
-_FAMILY = replace(gemma4.FAMILY, write=_write, drops_tied_output=True)
+_FAMILY = replace(gemma4.FAMILY, check=accept, write=_write, drops_tied_output=True)
