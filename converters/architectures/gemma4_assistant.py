@@ -71,9 +71,9 @@ def _text_model(given: Config) -> Config:
 
 
 def _projections(width: int, target_width: int) -> tuple[TensorFacts, ...]:
-    return (
-        TensorFacts("nextn.pre_projection.weight", "pre_projection", None, (width, 2 * target_width)),
-        TensorFacts("nextn.post_projection.weight", "post_projection", None, (target_width, width)),
+    shapes = {"pre_projection": (width, 2 * target_width), "post_projection": (target_width, width)}
+    return tuple(
+        TensorFacts(f"nextn.{name}.weight", name, None, shape, is_outside=True) for name, shape in shapes.items()
     )
 
 
