@@ -29,10 +29,11 @@ from edgellm.sampling.sampler import Distribution
 from edgellm.speculation.acceptance import CERTAIN, Acceptance
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_policy import DraftPolicy
-from edgellm.speculation.drafter import DraftRules, Source
+from edgellm.speculation.drafter import DraftRules
 from edgellm.speculation.drafting import Drafting
 from edgellm.speculation.prompt_lookup import PromptLookup
 from edgellm.speculation.rules import Proposal
+from edgellm.speculation.sources import Source
 from edgellm.speculation.step_plan import PLAIN
 from kquants.kv_layout import PAGE
 

@@ -24,8 +24,8 @@ from edgellm.engine.step_times import StepTimes
 from edgellm.options import MAX_DRAFT
 from edgellm.speculation.acceptance import Acceptance
 from edgellm.speculation.account import Account
-from edgellm.speculation.drafter import Source
 from edgellm.speculation.prompt_lookup import DraftTokens
+from edgellm.speculation.sources import Source
 from edgellm.speculation.step_plan import PLAIN, DraftPlan, PassCost
 
 Times = Callable[[int], float | None]
