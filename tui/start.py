@@ -33,7 +33,9 @@ def start(
         from tui.plain.chat import PlainChat
 
         with errors_to_log(log_file()):
-            PlainChat(store, backend, run_options).run(first_model, chat)
+            plain_chat = PlainChat(store, backend, run_options)
+            with plain_chat.controller.worker.warnings.emitted():
+                plain_chat.run(first_model, chat)
     else:
         _run_screen(store, backend, first_model, chat, run_options)
 
@@ -57,7 +59,7 @@ def _run_screen(store: Store, backend: Backend, model: str, chat: int | None, ru
 
         use_terminal_input(typed)
         app = ChatApp(store, backend, model, chat, run_options)
-    with output_to_log(log_file()):
+    with output_to_log(log_file()), app.controller.worker.warnings.emitted():
         try:
             app.run()
         finally:
