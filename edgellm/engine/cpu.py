@@ -56,13 +56,14 @@ class CPUDevice:
         pages: HostKVPages | None = None,
     ) -> None:
         kept = [b for b in program.buffers if b != program.logits]  # logits are the caller's, and new for each batch
-        needed = sum(b.count(rows) * _row_bytes(b) for b in kept) + threads * program.scratch_bytes
+        ops, scratch = len(program.ops), program.scratch_bytes
+        new_scratch = 0 if pool and pool.has_room(ops, scratch) else scratch * (pool.count if pool else threads)
+        needed = sum(b.count(rows) * _row_bytes(b) for b in kept) + new_scratch
         check_memory(needed, "activations", _ADVICE)
         try:
             # read_sum measures the memory bandwidth after a reply, which should not wait for a compiler.
             self._kernels = jit.load([*program.kernels, *POOL_KERNELS, "read_sum"], cache, progress)
             self._buffers = {b: aligned(b.count(rows), _row_bytes(b)) for b in kept}
-            ops, scratch = len(program.ops), program.scratch_bytes
             self.threads = pool or ThreadPool(threads, self._kernels, ops, scratch)
             self.threads.reserve(ops, scratch)
         except jit.KernelError as error:

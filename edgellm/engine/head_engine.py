@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +31,6 @@ HeadState = HeadSequence | ReadingState
 """The state of a head for the text of one reply."""
 
 
-@dataclass(frozen=True)
-class HeadRequest:
-    """A head that an engine is asked to open: its keys and values stay within `budget`.
-
-    `check` raises if the file of its own, where it has one, was cut short.
-    """
-
-    head: Head
-    budget: KVBudget = NO_LIMIT
-    check: Callable[[], None] = lambda: None
-
-
-def outputs_for(head: Head, outputs: OutputSettings) -> OutputSettings:
-    """What a target gives, with the features that its head reads."""
-    taps = outputs.taps | frozenset(head.taps)
-    return replace(outputs, taps=taps, all_hidden=outputs.all_hidden or not head.taps)
-
-
 class HeadEngine:
     """A head, ready to compute within the turn of its target's engine, whose `pool` it uses.
 
@@ -56,8 +38,6 @@ class HeadEngine:
     the keys and values of its target reads `pages`, those of its engine. See
     `edgellm.speculation.drafter.DraftEngine`. Raises EdgeLLMError where kernels or memory are missing.
     """
-
-    batch_invariant = True
 
     def __init__(
         self,
@@ -98,11 +78,6 @@ class HeadEngine:
         self._encoder = None
         if head.encoder:
             self._encoder = EncoderDevice(head.encoder, rows=self.max_rows, pool=pool, cache=cache, progress=progress)
-
-    @property
-    def threads(self) -> int:
-        """The number of threads that compute."""
-        return self._pool.count
 
     def follow(self) -> HeadSequence | LastStates:
         """What follows a new sequence of the target."""
@@ -181,14 +156,6 @@ class HeadEngine:
     def evict(self) -> bool:
         """See `DraftEngine`: there is no prefix cache."""
         return False
-
-    def stop(self) -> None:
-        """Stop the running `compute`, or the next; also that of the target, whose threads these are."""
-        self._pool.stop()
-
-    def clear_stop(self) -> None:
-        """Forget an earlier `stop`; not while `compute` runs."""
-        self._pool.clear()
 
     def close(self) -> None:
         """Free the memory; the threads go on. No `compute` may be running, of the target either."""

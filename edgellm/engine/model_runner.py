@@ -71,6 +71,10 @@ class ModelRunner:
         pool = PagePool([self.cpu], len(self._model.kv_groups))
         return StatePool(pool, most_checkpoint_pages(state_bytes, budget))
 
+    def new_sequence(self) -> PagedSequence:
+        """An empty sequence, which leaves nothing to the prefix cache."""
+        return PagedSequence(self.pools, self.checkpoints, self.tree)
+
     def run(self, segments: Ids[Segment[PagedSequence]]) -> Outputs:
         """The outputs that the settings ask for; the sequences then hold their tokens.
 

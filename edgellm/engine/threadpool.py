@@ -96,6 +96,10 @@ class ThreadPool:
         """The number of threads."""
         return len(self._workers) + 1
 
+    def has_room(self, ops: int, scratch_bytes: int) -> bool:
+        """Whether `reserve` would take no memory."""
+        return ops <= self._reserved.ops and scratch_bytes <= self._reserved.scratch_bytes
+
     def reserve(self, ops: int, scratch_bytes: int) -> None:
         """Have room for programs of up to `ops` ops that need `scratch_bytes` for each thread. Raises MemoryError.
 
@@ -103,7 +107,7 @@ class ThreadPool:
         """
         with self._reserving:
             held = self._reserved
-            if ops > held.ops or scratch_bytes > held.scratch_bytes:
+            if not self.has_room(ops, scratch_bytes):
                 largest = max(ops, held.ops), max(scratch_bytes, held.scratch_bytes)
                 self._reserved = _PoolMemory.of(self.count, *largest)
 

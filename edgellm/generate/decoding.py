@@ -7,7 +7,7 @@ from typing import NamedTuple
 from edgellm.engine.protocol import Logits
 from edgellm.generate.logprobs import SampledLogprob
 from edgellm.generate.request import Request
-from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.speculative_decoder import SpeculativeDecoder
 from edgellm.generate.token_chooser import TokenChooser
 from edgellm.speculation.prompt_lookup import PromptLookup
 

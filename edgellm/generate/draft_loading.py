@@ -1,15 +1,14 @@
 """The draft model or head that options of a model ask for, from its file to the session whose replies use it."""
 
 import warnings
-from dataclasses import replace
 from weakref import ref
 
 from edgellm.arch.description import Description
 from edgellm.engine.budget import KVBudget
-from edgellm.engine.head_engine import HeadRequest
+from edgellm.engine.head_request import ON_GPU, HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Engine
-from edgellm.errors import EdgeLLMWarning, NoMemoryError
+from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError
 from edgellm.generate.session import Session
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
@@ -37,7 +36,7 @@ class DraftLoading:
     """
 
     def __init__(self, file: GGUFFile, model: Description | None, tokenizer: Tokenizer, options: LoadOptions) -> None:
-        self.options = self._options = options
+        self.options = self._options = self._given = options
         self._draft: DraftFile | None = None
         self._loaded: DraftModel | None = None
         self._chosen: ChosenHead | None = None
@@ -62,21 +61,34 @@ class DraftLoading:
 
     def _share(self, draft: Description, target: Description) -> None:
         """Have both their shares of a limited memory, and know what each reads."""
-        share = kv_share(draft, target, self.options.kv_type)
-        self._know_traffic(draft, target)
-        self.options, self._options = with_kv_share(self.options, 1 - share), with_kv_share(self.options, share)
-
-    def _know_traffic(self, draft: Description, target: Description) -> None:
+        given = self._given
+        share = kv_share(draft, target, given.kv_type)
         # No description is kept: a file is unmapped once no tensor of it is left.
-        self._traffic = [(Roofline.of(each, self.options.kv_type), len(each.layers)) for each in (draft, target)]
+        self._traffic = [(Roofline.of(each, given.kv_type), len(each.layers)) for each in (draft, target)]
+        self.options, self._options = with_kv_share(given, 1 - share), with_kv_share(given, share)
 
     @property
     def head(self) -> HeadRequest | None:
         """The head that the engine of the model is asked for, if one was chosen."""
         if not (chosen := self._chosen):
             return None
-        request = HeadRequest(chosen.head, KVBudget.of(self._options.kv_memory))
-        return replace(request, check=chosen.file.file.check) if chosen.file else request
+        check = chosen.file.file.check if chosen.file else lambda: None
+        tolerated = EdgeLLMError if self._given.draft == "auto" else NoMemoryError
+        return HeadRequest(chosen.head, KVBudget.of(self._options.kv_memory), check, self._replace_head, tolerated)
+
+    def _replace_head(self, why: str) -> KVBudget:
+        """Leave the head out; returns the budget of the model then.
+
+        With `auto` a draft model takes its place, and its own share of a limited memory.
+        """
+        assert self._chosen and self._target, "the engine is asked for the head, and not open yet"
+        why = why if why == ON_GPU else f"the head cannot draft: {why}"
+        self._draft = open_in_place_of(self._chosen, self._given.draft, self._target, why)
+        self.options = self._options = self._given
+        if self._draft:
+            self._share(self._draft.model, self._target.model)
+        self._close_head(self._chosen)
+        return KVBudget.of(self.options.kv_memory)
 
     def begin(self, session: Session, engine: Engine) -> None:
         """Load it in the background: replies of the session draft with it as soon as it is there.
@@ -84,24 +96,15 @@ class DraftLoading:
         If its weights do not fit in memory beside those of the model, that is a warning where `auto` chose it, and else
         raises NoMemoryError.
         """
-        if not engine.batch_invariant and self._chosen and self._target:
-            self._replace_head(self._chosen, self._target)
         self._target = None
         self._set(session.drafts)
         if not isinstance(engine, NativeEngine):
             return
-        if self._chosen and engine.head:
+        if self._chosen and engine.draft_head:
             cost, nbytes = self._cost(engine.threads), self._traffic[0][0].weight_bytes
-            session.drafts.source = head_source(self._chosen.name, engine.head, cost, nbytes)
+            session.drafts.source = head_source(self._chosen.name, engine.draft_head, cost, nbytes)
         if self._draft:
             self._load(self._draft, session, engine)
-
-    def _replace_head(self, chosen: ChosenHead, target: DraftTarget) -> None:
-        """Leave the head out, as layers are on a GPU. A draft model in its place has its share of a limited memory."""
-        self._draft = open_in_place_of(chosen, self._options.draft, target)
-        if self._draft:
-            self._know_traffic(self._draft.model, target.model)
-        self._close_head(chosen)
 
     def _load(self, draft: DraftFile, session: Session, engine: NativeEngine) -> None:
         """Load a draft model in the background, if there is memory for it."""

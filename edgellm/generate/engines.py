@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from edgellm.arch import describe
 from edgellm.engine import protocol
 from edgellm.engine.budget import KVBudget
-from edgellm.engine.head_engine import HeadRequest
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import OffloadRequest, UploadProgress
 from edgellm.engine.outputs import LOGITS, OutputSettings
@@ -71,9 +71,9 @@ def open_engine(
     progress: Progress | None,
     uploading: UploadProgress | None,
     outputs: OutputSettings = LOGITS,
-    head: HeadRequest | None = None,
+    draft_head: HeadRequest | None = None,
 ) -> protocol.Engine:
-    """The engine that `options` name, with the model of the file and a head that drafts, after `check_engine`."""
+    """The engine that `options` name, with the model of the file and the head `draft_head`, after `check_engine`."""
     threads = options.threads or default_threads(file.nbytes)
     if options.engine == "llama.cpp":
         from edgellm.llamacpp.engine import LlamaCppEngine  # imports what starts child processes
@@ -90,5 +90,5 @@ def open_engine(
         offload=OffloadRequest.of(options),
         uploading=uploading,
         outputs=outputs,
-        head=head,
+        draft_head=draft_head,
     )

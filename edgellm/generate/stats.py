@@ -25,8 +25,8 @@ class Stats:
 
     `ttft_s` is the time from the request, tokenizing included, to the delivery of the first token. `prefill_tps` is
     computed prompt tokens per second, `decode_tps` tokens after the first per second. `itl_ms` has the 50th and 95th
-    percentile of the inter-token latency; it is close to 0 for an accepted draft token (see
-    `edgellm.generate.speculation`), which an earlier step computed. `mbu` is the memory bandwidth utilization of
+    percentile of the inter-token latency; it is close to 0 for an accepted draft token, which
+    an earlier step computed (see `edgellm.generate.speculative_decoder`). `mbu` is the memory bandwidth utilization of
     decoding, None until the bandwidth was measured. `devices` lists the name, blocks and bytes of each device that
     computed. `guided` is None unless the reply is held to a form. `queued_s` is the part of `ttft_s` before the first
     batch that computes tokens of the prompt: the request waits for others, and for memory; None for a reply of a

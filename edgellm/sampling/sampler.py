@@ -56,7 +56,6 @@ class Sampler:
         if self._penalty_window:
             self._penalty_window.rollback(n)
 
-    @np.errstate(over="ignore")  # an overflow gives an infinite score: certain, or impossible
     def apply(self, logits: Scores, allowed: NDArray[np.bool_] | None = None) -> Distribution:
         """The distribution of the next token.
 
@@ -67,9 +66,17 @@ class Sampler:
         Raises:
             EdgeLLMError: a logit is NaN, or no token is possible.
         """
+        return self.distribution(self.scores(logits, allowed))
+
+    @np.errstate(over="ignore")  # an overflow gives an infinite score: certain, or impossible
+    def scores(self, logits: Scores, allowed: NDArray[np.bool_] | None = None) -> Scores:
+        """The logits with bias, penalties and mask: the first stages of `apply`; a copy if they change."""
         scores = self.adjusted(logits)
-        if allowed is not None:
-            scores = np.minimum(scores, _upper_bounds(allowed))
+        return scores if allowed is None else np.minimum(scores, _upper_bounds(allowed))
+
+    @np.errstate(over="ignore")
+    def distribution(self, scores: Scores) -> Distribution:
+        """The distribution of `scores`: the other stages of `apply`. Raises EdgeLLMError as that does."""
         if self._options.temp == 0:
             best = scores.argmax()  # the index of a NaN, if there is one
             _check(scores[best])

@@ -22,5 +22,5 @@ acceptance       how often drafts are right
 account          how many steps drafts may lose, so that they never make a reply much slower
 session_drafts   what the replies of a session share of all that
 
-The steps themselves are in `edgellm.generate.speculation`: it accepts or rejects drafts.
+The steps themselves are in `edgellm.generate.speculative_decoder`: it accepts or rejects drafts.
 """

@@ -19,7 +19,7 @@ _MARGINS = 0.1, 0.25, 0.5, 1.0, 2.0, 4.0
 draws with the same random numbers, so a wide margin tells that its scores will have the same order."""
 
 CERTAIN = len(_MARGINS) + 1
-"""The signal of a token that a guide forces behind drafts."""
+"""The signal of a token that a guide forces behind drafts, or alone allows."""
 
 _FIRST_RATE = 0.5
 """Expected probability that a computed draft is right. (Simulated: with 0.6 a source that is never right costs a reply
@@ -35,14 +35,17 @@ _SHARED_OUTCOMES, _MOST_OUTCOMES = 4, 20
 """The mean of a source counts as much as this many outcomes of a signal, of which the last ones count."""
 
 
-def signal_of(drawn: Drawn, logits: Scores) -> int:
-    """The signal of a draft: by its margin; where it was the only candidate, by that of its logit."""
+def signal_of(drawn: Drawn, scores: Scores) -> int:
+    """The signal of a draft: by its margin; where it was the only candidate, by that of its score.
+
+    `scores` are those of the sampler's first stages (`Sampler.scores`), so that a token that may not come has no part.
+    """
     if drawn.margin < math.inf:
         return bisect(_MARGINS, drawn.margin)
-    top = logits[drawn.token]
-    logits[drawn.token] = -math.inf
-    margin = float(top - logits.max())
-    logits[drawn.token] = top
+    top = scores[drawn.token]
+    scores[drawn.token] = -math.inf
+    margin = float(top) - float(scores.max())
+    scores[drawn.token] = top
     return bisect(_MARGINS, margin)
 
 

@@ -36,14 +36,14 @@ class ComputedSource:
     """An engine that drafts, for all replies of a session. `drafter` makes the drafter of a reply.
 
     `relative_cost` is the expected time of a pass relative to a step of the target, until one was measured. A pass
-    reads `pass_bytes` bytes of weights.
+    reads `pass_bytes` bytes of weights. `freed` counts how often a drafter left its memory to others.
     """
 
     def __init__(
         self, name: str, engine: DraftEngine, drafter: MakeDrafter, relative_cost: float, pass_bytes: int = 0
     ) -> None:
         self.name, self.engine, self.drafter, self.relative_cost = name, engine, drafter, relative_cost
-        self.pass_bytes = pass_bytes
+        self.pass_bytes, self.freed = pass_bytes, 0
         self.pass_times, self.lag_times, self.works = StepTimes(), PromptTimes(), True
 
     def compute(self, segments: Ids[Segment[Any]]) -> Outputs:

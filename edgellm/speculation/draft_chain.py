@@ -24,10 +24,13 @@ class DraftChain:
 
     def draw(self, logits: Logits) -> Drawn:
         """Append the token that the rule proposes. Raises EdgeLLMError where no token may come next."""
-        rules = self.rules
-        distribution = rules.sampler.apply(logits, self._allowed())
+        rules, allowed = self.rules, self._allowed()
+        scores = rules.sampler.scores(logits, allowed)
+        distribution = rules.sampler.distribution(scores)
         drawn = rules.rule.propose(distribution, rules.key, rules.position + len(self.draft.tokens))
-        self._append(drawn.token, signal_of(drawn, logits), distribution)
+        # By the mask, which the target has, too: a drafter may know fewer tokens.
+        is_certain = allowed is not None and np.count_nonzero(allowed) == 1
+        self._append(drawn.token, CERTAIN if is_certain else signal_of(drawn, scores), distribution)
         return drawn
 
     def force(self) -> list[int]:

@@ -7,6 +7,7 @@ from edgellm.arch import describe
 from edgellm.arch.head import Head
 from edgellm.engine.build_program import build_program
 from edgellm.engine.feature_encoder import build_encoder_program
+from edgellm.engine.head_request import ON_GPU
 from edgellm.engine.head_sequence import most_waiting
 from edgellm.engine.last_states import KEPT
 from edgellm.engine.limits import max_batch_rows
@@ -35,7 +36,7 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
             if not own.gpu:
                 head = _head_plan(chosen, target, own, with_kv_share(options, share).kv_memory)
                 return replace(own, draft=DraftModelPlan(chosen.name, head))
-            draft = open_in_place_of(chosen, options.draft, target)
+            draft = open_in_place_of(chosen, options.draft, target, ON_GPU)
     else:
         draft = open_draft(options.draft, target)
     if draft is None:

@@ -70,10 +70,10 @@ class DraftPolicy:
             seconds = self._times.wagered_seconds(rows + drafts)
             return (beside + sum(rate**i for i in range(drafts + 1))) / seconds if seconds else 0.0
 
-        # Of equally fast lengths the shortest.
+        # Of equally fast lengths the shortest. None may come out dearer than nothing: other threads record times.
         left = max(0.0, self._account.left) * self._unit
         lengths = sorted(min(drafts, available) for drafts in _lengths(rows, MAX_DRAFT))
-        most = max((n for n in lengths if self._longer_seconds(rows, n) <= left), key=tokens_per_second)
+        most = max((n for n in lengths if not n or self._longer_seconds(rows, n) <= left), key=tokens_per_second)
         return DraftPlan("lookup", most, tokens_per_second(most)) if most else PLAIN
 
     def _plan_computed(self, cost: PassCost, room: int, plain: float) -> DraftPlan:

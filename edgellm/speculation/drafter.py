@@ -50,7 +50,7 @@ class DraftRules(NamedTuple):
 
 
 class DraftEngine(Protocol):
-    """The engine of a drafter. Not for several threads at once; `stop` may be called from any."""
+    """The engine of a drafter, on the threads of the target's, whose `stop` ends its batches, too. For one thread."""
 
     max_rows: int
 
@@ -59,12 +59,6 @@ class DraftEngine(Protocol):
 
     def evict(self) -> bool:
         """Free what was used least recently of its prefix cache; False if there is nothing that no one uses."""
-
-    def stop(self) -> None:
-        """Stop the running `compute`, or the next: it raises Stopped until `clear_stop`."""
-
-    def clear_stop(self) -> None:
-        """Forget an earlier `stop`; not while `compute` runs."""
 
 
 class ComputedDrafter(ABC):

@@ -13,7 +13,7 @@ _WINDOW = 16
 """A drafter that lags behind more tokens than these reads only as many, until it is worth to read all."""
 
 _MEMORY_TOKENS = 64
-"""Tokens of the text before a drafter that found no memory asks again: other replies may have ended."""
+"""Tokens of the text before a drafter that found no memory asks again, unless another one left its memory before."""
 
 _MOST_LAG_S = 0.1
 """Seconds in one round after which a drafter reads no more of the text: it goes on in the next one."""
@@ -32,14 +32,15 @@ class Drafting:
     def __init__(self, source: ComputedSource, drafter: ComputedDrafter, policy: DraftPolicy) -> None:
         self.source, self.drafter, self.policy = source, drafter, policy
         self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
-        self._waits, self._most = 0, 0  # tokens until it asks for memory again; the most drafts of the round
+        self._most = 0  # drafts of the round
+        self._waits, self._freed = 0, 0  # tokens until it asks for memory again; `source.freed` when it found none
         self._plan: DraftPlan | None = None
         self._rules: DraftRules | None = None
 
     @property
     def works(self) -> bool:
         """Whether it can draft."""
-        return not self._waits and self.source.works
+        return self.source.works and not (self._waits and self._freed == self.source.freed)
 
     @property
     def plan(self) -> DraftPlan:
@@ -115,10 +116,22 @@ class Drafting:
         return [last * mean ** (i + 1) for i in range(min(passes, self._most - len(self.draft.tokens)))]
 
     def fail(self, error: EdgeLLMError) -> None:
-        """An error ends the drafts of all replies; where memory is short, those of this one for `_MEMORY_TOKENS`."""
-        self.draft = Draft([], [])
+        """An error ends the drafts of all replies; where memory is short, those of this one for `_MEMORY_TOKENS`.
+
+        Drafts of the round that were drawn before are as good as others.
+        """
         if isinstance(error, NoMemoryError):
-            self._waits = _MEMORY_TOKENS
             self.drafter.pause()
+            self._waits, self._freed = _MEMORY_TOKENS, self.source.freed
         else:
             self.source.fail(error)
+
+    def pause(self) -> None:
+        """Leave the memory of the drafter to others, which may wait for it; what it needs is computed again."""
+        self.drafter.pause()
+        self.source.freed += 1
+
+    def close(self) -> None:
+        """The reply has ended: leave what the drafter holds to others, which may wait for it."""
+        self.drafter.close()
+        self.source.freed += 1

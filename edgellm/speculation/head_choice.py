@@ -42,13 +42,12 @@ def open_head(choice: str | None, target: DraftTarget) -> ChosenHead | None:
     return ChosenHead(file.head, file.name, file)
 
 
-def open_in_place_of(chosen: ChosenHead, choice: str | None, target: DraftTarget) -> DraftFile | None:
-    """What drafts where layers are on a GPU, and so a head does not: with `auto` a draft model, else nothing.
+def open_in_place_of(chosen: ChosenHead, choice: str | None, target: DraftTarget, why: str) -> DraftFile | None:
+    """What drafts where a head does not, for the reason `why`: with `auto` a draft model, else nothing.
 
     A warning says that the head does not draft. Raises the errors of `open_draft`.
     """
-    why = "a head drafts only where the CPU computes all layers"
-    warnings.warn(f"{chosen.name}: {why}; give --gpu-layers 0 to use it", EdgeLLMWarning, stacklevel=2)
+    warnings.warn(f"{chosen.name}: {why}", EdgeLLMWarning, stacklevel=2)
     return open_draft(choice, target) if choice == "auto" else None
 
 

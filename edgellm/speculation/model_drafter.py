@@ -24,7 +24,10 @@ class SequenceEngine(DraftEngine, Protocol):
 
 
 class ModelDrafter(ComputedDrafter):
-    """Drafts of one reply whose text is `ids` so far. It begins with what the prefix cache has of that."""
+    """Drafts of one reply whose text is `ids` so far. It begins with what the prefix cache has of that.
+
+    Where the text is longer than the context of the engine, it begins anew with the last half of a context.
+    """
 
     source: Source = "model"
 
@@ -38,7 +41,7 @@ class ModelDrafter(ComputedDrafter):
         self._chain: DraftChain | None = None
         self._drafts: list[int] = []  # those of the round, in the draft model's ids
         self._forks: list[Sequence] = []  # with the states of the last round that a recurrent sequence has no more
-        self._begin_at(0)
+        self._begin_at(self._earliest)
 
     def accept(self, token: int) -> None:
         """See `ComputedDrafter`."""
@@ -69,18 +72,35 @@ class ModelDrafter(ComputedDrafter):
 
     def lag(self) -> int:
         """See `ComputedDrafter`: at least one, as the logits of the last token are needed."""
-        return max(1, len(self._text) - self._first - self._has)
+        earliest = self._earliest
+        first, has = (self._first, self._has) if self._goes_on else (earliest, 0 if earliest else self._cached)
+        return max(1, len(self._text) - first - has)
 
     @property
     def skipped(self) -> int:
         """See `ComputedDrafter`."""
-        return max(0, self._first + self._has - self._cached) if self._first else 0
+        earliest = self._earliest
+        if not self._goes_on or self._first <= earliest:
+            return 0
+        return max(0, self._first + self._has - (earliest or self._cached))
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the sequence has room for the text."""
+        return self._sequence is not None and len(self._text) - self._first <= self.engine.ctx
+
+    @property
+    def _earliest(self) -> int:
+        """The first token of the text to read: of a text that is too long, that of its last half of a context."""
+        text, ctx = len(self._text), self.engine.ctx
+        return 0 if text <= ctx else text - -(-ctx // 2)
 
     def begin(self, rules: DraftRules) -> None:
         """See `ComputedDrafter`."""
         self._chain, self._drafts = DraftChain(rules), []
-        if self._sequence is None:
-            self._begin_at(0)
+        if not self._goes_on:
+            self.pause()
+            self._begin_at(self._earliest)
         self._go_back()
         if rules.window is not None and self.lag() > rules.window:
             self.pause()
@@ -104,7 +124,7 @@ class ModelDrafter(ComputedDrafter):
     def _has(self) -> int:
         """Tokens of the text, from `_first` on, that need not be computed."""
         sequence = self._nearest()
-        return self._cached if sequence is None else sequence.reach(self._keep)
+        return 0 if sequence is None else sequence.reach(self._keep)
 
     @property
     def _keep(self) -> int:

@@ -12,6 +12,7 @@ from edgellm import Model, OptionError
 from edgellm.bench.drafting import DraftBench, Pair, expected_ratio
 from edgellm.cli.bench import command
 from edgellm.cli.bench_drafting_report import drafting_report
+from edgellm.engine.failover import FailoverRunner
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.step_times import StepTimes
 from edgellm.errors import EdgeLLMError
@@ -19,6 +20,7 @@ from edgellm.generate.draft_tally import DraftStats
 from edgellm.generate.stats import Stats
 from edgellm.speculation.rules import SameDraw
 from edgellm.speculation.session_drafts import SessionDrafts
+from support.certain_heads import write_certain_head
 from support.draft_models import damped, first_layers
 from support.drafts import AllDrafts
 from support.gguf_parts import GGUFParts
@@ -40,7 +42,7 @@ def files(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> tu
 
 @pytest.fixture
 def bench(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     return lambda *args: CliRunner().invoke(command, [str(files[0]), *map(str, args)], catch_exceptions=False)
 
 
@@ -156,6 +158,16 @@ def test_without_drafts_there_is_nothing_to_measure(
     monkeypatch.setattr(NativeEngine, "batch_invariant", False)
     with pytest.raises(EdgeLLMError, match="a draft model alone drafts"):
         bench("--draft", "lookup", *ARGUMENTS)
+
+
+def test_that_a_head_does_not_draft_beside_a_gpu_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = write_certain_head(tmp_path)
+    monkeypatch.setattr(FailoverRunner, "open_gpu", lambda runner, progress: True)
+    monkeypatch.setattr(NativeEngine, "batch_invariant", False)
+    done = CliRunner().invoke(command, [str(files.target), "--draft", str(files.head), *ARGUMENTS])
+    assert done.output.count("--gpu-layers 0") == 1, "the note says why, and what to do"
+    assert isinstance(done.exception, EdgeLLMError)
+    assert str(done.exception) == f"{files.head} does not draft, so there is nothing to measure"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from safetensors.numpy import load_file
 
 from edgellm.arch import describe
 from edgellm.arch.eagle3 import read_eagle3_head
-from edgellm.engine.head_engine import HeadEngine, HeadRequest
+from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.head_sequence import HeadSequence
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import Outputs
@@ -60,15 +61,15 @@ def opened(target: Path, head: Path, threads: int = 2) -> Iterator[NativeEngine]
             ctx=128,
             kv_type="f32",
             cache=cache_folder(),
-            head=HeadRequest(read_eagle3_head(head_file, describe(file))),
+            draft_head=HeadRequest(read_eagle3_head(head_file, describe(file))),
         )
         yield engine
         engine.close()
 
 
 def head_of(engine: NativeEngine) -> HeadEngine:
-    assert engine.head
-    return engine.head
+    assert engine.draft_head
+    return engine.draft_head
 
 
 def states_of(outputs: Outputs, engine: NativeEngine) -> Floats:

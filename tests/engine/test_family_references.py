@@ -136,7 +136,7 @@ def test_windows_that_were_lost_with_a_gpu_are_computed_again(family_file: Famil
         whole, sequence = extend(engine, engine.new_sequence(), IDS, 150), engine.new_sequence()
         extend(engine, sequence, IDS[:500], 50)
         sequence.mark()
-        engine._restore(sequence)
+        engine._failover.restore(sequence)
         assert np.array_equal(extend(engine, sequence, IDS[500:], 33), whole[500:])
         assert sequence.trim(480) == 480
         assert np.array_equal(extend(engine, sequence, IDS[480:], 33), whole[480:])

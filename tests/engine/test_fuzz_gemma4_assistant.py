@@ -9,7 +9,7 @@ import pytest
 from edgellm import EdgeLLMError
 from edgellm.arch import describe
 from edgellm.arch.gemma4_assistant import read_assistant_head
-from edgellm.engine.head_engine import HeadRequest
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment
 from edgellm.gguf import GGUFFile
@@ -26,7 +26,7 @@ LENGTH = 20
 
 def compute_rows(engine: NativeEngine) -> None:
     """Compute a text, and three drafts behind it. Raises EdgeLLMError."""
-    head, sequence = engine.head, engine.new_sequence()
+    head, sequence = engine.draft_head, engine.new_sequence()
     assert head
     engine.compute([Segment(sequence, IDS[:LENGTH])])
     state = head.state_of(sequence)
@@ -44,7 +44,7 @@ def computes(path: Path, target: GGUFFile) -> bool:
     try:
         with GGUFFile.open(path) as file:
             request = HeadRequest(read_assistant_head(file, describe(target)), check=file.check)
-            engine = NativeEngine(target, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), head=request)
+            engine = NativeEngine(target, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), draft_head=request)
             with closing(engine):
                 compute_rows(engine)
     except EdgeLLMError as error:

@@ -8,7 +8,7 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.arch import describe, describe_head
-from edgellm.engine.head_engine import HeadRequest
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment
 from edgellm.gguf import GGUFFile
@@ -27,12 +27,12 @@ def computes(path: Path) -> bool:
             model = describe(file)
             head = describe_head(file, model)
             asked = HeadRequest(head) if head else None
-            engine = NativeEngine(file, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), head=asked)
+            engine = NativeEngine(file, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), draft_head=asked)
             with closing(engine):
-                if engine.head:
+                if engine.draft_head:
                     features = np.ones((4, model.width), np.float32)
-                    segment = Segment(engine.head.follow().own, [3, 1, 2, 0], (3,), features=features)
-                    outputs = engine.head.compute([segment])
+                    segment = Segment(engine.draft_head.follow().own, [3, 1, 2, 0], (3,), features=features)
+                    outputs = engine.draft_head.compute([segment])
                     assert outputs.logits is not None and outputs.logits.shape == (1, model.vocab)
     except EdgeLLMError as error:
         assert str(error)

@@ -10,7 +10,8 @@ import pytest
 
 from edgellm.arch import describe
 from edgellm.arch.gemma4_assistant import read_assistant_head
-from edgellm.engine.head_engine import HeadEngine, HeadRequest
+from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.last_states import ReadingState
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.paged_sequence import PagedSequence
@@ -33,15 +34,15 @@ def opened(target: Path, assistant: Path, threads: int = 2) -> Iterator[NativeEn
     with GGUFFile.open(target) as file, GGUFFile.open(assistant) as head_file:
         head = read_assistant_head(head_file, describe(file))
         engine = NativeEngine(
-            file, threads=threads, ctx=128, kv_type="f32", cache=cache_folder(), head=HeadRequest(head)
+            file, threads=threads, ctx=128, kv_type="f32", cache=cache_folder(), draft_head=HeadRequest(head)
         )
         yield engine
         engine.close()
 
 
 def head_of(engine: NativeEngine) -> HeadEngine:
-    assert engine.head
-    return engine.head
+    assert engine.draft_head
+    return engine.draft_head
 
 
 def compute(engine: NativeEngine, sequence: PagedSequence, ids: list[int], chunk: int = 100) -> None:

@@ -154,7 +154,7 @@ def test_a_full_context_takes_the_planned_memory(model_file: ModelFile) -> None:
         device, sequence = gpu_of(engine), engine.new_sequence()
         for ids in np.split(np.array(some_ids(700)), [256, 512]):
             engine.forward([Segment(sequence, ids.tolist())])
-        planned = gpu_memory(engine._model, (GPU,) * 4 + (CPU,), BatchLimits(engine.max_rows, 700, "f32"))
+        planned = gpu_memory(engine._failover.model, (GPU,) * 4 + (CPU,), BatchLimits(engine.max_rows, 700, "f32"))
         (group,) = device._kv_pages.groups
         assert sum(each.buffer.size for of in group.buffers.values() for each in of) == planned["kv_cache"]
 

@@ -98,7 +98,7 @@ def test_each_family_computes_the_same(shared: Path, name: str) -> None:
             placement = engine._runner.placement
             if request == EVERY:
                 assert "".join(map(str, placement)) == PLACEMENTS[name]
-            assert all(placement[block] == CPU for block in recurrent_blocks(engine._model))
+            assert all(placement[block] == CPU for block in recurrent_blocks(engine._failover.model))
             assert divergence(wanted, some_logits(engine, fixture.ids)) < 1e-9
 
 

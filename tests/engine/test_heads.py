@@ -150,12 +150,12 @@ def test_a_head_without_memory_is_left_out(head_file: HeadFile, monkeypatch: pyt
     def full(*_: object, **__: object) -> HeadEngine:
         raise NoMemoryError("no memory for 3 GB of activations")
 
-    monkeypatch.setattr("edgellm.engine.native_engine.HeadEngine", full)
+    monkeypatch.setattr("edgellm.engine.head_request.HeadEngine", full)
     with (
         pytest.warns(EdgeLLMWarning, match="head that drafts is left out: no memory for 3 GB"),
         opened_with_head(head_file("glm4_5_air")) as engine,
     ):
-        assert engine.head is None
+        assert engine.draft_head is None
         outputs = engine.compute([Segment(engine.new_sequence(), [5, 6], [1])])
         assert outputs.logits is not None and outputs.logits.shape == (1, engine.vocab)
         assert outputs.all_hidden is None, "the features that no head reads are not copied"
@@ -167,7 +167,7 @@ def test_where_a_head_cannot_be_opened_no_threads_are_left(
     def broken(*_: object, **__: object) -> HeadEngine:
         raise EdgeLLMError("the kernels for this CPU could not be made")
 
-    monkeypatch.setattr("edgellm.engine.native_engine.HeadEngine", broken)
+    monkeypatch.setattr("edgellm.engine.head_request.HeadEngine", broken)
     before = set(running_threads())
     with (
         pytest.raises(EdgeLLMError, match="kernels for this CPU"),

@@ -125,8 +125,8 @@ def test_embeddings_are_computed_with_again_where_the_state_was_lost(model_file:
         engine.compute([Segment(sequence, IDS[20:], embeddings={3: table[77], 15: table[78]})])
         sequence.trim(30)
         assert sequence.fork().embeddings.keys() == {23}
-        engine.max_rows = 16
-        engine._restore(sequence)
+        engine._failover.rows = 16
+        engine._failover.restore(sequence)
         engine.compute([Segment(other, [*IDS[:16]])])
         engine.compute([Segment(other, [*IDS[16:23], 77, *IDS[24:30]])])
         after = [engine.compute([Segment(each, [5], [0])]).logits for each in (sequence, other)]

@@ -197,7 +197,7 @@ def test_a_sequence_is_computed_again_with_its_checkpoints(engine: NativeEngine)
     """As after the loss of a GPU."""
     sequence = engine.new_sequence()
     compute(engine, Segment(sequence, IDS[:90], [89], marks=[19, 59], retry_mark=88))
-    engine._restore(sequence)
+    engine._failover.restore(sequence)
     assert [sequence.reach(n) for n in (90, 89, 30)] == [90, 60, 20]
     assert sequence.trim(70) == 60
     assert np.array_equal(forward(engine, (sequence, IDS[60:]))[0], fresh(engine, IDS)[60:])

@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgellm.arch import describe
+from edgellm.engine.build_program import build_program
+from edgellm.engine.limits import max_batch_rows
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.engine.threadpool import ThreadPool
@@ -83,3 +86,20 @@ def test_the_threads_outlive_a_guest_and_not_their_owner(paths: tuple[Path, Path
             owner.close()
             with pytest.raises(EdgeLLMError, match="the threads were ended"):
                 fresh(guest, IDS)
+
+
+def test_scratch_that_the_pool_has_is_not_asked_for_again(
+    paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first engine asks for activations and the scratch of three threads, the second one for activations alone."""
+    asked = list[int]()
+    monkeypatch.setattr("edgellm.engine.cpu.check_memory", lambda nbytes, what, advice: asked.append(nbytes))
+    with opened(paths[0], threads=3) as owner, on_pool(paths[0], owner.pool), GGUFFile.open(paths[0]) as file:
+        first, second = asked
+        scratch = build_program(describe(file), "f16", ctx=256).scratch_bytes
+        assert first - second == 3 * scratch > 0
+    asked.clear()
+    with opened(paths[0], threads=3) as owner, on_pool(paths[1], owner.pool), GGUFFile.open(paths[1]) as file:
+        program = build_program(describe(file), "f16", ctx=256)
+        rows = max_batch_rows(program, 256)
+        assert asked[1] >= program.activation_bytes(rows) + 3 * program.scratch_bytes, "more ops: a larger pool"

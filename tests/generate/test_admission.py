@@ -100,7 +100,7 @@ def test_requests_that_do_not_fit_together_wait_and_are_computed_again(
 def test_so_do_requests_with_drafts(
     small: Model, alone: list[list[int]], preempted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     with ThreadPoolExecutor(len(PROMPTS)) as pool:
         assert list(pool.map(lambda prompt: small.generate(prompt, **OPTIONS).tokens, PROMPTS)) == alone
     assert preempted
@@ -142,7 +142,7 @@ def test_a_cancelled_request_that_was_preempted_ends(small: Model, alone: list[l
 def test_requests_that_end_in_any_way_while_memory_is_short_change_no_other(
     small: Model, alone: list[list[int]], policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     small._generator.session._batcher._schedule.policy = policy
 
     def run(seed: int) -> None:

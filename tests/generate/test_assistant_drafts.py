@@ -10,12 +10,11 @@ import pytest
 
 from converters import convert
 from edgellm import EdgeLLMWarning, Model
-from edgellm.engine.host_kv_pages import HostKVPages
-from edgellm.errors import NoMemoryError
-from edgellm.generate.batching.computation import Computation
 from edgellm.models.stores import StoredModel
 from support.archs import ArchFixture
+from support.draft_pairs import counted
 from support.drafts import AllDrafts
+from support.few_pages import opened_with_few_pages
 from support.gemma_assistants import IDS, TARGETS, write_assistant, write_assistant_checkpoint
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -33,7 +32,7 @@ Text = list[tuple[int, float | None]]
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +73,14 @@ def texts(model: Model) -> dict[str, Text]:
     }
 
 
-def counted(model: Model) -> list[int]:
-    """The replies of each pass that the assistant computes from now on."""
-    head, passes = model.engine.head, list[int]()  # type: ignore[attr-defined]
-    compute = head.compute
-    head.compute = lambda parts: (passes.append(len(parts)), compute(parts))[1]
-    return passes
-
-
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
 def test_the_text_is_the_same_to_the_bit(kv_type: str, target: Path, assistant: Path) -> None:
     with Model.open(target, draft="off", ctx=128, threads=1, kv_type=kv_type) as model:
         expected = texts(model)
     for threads in (1, 3):
         with Model.open(target, draft=str(assistant), ctx=128, threads=threads, kv_type=kv_type) as model:
-            passes = counted(model)
-            assert texts(model) == expected
+            with counted(model.engine.draft_head) as passes:
+                assert texts(model) == expected
             assert len(passes) > 50
             assert model.drafts_with == str(assistant)
 
@@ -97,49 +88,24 @@ def test_the_text_is_the_same_to_the_bit(kv_type: str, target: Path, assistant: 
 def test_replies_together_share_passes(alone: Model, drafting: Model) -> None:
     requests = [(prompt, settings) for prompt in PROMPTS for settings in SETTINGS.values()][::3]
     expected = [text_of(alone, prompt, **settings) for prompt, settings in requests]
-    passes = counted(drafting)
-    with ThreadPoolExecutor(len(requests)) as pool:
+    with counted(drafting.engine.draft_head) as passes, ThreadPoolExecutor(len(requests)) as pool:
         for _ in range(3):
             assert list(pool.map(lambda each: text_of(drafting, each[0], **each[1]), requests)) == expected
-    assert max(passes) > 1
+    assert max(map(len, passes)) > 1
 
 
-def test_a_reply_that_is_left_early_disturbs_no_other(alone: Model, drafting: Model) -> None:
-    expected = text_of(alone, IDS[:20], **SETTINGS["sampled"])
-    for tokens in (1, 7, 30):
-        reply = drafting.stream(IDS[:20], max_tokens=40, **SETTINGS["sampled"])
-        assert [next(reply).id for _ in range(tokens)] == [token for token, _ in expected[:tokens]]
-        reply.cancel()
-        reply.close()
-        assert text_of(drafting, IDS[:20], **SETTINGS["sampled"]) == expected
-
-
-def test_replies_that_are_preempted_are_the_same(
-    alone: Model, target: Path, assistant: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replies_that_are_preempted_are_the_same(alone: Model, target: Path, assistant: Path) -> None:
     """Where the target has no more pages for all, a reply leaves those that its assistant reads."""
     options: dict[str, Any] = {"max_tokens": 60, **SETTINGS["sampled"]}
     prompts = [[*IDS[i : i + 40], *IDS[i : i + 20]] for i in range(6)]
     expected = [text_of(alone, prompt, **options) for prompt in prompts]
-    preempt, preempted, ensure = Computation.preempt, list[int](), HostKVPages.ensure_pages
-
-    def recorded(computation: Computation) -> None:
-        preempted.append(len(computation.sequence))
-        preempt(computation)
-
-    def limited(store: HostKVPages, group: int, pages: int) -> None:
-        if pages > 7:
-            raise NoMemoryError("full")
-        ensure(store, group, pages)
-
-    monkeypatch.setattr(Computation, "preempt", recorded)
-    monkeypatch.setattr("edgellm.engine.host_kv_pages.CHUNK", 0)
-    monkeypatch.setattr("edgellm.engine.host_kv_pages.HUGE", 0)
-    monkeypatch.setattr(HostKVPages, "ensure_pages", limited)
-    with Model.open(target, draft=str(assistant), ctx=128, threads=1) as small, ThreadPoolExecutor(6) as pool:
-        passes = counted(small)
+    with (
+        opened_with_few_pages(target, 7, draft=str(assistant), ctx=128) as (small, preempted),
+        counted(small.engine.draft_head) as passes,
+        ThreadPoolExecutor(6) as pool,
+    ):
         assert list(pool.map(lambda prompt: text_of(small, prompt, **options), prompts)) == expected
-        assert len(passes) > 50
+    assert len(passes) > 50
     assert preempted
 
 

@@ -34,7 +34,7 @@ def model(request: pytest.FixtureRequest, model_file: ModelFile) -> Iterator[Mod
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 def request(chance: random.Random) -> tuple[str, dict[str, Any]]:

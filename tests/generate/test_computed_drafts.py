@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from edgellm.engine.native_engine import NativeEngine
-from edgellm.generate.request import TokensPrompt
 from edgellm.speculation.drafting import Drafting
-from support.draft_pairs import DraftPair, counted, some_requests, written
+from support.draft_pairs import DraftPair, counted, shifted, some_requests, written
 from support.drafts import AllDrafts, HalfOfDrafts, WindowedDrafts
 from support.generation import NO_END
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("all_drafts")
 def test_the_text_is_the_same_to_the_bit(
     pair: DraftPair, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was", "aa bb aa bb aa"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "repeat_penalty": 1.1, "max_tokens": 100}
         options["logit_bias"] = NO_END
@@ -73,7 +72,7 @@ def test_forms_are_known_to_drafters(pair: DraftPair, monkeypatch: pytest.Monkey
 
 def test_drafts_that_a_step_cuts_are_not_read_anew(pair: DraftPair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also behind text that a form forces, of which a pass computes several tokens."""
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", HalfOfDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", HalfOfDrafts)
     options: dict[str, Any] = {"regex": "((abcd|xyz)[0-9]){9,30}", "max_tokens": 120, "seed": 4, "partial": True}
     plain = written(pair.model, "the time was " * 30, **options)
     with pair.drafting() as source, counted(source.engine) as passes:
@@ -96,29 +95,11 @@ def test_replies_at_once_are_the_same(pair: DraftPair) -> None:
 
 def test_a_reply_goes_on_after_a_context_shift(pair: DraftPair) -> None:
     ids = pair.model.tokenizer.encode("the time was " * 200, add_special=True)[: pair.model.ctx - 30]
-    assert len(ids) == pair.model.ctx - 30
-
-    def shifted(passes: list[list[int]]) -> tuple[list[int], int]:
-        """The reply, and how many passes there were before the shift."""
-        before = list[int]()
-
-        def shift(written: list[int]) -> TokensPrompt:
-            before.append(len(passes))
-            return TokensPrompt([*ids[:8], *written[-500:]], context_shift=shift)
-
-        generator = pair.model._generator
-        options = generator.options(max_tokens=120, seed=2, logit_bias=NO_END)
-        prompt = TokensPrompt(ids, context_shift=shift)
-        generation = generator.start(prompt, options, generator.start_timer(), pair.model._prefix_cache)
-        found = [token.id for token in generation]
-        (passes_before,) = before
-        return found, passes_before
-
-    plain, _ = shifted([])
-    assert len(plain) == 120
+    options: dict[str, Any] = {"max_tokens": 80, "seed": 2, "logit_bias": NO_END}
+    plain, _ = shifted(pair.model, ids, **options)
     with pair.drafting() as source, counted(source.engine) as passes:
-        found, before = shifted(passes)
-    assert found == plain
+        found, before = shifted(pair.model, ids, lambda: len(passes), **options)
+    assert found == plain and len(found) == 80
     assert before > 10
     assert len(passes) - before > 20, "it drafts again"
 
@@ -136,7 +117,7 @@ def test_the_next_reply_continues_from_both_states(pair: DraftPair, monkeypatch:
     with pair.drafting() as source:
         assert [each.id for each in pair.model.stream(ids, **options)] == first
         assert isinstance(source.engine, NativeEngine)
-        monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", WindowedDrafts)
+        monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", WindowedDrafts)
         for branch, expected in zip(branches, plain, strict=True):
             with counted(source.engine) as passes:
                 assert written(pair.model, branch, **options) == expected

@@ -96,22 +96,25 @@ def test_memory_that_comes_back_is_used_by_the_reply_that_had_none(
     assert 56 < asked[5] - asked[4] < 80, "it asks again after 64 tokens"
 
 
-def test_a_drafter_with_a_smaller_context_ends_where_that_does(
+def test_a_drafter_with_a_smaller_context_goes_on_with_the_last_part_of_the_text(
     pair: DraftPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options: dict[str, Any] = {"max_tokens": 60, "seed": 1, "logit_bias": NO_END}
+    options: dict[str, Any] = {"max_tokens": 160, "seed": 1, "logit_bias": NO_END}
     plain = written(pair.model, "in", **options)
     with pair.drafting(ctx=40) as source:
-        compute, lengths = source.engine.compute, list[int]()
+        compute, lengths = source.engine.compute, list[tuple[int, int]]()
 
         def recorded(segments: Any) -> Any:
-            lengths.append(len(segments[0].sequence) + len(segments[0].tokens))
+            lengths.append((len(segments[0].sequence), len(segments[0].tokens)))
             return compute(segments)
 
         monkeypatch.setattr(source.engine, "compute", recorded)
         assert written(pair.model, "in", **options) == plain
         assert source.works
-    assert max(lengths) == 40
+    assert max(before + rows for before, rows in lengths) == 40
+    anew = [rows for before, rows in lengths[1:] if not before]
+    assert len(anew) >= 4
+    assert set(anew) == {20}, "the last half of its context"
 
 
 def test_replies_that_are_preempted_are_the_same(pair: DraftPair) -> None:

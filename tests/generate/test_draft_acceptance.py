@@ -48,7 +48,7 @@ def test_the_share_of_right_drafts_is_that_of_the_distributions(
     options: dict[str, Any],
 ) -> None:
     """Given the text before, a draft is right with a known probability: the sum of all differences has mean 0."""
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     judged, choose = list[tuple[float, bool]](), rule.choose
     named = {"draft_max": 1, "draft_rule": "rejection" if rule is Rejection else "same"}
     with Model.open(files[0], threads=1, draft=files[1], **named) as model:

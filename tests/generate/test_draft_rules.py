@@ -13,7 +13,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.guided_stats import GuidedTally
 from edgellm.generate.session import Session
-from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.speculative_decoder import SpeculativeDecoder
 from edgellm.generate.token_chooser import TokenChooser
 from edgellm.options import GenerationOptions
 from edgellm.sampling.gumbel import DrawKey, Drawn
@@ -155,7 +155,7 @@ JOINT = {
 def test_texts_have_the_distribution_of_the_target_unless_drafts_are_dropped_for_their_value(
     monkeypatch: pytest.MonkeyPatch, rule: DraftRule, dropped: int | None, is_exact: bool
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", InTurn)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", InTurn)
     found = texts(rule, 2500, dropped)
     assert (chi_square(found, JOINT) < 1) == is_exact
     if rule.may_trim:

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from edgellm import EdgeLLMWarning, Model, ModelFileError
+from edgellm import EdgeLLMError, EdgeLLMWarning, Model, ModelFileError
 from edgellm.builtin import PATH
+from edgellm.engine.head_engine import HeadEngine
+from edgellm.errors import NoMemoryError
 from support.certain_heads import CertainFiles, write_certain_head
+from support.draft_pairs import counted
 from support.drafts import AllDrafts
 from support.eagle3_heads import HEADS, HeadFiles, write_head_files
 
@@ -23,7 +26,7 @@ NO_END = {2: -float("inf")}
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module", params=sorted(HEADS))
@@ -61,8 +64,9 @@ def test_the_text_is_the_same_to_the_bit(files: HeadFiles) -> None:
         alone = {name: text_of(model, **settings) for name, settings in SETTINGS.items()}
     for threads in (1, 3):
         with Model.open(files.target, draft=str(files.head), ctx=128, threads=threads) as model:
-            passes = counted(model)
-            assert {name: text_of(model, **settings) for name, settings in SETTINGS.items()} == alone
+            with counted(model.engine.draft_head) as passes:
+                found = {name: text_of(model, **settings) for name, settings in SETTINGS.items()}
+            assert found == alone
             assert len(passes) > 50
 
 
@@ -82,23 +86,36 @@ def test_replies_after_others_and_together(certain: CertainFiles) -> None:
     with Model.open(certain.target, draft="off", ctx=128) as model:
         alone = [text_of(model, prompt, **options) for prompt in prompts]
     with Model.open(certain.target, draft=str(certain.head), ctx=128) as model, ThreadPoolExecutor(4) as pool:
-        passes = counted(model)
-        assert [text_of(model, prompt, **options) for prompt in prompts] == alone
-        assert list(pool.map(lambda prompt: text_of(model, prompt, **options), prompts)) == alone
-        assert passes
-
-
-def test_a_reply_that_is_left_early_disturbs_no_other(drafting: Model, certain: CertainFiles) -> None:
-    reply = drafting.stream(PROMPT, temp=0, max_tokens=40, logit_bias=NO_END)
-    first = [next(reply).id for _ in range(5)]
-    reply.close()
-    assert first == chain(certain, PROMPT[-1], 5)
-    assert [token for token, _ in text_of(drafting, temp=0)] == chain(certain, PROMPT[-1], 40)
+        for prompt, expected in zip(prompts, alone, strict=True):
+            with counted(model.engine.draft_head) as passes:
+                assert text_of(model, prompt, **options) == expected
+            assert len(passes) > 15
+        with counted(model.engine.draft_head) as passes:
+            assert list(pool.map(lambda prompt: text_of(model, prompt, **options), prompts)) == alone
+        assert len(passes) > 15
 
 
 def test_a_head_of_another_target_is_refused(certain: CertainFiles) -> None:
     with pytest.raises(ModelFileError, match=r"head\.gguf: .*this one has"):
         Model.open(PATH, draft=str(certain.head))
+
+
+def test_a_head_that_was_asked_for_is_left_out_for_want_of_memory_alone(
+    certain: CertainFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = iter([NoMemoryError("no memory for 3 GB"), EdgeLLMError("no kernels")])
+
+    def fail(*_: object, **__: object) -> HeadEngine:
+        raise next(errors)
+
+    monkeypatch.setattr("edgellm.engine.head_request.HeadEngine", fail)
+    with pytest.warns(EdgeLLMWarning, match=r"head\.gguf: the head cannot draft: no memory for 3 GB") as said:
+        model = Model.open(certain.target, draft=str(certain.head), ctx=128)
+    with model:
+        assert len(said) == 1 and model.drafts_with is None
+        assert len(text_of(model)) == 40
+    with pytest.raises(EdgeLLMError, match="no kernels"):
+        Model.open(certain.target, draft=str(certain.head), ctx=128)
 
 
 def chain(files: CertainFiles, token: int, n: int) -> list[int]:
@@ -110,19 +127,6 @@ def chain(files: CertainFiles, token: int, n: int) -> list[int]:
     return found
 
 
-def counted(model: Model) -> list[int]:
-    """The rows of each pass that the head computes from now on."""
-    head, passes = model.engine.head, list[int]()  # type: ignore[attr-defined]
-    compute = head.compute
-
-    def count(segments: Any) -> Any:
-        passes.append(sum(len(each.tokens) for each in segments))
-        return compute(segments)
-
-    head.compute = count
-    return passes
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file be cut short")
 @pytest.mark.parametrize("action", ["default", "error"])
 def test_a_head_file_that_is_cut_short_ends_its_drafts(
@@ -132,9 +136,8 @@ def test_a_head_file_that_is_cut_short_ends_its_drafts(
     head = Path(shutil.copy(certain.head, tmp_path))
     with Model.open(certain.target, draft=str(head), ctx=128) as model:
         whole = text_of(model, temp=0)
-        passes = counted(model)
         os.truncate(head, 4096)
-        with warnings.catch_warnings():
+        with counted(model.engine.draft_head) as passes, warnings.catch_warnings():
             warnings.simplefilter(action)
             warnings.showwarning = lambda message, *_, **__: print(message)
             assert text_of(model, temp=0) == whole

@@ -1,28 +1,30 @@
 """Drafts of a head for multi-token prediction: the same text to the bit, in fewer steps where the head is right."""
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from threading import enumerate as running_threads
 from typing import Any
 
 import pytest
 
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
+from edgellm.engine.failover import FailoverRunner
 from edgellm.engine.head_engine import HeadEngine
-from edgellm.engine.host_kv_pages import HostKVPages
+from edgellm.engine.native_engine import NativeEngine
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
-from edgellm.generate.batching.computation import Computation
-from edgellm.generate.request import TokensPrompt
-from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.speculative_decoder import SpeculativeDecoder
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_file import DraftFile
 from edgellm.speculation.prompt_lookup import PromptLookup
+from support.draft_pairs import counted, plainly, written
 from support.drafts import AllDrafts, HalfOfDrafts
+from support.few_pages import opened_with_few_pages
 from support.gguf_parts import GGUFParts
 from support.heads import with_certain_head, with_random_head
 from support.model_file import FamilyFile
@@ -33,7 +35,7 @@ KINDS = {"attention": "glm4_5_air", "recurrent": "qwen3_5"}
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -54,60 +56,18 @@ def source_of(model: Model) -> ComputedSource:
     return source
 
 
-def written(model: Model, prompt: str, **options: Any) -> list[Any]:
-    """Ids and log-probabilities of a reply, with the most likely tokens."""
-    return [(token.id, token.logprob, token.top_logprobs) for token in model.stream(prompt, logprobs=3, **options)]
-
-
-def plainly(model: Model, prompt: str, **options: Any) -> list[Any]:
-    """The same without drafts."""
-    drafts, source = model._generator.session.drafts, source_of(model)
-    drafts.source = None
-    try:
-        return written(model, prompt, **options)
-    finally:
-        drafts.source = source
-
-
-@contextmanager
-def counted(model: Model) -> Iterator[list[int]]:
-    """The segments of each pass of the head of a model."""
-    engine, passes = source_of(model).engine, list[int]()
-    compute = engine.compute
-
-    def recorded(segments: Any) -> Any:
-        passes.append(len(segments))
-        return compute(segments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "compute", recorded)
-        yield passes
-
-
 @pytest.mark.parametrize(("temp", "policy"), [(0.0, HalfOfDrafts), (0.8, AllDrafts), (1.5, HalfOfDrafts)])
 def test_the_text_is_the_same_to_the_bit(
     random_head: Model, temp: float, policy: type[AllDrafts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", policy)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", policy)
     for seed, prompt in enumerate(["in", "the time was and the time was"]):
         options: dict[str, Any] = {"temp": temp, "seed": seed, "max_tokens": 70, "repeat_penalty": 1.1}
-        with counted(random_head) as passes:
+        with counted(random_head.engine.draft_head) as passes:
             found = written(random_head, prompt, **options)
         assert found == plainly(random_head, prompt, **options)
         assert len(passes) > len(found) / 2
     assert source_of(random_head).works
-
-
-def test_a_reply_that_was_cancelled_leaves_nothing_behind(random_head: Model) -> None:
-    options: dict[str, Any] = {"temp": 0.8, "seed": 4, "max_tokens": 60}
-    plain = plainly(random_head, "the time", **options)
-    for tokens in (1, 7, 30):
-        reply = random_head.stream("the time", **options)
-        for _ in range(tokens):
-            next(reply, None)
-        reply.cancel()
-        reply.close()
-        assert written(random_head, "the time", **options) == plain
 
 
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
@@ -118,46 +78,15 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(REQUESTS)))
-def test_each_of_some_replies_is_the_same(random_head: Model, number: int) -> None:
-    prompt, options = REQUESTS[number]
-    assert written(random_head, prompt, **options) == plainly(random_head, prompt, **options)
-
-
 def test_several_replies_share_the_passes_of_a_head(random_head: Model) -> None:
     alone = [plainly(random_head, prompt, **options) for prompt, options in REQUESTS]
-    with counted(random_head) as passes:
+    with counted(random_head.engine.draft_head) as passes:
         for _ in range(3):
             with ThreadPoolExecutor(len(REQUESTS)) as pool:
                 together = list(pool.map(lambda each: written(random_head, each[0], **each[1]), REQUESTS))
             assert together == alone
-    assert max(passes) > 1
+    assert max(map(len, passes)) > 1, "passes are shared"
     assert source_of(random_head).works
-
-
-def test_a_reply_goes_on_after_a_context_shift(random_head: Model) -> None:
-    ids = random_head.tokenizer.encode("the time was " * 400, add_special=True)[: random_head.ctx - 30]
-
-    def shift(written: list[int]) -> TokensPrompt:
-        before_shift.append(len(passes))
-        return TokensPrompt([*ids[:8], *written[-300:]], context_shift=shift)
-
-    def shifted() -> list[int]:
-        generator = random_head._generator
-        options = generator.options(max_tokens=70, seed=2, temp=0.8, logit_bias={0: -100.0, 2: -100.0})
-        prompt = TokensPrompt(ids, context_shift=shift)
-        generation = generator.start(prompt, options, generator.start_timer(), random_head._prefix_cache)
-        return [token.id for token in generation]
-
-    drafts, source, before_shift = random_head._generator.session.drafts, source_of(random_head), list[int]()
-    with counted(random_head) as passes:
-        found = shifted()
-    (before,) = before_shift
-    assert before > 10 and len(passes) - before > 20, "the head drafts again"
-    drafts.source = None
-    assert shifted() == found
-    drafts.source = source
-    assert len(found) == 70 and source.works
 
 
 @pytest.mark.parametrize("after", [0, 1, 7])
@@ -178,7 +107,7 @@ def test_without_memory_for_the_head_a_reply_goes_on(
         assert written(random_head, "in", **options) == plain
     assert next(passes) > after
     assert source_of(random_head).works
-    with counted(random_head) as later:
+    with counted(random_head.engine.draft_head) as later:
         assert written(random_head, "in", **options) == plain
     assert len(later) > 10, "the next reply has its drafts again"
 
@@ -217,29 +146,17 @@ def test_a_file_with_a_broken_head_runs_without_it(family_file: FamilyFile, tmp_
         Model.open(path, threads=1).close()
 
 
-def test_replies_that_are_preempted_are_the_same(random_head: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replies_that_are_preempted_are_the_same(random_head: Model) -> None:
     """Where the target has no more pages for all, a reply leaves the memory of its head, too."""
     options: dict[str, Any] = {"max_tokens": 60, "seed": 1, "temp": 0.8, "logit_bias": {0: -100.0, 2: -100.0}}
     prompts = [letter * 70 for letter in "ABCDEF"]
     alone = [plainly(random_head, prompt, **options) for prompt in prompts]
-    preempt, preempted, ensure = Computation.preempt, list[int](), HostKVPages.ensure_pages
-
-    def recorded(computation: Computation) -> None:
-        preempted.append(len(passes))
-        preempt(computation)
-
-    def limited(store: HostKVPages, group: int, pages: int) -> None:
-        if store is small.engine._runner.cpu.pages and group == 0 and pages > 7:  # type: ignore[attr-defined]
-            raise NoMemoryError("full")
-        ensure(store, group, pages)
-
-    monkeypatch.setattr(Computation, "preempt", recorded)
-    monkeypatch.setattr("edgellm.engine.host_kv_pages.CHUNK", 0)
-    monkeypatch.setattr("edgellm.engine.host_kv_pages.HUGE", 0)
-    monkeypatch.setattr(HostKVPages, "ensure_pages", limited)
-    with Model.open(random_head.file.path, threads=1, draft="auto") as small, counted(small) as passes:
-        with ThreadPoolExecutor(6) as pool:
-            assert list(pool.map(lambda prompt: written(small, prompt, **options), prompts)) == alone
+    with (
+        opened_with_few_pages(random_head.file.path, 7, lambda: len(passes), draft="auto") as (small, preempted),
+        counted(small.engine.draft_head) as passes,
+        ThreadPoolExecutor(6) as pool,
+    ):
+        assert list(pool.map(lambda prompt: written(small, prompt, **options), prompts)) == alone
         assert source_of(small).works
     assert preempted
     assert len(passes) - preempted[0] > 60, "the head drafts again"
@@ -252,6 +169,60 @@ def test_a_limit_of_memory_is_for_both(random_head: Model) -> None:
         head = source_of(model).engine
         assert isinstance(head, HeadEngine)
         assert 0 < head.kv_bytes <= limit - model.kv_stats.bytes
+
+
+def no_head(error: EdgeLLMError) -> Callable[..., HeadEngine]:
+    def fail(*_: object, **__: object) -> HeadEngine:
+        raise error
+
+    return fail
+
+
+FAULTS = {
+    "no memory": (NoMemoryError("no memory for 3 GB"), "the head cannot draft: no memory for 3 GB"),
+    "no kernels": (EdgeLLMError("no kernels"), "the head cannot draft: no kernels"),
+    "a GPU": (None, "a head drafts only where the CPU computes all layers"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_where_a_head_does_not_draft_auto_looks_for_a_draft_model_with_its_share_of_the_memory(
+    family_file: FamilyFile, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """A model may draft for itself: half of the limit is for either. The head alone would have a fifth."""
+    path, limit, (error, why) = family_file("glm4_5_air"), 4_000_000, FAULTS[fault]
+    monkeypatch.setattr("edgellm.speculation.auto_draft.find_draft", lambda target: DraftFile.open(path, target))
+    if error:
+        monkeypatch.setattr("edgellm.engine.head_request.HeadEngine", no_head(error))
+    else:
+        open_gpu = FailoverRunner.open_gpu
+        monkeypatch.setattr(FailoverRunner, "open_gpu", lambda runner, progress: open_gpu(runner, progress) or True)
+    with pytest.warns(EdgeLLMWarning, match=f"multi-token prediction of .*: {why}"):
+        model = Model.open(path, threads=1, draft="auto", kv_memory=limit / 1e9)
+    with model:
+        source = model.drafts().source
+        assert source and source.name == str(path)
+        assert isinstance(source.engine, NativeEngine)
+        budgets = [engine.kv_stats().budget_bytes for engine in (model.engine, source.engine)]
+        assert budgets == [limit // 2, limit // 2]
+        assert written(model, "in", max_tokens=20)
+
+
+def test_where_a_warning_is_an_error_a_head_that_is_left_out_leaves_nothing_open(
+    family_file: FamilyFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = with_random_head(family_file("glm4_5_air"), tmp_path / "random.gguf")
+    before = set(running_threads())
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        patch.setattr("edgellm.engine.head_request.HeadEngine", no_head(NoMemoryError("no memory for 3 GB")))
+        warnings.simplefilter("error")
+        with pytest.raises(EdgeLLMWarning, match="the head cannot draft: no memory for 3 GB"):
+            Model.open(path, threads=2, draft="auto")
+    gc.collect()  # the frames of the error
+    assert set(running_threads()) <= before
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    with Model.open(path, threads=2, draft="auto") as model:
+        assert source_of(model).name == f"multi-token prediction of {path}"
 
 
 @pytest.mark.gpu

@@ -114,7 +114,7 @@ def test_a_reply_that_a_stop_string_ended_is_not_computed_again(
 
     With few letters many beginnings of a stop string do not go on.
     """
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     bias = {i: -float("inf") for i in range(320) if i not in {3 + ord(letter) for letter in alphabet}}
     forward, stopped, drafted = model.engine.forward, 0, list[int]()
     monkeypatch.setattr(
@@ -159,7 +159,7 @@ def test_the_memory_of_checkpoints_stays_within_the_budget(path: Path, monkeypat
 
 def test_checkpoints_and_drafts_take_as_many_states_as_plan_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgellm.engine.recurrent_states.MAX_STATE_CHECKPOINTS", 10)
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     with GGUFFile.open(path) as file:
         plan = make_plan(file, LoadOptions(gpu_layers=0))
     with Model.open(path, threads=1, gpu_layers=0) as model:

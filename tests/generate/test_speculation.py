@@ -15,7 +15,7 @@ from edgellm.engine.native_engine import NativeEngine
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.draft_tally import DraftStats
 from edgellm.generate.session import Session
-from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.speculative_decoder import SpeculativeDecoder
 from edgellm.options import MAX_DRAFT
 from edgellm.speculation.prompt_lookup import PromptLookup
 from support.drafts import AllDrafts
@@ -27,7 +27,7 @@ NO_END = {2: -float("inf")}
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 @pytest.fixture(scope="module", params=[TINY, RECURRENT], ids=["attention", "recurrent"])

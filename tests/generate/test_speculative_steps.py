@@ -10,7 +10,7 @@ from edgellm.engine.protocol import Stopped
 from edgellm.errors import NoMemoryError
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
-from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.speculative_decoder import SpeculativeDecoder
 from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.prompt_lookup import DraftTokens, PromptLookup
 from edgellm.speculation.step_plan import PLAIN, DraftPlan, PassCost
@@ -21,7 +21,7 @@ from support.stateless import Sequence
 
 @pytest.fixture(autouse=True)
 def all_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", AllDrafts)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
 
 
 class Counting:
@@ -157,7 +157,7 @@ def test_the_policy_is_told_what_was_accepted(monkeypatch: pytest.MonkeyPatch) -
         def record(self, source: str, signal: int, accepted: bool) -> None:
             told.append((source, signal, accepted))
 
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Told)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", Told)
     engine = Counting(True)
     steps, lookup, _ = decoding(engine)
     for token in 3, 3, 3, 3, 5:
@@ -177,7 +177,7 @@ def test_a_draft_that_was_not_computed_is_judged_too(monkeypatch: pytest.MonkeyP
         def record(self, source: str, signal: int, accepted: bool) -> None:
             told.append((source, signal, accepted))
 
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Never)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", Never)
     engine = Counting(True)
     steps, lookup, _ = decoding(engine)
     for token in 3, 3, 3, 5:

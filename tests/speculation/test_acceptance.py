@@ -10,15 +10,15 @@ from edgellm.speculation.acceptance import CERTAIN, LOOKUP_RATES, Acceptance, si
 
 
 def test_the_signal_is_the_margin_in_bins() -> None:
-    logits = np.array([0.0, 3.0, 1.5], np.float32)
-    assert [signal_of(Drawn(1, margin), logits) for margin in (0.0, 0.1, 0.3, 3.9, 4.0, 90.0)] == [0, 1, 2, 5, 6, 6]
+    scores = np.array([0.0, 3.0, 1.5], np.float32)
+    assert [signal_of(Drawn(1, margin), scores) for margin in (0.0, 0.1, 0.3, 3.9, 4.0, 90.0)] == [0, 1, 2, 5, 6, 6]
 
 
-def test_without_temperature_the_signal_is_how_far_the_logit_is_ahead() -> None:
-    logits = np.array([0.0, 3.0, 1.5], np.float32)
-    assert signal_of(Drawn(1, math.inf), logits) == 4, "1.5 nats"
-    assert signal_of(Drawn(2, math.inf), logits) == 0, "it is behind: another rule drew it"
-    assert logits.tolist() == [0.0, 3.0, 1.5]
+def test_without_temperature_the_signal_is_how_far_the_score_is_ahead() -> None:
+    scores = np.array([0.0, 3.0, 1.5], np.float32)
+    assert signal_of(Drawn(1, math.inf), scores) == 4, "1.5 nats"
+    assert signal_of(Drawn(2, math.inf), scores) == 0, "it is behind: another rule drew it"
+    assert scores.tolist() == [0.0, 3.0, 1.5]
 
 
 def test_rates_follow_outcomes_by_signal() -> None:

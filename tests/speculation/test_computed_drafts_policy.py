@@ -112,7 +112,7 @@ def test_drafts_whose_step_found_no_memory_are_paid_and_tried_again_a_page_later
             paid.append(seconds)
             super().settle(plan, seconds)
 
-    monkeypatch.setattr("edgellm.generate.speculation.DraftPolicy", Paid)
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", Paid)
     world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
     forward = world.target.forward
 
@@ -208,12 +208,15 @@ def test_rows_whose_bits_depend_on_their_batch_have_drafts_if_a_drafter_was_aske
 
 @pytest.mark.parametrize("replies", [2, 4])
 def test_replies_that_share_batches_draft_together(monkeypatch: pytest.MonkeyPatch, replies: int) -> None:
-    """At 0.8 two replies are 1.45 times as fast with three drafts each, four of them 1.25 times."""
+    """At 0.8 two replies are 1.45 times as fast with three drafts each, four of them 1.25 times.
+
+    One that is unlucky at first waits for long, as it may lose little: so replies are as long as a thousand steps.
+    """
     world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
-    plain = 600 * step_seconds(replies)
-    assert plain / world.replies(replies, 600) > 0.88 * best(0.8, 0.1, MAX_DRAFT, replies)
+    plain = 2000 * step_seconds(replies)
+    assert plain / world.replies(replies, 2000) > 0.9 * best(0.8, 0.1, MAX_DRAFT, replies)
 
 
 def test_replies_that_share_batches_lose_little_by_drafts_that_are_never_right(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 0.1, lambda position: (0.0, 1.0))
-    assert 400 * step_seconds(4) / world.replies(4, 400) > 0.96
+    assert 400 * step_seconds(4) / world.replies(4, 400) >= 0.97

@@ -49,6 +49,21 @@ def test_the_policy_follows_the_acceptance_rate() -> None:
     )
 
 
+class Corrected(StepTimes):
+    """Another thread records shorter times between two questions."""
+
+    def doubted_seconds(self, rows: int) -> float | None:
+        found = super().doubted_seconds(rows)
+        self.record(rows, 0.9 * (found or 0))
+        return found
+
+
+def test_times_may_become_shorter_while_a_step_is_planned() -> None:
+    times = Corrected()
+    times.record(1, 0.02)
+    assert LookupPolicy(times).draft_length(MAX_DRAFT, 4) == 0, "nothing may be lost yet"
+
+
 def one_in_three(times: StepTimes) -> LookupPolicy:
     """A policy for drafts of which a third is right."""
     policy = LookupPolicy(times)

@@ -1,6 +1,7 @@
 """Drafters and their rounds on an engine that computes nothing: what is read, kept, and tried again."""
 
 import warnings
+from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment
 from edgellm.engine.step_times import StepTimes
-from edgellm.errors import NoMemoryError
+from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.guides.guide import Guide, Mask
 from edgellm.options import GenerationOptions
 from edgellm.sampling.gumbel import DrawKey
@@ -55,6 +56,7 @@ class DrafterEngine(Engine):
         super().__init__(clock, 0.1)
         self._kind, self._cached, self._memory, self.retired = kind, cached, memory, list[Sequence]()
         self.value = 0.0
+        self.error: type[EdgeLLMError] = NoMemoryError
 
     def begin(self, ids: Ids[int]) -> Sequence:
         sequence = self._kind()
@@ -66,7 +68,7 @@ class DrafterEngine(Engine):
 
     def compute(self, segments: Ids[Segment[Any]]) -> Outputs:
         if sum(len(each.sequence) + len(each.tokens) for each in segments) > self._memory:
-            raise NoMemoryError("full")
+            raise self.error("full")
         outputs = super().compute(segments)
         assert outputs.logits is not None
         return outputs._replace(logits=outputs.logits + np.float32(self.value))
@@ -128,6 +130,38 @@ def test_lag_knows_what_is_cached() -> None:
     assert (drafter.lag(), drafter.skipped) == (20, 0)
 
 
+def test_of_a_text_that_is_too_long_for_a_drafter_the_last_part_is_read() -> None:
+    """That of half a context; it begins anew where a context is full."""
+    engine = DrafterEngine(Clock())
+    engine.ctx, text = 40, list(range(200))
+    drafter, passes = ModelDrafter(engine, text, same_tokens(1000)), list[int]()
+    for token in range(200, 260):
+        lag = drafter.lag()
+        assert not drafter.skipped
+        drafter.begin(rules(SameDraw(), position=len(text)))
+        segment = drafter.segment()
+        assert segment
+        assert lag == len(segment.tokens)
+        assert [*segment.sequence.tokens, *segment.tokens] == text[-len(segment.sequence) - lag :]
+        drafter.take(engine.compute([segment]))
+        passes.append(len(segment.sequence))
+        text.append(token)
+        drafter.accept(token)
+    assert passes == [*range(20, 41), *range(20, 41), *range(20, 38)]
+
+
+def test_of_a_text_that_is_too_long_the_window_is_read_until_more_pays() -> None:
+    engine = DrafterEngine(Clock())
+    engine.ctx = 100
+    drafter = ModelDrafter(engine, [0] * 200, same_tokens(VOCAB))
+    assert (drafter.lag(), drafter.skipped) == (50, 0)
+    drafter.begin(rules(SameDraw())._replace(window=16))
+    assert (drafter.lag(), drafter.skipped) == (16, 34)
+    drafter.pause()
+    drafter.begin(rules(SameDraw()))
+    assert (drafter.lag(), drafter.skipped) == (50, 0)
+
+
 @pytest.mark.parametrize("kept", range(6))
 @pytest.mark.parametrize("kind", [Sequence, Recurrent])
 def test_of_forced_text_that_a_step_cuts_a_few_tokens_are_computed_again(kind: type[Sequence], kept: int) -> None:
@@ -159,6 +193,36 @@ def test_where_memory_is_short_for_all_those_draft_for_which_it_is_enough() -> N
         assert not made[0].works
         made[0].accept(0)
     assert made[0].works, "others may have left memory"
+
+
+@pytest.mark.parametrize("leave", [Drafting.close, Drafting.pause])
+def test_a_drafter_that_found_no_memory_asks_again_once_another_leaves_its_own(
+    leave: Callable[[Drafting], None],
+) -> None:
+    """Two that found none do not wake each other."""
+    made = draftings(DrafterEngine(Clock(), memory=100), [200, 20, 150])
+    prepared(made, SameDraw())
+    draft_round(made, 3, 512)
+    assert [each.works for each in made] == [False, True, False]
+    leave(made[1])
+    assert [each.works for each in made] == [True, True, True]
+    prepared(made, SameDraw())
+    draft_round(made, 3, 512)
+    assert [each.works for each in made] == [False, True, False], "it was not enough"
+
+
+@pytest.mark.parametrize("rule", [SameDraw(), Rejection()])
+@pytest.mark.parametrize("error", [NoMemoryError, EdgeLLMError])
+@pytest.mark.filterwarnings("ignore:d. full")
+def test_drafts_that_were_drawn_before_an_error_are_kept(rule: DraftRule, error: type[EdgeLLMError]) -> None:
+    """The passes of a text of 20 tokens end with 20 and 21."""
+    engine = DrafterEngine(Clock(), memory=20)
+    engine.error = error
+    made = draftings(engine, [20])
+    prepared(made, rule)
+    draft_round(made, 1, 512)
+    assert (made[0].works, made[0].passes) == (False, 1)
+    assert (len(made[0].draft.tokens), made[0].kept) == (1, 1)
 
 
 def test_a_drafter_that_computes_nan_is_one_warning() -> None:

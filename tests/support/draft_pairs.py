@@ -1,6 +1,6 @@
-"""A target and a draft model for it, what replies are with and without drafts, and what is computed for them."""
+"""A target and a draft model for it, and what is computed for replies with drafts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ import pytest
 from edgellm import Model
 from edgellm.engine.kv_pages import PagePool
 from edgellm.engine.native_engine import NativeEngine
+from edgellm.generate.request import TokensPrompt
 from edgellm.gguf import GGUFFile
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.model_drafter import ModelDrafter
@@ -50,6 +51,23 @@ def written(model: Model, prompt: str | list[int], **options: Any) -> list[Any]:
 
 
 @contextmanager
+def without_drafts(model: Model) -> Iterator[None]:
+    """In this context the replies of a model have no computed drafts."""
+    drafts = model._generator.session.drafts
+    source, drafts.source = drafts.source, None
+    try:
+        yield
+    finally:
+        drafts.source = source
+
+
+def plainly(model: Model, prompt: str | list[int], **options: Any) -> list[Any]:
+    """The same without computed drafts."""
+    with without_drafts(model):
+        return written(model, prompt, **options)
+
+
+@contextmanager
 def counted(engine: Any, method: str = "compute") -> Iterator[list[list[int]]]:
     """The rows of each segment that an engine computes."""
     compute, steps = getattr(engine, method), list[list[int]]()
@@ -79,7 +97,7 @@ def some_requests(count: int) -> list[tuple[str, dict[str, Any]]]:
 
 
 def references(engine: Any) -> int:
-    """The references to pages of an engine that no reply uses, once its prefix cache is evicted."""
+    """The references to pages of an engine that no reply uses, and of its head, once its prefix cache is evicted."""
     assert isinstance(engine, NativeEngine)
     assert engine.kv_stats().used_pages == 0
     while engine.evict():
@@ -87,6 +105,27 @@ def references(engine: Any) -> int:
     pools: list[PagePool] = list(engine._runner.pools)
     if states := engine._runner.checkpoints.states:
         pools.append(states.pool)
+    if engine.draft_head and (cells := engine.draft_head._own_cells):
+        pools += cells.pools
     for each in pools:
         each.release(each.acquire())  # which first takes back what was dropped
     return sum(sum(each._references) for each in pools)
+
+
+def shifted(model: Model, ids: list[int], seen: Callable[[], int] = lambda: 0, **options: Any) -> tuple[list[int], int]:
+    """The tokens of a reply behind a prompt that nearly fills the context, and what `seen` says at its context shift.
+
+    From there on the model sees the first eight tokens of the prompt, and the reply.
+    """
+    at_shift = list[int]()
+
+    def shift(reply: list[int]) -> TokensPrompt:
+        at_shift.append(seen())
+        return TokensPrompt([*ids[:8], *reply], context_shift=shift)
+
+    generator = model._generator
+    prompt = TokensPrompt(ids, context_shift=shift)
+    generation = generator.start(prompt, generator.options(**options), generator.start_timer(), model._prefix_cache)
+    found = [token.id for token in generation]
+    (before,) = at_shift
+    return found, before

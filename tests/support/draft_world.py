@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Ids
 from concurrent.futures import ThreadPoolExecutor
-from time import sleep
+from threading import Barrier
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +11,10 @@ import pytest
 
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment
+from edgellm.generate.batching.arrivals import Arrivals
 from edgellm.generate.batching.cancel_flag import CancelFlag
 from edgellm.generate.session import Session
-from edgellm.generate.speculation import SpeculativeDecoder
+from edgellm.generate.speculative_decoder import SpeculativeDecoder
 from edgellm.options import GenerationOptions
 from edgellm.sampling.gumbel import DrawKey, Drawn
 from edgellm.sampling.philox import uniform
@@ -150,8 +151,10 @@ class World:
 
     def __init__(self, patch: pytest.MonkeyPatch, share: float, coin: Coin, prompt: int = 8) -> None:
         self.clock = Clock()
-        for module in "generate.batching.batcher", "speculation.computed_source", "speculation.rounds":
+        for module in "generate.batching.executor", "speculation.computed_source", "speculation.rounds":
             patch.setattr(f"edgellm.{module}.perf_counter", self.clock)
+        # No time goes by between the steps of a reply: a batch waits for all, however late the machine lets them come.
+        patch.setattr("edgellm.generate.batching.batcher.Arrivals", lambda: Arrivals(lambda: 0.0))
         self.target, self.drafter = Engine(self.clock), Engine(self.clock, share)
         self.session, self._prompt, self._coin = Session(self.target, "m"), prompt, coin  # type: ignore[arg-type]
         self._texts: dict[int, Text] = {}  # by the id of the sequence
@@ -161,8 +164,11 @@ class World:
     def _new_drafter(self, ids: Ids[int], sequence: Any) -> CoinDrafter:
         return CoinDrafter(self.drafter, self._texts[id(sequence)], len(ids), self._coin)
 
-    def reply(self, tokens: int, seed: int = 1) -> list[float]:
-        """Write a reply; returns the seconds before each of its tokens, and those of all."""
+    def reply(self, tokens: int, seed: int = 1, together: Barrier | None = None) -> list[float]:
+        """Write a reply; returns the seconds before each of its tokens, and those of all.
+
+        It begins when all replies have come that write `together`.
+        """
         text, cancel = Text(seed), CancelFlag(self.target)  # type: ignore[arg-type]
         sequence = Sequence()
         self._texts[id(sequence)] = text
@@ -172,6 +178,9 @@ class World:
         decoding = SpeculativeDecoder(self.session, sequence, PromptLookup([]), cancel)
         with self.session.decoding(cancel), decoding as decoder:
             decoder.begin_drafting()
+            if together:
+                self.session._batcher.arrivals.give(cancel, 0.0)  # as its prompt did
+                together.wait()
             for position in range(self._prompt, self._prompt + tokens):
                 times.append(self.clock() - began)
                 decoder.decode(text.token(position), (), lambda: rules)
@@ -179,15 +188,9 @@ class World:
 
     def replies(self, count: int, tokens: int) -> float:
         """Write `count` replies at once; returns the seconds from the first to the last."""
-        began, forward = self.clock(), self.target.forward
-
-        def slowly(segments: Ids[Segment[Any]]) -> Any:
-            sleep(0.001)  # replies come together where a step takes longer than to sample
-            return forward(segments)
-
-        self.target.forward = slowly  # type: ignore[method-assign]
+        began, together = self.clock(), Barrier(count)
         with ThreadPoolExecutor(count) as pool:
-            list(pool.map(lambda seed: self.reply(tokens, seed), range(count)))
+            list(pool.map(lambda seed: self.reply(tokens, seed, together), range(count)))
         return self.clock() - began
 
 

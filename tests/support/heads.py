@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe, describe_head
-from edgellm.engine.head_engine import HeadEngine, HeadRequest
+from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
@@ -42,7 +43,7 @@ def opened_with_head(path: Path, threads: int = 2, kv_type: str = "f16", ctx: in
             ctx=ctx,
             kv_type=kv_type,
             cache=cache_folder(),
-            head=HeadRequest(head) if head else None,
+            draft_head=HeadRequest(head) if head else None,
         )
         yield engine
         engine.close()
@@ -50,8 +51,8 @@ def opened_with_head(path: Path, threads: int = 2, kv_type: str = "f16", ctx: in
 
 def head_of(engine: NativeEngine) -> HeadEngine:
     """The engine of the head, which there is."""
-    assert engine.head
-    return engine.head
+    assert engine.draft_head
+    return engine.draft_head
 
 
 def with_certain_head(source: Path, path: Path, is_right: bool) -> Path:

@@ -168,7 +168,7 @@ class Computation:
     def _pause(self) -> None:
         self.drop_rejected()
         if self._drafting:
-            self._drafting.drafter.pause()
+            self._drafting.pause()
         if self._lost is None and len(self.sequence):
             self._lost = self._tokens_before(len(self.sequence))
         self.sequence.pause()

@@ -64,7 +64,7 @@ class SpeculativeDecoder:
         self._drafting: Drafting | None = None
         # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
-        self._beside: _Pending | None = None  # a draft of prompt lookup, in a step with others, which is judged too
+        self._only_judged: _Pending | None = None  # a draft of prompt lookup, where the step has computed ones
         self._replies, self._left, self._plain_until = 1, most, 0  # no drafts before the text has so many tokens
         self._plan, self._longer_s = PLAIN, 0.0  # of the last step; by how much its drafts made the batch longer
 
@@ -75,7 +75,7 @@ class SpeculativeDecoder:
         if len(self._sequence) > self.length:
             self._session.trim_later(self._sequence, self.length)
         if self._drafting:
-            self._session.do_first(self._drafting.drafter.close)  # after Ctrl-C another reply's turn may still use it
+            self._session.do_first(self._drafting.close)  # after Ctrl-C another reply's turn may still use it
 
     def begin_drafting(self) -> None:
         """Begin to draft with the source of the session, if there is one now and none was before."""
@@ -112,9 +112,9 @@ class SpeculativeDecoder:
 
     def _is_accepted(self, token: int) -> bool:
         """Judge the next draft by the token of the text; False if there is none."""
-        if self._beside:
-            self._policy.record(self._beside.source, self._beside.signal, self._beside.token == token)
-            self._beside = None
+        if self._only_judged:
+            self._policy.record(self._only_judged.source, self._only_judged.signal, self._only_judged.token == token)
+            self._only_judged = None
         if not self._pending:
             return False
         draft = self._pending.popleft()
@@ -130,7 +130,7 @@ class SpeculativeDecoder:
         """Forget all drafts. The next step drops them from the sequence."""
         self._pending.clear()
         self._draft_logits.clear()
-        self._beside = None
+        self._only_judged = None
 
     def continue_from(self, ids: Ids[int]) -> None:
         """Go on behind another prompt, which the sequence has now."""
@@ -203,7 +203,7 @@ class SpeculativeDecoder:
         self._plan = plan = self._policy.plan(found, room, beside, cost)
         if drafting and rules and plan.source == drafting.drafter.source:
             drafting.prepare(plan, rules())
-            self._beside = _Pending(found.tokens[0], "lookup", found.matched) if found.tokens else None
+            self._only_judged = _Pending(found.tokens[0], "lookup", found.matched) if found.tokens else None
             return [], drafting
         # A draft that is not computed is judged, too.
         judged = found.tokens[: max(1, plan.most)]
