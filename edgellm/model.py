@@ -83,6 +83,7 @@ class Model:
             engine = open_engine(file, loading.options, progress, uploading, outputs, loading.head)
             session = Session(engine, name, schedule, slo_itl)
             loading.begin(session, engine)
+            file.check()
         except BaseException:
             loading.close()
             if engine:
@@ -134,9 +135,7 @@ class Model:
             check_holds_model(file)
             for warning in speed_warnings(file, chosen):
                 warnings.warn(warning, EdgeLLMWarning, stacklevel=2)
-            model = cls(file, chosen, progress, uploading, outputs, schedule, slo_itl)
-            file.check()
-            return model
+            return cls(file, chosen, progress, uploading, outputs, schedule, slo_itl)
         except BaseException:
             file.close()
             raise

@@ -5,7 +5,6 @@ from edgellm.fmt import printable
 from edgellm.system.folders import chats_file, log_file
 from tui.core.backend import Backend
 from tui.core.edge_backend import EdgeBackend
-from tui.core.model_warnings import warnings_to
 from tui.core.remote_backend import RemoteBackend
 from tui.core.run_options import NO_RUN_OPTIONS, RunOptions
 from tui.core.store import Store
@@ -33,9 +32,10 @@ def start(
     if plain:
         from tui.plain.chat import PlainChat
 
-        plain_chat = PlainChat(store, backend, run_options)
-        with errors_to_log(log_file()), warnings_to(plain_chat.controller.warn):
-            plain_chat.run(first_model, chat)
+        with errors_to_log(log_file()):
+            plain_chat = PlainChat(store, backend, run_options)
+            with plain_chat.controller.worker.warnings.emitted():
+                plain_chat.run(first_model, chat)
     else:
         _run_screen(store, backend, first_model, chat, run_options)
 
@@ -59,7 +59,7 @@ def _run_screen(store: Store, backend: Backend, model: str, chat: int | None, ru
 
         use_terminal_input(typed)
         app = ChatApp(store, backend, model, chat, run_options)
-    with output_to_log(log_file()), warnings_to(app.controller.warn):
+    with output_to_log(log_file()), app.controller.worker.warnings.emitted():
         try:
             app.run()
         finally:

@@ -36,7 +36,7 @@ class NativeEngine:
     into batches. If a GPU fails, the CPU goes on, and computes the state of the sequences again from their tokens.
 
     Engines that compute in turn can share `pool`, the threads: then `stop` of one stops whichever runs, and none may
-    be closed while another runs. The engine that made the pool is closed last.
+    be closed while another runs. The engine that made the pool ends the threads; others are closed before it or after.
 
     `draft_head` is the engine of a head that drafts for the model, if there is one: it follows every sequence. There is
     none where a GPU computes, as a step there has other bits with drafts than without.

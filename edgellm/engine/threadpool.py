@@ -174,7 +174,7 @@ class ThreadPool:
     def settle(self) -> None:
         """Stop an interrupted job, and wait for its end, through any number of further interrupts.
 
-        In a forked process there is none: the threads are those of the other one.
+        A closed pool has none. In a forked process there is none: the threads are those of the other one.
         """
         while not self._is_done() and self._fork_guard.in_owner_process():
             with suppress(BaseException):

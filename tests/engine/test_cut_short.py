@@ -17,7 +17,10 @@ from click.testing import CliRunner
 
 from edgellm import Model
 from edgellm.cli.verify import command as verify
-from edgellm.errors import ModelFileError
+from edgellm.engine.protocol import Engine, Segment, Sequence
+from edgellm.errors import EdgeLLMError, ModelFileError
+from edgellm.generate.draft_loading import DraftLoading
+from edgellm.generate.session import Session
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.gguf.check import find_problems
 from edgellm.gguf.mapped_file import MappedFile
@@ -205,6 +208,21 @@ def test_verify_says_that_the_file_is_not_whole(tmp_path: Path, monkeypatch: pyt
 def test_perplexity_of_a_file_that_is_cut_is_no_figure(path: Path) -> None:
     with Model.open(path) as model, pytest.raises(ModelFileError, match="was cut short"):
         perplexity(model, "the time was on and in the inn " * 20, ctx=32, progress=lambda so_far: os.truncate(path, 0))
+
+
+def test_a_model_that_is_cut_while_it_opens_leaves_no_engine(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = list[tuple[Engine, Segment[Sequence]]]()
+
+    def cut(loading: DraftLoading, session: Session, engine: Engine) -> None:
+        opened.append((engine, Segment(engine.new_sequence(), [1])))
+        os.truncate(path, 1000)
+
+    monkeypatch.setattr(DraftLoading, "begin", cut)
+    with pytest.raises(ModelFileError, match="was cut short"):
+        Model.open(path)
+    engine, segment = opened[0]
+    with pytest.raises(EdgeLLMError, match="the engine was closed"):
+        engine.forward([segment])
 
 
 @pytest.mark.gpu

@@ -86,6 +86,8 @@ def test_the_threads_outlive_a_guest_and_not_their_owner(paths: tuple[Path, Path
             owner.close()
             with pytest.raises(EdgeLLMError, match="the threads were ended"):
                 fresh(guest, IDS)
+        with pytest.raises(EdgeLLMError, match="the engine was closed"):  # without an error, after the threads
+            fresh(guest, IDS)
 
 
 def test_scratch_that_the_pool_has_is_not_asked_for_again(

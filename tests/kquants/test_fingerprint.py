@@ -46,9 +46,15 @@ def folder(tmp_path: Path) -> Iterator[KernelCache]:
 
 
 @pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def folder_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder in which `before` leaves its index."""
+    return tmp_path_factory.mktemp("before")
+
+
+@pytest.fixture(scope="module")
+def before(folder_before: Path) -> dict[str, str]:
     """The fingerprint of every kernel, from unchanged sources; under "" that of the package."""
-    return fingerprints(tmp_path_factory.mktemp("before"))
+    return fingerprints(folder_before)
 
 
 @pytest.fixture
@@ -175,13 +181,11 @@ def test_an_index_is_made_once(before: dict[str, str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"short", bytes(32), b"\xff" * 2000, None])
 def test_a_damaged_index_is_made_again(
-    damage: bytes | None, before: dict[str, str], folder: KernelCache, unknown: None
+    damage: bytes | None, before: dict[str, str], folder_before: Path, folder: KernelCache, unknown: None
 ) -> None:
-    fingerprint.kernel_fingerprint(SMALL, folder)
-    path = only_index(folder.path)
-    whole = path.read_bytes()
+    made = only_index(folder_before)
+    whole, path = made.read_bytes(), folder.path / made.name
     path.write_bytes(whole[:-1] if damage is None else damage)
-    fingerprint._CLOSURES.clear()
     assert fingerprint.kernel_fingerprint(SMALL, folder) == before[SMALL]
     assert path.read_bytes() == whole
 

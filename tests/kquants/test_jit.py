@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kquants import jit
-from kquants.compiler import compile_workers, fingerprint
+from kquants.compiler import cache, compile_workers, fingerprint
 from kquants.compiler.kernel_names import MODULE_BY_KERNEL
 from kquants.dequantize import dequantize
 from support import ROOT
@@ -116,10 +116,18 @@ def damaged(stored: bytes) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("damage", damaged(bytes(100)))
-def test_a_damaged_object_is_compiled_again(compiled: Path, damage: str) -> None:
+def test_a_damaged_object_is_not_read(compiled: Path, damage: str) -> None:
+    path = only_object(compiled)
+    path.write_bytes(damaged(path.read_bytes())[damage])
+    with cache.open_cache(compiled) as folder:
+        assert folder
+        assert folder.read(path.name) is None
+
+
+def test_a_damaged_object_is_compiled_again(compiled: Path) -> None:
     path = only_object(compiled)
     whole = path.read_bytes()
-    path.write_bytes(damaged(whole)[damage])
+    path.write_bytes(damaged(whole)["one bit"])
     assert answer(child(compiled)) == COMPILED
     assert path.read_bytes() == whole, "the same source gives the same object"
 

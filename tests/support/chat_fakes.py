@@ -112,6 +112,7 @@ class FakeModel:
     inspection: Any = None
     path: str = "fake"
     weights_in_memory: tuple[int | None, int] = (600_000_000, 800_000_000)
+    drafter: str = ""
 
     @property
     def devices(self) -> list[dict[str, Any]]:

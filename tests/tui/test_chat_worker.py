@@ -120,6 +120,7 @@ def test_blocks_on_the_gpu_are_those_of_now(harness: WorkerHarness, monkeypatch:
     opened: Any = SimpleNamespace(
         ctx=512, engine=engine, chat=lambda template: chat, sampling_defaults={}, close=lambda: None
     )
+    opened.drafts_with, opened.weights_in_memory = None, (None, 0)
     monkeypatch.setattr(harness.backend, "open", lambda *_: EdgeModel("real", "/real.gguf", opened, None))
     harness.worker.open("real", no_options)
     assert isinstance(harness.next(), ModelOpened)

@@ -278,6 +278,7 @@ def test_the_panel_by_hand() -> None:
         "mean": "44.9 t/s",
         "itl": "22 /  24 ms",
         "mbu": "0.84",
+        "drafter": "–",
         "drafts": "–",
         "guided": "–",
         "context": "2,176 of 4,096  53%",

@@ -45,7 +45,7 @@ def test_each_setting_has_its_line_and_says_where_its_default_is_from(tmp_path: 
             assert line(chat, "top_k") == "top_k 7 default 20, from the model"
             assert line(chat, "min_p") == "min_p 0.05 default 0.05, edgellm's"
             assert line(chat, "ctx") == "ctx automatic default automatic, 4,096 now"
-            assert line(chat, "draft") == "draft none default none"
+            assert line(chat, "draft") == "draft none default none, but those from the text"
             assert line(chat, "kv_type") == "kv_type ‹ f16 › default f16, edgellm's"
             assert all(f"│ {setting.name} " in chat.shown() for setting in SETTINGS)
             assert "Settings of fake" in chat.shown()

@@ -27,6 +27,7 @@ class Activity:
     `uses` names what replies follow or may call: a schema or tools; empty for free replies.
     `server` is the host that computes, empty for this machine.
     Of its `weights`, in bytes, `resident` were in memory when the last reply ended; None if unknown.
+    `drafter` is the model or head that drafts, empty without one.
     """
 
     phase: Phase = Phase.CLOSED
@@ -45,6 +46,7 @@ class Activity:
     resident: int | None = None
     uses: str = ""
     server: str = ""
+    drafter: str = ""
 
     @property
     def knows_context(self) -> bool:

@@ -104,6 +104,10 @@ class OpenModel(Protocol):
     def weights_in_memory(self) -> tuple[int | None, int]:
         """Bytes of the weights that are in memory now (None if unknown), and of all. May take 0.3 s."""
 
+    @property
+    def drafter(self) -> str:
+        """The model or head that drafts now, in words; empty without one. Drafts from the text are always there."""
+
     def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> ReplyStream:
         """Begin a reply, or continue the text `begun`. Raises EdgeLLMError."""
 

@@ -85,10 +85,6 @@ class ChatController:
         """Store a choice of the user under a name."""
         store_or_notify(self._emit, lambda: self.store.preferences.set(name, value))
 
-    def warn(self, text: str) -> None:
-        """Show a line about what a model does otherwise than asked. From any thread."""
-        self._emit(Notice(text, "warning"))
-
     def on_event(self, event: Event) -> None:
         """Bring the state up to date with an event of the worker."""
         if isinstance(event, ReplyEnded):

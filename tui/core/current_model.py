@@ -100,7 +100,9 @@ class CurrentModel:
             return "the server's default"
         from_file = self.opened.defaults.get(option.name) if self.opened else None
         default = option.default if from_file is None else from_file
-        return unset_text(option.name) if default is None else f"{value_text(default) or 'none'} (default)"
+        if default is None:
+            return ", ".join(filter(None, unset_text(option.name)))
+        return f"{value_text(default) or 'none'} (default)"
 
     def set(self, name: str, text: str) -> None:
         """Set a setting of this model; empty text sets the default. Opens the model again where that is necessary."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgellm.errors import EdgeLLMError
+from edgellm.fmt import shown_path
 from tui.core.backend import NoTemplateError
 from tui.core.continued_reply import ContinuedReply
 from tui.core.model_references import absolute_model_path, is_of_server
@@ -39,6 +40,12 @@ class EdgeModel:
     def weights_in_memory(self) -> tuple[int | None, int]:
         """Bytes of the weights that are in memory now, None if the system does not tell, and bytes of all."""
         return self._model.weights_in_memory
+
+    @property
+    def drafter(self) -> str:
+        """The path of a model or head that drafts, once it is loaded; of a layer of the model's own file what it is."""
+        name = self._model.drafts_with
+        return name.removesuffix(f" of {shown_path(self._model.file.path)}") if name else ""
 
     def reply(self, messages: Messages, options: Mapping[str, Any], begun: str) -> ReplyStream:
         """Begin a reply, or continue the text `begun`. Raises EdgeLLMError."""

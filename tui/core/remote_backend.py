@@ -27,6 +27,7 @@ class RemoteChatModel:
     """Which of these a model can do the server does not tell; it refuses what it does not know."""
 
     counts = False
+    drafter = ""
     defaults: Mapping[str, Any] = {}
     devices: list[dict[str, Any]] = []  # noqa: RUF012
     weights_in_memory = (None, 0)

@@ -13,14 +13,15 @@ _ESCAPED = re.compile(r"\\[ntr\\]")
 _RAW = re.compile(r"[\n\t\r\\]")
 
 AUTOMATIC = "automatic"
+"""What a setting is shown as whose value is chosen by edgellm, or by someone else, where it is not set."""
 
-_NONE_IF_UNSET = {"draft"}
-"""Options that choose nothing by themselves where they are not set."""
+_NONE_IF_UNSET = {"draft": "but those from the text"}
+"""Options that choose nothing by themselves where they are not set, and what there is all the same."""
 
 
-def unset_text(name: str) -> str:
-    """What a setting without a value or a default is shown as."""
-    return "none" if name in _NONE_IF_UNSET else AUTOMATIC
+def unset_text(name: str) -> tuple[str, str]:
+    """What a setting without a value or a default is shown as, and a note to it, which may be empty."""
+    return ("none", _NONE_IF_UNSET[name]) if name in _NONE_IF_UNSET else (AUTOMATIC, "")
 
 
 def number_or_text(text: str) -> Any:

@@ -18,6 +18,7 @@ from tui.core.error_text import error_line
 from tui.core.events import Notice
 from tui.core.model_loader import ModelLoader
 from tui.core.reply_writer import ReplyWriter
+from tui.core.warning_notices import WarningNotices
 
 if TYPE_CHECKING:
     from tui.core.backend import Backend, OpenModel, Options, ReplyStream
@@ -38,6 +39,7 @@ class Worker:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._writer = ReplyWriter(emit)
         self._loader = ModelLoader(backend, emit, self._writer.drop_stream)
+        self.warnings = WarningNotices(emit)
         self.waiting: set[int] = set()
         self._weights_in_memory: tuple[int | None, int] = (None, 0)
         self._thread = Thread(target=self._work, name="model worker", daemon=True)
@@ -110,6 +112,7 @@ class Worker:
             gpu_blocks=blocks - sum(device["blocks"] for device in devices if device["name"] == "CPU"),
             weights=weights,
             resident=resident,
+            drafter=model.drafter if model else "",
         )
 
     def _phase(self) -> Phase:
@@ -138,6 +141,7 @@ class Worker:
 
     def _open(self, model: str, options: Options, number: int) -> None:
         self._weights_in_memory = None, 0
+        self.warnings.begin()
         self._loader.open(model, options, number)
         self._measure_weights()
 

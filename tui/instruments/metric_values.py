@@ -77,6 +77,7 @@ def _of_model(activity: Activity) -> dict[str, MetricValue]:
         "threads": TextValue(f"{activity.threads}" if activity.threads else UNKNOWN),
         "gpu": TextValue(part_of(activity.gpu_blocks, activity.blocks) if activity.blocks else UNKNOWN),
         "weights": TextValue(_in_memory(activity)),
+        "drafter": TextValue(display_name(activity.drafter, 23) if activity.drafter else UNKNOWN),
     }
 
 

@@ -51,6 +51,12 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "fast as this memory allows, and only a smaller model would be faster.",
         ),
         Metric(
+            "drafter",
+            "drafter",
+            "The smaller model, or the head, that guesses the next tokens; /set draft chooses it.",
+            optional=True,
+        ),
+        Metric(
             "drafts",
             "drafts",
             "Tokens that were computed before they were certain: the share that was right, the tokens written for each "

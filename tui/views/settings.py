@@ -89,7 +89,8 @@ class SettingsScreen(View):
         activity = self._controller.status.activity()
         found = {"ctx": activity.context, "threads": activity.threads}.get(setting.name)
         unset = setting.name not in self._controller.settings.values
-        return unset_text(setting.name), f"{found:,} now" if found and unset else ""
+        shown, note = unset_text(setting.name)
+        return shown, f"{found:,} now" if found and unset else note
 
     # What the user does
 
