@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from converters.architectures.config import Config
 from converters.architectures.families import gemma4
+from converters.architectures.families.family import accept
 from converters.architectures.keys import ArchitectureKeys
 from converters.architectures.metadata import metadata_of
 from converters.architectures.model import TextModel
@@ -70,9 +71,9 @@ def _text_model(given: Config) -> Config:
 
 
 def _projections(width: int, target_width: int) -> tuple[TensorFacts, ...]:
-    return (
-        TensorFacts("nextn.pre_projection.weight", "pre_projection", None, (width, 2 * target_width)),
-        TensorFacts("nextn.post_projection.weight", "post_projection", None, (target_width, width)),
+    shapes = {"pre_projection": (width, 2 * target_width), "post_projection": (target_width, width)}
+    return tuple(
+        TensorFacts(f"nextn.{name}.weight", name, None, shape, is_outside=True) for name, shape in shapes.items()
     )
 
 
@@ -82,4 +83,4 @@ def _write(keys: ArchitectureKeys, model: TextModel) -> None:
     keys.integer("nextn_predict_layers", model.sizes.layer_count)
 
 
-_FAMILY = replace(gemma4.FAMILY, write=_write, drops_tied_output=True)
+_FAMILY = replace(gemma4.FAMILY, check=accept, write=_write, drops_tied_output=True)

@@ -92,8 +92,9 @@ def layouts_of(facts: ArchitectureFacts) -> tuple[CheckpointLayout, ...]:
 
 
 def _hugging_face(facts: ArchitectureFacts, prefix: str) -> CheckpointLayout:
-    names = _stems("", facts.model_tensors)  # as in assistants of Gemma 4, whose layers alone are in `model`
-    names |= _stems(prefix, (EMBEDDING, facts.output_norm, *facts.model_tensors))
+    names = _stems("", (each for each in facts.model_tensors if each.is_outside))
+    within = (each for each in facts.model_tensors if not each.is_outside)
+    names |= _stems(prefix, (EMBEDDING, facts.output_norm, *within))
     names |= {f"{prefix}{name}": EMBEDDING for name in _OTHER_EMBEDDINGS}
     in_layers = (*facts.block_tensors, *facts.prediction_tensors)
     names |= _stems(f"{prefix}layers.*.", in_layers) | dict.fromkeys(_OUTPUTS, OUTPUT)

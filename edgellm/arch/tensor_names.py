@@ -65,7 +65,8 @@ class TensorFacts:
     checkpoints do not have, as the converter computes it, or have within a `FusedTensor` alone. A name with * is that
     of the parts of a tensor, one for each index of its first dimension. `optional`: some models of the architecture
     have no such tensor, or some layers. With `is_bare`, the name in GGUF is the stem alone, without `.weight`.
-    `checkpoint_shape` is the shape in checkpoints where it differs, of the same numbers in the same order.
+    `checkpoint_shape` is the shape in checkpoints where it differs, of the same numbers in the same order. With
+    `is_outside`, its name in checkpoints is whole: it lies beside the text model, and not in it.
     """
 
     gguf: str
@@ -75,6 +76,7 @@ class TensorFacts:
     optional: bool = False
     is_bare: bool = False
     checkpoint_shape: tuple[Size, ...] | None = None
+    is_outside: bool = False
 
     @property
     def name(self) -> str:

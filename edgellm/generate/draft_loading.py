@@ -16,9 +16,9 @@ from edgellm.perf.machine_profile import load_profile
 from edgellm.perf.roofline import Roofline, relative_cost
 from edgellm.speculation.auto_draft import open_draft
 from edgellm.speculation.computed_source import ComputedSource
-from edgellm.speculation.draft_file import DraftFile, DraftTarget, active_bytes, kv_share
+from edgellm.speculation.draft_file import DraftFile, DraftTarget
 from edgellm.speculation.draft_model import DraftModel
-from edgellm.speculation.draft_plan import with_kv_share
+from edgellm.speculation.draft_sizes import active_bytes, kv_share, with_kv_share
 from edgellm.speculation.head_choice import ChosenHead, open_head, open_in_place_of
 from edgellm.speculation.head_source import head_source
 from edgellm.speculation.model_drafter import ModelDrafter

@@ -11,6 +11,7 @@ draft_chain      draws drafts as the target will draw its text
 vocabularies     the tokens of a draft model as those of its target
 auto_draft       the draft model that an option names, or the best one on this machine
 draft_file       the file of a draft model, checked against its target
+draft_sizes      what drafts reads for a token, and its share of a limited memory
 draft_model      its engine, opened in the background
 draft_plan       the plan of a model with its draft model or head
 computed_source  an engine that drafts for all replies of a session, and how long that takes

@@ -6,8 +6,8 @@ from copy import copy
 
 from edgellm.sampling.gumbel import Drawn
 from edgellm.sampling.top_k import Scores
-from edgellm.speculation.drafter import Source
 from edgellm.speculation.prompt_lookup import NGRAM_SIZES
+from edgellm.speculation.sources import Source
 
 LOOKUP_RATES = {0: 0.0, 1: 0.1, 2: 0.2, 3: 0.4, 4: 0.6, 8: 0.75, 16: 0.85}
 """Expected probability that a token of prompt lookup is right, by the length of the matched n-gram: its signal."""

@@ -11,7 +11,8 @@ from edgellm.errors import EdgeLLMError, EdgeLLMWarning
 from edgellm.gguf import GGUFFile
 from edgellm.models import canonical_name, resolve
 from edgellm.models.stores import StoredModel, stored_models
-from edgellm.speculation.draft_file import DraftFile, DraftTarget, active_bytes
+from edgellm.speculation.draft_file import DraftFile, DraftTarget
+from edgellm.speculation.draft_sizes import active_bytes
 from edgellm.system.machine import available_memory
 
 LARGEST, SMALLEST = 1 / 4, 1 / 40

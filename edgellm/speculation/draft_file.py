@@ -10,24 +10,10 @@ from edgellm.arch.description import Description
 from edgellm.errors import NoMemoryError, UnsupportedModelError
 from edgellm.fmt import shown_path, size
 from edgellm.gguf import GGUFFile
-from edgellm.perf.roofline import Roofline
+from edgellm.speculation.draft_sizes import active_bytes
 from edgellm.speculation.vocabularies import TokenMap, VocabularyPair
 from edgellm.system.machine import available_memory
 from edgellm.text.tokenizer import Tokenizer
-
-_TYPICAL_TOKENS = 4096
-"""Tokens of a text by which the memory of its keys and values is shared."""
-
-
-def kv_share(draft: Description, target: Description, kv_type: str) -> float:
-    """The share of a draft model or head of a limited memory of keys and values and of states, from 0 to 1.
-
-    Both it and the target hold the same text, but for a head that reads the target's.
-    """
-    if draft.target_attention:
-        return 0.0
-    own, other = (Roofline.of(model, kv_type).sequence_bytes(_TYPICAL_TOKENS) for model in (draft, target))
-    return own / (own + other)
 
 
 class DraftTarget(NamedTuple):
@@ -103,11 +89,6 @@ class DraftFile(OpenFile):
             both = f"{size(self.file.nbytes)} beside the {size(target_bytes)} of the model"
             problem = f"no memory for the draft model {self.name}, which has {both}, as {size(free)} are free"
             raise NoMemoryError(f"{problem}; choose a smaller one, or leave --draft out")
-
-
-def active_bytes(model: Description) -> int:
-    """Bytes of weights that a model reads for a token."""
-    return Roofline.of(model, "f16").weight_bytes
 
 
 def _check_smaller(name: str, draft: Description, target: Description) -> None:

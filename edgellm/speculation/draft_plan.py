@@ -15,7 +15,8 @@ from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 from edgellm.perf.plan import DraftModelPlan, Plan, make_plan, plan_of
 from edgellm.speculation.auto_draft import open_draft
-from edgellm.speculation.draft_file import DraftFile, DraftTarget, kv_share
+from edgellm.speculation.draft_file import DraftFile, DraftTarget
+from edgellm.speculation.draft_sizes import kv_share, with_kv_share
 from edgellm.speculation.head_choice import ChosenHead, open_head, open_in_place_of
 from edgellm.text.tokenizer import Tokenizer
 
@@ -45,11 +46,6 @@ def plan_with_draft(file: GGUFFile, options: LoadOptions) -> Plan:
         share = kv_share(draft.model, model, options.kv_type)
         own = make_plan(file, with_kv_share(options, 1 - share))
         return replace(own, draft=DraftModelPlan(draft.name, _plan(draft, with_kv_share(options, share), own)))
-
-
-def with_kv_share(options: LoadOptions, share: float) -> LoadOptions:
-    """Options whose `kv_memory` is a share of what the user allowed; what has a share of 0 needs none."""
-    return options if options.kv_memory is None or not share else replace(options, kv_memory=options.kv_memory * share)
 
 
 def _plan(draft: DraftFile, options: LoadOptions, target: Plan) -> Plan:

@@ -16,7 +16,7 @@ from edgellm.guides.guide import Guide, Mask
 from edgellm.sampling.gumbel import DrawKey, Drawn
 from edgellm.sampling.sampler import Distribution, Sampler
 from edgellm.speculation.rules import DraftRule
-from edgellm.speculation.sources import Source as Source
+from edgellm.speculation.sources import Source
 
 
 class Draft(NamedTuple):
@@ -25,7 +25,7 @@ class Draft(NamedTuple):
     tokens: list[int]
     signals: list[int]
     distributions: list[Distribution] | None = None
-    """What each token was drawn from, where the rule needs it."""
+    """What each token was drawn from; None if that is not known."""
 
     def first(self, count: int) -> "Draft":
         """The first `count` of them, or all."""

@@ -7,7 +7,8 @@ from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment, Sequence
 from edgellm.sampling.gumbel import Drawn
 from edgellm.speculation.draft_chain import DraftChain
-from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftEngine, DraftRules, Source
+from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftEngine, DraftRules
+from edgellm.speculation.sources import Source
 from edgellm.speculation.vocabularies import TokenMap
 
 

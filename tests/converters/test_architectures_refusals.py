@@ -215,6 +215,7 @@ def test_what_gguf_or_edgellm_cannot_express_is_refused_by_name(
             "3 layers have ssm_norm.weight of GGUF, and by mamba_rms_norm",
         ),
         ("gemma4_e2b", {"num_kv_shared_layers": 6}, "num_kv_shared_layers is 6, not a whole number from 0 to 5"),
+        ("gemma4_e2b", {"num_kv_shared_layers": 6, "backbone_hidden_size": 64}, "num_kv_shared_layers is 6, not a who"),
         ("gemma3n", {"activation_sparsity_pattern": [0.95]}, "activation_sparsity_pattern must have 24 numbers"),
         ("gemma3n", {"activation_sparsity_pattern": [1.0] * 24}, "activation_sparsity_pattern must have 24 numbers"),
         ("gemma3n", {"intermediate_size": [64, 64]}, "intermediate_size is [64, 64], not a whole number"),

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from converters import convert
+from converters.architectures.layouts import layouts_of
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
+from edgellm.arch.architectures import gemma4
 from support.archs import ArchFixture
 from support.gemma_assistants import IDS, tensors, write_assistant, write_assistant_checkpoint
 from support.golden_cases import CONVERTED_HEADS, facts, without_tokenizer
@@ -61,6 +63,14 @@ def test_the_file_drafts_for_the_target(target_file: Path, tmp_path: Path) -> No
         assert model.generate(IDS[:9], temp=0, max_tokens=30).text == found.text
 
 
+def test_tensors_of_a_whole_model_have_its_prefix() -> None:
+    """Only the projections of an assistant lie beside `model`."""
+    layouts = {each.prefix: each for each in layouts_of(gemma4.FACTS) if each.name == "Hugging Face"}
+    name = "per_layer_model_projection.weight"
+    assert layouts["model."].place(f"model.{name}") == layouts[""].place(name) is not None
+    assert layouts["model."].place(name) is None
+
+
 def test_what_the_file_does_not_need_is_left_out(target: Path, tmp_path: Path) -> None:
     """Clusters of tokens, by which `use_ordered_embeddings` skips some logits, and the output matrix, which is tied."""
     more: dict[str, Any] = {
@@ -99,6 +109,12 @@ FLAWS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
     "no norm": ({}, {}, {_Q_NORM: None}, "no tensor for blk.2.attn_q_norm.weight"),
     "another shape": ({}, {}, {_Q_NORM: np.ones(32, np.float32)}, "has shape [32], not [16]"),
     "an unknown tensor": ({}, {}, {"model.centroid.weight": np.ones(4, np.float32)}, "has no place in this gemma4-ass"),
+    "a projection in the model": (
+        {},
+        {},
+        {"model.pre_projection.weight": tensors()["nextn.pre_projection.weight"]},
+        "tensor model.pre_projection.weight has no place in this gemma4-assistant",
+    ),
     "an output matrix": ({"tie_word_embeddings": False}, {"tie_word_embeddings": False}, {}, "no tensor for output.we"),
 }
 """Keys of config.json and of its text_config, tensors, and a part of the refusal."""

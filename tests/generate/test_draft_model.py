@@ -12,7 +12,7 @@ from edgellm.arch import describe
 from edgellm.gguf import GGUFFile
 from edgellm.options import MAX_DRAFT
 from edgellm.perf.mbu import MBUEstimator
-from edgellm.speculation import draft_file
+from edgellm.speculation import draft_sizes
 from edgellm.speculation.rules import Rejection
 from kquants.kv_layout import PAGE
 from support.guided_models import SCHEMA
@@ -61,7 +61,7 @@ def test_what_the_draft_model_reads_counts_as_used_bandwidth(
         until(lambda: model.drafts_with)
         stats = model.generate(PROMPT, **REPLY).stats
     with GGUFFile.open(draft_files[1]) as file:
-        a_pass = draft_file.active_bytes(describe(file))
+        a_pass = draft_sizes.active_bytes(describe(file))
     assert stats.mbu and stats.decode_tps
     assert stats.mbu * 59 / stats.decode_tps == pytest.approx(opening.passes * a_pass)
 

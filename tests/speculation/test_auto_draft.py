@@ -13,7 +13,8 @@ from edgellm.errors import EdgeLLMWarning, ModelFileError, NoMemoryError, Unsupp
 from edgellm.gguf import GGUFFile
 from edgellm.speculation import auto_draft, draft_file
 from edgellm.speculation.auto_draft import open_draft
-from edgellm.speculation.draft_file import DraftTarget, active_bytes
+from edgellm.speculation.draft_file import DraftTarget
+from edgellm.speculation.draft_sizes import active_bytes
 from edgellm.text.tokenizer import Tokenizer
 from support import gguf_bytes as raw
 from support.gguf_parts import GGUFParts

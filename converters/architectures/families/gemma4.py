@@ -17,6 +17,7 @@ from edgellm.arch.architectures import gemma4
 from edgellm.arch.hyperparameters import MAX_EXPERTS
 
 _EVERY = 6
+_SHARED = "num_kv_shared_layers"
 _EXPERTS = tuple({each.gguf.split(".")[0] for each in gemma4.EXPERTS})
 """The stems of tensors that models with experts have."""
 
@@ -57,10 +58,14 @@ def _windowed(config: Config) -> list[bool]:
     return [*windowed_layers(config, _EVERY)[:-1], False]
 
 
+def _check(config: Config) -> None:
+    """Refuse models without a layer whose keys and values the others could share."""
+    config.integer(_SHARED, 0, least=0, most=layer_count(config) - 1)
+
+
 def _shared(config: Config) -> int:
     """Number of last layers that read the keys and values of an earlier one; in an assistant all, of its target."""
-    most = layer_count(config) - ("backbone_hidden_size" not in config)
-    return config.integer("num_kv_shared_layers", 0, least=0, most=most)
+    return config.integer(_SHARED, 0, least=0, most=layer_count(config))
 
 
 def _full_kv_heads(config: Config) -> int | None:
@@ -133,6 +138,7 @@ def _sources(model: TextModel, sources: list[Source]) -> list[Source]:
 
 
 FAMILY = Family(
+    check=_check,
     sizes=_sizes,
     write=_write,
     sources=_sources,
