@@ -12,6 +12,8 @@ from converters.architectures.layouts import layouts_of
 from edgellm import EdgeLLMError, EdgeLLMWarning, Model
 from edgellm.arch.architectures import gemma4
 from support.archs import ArchFixture
+from support.draft_pairs import counted
+from support.drafts import AllDrafts
 from support.gemma_assistants import IDS, tensors, write_assistant, write_assistant_checkpoint
 from support.golden_cases import CONVERTED_HEADS, facts, without_tokenizer
 
@@ -50,7 +52,8 @@ def test_equals_llama_cpp(is_file: bool, name: str, target: Path, target_file: P
     }
 
 
-def test_the_file_drafts_for_the_target(target_file: Path, tmp_path: Path) -> None:
+def test_the_file_drafts_for_the_target(target_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", AllDrafts)
     out = tmp_path / "out.gguf"
     convert(
         write_assistant_checkpoint(tmp_path / "checkpoint"), out, "F16", target=target_file, tensor_types=[".*=F32"]
@@ -58,7 +61,9 @@ def test_the_file_drafts_for_the_target(target_file: Path, tmp_path: Path) -> No
     assert facts(out)["tensors"] == facts(write_assistant(tmp_path / "same.gguf"))["tensors"]
     with Model.open(target_file, draft=str(out), ctx=128) as model:
         assert model.drafts_with == str(out)
-        found = model.generate(IDS[:9], temp=0, max_tokens=30)
+        with counted(model.engine.draft_head) as passes:
+            found = model.generate(IDS[:9], temp=0, max_tokens=30)
+        assert len(passes) > 20
     with Model.open(target_file, draft="off", ctx=128) as model:
         assert model.generate(IDS[:9], temp=0, max_tokens=30).text == found.text
 

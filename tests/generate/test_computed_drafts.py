@@ -1,15 +1,17 @@
 """Drafts that a draft model computes: the same text to the bit, in fewer steps, from states that follow the text."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from edgellm import Model
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.speculation.drafting import Drafting
-from support.draft_pairs import DraftPair, counted, shifted, some_requests, written
+from support.draft_pairs import DraftPair, counted, ranges_of_steps, shifted, some_requests, written
 from support.drafts import AllDrafts, HalfOfDrafts, WindowedDrafts
-from support.generation import NO_END
+from support.generation import NEVER, NO_END
 
 pytestmark = pytest.mark.usefixtures("all_drafts")
 
@@ -123,3 +125,36 @@ def test_the_next_reply_continues_from_both_states(pair: DraftPair, monkeypatch:
                 assert written(pair.model, branch, **options) == expected
             is_next = branch == branches[0]
             assert max(map(sum, passes)) < (10 if is_next or not source.engine.new_sequence().needs_marks else 17)
+
+
+CAPITALS = {3 + byte for byte in range(65, 91)}
+"""Letters of one token each."""
+
+
+def test_a_stop_string_amid_accepted_drafts_and_the_turn_after_it(
+    pair: DraftPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The states go back to where it begins, and the next turn reads little of what both models have."""
+    ids = pair.model.tokenizer.encode("the time was " * 30, add_special=True)
+    bias = dict.fromkeys(set(range(320)) - CAPITALS, NEVER)
+    options: dict[str, Any] = {"max_tokens": 40, "temp": 0.8, "seed": 1, "logit_bias": bias}
+    pair.model.generate("in", max_tokens=2)  # tells how long a step takes, so that the first one has drafts
+    with pair.drafting(), ranges_of_steps(pair.model.engine) as steps:
+        whole = pair.model.generate(ids, **options)
+    runs = [step.start + 2 - len(ids) for step, after in pairwise(steps[1:]) if after.start - step.start > 4]
+    at = next(i for i in runs if whole.text.find(whole.text[i : i + 2]) == i)
+    with Model.open(pair.model.file.path, threads=1) as model, DraftPair(model, pair.draft).drafting() as source:
+        model.generate("in", max_tokens=2)
+        with ranges_of_steps(model.engine) as steps:
+            stopped = model.generate(ids, stop=whole.text[at : at + 2], **options)
+        assert (stopped.text, stopped.finish_reason) == (whole.text[:at], "stop")
+        assert steps[-1].start < len(ids) + at < steps[-1].stop - 2, "within the rows of a step"
+        monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", WindowedDrafts)
+        following = [*ids, *whole.tokens[:at], 100, 101]
+        with counted(source.engine) as passes, ranges_of_steps(model.engine) as steps:
+            found = written(model, following, **options)
+        assert steps[0].start == len(following) - 2
+        assert len(passes) > 15
+        assert isinstance(source.engine, NativeEngine)
+        assert max(map(sum, passes)) < (17 if source.engine.new_sequence().needs_marks else 10)
+    assert found == written(pair.model, following, **options)

@@ -216,11 +216,23 @@ def test_margins_that_tell_which_drafts_are_right_are_worth_more_than_any_fixed_
 
 
 def test_a_session_begins_its_replies_with_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(monkeypatch, 0.1, lambda position: (0.0, 1.0))
-    world.reply(100)
-    tried = len(world.drafter.rows)
-    world.reply(100, seed=2)
-    assert len(world.drafter.rows) - tried < tried / 2
+    """At 0.8 three drafts are best: a first reply tries single ones before, the next one begins with three."""
+    plans = list[DraftPlan]()
+
+    class Planned(DraftPolicy):
+        def settle(self, plan: DraftPlan, seconds: float) -> None:
+            plans.append(plan)
+            super().settle(plan, seconds)
+
+    monkeypatch.setattr("edgellm.generate.speculative_decoder.DraftPolicy", Planned)
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
+    world.reply(500)
+    assert plans[0].is_trial
+    plans.clear()
+    world.target.rows.clear()
+    world.reply(40, seed=2)
+    assert plans and not any(plan.is_trial for plan in plans)
+    assert world.target.rows[0] == 4
 
 
 def test_a_disturbed_step_has_no_lasting_effect(monkeypatch: pytest.MonkeyPatch) -> None:

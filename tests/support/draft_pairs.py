@@ -129,3 +129,18 @@ def shifted(model: Model, ids: list[int], seen: Callable[[], int] = lambda: 0, *
     found = [token.id for token in generation]
     (before,) = at_shift
     return found, before
+
+
+@contextmanager
+def ranges_of_steps(engine: Any) -> Iterator[list[range]]:
+    """The positions that each step of one reply computes."""
+    forward, steps = engine.forward, list[range]()
+
+    def recorded(segments: Any) -> Any:
+        (segment,) = segments
+        steps.append(range(len(segment.sequence), len(segment.sequence) + len(segment.tokens)))
+        return forward(segments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "forward", recorded)
+        yield steps
