@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 from platformdirs import user_cache_path
 
 from edgellm.engine.threadpool import ThreadPool
@@ -21,6 +22,10 @@ from support.headless_chat import HeadlessFrontend, MakeFrontend
 from support.make_gguf import Spec, write_model
 from support.model_file import FamilyFile, ModelFile
 from support.thread_chains import new_pool
+
+# No test depends on the time that it takes, as other programs may have the cores.
+settings.register_profile("edgellm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("edgellm")
 
 
 def pytest_configure() -> None:

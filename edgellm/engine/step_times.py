@@ -38,7 +38,7 @@ class StepTimes:
         if before and self._counts[kind] <= _COLD:
             seconds = min(before, seconds)
         elif before:  # a batch that takes much longer than usual was disturbed
-            seconds = 0.7 * before + 0.3 * min(seconds, 2 * before)
+            seconds = 0.9 * before + 0.1 * min(seconds, 2 * before)
         self._seconds[kind] = seconds
 
     def count(self, rows: int) -> int:
@@ -57,10 +57,11 @@ class StepTimes:
         """How much longer a batch of `rows` rows took because of `drafts` of them; `seconds` are those of the batch.
 
         None for a batch with tokens of prompts, too: then, what is expected of its steps. A batch that takes much
-        longer than that was disturbed. Call it before `record`.
+        longer than that was disturbed. It is never less than 0, as a shorter batch is noise: else drafts of which none
+        is accepted would be tried when the time of one row is overestimated. Call it before `record`.
         """
         usual, plain = self.seconds(rows) or 0.0, self.seconds(rows - drafts) or 0.0
-        return (usual if seconds is None else min(seconds, 2 * usual)) - plain
+        return max(0.0, (usual if seconds is None else min(seconds, 2 * usual)) - plain)
 
     def _estimate(self, kind: int) -> float | None:
         """The seconds of a batch of a class that was not measured."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator
+from time import perf_counter
 from typing import NamedTuple
 
 from edgellm.engine.protocol import Logits
@@ -46,7 +47,9 @@ def generate_ids(
         timer.drafts = decoder.tally
         while True:
             decoder.begin_drafting()
+            began = perf_counter()
             token = chooser.choose(logits, len(prompt.ids) + len(generated), decoder.proposal)
+            decoder.expect_draw(perf_counter() - began)
             lookup.accept(token)
             generated.append(token)
             yield SampledToken(token, logits)

@@ -199,6 +199,10 @@ class Session:
         """How many other requests decode at present."""
         return self._batcher.arrivals.decoding(request)
 
+    def prompts_wait(self) -> bool:
+        """Whether tokens of prompts will be in the next batch."""
+        return self._batcher.prompts_wait()
+
     def expected_ttft(self, prompt_tokens: int) -> float:
         """Seconds until the first token of a new prompt, behind those that wait; 0.0 until a speed is known."""
         return self._batcher.expected_ttft(prompt_tokens)

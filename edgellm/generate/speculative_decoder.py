@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from itertools import repeat
+from time import perf_counter
 from typing import NamedTuple
 
 from edgellm.engine.protocol import Logits, Sequence
@@ -84,9 +85,18 @@ class SpeculativeDecoder:
         if self._drafting is None and source and source.works:
             self._drafting = self._session.exclusively(lambda: self._drafting_of(source), self._cancel)
 
-    def _drafting_of(self, source: ComputedSource) -> Drafting:
+    def expect_draw(self, seconds: float) -> None:
+        """To draw the last token took `seconds`, as it may for a draft."""
+        if self._drafting:
+            self._drafting.expect_draw(seconds)
+
+    def _drafting_of(self, source: ComputedSource) -> Drafting | None:
         self._session.check_open()  # what computes drafts is closed with the model
-        drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
+        try:
+            drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
+        except Exception as error:
+            source.fail(error)
+            return None
         return Drafting(source, drafter, self._policy)
 
     @property
@@ -136,7 +146,7 @@ class SpeculativeDecoder:
     def continue_from(self, ids: Ids[int]) -> None:
         """Go on behind another prompt, which the sequence has now."""
         self.reject()
-        self.length = len(ids)
+        self.length, self._plain_until = len(ids), 0
         if self._drafting:
             self._drafting.drafter.restart(ids)
 
@@ -148,6 +158,8 @@ class SpeculativeDecoder:
             logits = self._session.decode(self._sequence, tokens, self._cancel, self.length, drafting, self._add_longer)
         except NoMemoryError:
             self._settle(drafting)
+            if drafting:
+                self._count(drafting, 0)
             has_drafts = drafts or (drafting and drafting.kept)
             if not has_drafts or len(self._sequence) < self.length:  # it was preempted, and there is no memory for it
                 raise
@@ -179,7 +191,12 @@ class SpeculativeDecoder:
             _Pending(token, source, signal, q)
             for token, signal, q in zip(draft.tokens, draft.signals, draft.distributions or repeat(None), strict=False)
         )
-        self.tally.draft(source, drafting.kept, drafting.seconds, drafting.passes * drafting.source.pass_bytes)
+        self._count(drafting, drafting.kept)
+
+    def _count(self, drafting: Drafting, drafts: int) -> None:
+        """Count the drafts of a step, and what they took, in the figures of the reply."""
+        bytes_read = drafting.passes * drafting.source.pass_bytes
+        self.tally.draft(drafting.drafter.source, drafts, drafting.seconds, bytes_read)
 
     def _draft(self, certain: Ids[int], rules: Callable[[], DraftRules] | None) -> tuple[list[int], Drafting | None]:
         """The drafts of the next step, or what computes them; none for a page where no memory was left for a step's.
@@ -197,13 +214,17 @@ class SpeculativeDecoder:
             return list(certain[:room]), None
         found = self._lookup.draft(room)
         drafting = self._drafting if rules and self._drafting and self._drafting.works else None
+        if drafting and self._session.prompts_wait():  # nothing is drafted beside these, but what was found is computed
+            drafting = None
         beside = self._session.rows_beside(self._cancel)
         step_seconds = self._session.drafts.times.seconds(1)
         self._replies = self._session.replies_beside(self._cancel) + 1
         cost = drafting.cost(self._replies, step_seconds) if drafting and step_seconds else None
         self._plan = plan = self._policy.plan(found, room, beside, cost)
         if drafting and rules and plan.source == drafting.drafter.source:
-            drafting.prepare(plan, rules())
+            began = perf_counter()
+            draft_rules = rules()
+            drafting.prepare(plan, draft_rules, perf_counter() - began)
             self._only_judged = _Pending(found.tokens[0], "lookup", found.matched) if found.tokens else None
             return [], drafting
         # A draft that is not computed is judged, too.

@@ -61,12 +61,13 @@ class ComputedSource:
                 if not self.engine.evict():
                     raise
 
-    def fail(self, error: EdgeLLMError) -> None:
+    def fail(self, error: Exception) -> None:
         """It drafts nothing any more, as an error came; a warning says which."""
         if self.works:
             self.works = False
+            kind = "" if isinstance(error, EdgeLLMError) else f"{type(error).__name__}: "
             why = str(error).removeprefix(f"{self.name}: ")
-            warn_aside(f"{self.name}: {why}; replies go on without its drafts")
+            warn_aside(f"{self.name}: {kind}{why}; replies go on without its drafts")
 
     def _record(self, rows: Ids[int], seconds: float) -> None:
         """Passes of about a row each tell the time of a pass, those with more what rows of the text add to it."""

@@ -159,8 +159,8 @@ class DraftPolicy:
         return list(accumulate((self._acceptance.rate(source, signal) for signal in signals), mul))
 
     def _longer_seconds(self, rows: int, drafts: int) -> float:
-        """The seconds that `drafts` more rows add to a batch of `rows` rows."""
-        return (self._times.doubted_seconds(rows + drafts) or 0.0) - (self._times.seconds(rows) or 0.0)
+        """The seconds that `drafts` more rows add to a batch of `rows` rows, at least 0."""
+        return max(0.0, (self._times.doubted_seconds(rows + drafts) or 0.0) - (self._times.seconds(rows) or 0.0))
 
     def settle(self, plan: DraftPlan, seconds: float) -> None:
         """The drafts of a step cost `seconds`: the reply's share of passes, and of the time of their rows."""

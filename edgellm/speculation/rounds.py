@@ -8,7 +8,7 @@ from typing import Any
 
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.protocol import Segment, Stopped
-from edgellm.errors import EdgeLLMError, NoMemoryError
+from edgellm.errors import NoMemoryError
 from edgellm.options import MAX_DRAFT
 from edgellm.speculation.drafting import Drafting
 
@@ -64,7 +64,7 @@ def _trim(draftings: Ids[Drafting], rows: int) -> None:
 def _passes(active: Ids[Drafting]) -> Iterator[list[Part]]:
     """The segments of the next pass, in parts that are no larger than the batches of the engine."""
     most, batch, rows = active[0].source.engine.max_rows, list[Part](), 0
-    parts = [(each, segment) for each in active if (segment := each.drafter.segment())]
+    parts = [(each, segment) for each in active if (segment := each.segment())]
     for part in parts:
         tokens = len(part[1].tokens)
         if batch and rows + tokens > most:
@@ -84,8 +84,10 @@ def _compute(parts: list[Part]) -> Iterator[Drafting]:
     source, began = parts[0][0].source, perf_counter()
     try:
         outputs = source.compute([segment for _, segment in parts])
-    except EdgeLLMError as error:
-        if isinstance(error, NoMemoryError) and len(parts) > 1:
+    except Stopped:
+        raise
+    except Exception as error:
+        if isinstance(error, NoMemoryError | MemoryError) and len(parts) > 1:
             for part in sorted(parts, key=lambda each: len(each[1].sequence)):
                 yield from _compute([part])
             return

@@ -105,7 +105,7 @@ def test_replies_that_are_preempted_are_the_same(alone: Model, target: Path, ass
         ThreadPoolExecutor(6) as pool,
     ):
         assert list(pool.map(lambda prompt: text_of(small, prompt, **options), prompts)) == expected
-    assert len(passes) > 50
+    assert len(passes) > 10  # a step without memory ends the drafts of its reply for a page, so about all that it has
     assert preempted
 
 

@@ -7,8 +7,6 @@ import pytest
 from edgellm import Model
 from support.served import Served
 
-langchain = pytest.importorskip("langchain_openai")
-
 COLORS: dict[str, Any] = {
     "title": "paint",
     "description": "Paint",
@@ -21,6 +19,7 @@ COLORS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def chat(server: Served) -> Any:
+    langchain = pytest.importorskip("langchain_openai")  # here, as it takes seconds: the other worker needs none
     return langchain.ChatOpenAI(
         model="small", base_url=f"{server.url}/v1", api_key="none", max_tokens=12, seed=3, max_retries=0
     )

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence as Ids
 from itertools import pairwise
+from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -57,6 +59,39 @@ def test_drafts_that_are_never_right_cost_little(monkeypatch: pytest.MonkeyPatch
     world = World(monkeypatch, share, lambda position: (0.0, 1.0), prompt)
     assert slowest(world.reply(512)) >= 0.97
     assert min(slowest(world.reply(32, seed)) for seed in range(2, 9)) >= 0.97
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.5])
+@pytest.mark.parametrize("draw_s", [0.0004, 0.002, 0.036])
+def test_the_time_to_draw_a_draft_is_paid(monkeypatch: pytest.MonkeyPatch, share: float, draw_s: float) -> None:
+    """From all tokens of a large vocabulary, without top-k and top-p, that takes as long as a step."""
+    world = World(monkeypatch, share, lambda position: (0.0, 1.0))
+    world.draw_s = draw_s
+    assert slowest(world.reply(512)) >= 0.97
+    assert min(slowest(world.reply(64, seed)) for seed in range(2, 9)) >= 0.97
+
+
+def test_drafts_end_where_it_takes_as_long_to_draw_them_as_to_compute_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
+    world.draw_s = step_seconds(1)
+    assert plain_seconds(512) / world.reply(512)[-1] >= 0.97
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.31])
+def test_drafts_are_not_tried_more_often_as_times_vary(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """Of 12 batches one is disturbed by other programs, and takes up to twice as long."""
+    random = Random(1)
+
+    def slowness(rows: int) -> float:
+        return random.lognormvariate(0, 0.04) * (random.uniform(1.2, 2.2) if random.random() < 1 / 12 else 1.0)
+
+    usual = fmean(slowness(1) for _ in range(20_000))
+    seconds = 0.0
+    for seed in range(60):
+        world = World(monkeypatch, share, lambda position: (0.0, 1.0))
+        world.target.slowness = world.drafter.slowness = slowness
+        seconds += world.reply(128, seed)[-1]
+    assert 60 * plain_seconds(128) * usual / seconds >= 0.965
 
 
 @SHARES

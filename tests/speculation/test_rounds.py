@@ -107,7 +107,7 @@ def draftings(engine: DrafterEngine, lengths: Ids[int], policy: type[DraftPolicy
 def prepared(made: Ids[Drafting], rule: DraftRule, whole: bool = True) -> None:
     """All have two drafts in the next step."""
     for each in made:
-        each.prepare(DraftPlan("model", 2, whole=whole), rules(rule))
+        each.prepare(DraftPlan("model", 2, whole=whole), rules(rule), 0.0)
 
 
 def test_a_reply_reads_what_the_prefix_cache_of_its_drafter_has_not(monkeypatch: pytest.MonkeyPatch) -> None:

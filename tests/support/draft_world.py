@@ -1,8 +1,9 @@
 """A target and a drafter that compute nothing: a clock tells how long they would take, and coins what is accepted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Ids
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 from typing import Any, NamedTuple
 
@@ -30,6 +31,15 @@ STEPS = {1: 34.0, 2: 35.7, 4: 42.0, 8: 62.0, 16: 87.0}
 """Milliseconds of a step by its rows: a 1.2B model on two Emerald Rapids cores."""
 
 VOCAB = 8
+_TIMED = (
+    "generate.batching.executor",
+    "generate.speculative_decoder",
+    "speculation.computed_source",
+    "speculation.drafting",
+    "speculation.rounds",
+)
+"""Modules that take the time."""
+
 Coin = Callable[[int], tuple[float, float]]
 """By the position of a token: the probability that its draft is right, and the draft's margin in nats."""
 
@@ -97,7 +107,8 @@ class CoinDrafter(ComputedDrafter):
 
     source = "model"
 
-    def __init__(self, engine: Engine, text: Text, length: int, coin: Coin) -> None:
+    def __init__(self, engine: Engine, text: Text, length: int, coin: Coin, draw: Callable[[], None]) -> None:
+        self._draw = draw
         self.engine, self._text, self._coin, self._length = engine, text, coin, length
         self._sequence, self._read, self._is_windowed = Sequence(), 0, False
         self._draft = Draft([], [])
@@ -134,6 +145,7 @@ class CoinDrafter(ComputedDrafter):
     def take(self, outputs: Outputs) -> Drawn | None:
         if outputs.logits is None or not len(outputs.logits):
             return None
+        self._draw()
         position = self._length + len(self._draft.tokens)
         chance, margin = self._coin(position)
         is_right = uniform(self._text.seed, 2, position) < chance
@@ -151,40 +163,50 @@ class World:
 
     def __init__(self, patch: pytest.MonkeyPatch, share: float, coin: Coin, prompt: int = 8) -> None:
         self.clock = Clock()
-        for module in "generate.batching.executor", "speculation.computed_source", "speculation.rounds":
+        for module in _TIMED:
             patch.setattr(f"edgellm.{module}.perf_counter", self.clock)
         # No time goes by between the steps of a reply: a batch waits for all, however late the machine lets them come.
         patch.setattr("edgellm.generate.batching.batcher.Arrivals", lambda: Arrivals(lambda: 0.0))
         self.target, self.drafter = Engine(self.clock), Engine(self.clock, share)
         self.session, self._prompt, self._coin = Session(self.target, "m"), prompt, coin  # type: ignore[arg-type]
+        self.draw_s = 0.0  # seconds to draw a draft
         self._texts: dict[int, Text] = {}  # by the id of the sequence
         self.source = ComputedSource("d", self.drafter, self._new_drafter, share)
         self.session.drafts.source = self.source
 
     def _new_drafter(self, ids: Ids[int], sequence: Any) -> CoinDrafter:
-        return CoinDrafter(self.drafter, self._texts[id(sequence)], len(ids), self._coin)
+        return CoinDrafter(self.drafter, self._texts[id(sequence)], len(ids), self._coin, self._draw)
+
+    def _draw(self) -> None:
+        self.clock.seconds += self.draw_s
 
     def reply(self, tokens: int, seed: int = 1, together: Barrier | None = None) -> list[float]:
         """Write a reply; returns the seconds before each of its tokens, and those of all.
 
         It begins when all replies have come that write `together`.
         """
-        text, cancel = Text(seed), CancelFlag(self.target)  # type: ignore[arg-type]
-        sequence = Sequence()
-        self._texts[id(sequence)] = text
-        sequence.tokens = [0] * self._prompt
-        began, times = self.clock(), list[float]()
+        text, began, times = Text(seed), self.clock(), list[float]()
         rules = DraftRules(Sampler(GenerationOptions(), VOCAB), None, None, DrawKey(seed, 0), 0, SameDraw())
-        decoding = SpeculativeDecoder(self.session, sequence, PromptLookup([]), cancel)
-        with self.session.decoding(cancel), decoding as decoder:
-            decoder.begin_drafting()
+        with self.decoding(text, PromptLookup([])) as (decoder, cancel):
             if together:
                 self.session._batcher.arrivals.give(cancel, 0.0)  # as its prompt did
                 together.wait()
             for position in range(self._prompt, self._prompt + tokens):
                 times.append(self.clock() - began)
+                decoder.expect_draw(self.draw_s)  # a draw of the target is on no clock: it is there without drafts
                 decoder.decode(text.token(position), (), lambda: rules)
         return [*times, self.clock() - began]
+
+    @contextmanager
+    def decoding(self, text: Text, lookup: PromptLookup) -> Iterator[tuple[SpeculativeDecoder, CancelFlag]]:
+        """Begin a reply behind the prompt."""
+        sequence, cancel = Sequence(), CancelFlag(self.target)  # type: ignore[arg-type]
+        self._texts[id(sequence)] = text
+        sequence.tokens = [0] * self._prompt
+        decoding = SpeculativeDecoder(self.session, sequence, lookup, cancel)
+        with self.session.decoding(cancel), decoding as decoder:
+            decoder.begin_drafting()
+            yield decoder, cancel
 
     def replies(self, count: int, tokens: int) -> float:
         """Write `count` replies at once; returns the seconds from the first to the last."""

@@ -87,6 +87,10 @@ class Batcher:
         waiting = [each.left for each in list(self._waiting) if not each.is_step]
         return self._schedule.ttft_s([*waiting, prompt_tokens], self.arrivals.decode_rows())
 
+    def prompts_wait(self) -> bool:
+        """Whether a prompt waits to be computed, not for memory."""
+        return any(not each.is_step and self._admission.admits(each) for each in list(self._waiting))
+
     def waits_for_memory(self, sequence: Sequence) -> bool:
         """Whether what a sequence waits for is not computed before other requests have ended."""
         return any(each.extends(sequence) and not self._admission.admits(each) for each in list(self._waiting))
