@@ -11,7 +11,7 @@ from typing import Any, Self
 import click
 
 from edgellm.fmt import counted, printable
-from edgellm.terminal.streams import write_control
+from edgellm.terminal.streams import end_line, write_control
 
 _CLEARED = "\r\x1b[K"
 _SHOW_PREFILL_AFTER_S = 0.5
@@ -89,7 +89,7 @@ def show_warnings(quiet: bool = False) -> Iterator[None]:
     def show(message: Any, *where: Any, **more: Any) -> None:
         if (note := str(message)) not in shown and not quiet:
             shown.add(note)
-            if sys.stderr and sys.stderr.isatty():  # there may be a progress line
+            if sys.stderr and sys.stderr.isatty() and not end_line():  # a reply stays, a line of progress does not
                 write_control(_CLEARED)
             click.echo(f"edgellm: note: {printable(note, _MAX_LENGTH)}", err=True)
 

@@ -41,6 +41,11 @@ class TerminalStream(TextIOWrapper):
         """Write control sequences, unchanged."""
         super().write(text)
 
+    @property
+    def is_amid_line(self) -> bool:
+        """Whether sanitized text was written last, and no line end behind it."""
+        return bool(self._before) and not self._before.endswith("\n")
+
 
 def prepare_streams() -> None:
     """Let stdout, stderr and stdin replace characters that cannot be encoded or decoded.
@@ -72,6 +77,16 @@ def write(text: str, raw: bool = False) -> None:
     if out := sys.stdout:
         (out.write_control if raw and isinstance(out, TerminalStream) else out.write)(text)
         out.flush()
+
+
+def end_line() -> bool:
+    """End the line on a terminal at stdout, if text stands in it. Returns whether one did."""
+    out = sys.stdout
+    if not (isinstance(out, TerminalStream) and out.is_amid_line):
+        return False
+    out.write("\n")
+    out.flush()
+    return True
 
 
 def write_styled(text: str) -> None:

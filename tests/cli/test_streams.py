@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedWriter, FileIO
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgellm.cli.progress import show_warnings
 from edgellm.terminal import streams
 from support.make_gguf import write_model
 from support.model_file import ModelFile
@@ -105,6 +107,18 @@ def test_control_sequences_of_our_own_are_written() -> None:
         stream.write_control("\r\x1b[K")
         stream.write("\r\x1b[K")
         assert come() == "\r\x1b[K␍␛[K"
+
+
+def test_a_warning_amid_a_reply_leaves_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened() as (stream, come):
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(sys, "stderr", stream)
+        with show_warnings():
+            for text in ("so far", " and", " more\n"):
+                streams.write(text)
+                warnings.warn(text.strip(), stacklevel=1)
+        notes = [f"edgellm: note: {text}\r\n" for text in ("so far", "and", "more")]
+        assert come() == f"so far\r\n{notes[0]} and\r\n{notes[1]} more\r\n\r\x1b[K{notes[2]}"
 
 
 def on_terminal(shell: str, encoding: str = "utf-8", **env: str) -> str:

@@ -139,9 +139,10 @@ def test_only_warnings_of_edgellm_are_told_and_all_are_shown_as_before() -> None
             beside.join()
             notices.begin()
             warnings.warn("ours", EdgeLLMWarning, stacklevel=1)
+            warnings.warn("of a file \x1b[2J", EdgeLLMWarning, stacklevel=1)
         assert warnings.showwarning is before
-    assert told == [Notice(text, "warning") for text in ("ours", "beside", "ours")]
-    assert shown == ["ours", "another's", "ours", "another's", "beside", "ours"]
+    assert told == [Notice(text, "warning") for text in ("ours", "beside", "ours", r"of a file \x1b[2J")]
+    assert shown == ["ours", "another's", "ours", "another's", "beside", "ours", "of a file \x1b[2J"]
 
 
 def test_lines_tell_it_on_stderr_alone(tmp_path: Path) -> None:

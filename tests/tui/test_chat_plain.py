@@ -6,12 +6,14 @@ import subprocess
 import sys
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from edgellm.terminal.streams import TerminalStream
 from support import TESTS
 from support.auxiliary_files import KINDS, auxiliary_file
 from support.chat_fakes import FakeModel
@@ -23,6 +25,7 @@ from tui.commands import COMMANDS
 from tui.core.controller import ChatController
 from tui.core.edge_backend import EdgeBackend
 from tui.core.store import Store
+from tui.plain.output import PlainOutput
 from tui.plain.views import VIEWS
 
 __all__ = ["machine"]
@@ -43,6 +46,22 @@ def test_replies_alone_go_to_stdout(talk: Talk) -> None:
     assert result.err.count("TTFT 0.21 s · decode 45.3 t/s") == 3
     assert "3 tokens" in result.err
     assert "used" in result.err
+
+
+def test_a_line_amid_a_reply_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = BytesIO()
+    stream = TerminalStream(terminal, "utf-8", "replace")  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    output = PlainOutput()
+    output.say("ready")
+    output.reply("so far")
+    output.say("a note", "warning")
+    output.say("another", "warning")
+    output.reply("so far and more")
+    output.end("so far and more")
+    output.say("figures")
+    assert terminal.getvalue().decode() == "ready\nso far\na note\nanother\n and more\nfigures\n"
 
 
 def test_files_of_no_model_are_not_among_the_models(machine: Machine) -> None:

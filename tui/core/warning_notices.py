@@ -6,7 +6,11 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from edgellm.errors import EdgeLLMWarning
+from edgellm.fmt import printable
 from tui.core.events import Emit, Notice
+
+_MAX_LENGTH = 1000
+"""The most characters of a notice."""
 
 
 class WarningNotices:
@@ -37,7 +41,7 @@ class WarningNotices:
         ) -> None:
             before(message, category, filename, lineno, file, line)
             if issubclass(category, EdgeLLMWarning):
-                self._tell(str(message))
+                self._tell(printable(str(message), _MAX_LENGTH))
 
         with warnings.catch_warnings():
             warnings.simplefilter("always", EdgeLLMWarning)

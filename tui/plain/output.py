@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from edgellm.terminal.streams import end_line
 from tui.core.titles import with_joiners
 
 
@@ -34,5 +35,7 @@ class PlainOutput:
         """Write lines to stderr."""
         is_error = severity == "error"
         self.failed |= is_error
+        if self._shown:  # a reply is being written
+            end_line()
         if text:
             click.echo(with_joiners(f"edgellm: {text}" if is_error else text), err=True)
