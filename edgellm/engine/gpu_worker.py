@@ -15,7 +15,7 @@ from edgellm.engine.gpu_process import DONE, RAISED, HiddenMemory, packed, unpac
 from edgellm.engine.offload import OffloadTask, UploadProgress, file_identity
 from edgellm.engine.protocol import Stopped
 from edgellm.errors import EdgeLLMError, ModelFileError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.gguf import GGUFFile, sigbus
 from edgellm.process.serve import serve
 from edgellm.process.shared_memory import SharedMemory
@@ -63,7 +63,7 @@ class GPUWorker:
         except ModelFileError as error:
             raise DeviceFault(str(error)) from None
         if file_identity(file) != task.file_identity:
-            raise DeviceFault(f"{printable(task.path, 400)} is not the file any more that was opened")
+            raise DeviceFault(f"{shown_path(task.path)} is not the file any more that was opened")
         backend, model, self._rows = load_backend(name), describe(file), task.limits.rows
         plan = backend.plan_offload(model, task.limits, task.request)
         if plan:

@@ -10,7 +10,7 @@ from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.offload import OffloadRequest, UploadProgress
 from edgellm.engine.outputs import LOGITS, OutputSettings
 from edgellm.errors import EdgeLLMError, UnsupportedModelError
-from edgellm.fmt import printable, size
+from edgellm.fmt import shown_path, size
 from edgellm.gguf import GGUFFile
 from edgellm.options import LoadOptions
 from edgellm.perf.disk import DiskForecast, forecast
@@ -42,7 +42,7 @@ def speed_warnings(file: GGUFFile, options: LoadOptions) -> Iterator[str]:
     """A line for each choice that makes the model slower than it could be on this machine."""
     free = available_memory()
     if file.nbytes > free and (disk := _disk_forecast(file, options, free)):
-        has = f"{printable(str(file.path), 400)} has {size(file.nbytes)}, but only {size(free)} of memory are free"
+        has = f"{shown_path(file.path)} has {size(file.nbytes)}, but only {size(free)} of memory are free"
         yield f"{has}: {_at_disk_speed(disk)}; choose a smaller quantization"
     if options.threads and options.threads > (cpus := usable_cpus()):
         have, best = "1 CPU" if cpus == 1 else f"{cpus:g} CPUs", default_threads(file.nbytes)
