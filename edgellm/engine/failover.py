@@ -66,6 +66,12 @@ class FailoverRunner:
         if before:
             before.close()
 
+    def reopen(self, **changed: Any) -> None:
+        """As `open`, while nothing was computed: the one before is closed first, as memory may be short for both."""
+        self.current.close()
+        self._pools.clear()
+        self.open(**changed)
+
     def made(self, sequence: PagedSequence) -> bool:
         """Whether a sequence is of `current`, or of a runner before it."""
         return any(sequence.belongs_to(pools) for pools in self._pools)

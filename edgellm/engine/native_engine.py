@@ -96,9 +96,11 @@ class NativeEngine:
         """Make the head ready. If it is left out, the model gives nothing for it."""
         try:
             self.draft_head = request.open(pool=self.pool, pages=self._runner.cpu.pages, **shared)
+            return
         except request.tolerated as error:
-            budget = request.leave_out(str(error)) or budget
-            self._failover.open(outputs=self._outputs, budget=budget)
+            why = str(error)  # the error is not kept: its frames have what was made of the head
+        budget = request.leave_out(why) or budget
+        self._failover.reopen(outputs=self._outputs, budget=budget)
 
     @property
     def _runner(self) -> ModelRunner:

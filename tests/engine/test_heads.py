@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 from threading import enumerate as running_threads
-from typing import Literal
+from typing import Any, Literal
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from converters import convert
 from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.memory import aligned
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
@@ -159,6 +161,34 @@ def test_a_head_without_memory_is_left_out(head_file: HeadFile, monkeypatch: pyt
         outputs = engine.compute([Segment(engine.new_sequence(), [5, 6], [1])])
         assert outputs.logits is not None and outputs.logits.shape == (1, engine.vocab)
         assert outputs.all_hidden is None, "the features that no head reads are not copied"
+
+
+def test_a_model_that_fits_without_its_head_opens(head_file: HeadFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model for a head needs more than the model alone: both do not fit at once, and the head does not fit."""
+    asked, live = list[int](), list[tuple[ref[Any], int]]()
+    room = 1 << 40
+
+    def check(needed: int, *_: object) -> None:
+        asked.append(needed)
+        if needed + sum(nbytes for buffer, nbytes in live if buffer() is not None) > room:
+            raise NoMemoryError("no memory for activations")
+
+    def counted(rows: int, row_bytes: int) -> NDArray[np.uint8]:
+        buffer = aligned(rows, row_bytes)
+        live.append((ref(buffer.base), rows * row_bytes))
+        return buffer
+
+    monkeypatch.setattr("edgellm.engine.cpu.check_memory", check)
+    monkeypatch.setattr("edgellm.engine.cpu.aligned", counted)
+    with opened_with_head(head_file("glm4_5_air")) as engine:
+        assert engine.draft_head
+    room = asked[0]
+    with (
+        pytest.warns(EdgeLLMWarning, match="head that drafts is left out: no memory for activations"),
+        opened_with_head(head_file("glm4_5_air")) as engine,
+    ):
+        assert engine.draft_head is None
+        assert engine.forward([Segment(engine.new_sequence(), [5, 6], [1])]).shape == (1, engine.vocab)
 
 
 def test_where_a_head_cannot_be_opened_no_threads_are_left(
