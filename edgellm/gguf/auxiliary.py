@@ -7,9 +7,9 @@ llama-adapter.cpp, and its tools imatrix and cvector-generator).
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from edgellm.errors import ModelFileError
+from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import shown_path
 from edgellm.gguf.reader import HeaderReader
 
@@ -35,6 +35,10 @@ class AuxiliaryKind(NamedTuple):
     def refusal(self) -> str:
         """Why such a file cannot be opened as a model, and what to do: words that follow its path."""
         return f"holds {self.name}, not a model; {self.advice}"
+
+    def refuse(self, path: Path) -> NoReturn:
+        """Raise UnsupportedModelError for such a file, which is to be a model."""
+        raise UnsupportedModelError(f"{shown_path(path)}: {self.refusal}")
 
 
 _DRAFTS = "--draft names it beside the model that it drafts for"
@@ -76,9 +80,9 @@ def auxiliary_kind_at(path: Path) -> AuxiliaryKind | None:
 
 
 def check_model_at(path: Path) -> None:
-    """Raise ModelFileError if the file at a path holds no model by its first keys."""
+    """Raise UnsupportedModelError if the file at a path holds no model by its first keys."""
     if kind := auxiliary_kind_at(path):
-        raise ModelFileError(f"{shown_path(path)}: {kind.refusal}")
+        kind.refuse(path)
 
 
 def _found(kinds: Mapping[str, AuxiliaryKind], value: object) -> AuxiliaryKind | None:

@@ -9,7 +9,7 @@ from edgellm.arch import ARCHITECTURES, describe
 from edgellm.arch.head_files import HEAD_FILES
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.auxiliary import HEAD, auxiliary_kind, auxiliary_kind_at
+from edgellm.gguf.auxiliary import HEAD, auxiliary_kind, auxiliary_kind_at, check_model_at
 from support import gguf_bytes as raw
 from support.auxiliary_files import KINDS, auxiliary_file
 from support.local_models import model
@@ -24,6 +24,9 @@ def test_a_file_of_no_model_is_told_and_refused(tmp_path: Path, name: str) -> No
         assert auxiliary_kind(file.metadata) == found
         with pytest.raises(UnsupportedModelError) as error:
             describe(file)
+    assert str(error.value) == f"{path}: {found.refusal}"
+    with pytest.raises(UnsupportedModelError) as error:
+        check_model_at(path)
     assert str(error.value) == f"{path}: {found.refusal}"
     assert f"holds {found.name}, not a model; " in found.refusal
 
