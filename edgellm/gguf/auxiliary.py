@@ -42,7 +42,7 @@ class AuxiliaryKind(NamedTuple):
 
 
 _DRAFTS = "--draft names it beside the model that it drafts for"
-_NOT_READ = "edgellm does not use it, and opens the model alone"
+_NOT_READ = "edgellm does not use such files; open the model without it"
 
 _BY_TYPE = {
     "imatrix": AuxiliaryKind("imatrix", "an importance matrix", "convert and quantize take it with --imatrix"),
