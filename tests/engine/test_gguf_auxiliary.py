@@ -1,6 +1,7 @@
 """Files that hold no model of their own, by their first keys."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,10 @@ def test_models_and_what_cannot_be_read_are_of_no_such_kind(tmp_path: Path) -> N
     contents = {"model": model().build(), "empty": b"", "short": b"GGUF\3\0\0\0", "text": b"clip " * 100}
     late = raw.RawGGUF((raw.string_pair("a", "x" * (1 << 17)), raw.string_pair("general.architecture", "clip")))
     number = raw.RawGGUF((raw.u32_pair("general.architecture", 7),))
-    for name, content in (contents | {"late": late.build(), "number": number.build()}).items():
+    head = auxiliary_file("eagle3")
+    other, newer = replace(head, magic=b"XXXX"), replace(head, version=4)
+    made = {"late": late, "number": number, "other": other, "newer": newer}
+    for name, content in (contents | {each: file.build() for each, file in made.items()}).items():
         (tmp_path / name).write_bytes(content)
         assert auxiliary_kind_at(tmp_path / name) is None, name
     if hasattr(os, "mkfifo"):
