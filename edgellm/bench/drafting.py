@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from edgellm.bench.draft_replies import REPLIES, DraftReply
 from edgellm.engine.step_times import StepTimes
 from edgellm.errors import ContextOverflowError, EdgeLLMError
-from edgellm.fmt import printable
+from edgellm.fmt import shown_path
 from edgellm.generate.results import Completion
 from edgellm.generate.stats import Stats
 from edgellm.model import Model
@@ -121,7 +121,7 @@ def open_drafting(
         drafts = model.drafts()
         if not model.engine.batch_invariant and not drafts.are_asked_for:
             if load["draft"] not in (None, "auto"):  # a warning said why, and what to do: it is a head
-                raise EdgeLLMError(f"{printable(load['draft'])} does not draft, so there is nothing to measure")
+                raise EdgeLLMError(f"{shown_path(load['draft'])} does not draft, so there is nothing to measure")
             raise EdgeLLMError("with layers on a GPU a draft model alone drafts: name one, or give --gpu-layers 0")
         if load["draft"] and not drafts.source:
             raise EdgeLLMError("there is no draft model to measure: name one, or give --draft lookup")

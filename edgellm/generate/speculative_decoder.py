@@ -95,7 +95,8 @@ class SpeculativeDecoder:
         try:
             drafter = source.drafter(self._sequence.tokens[: self.length], self._sequence)
         except Exception as error:
-            source.fail(error)
+            if not isinstance(error, NoMemoryError | MemoryError):  # else there may be some at the next token
+                source.fail(error)
             return None
         return Drafting(source, drafter, self._policy)
 

@@ -20,6 +20,9 @@ _LAG_SHARE = 0.12
 """The time of a row of a long batch relative to a pass of one row, until it is known. (Measured with AMX on Emerald
 Rapids, 1.2B: 16 more rows take 64 ms, where one takes 34.)"""
 
+_COLD = 2
+"""Passes until they are believed where they took longer than expected."""
+
 MakeDrafter = Callable[[Ids[int], Sequence], ComputedDrafter]
 """Makes the drafter of a reply, from the ids of its text so far and the sequence of the target that has them."""
 
@@ -85,9 +88,16 @@ class ComputedSource:
         elif known := self.pass_times.seconds(len(rows)):
             self.lag_times.record(extra, 0, max(0.0, seconds - known))
 
-    def pass_seconds(self, rows: int, step_seconds: float) -> float:
-        """Expected seconds of a pass for `rows` replies, where a step of the target for one takes `step_seconds`."""
-        return self.pass_times.seconds(rows) or self.relative_cost * step_seconds
+    def pass_seconds(self, rows: int, step_seconds: float, decay: float = 1.0) -> float:
+        """Expected seconds of a pass for `rows` replies, where a step of the target for one takes `step_seconds`.
+
+        As the first pass may read weights from a disk, a longer time than `relative_cost` is believed from the second
+        one on; `decay` is a factor on it, down to the shorter one.
+        """
+        measured, expected = self.pass_times.seconds(rows), self.relative_cost * step_seconds
+        if not measured or (measured > expected and self.pass_times.count(rows) < _COLD):
+            return expected
+        return max(min(measured, expected), decay * measured)
 
     def lag_seconds(self, tokens: int, step_seconds: float) -> float:
         """Expected seconds that a pass takes longer for `tokens` more tokens of the text."""

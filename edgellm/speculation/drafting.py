@@ -11,6 +11,7 @@ from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.speculation.computed_source import ComputedSource
 from edgellm.speculation.draft_policy import DraftPolicy
 from edgellm.speculation.drafter import ComputedDrafter, Draft, DraftRules
+from edgellm.speculation.draw_time import DrawTime
 from edgellm.speculation.step_plan import DraftPlan, PassCost
 
 _WINDOW = 16
@@ -19,8 +20,9 @@ _WINDOW = 16
 _MEMORY_TOKENS = 64
 """Tokens of the text before a drafter that found no memory asks again, unless another one left its memory before."""
 
-_DRAW_DECAY = 0.9
-"""Weight of what was measured before in the moving average of the time that a draw takes."""
+_DECAY = 0.998
+"""Factor on what was measured for each token without a pass: in the end one is tried again, as times may have changed.
+(The account of the reply pays what it takes then.)"""
 
 _MOST_LAG_S = 0.1
 """Seconds in one round after which a drafter reads no more of the text: it goes on in the next one."""
@@ -40,8 +42,8 @@ class Drafting:
         self.source, self.drafter, self.policy = source, drafter, policy
         self.draft, self.kept, self.passes, self.seconds = Draft([], []), 0, 0, 0.0
         self._most = 0  # drafts of the round
-        self._draw_s, self._has_drawn = 0.0, False  # seconds of a draw, and whether one was measured
-        self._rules_s = 0.0  # seconds to get the rules of the round
+        self._draw_time, self._rules_s = DrawTime(), 0.0  # the latter: seconds to get the rules of the round
+        self._unused = 0  # tokens since the last pass
         self._waits, self._freed = 0, 0  # tokens until it asks for memory again; `source.freed` when it found none
         self._plan: DraftPlan | None = None
         self._rules: DraftRules | None = None
@@ -60,19 +62,18 @@ class Drafting:
     def accept(self, token: int) -> None:
         """The text has a token more."""
         self.drafter.accept(token)
-        self._waits = max(0, self._waits - 1)
+        self._waits, self._unused = max(0, self._waits - 1), self._unused + 1
 
     def expect_draw(self, seconds: float) -> None:
-        """A draw of the target took `seconds`: until one of a draft was measured, it is expected to take as long."""
-        if not self._has_drawn:
-            self._draw_s = min(self._draw_s or seconds, seconds)
+        """A draw of the target took `seconds`, as one of a draft is expected to, until some were measured."""
+        self._draw_time.expect(seconds)
 
     def cost(self, replies: int, step_seconds: float) -> PassCost:
         """What passes for `replies` replies cost, where a step of the target for one takes `step_seconds`."""
-        source, lag = self.source, self.drafter.lag()
+        source, lag, decay = self.source, self.drafter.lag(), _DECAY**self._unused
         whole = lag + self.drafter.skipped
         lag_s, whole_s = (source.lag_seconds(n - 1, step_seconds) for n in (min(lag, _WINDOW), whole))
-        seconds = source.pass_seconds(replies, step_seconds) + replies * self._draw_s
+        seconds = source.pass_seconds(replies, step_seconds, decay) + replies * decay * self._draw_time.seconds
         return PassCost(self.drafter.source, replies, seconds, lag_s, whole_s if whole > _WINDOW else None)
 
     def prepare(self, plan: DraftPlan, rules: DraftRules, seconds: float) -> None:
@@ -107,14 +108,12 @@ class Drafting:
         began = perf_counter()
         draws = self._draw(outputs)
         draw_s = perf_counter() - began
-        self.passes, self.seconds = self.passes + 1, self.seconds + seconds + draw_s
+        self.passes, self.seconds, self._unused = self.passes + 1, self.seconds + seconds + draw_s, 0
         if draws is None:
             return False
         if not draws:  # it computes tokens of the text
             return self.seconds < _MOST_LAG_S
-        draw_s += self._rules_s
-        before = self._draw_s if self._has_drawn else draw_s
-        self._draw_s, self._has_drawn = _DRAW_DECAY * before + (1 - _DRAW_DECAY) * draw_s, True
+        self._draw_time.record(draw_s + self._rules_s)
         self._rules_s = 0.0
         return len(self.draft.tokens) < self._most
 

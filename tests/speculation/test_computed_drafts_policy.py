@@ -1,7 +1,7 @@
 """The policy of computed drafts, through the real batcher and decoder, on the clock of a made-up target and drafter."""
 
 from collections.abc import Sequence as Ids
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -77,6 +77,39 @@ def test_drafts_end_where_it_takes_as_long_to_draw_them_as_to_compute_a_step(mon
     assert plain_seconds(512) / world.reply(512)[-1] >= 0.97
 
 
+def slow_at(world: World, pass_s: dict[int, float], draw_s: dict[int, float]) -> None:
+    """Some passes and draws of the world take so many seconds; both by their number."""
+    passes, draws = count(), count()
+    world.drafter.slowness = lambda rows: pass_s.get(next(passes), 0.1 * step_seconds(1)) / (0.1 * step_seconds(1))
+
+    def draw() -> None:
+        world.clock.seconds += draw_s.get(next(draws), 0.0)
+
+    world._draw = draw  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("pass_s", "draw_s"), [({0: 0.1}, {}), ({0: 1.0}, {}), ({}, {0: 0.5}), ({}, {100: 2.0}), ({0: 0.3}, {0: 0.3})]
+)
+def test_one_slow_pass_or_draw_ends_no_drafts(
+    monkeypatch: pytest.MonkeyPatch, pass_s: dict[int, float], draw_s: dict[int, float]
+) -> None:
+    """Of a drafter that lags by one token, as an assistant does: its first pass reads weights from a disk."""
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0), prompt=1)
+    slow_at(world, pass_s, draw_s)
+    times = world.reply(2000)
+    assert plain_seconds(1000) / (times[2000] - times[1000]) > 0.9 * best(0.8, 0.1, MAX_DRAFT)
+    assert plain_seconds(500) / world.reply(500, seed=2)[-1] > 0.88 * best(0.8, 0.1, MAX_DRAFT)
+
+
+def test_drafts_that_became_too_dear_are_tried_again_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a while draws take three steps each."""
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
+    slow_at(world, {}, dict.fromkeys(range(100, 110), 0.1))
+    times = world.reply(4000)
+    assert plain_seconds(1000) / (times[4000] - times[3000]) > 0.9 * best(0.8, 0.1, MAX_DRAFT)
+
+
 @pytest.mark.parametrize("share", [0.03, 0.1, 0.31])
 def test_drafts_are_not_tried_more_often_as_times_vary(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     """Of 12 batches one is disturbed by other programs, and takes up to twice as long."""
@@ -108,7 +141,7 @@ def test_what_one_reply_gained_is_not_lost_by_the_next(
 
 @SHARES
 @PROMPTS
-def test_a_text_is_read_for_no_more_than_what_drafts_of_the_reply_gained(
+def test_a_text_is_read_for_no_more_than_a_reply_can_lose(
     monkeypatch: pytest.MonkeyPatch, share: float, prompt: int
 ) -> None:
     """Nine of ten are right for 40 tokens, then none is: when the whole text would be read."""

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -75,6 +76,26 @@ def test_a_drafter_that_cannot_be_made_ends_no_reply(monkeypatch: pytest.MonkeyP
     world.source.drafter = make
     with pytest.warns(EdgeLLMWarning, match="d: KeyError: 'no such tensor'; replies go on without its drafts"):
         world.reply(50)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), NoMemoryError("full")], ids=repr)
+def test_a_drafter_that_had_no_memory_is_made_at_a_later_token(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    world = World(monkeypatch, 0.1, lambda position: (0.8, 1.0))
+    make, calls = world.source.drafter, count()
+
+    def drafter(ids: list[int], sequence: Any) -> Any:
+        if next(calls) == 0:
+            raise error
+        return make(ids, sequence)
+
+    world.source.drafter = drafter
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        world.reply(2)
+        world.reply(100, seed=2)
+    assert len(world.drafter.rows) > 50
 
 
 @METHODS
