@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgellm.engine.adaptive_threads import AdaptiveThreads, TimeSample
 from edgellm.engine.batch import RowBatch
 from edgellm.engine.budget import NO_LIMIT, KVBudget, check_memory
+from edgellm.engine.closing import drop
 from edgellm.engine.device import DeviceStats, Logits
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.engine.memory import aligned
@@ -172,11 +173,14 @@ class CPUDevice:
         return self.pages.held if self._owns_pages else 0
 
     def close(self) -> None:
-        """Free buffers, pages and references to tensors, but not the threads. Nothing may be running."""
+        """Free buffers, pages and references to tensors, but not the threads. Nothing may be running.
+
+        It can be repeated, also after an interrupt.
+        """
         self.threads.settle()  # an interrupted run may still use them
         if self._owns_pages:
             self.pages.clear()
-        del self._buffers, self._x, self._hidden, self._program, self._used
+        drop(self, "_buffers", "_x", "_hidden", "_program", "_used")
 
     def _new_logits(self, outputs: int) -> Logits | None:
         """The array for the logits of the next run, float32 [outputs, padded vocab]; None without the output head."""

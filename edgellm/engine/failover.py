@@ -4,6 +4,7 @@ from collections.abc import Sequence as Ids
 from typing import Any
 
 from edgellm.arch.description import Description
+from edgellm.engine.closing import drop
 from edgellm.engine.device import Device, DeviceFault
 from edgellm.engine.disk import prepare_for_disk
 from edgellm.engine.kv_pages import PagePool
@@ -122,9 +123,12 @@ class FailoverRunner:
             device.clear()
 
     def close(self) -> None:
-        """Free the memory, and drop all references to tensors. Nothing may be running; the threads stay."""
+        """Free the memory, and drop all references to tensors. Nothing may be running; the threads stay.
+
+        It can be repeated, also after an interrupt.
+        """
         if self._pools:
             self.current.close()
         elif self._gpu:
             self._gpu.close()
-        del self.model
+        drop(self, "model")

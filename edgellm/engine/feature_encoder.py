@@ -69,5 +69,5 @@ class EncoderDevice:
         return np.ascontiguousarray(features)
 
     def close(self) -> None:
-        """Free the memory; the threads go on. Nothing may be running."""
+        """Free the memory; the threads go on. Nothing may be running. It can be repeated."""
         self._cpu.close()

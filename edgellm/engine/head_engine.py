@@ -11,6 +11,7 @@ import numpy as np
 from edgellm.arch.head import Head
 from edgellm.engine.budget import NO_LIMIT, KVBudget
 from edgellm.engine.build_program import build_program
+from edgellm.engine.closing import drop
 from edgellm.engine.device import Logits
 from edgellm.engine.feature_encoder import EncoderDevice
 from edgellm.engine.feature_rows import FeatureRows
@@ -155,8 +156,8 @@ class HeadEngine:
         return False
 
     def close(self) -> None:
-        """Free the memory; the threads go on. No `compute` may be running, of the target either."""
+        """Free the memory; the threads go on. No `compute` may be running, of the target either. It can be repeated."""
         self._runner.close()
-        del self.head  # it has tensors of the file
+        drop(self, "head")  # it has tensors of the file
         if self._encoder:
             self._encoder.close()

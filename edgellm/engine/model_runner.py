@@ -10,6 +10,7 @@ from edgellm.engine.batch import Batch
 from edgellm.engine.budget import KVBudget
 from edgellm.engine.build_program import build_program
 from edgellm.engine.checkpoints import CheckpointBudget
+from edgellm.engine.closing import drop
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.device import Device, Logits
 from edgellm.engine.kv_pages import PagePool
@@ -135,7 +136,11 @@ class ModelRunner:
             raise
 
     def close(self) -> None:
-        """Free all memory and drop all references to tensors. Nothing may be running; the threads stay."""
+        """Free all memory and drop all references to tensors. Nothing may be running; the threads stay.
+
+        It can be repeated, also after an interrupt.
+        """
         for device in self.devices:
             device.close()
-        del self.devices[1:], self.gpu, self._model, self._position_tables, self._check
+        del self.devices[1:]
+        drop(self, "gpu", "_model", "_position_tables", "_check")

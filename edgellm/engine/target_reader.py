@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgellm.arch.description import Description
 from edgellm.engine.batch import Batch
+from edgellm.engine.closing import drop
 from edgellm.engine.cpu import CPUDevice
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.engine.kv_pages import PageTable
@@ -84,6 +85,9 @@ class TargetReader:
         return Outputs(logits, self.cpu.last_hidden(batch.outputs, width), {}, [])
 
     def close(self) -> None:
-        """Free all memory and drop all references to tensors. Nothing may be running; threads and pages stay."""
+        """Free all memory and drop all references to tensors. Nothing may be running; threads and pages stay.
+
+        It can be repeated, also after an interrupt.
+        """
         self.cpu.close()
-        del self._model, self._position_tables, self._check
+        drop(self, "_model", "_position_tables", "_check")
