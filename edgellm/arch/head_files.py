@@ -18,10 +18,10 @@ HEAD_FILES: dict[str, Callable[[GGUFFile, Description], Head]] = {
 def read_head(file: GGUFFile, target: Description) -> Head:
     """The head of a file, completely checked.
 
-    Raises ModelFileError where metadata and tensors contradict each other or the target, and for a file of a model;
-    UnsupportedModelError for a kind of head that edgellm does not compute.
+    Raises ModelFileError where metadata and tensors contradict each other or the target, and for a file of another
+    architecture; UnsupportedModelError for a head of one of these that edgellm does not compute.
     """
     read = HEAD_FILES.get(file.architecture)
     if read is None:
-        file.fail(f"holds a model of architecture {printable(file.architecture)}, no draft head")
+        file.fail(f"has architecture {printable(file.architecture)}, which is no draft head that edgellm computes")
     return read(file, target)

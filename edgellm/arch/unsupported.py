@@ -12,7 +12,7 @@ from edgellm.gguf.auxiliary import auxiliary_kind
 def check_holds_model(file: GGUFFile) -> None:
     """Raise UnsupportedModelError for an auxiliary file, such as that of a draft head."""
     if kind := auxiliary_kind(file.metadata):
-        refuse(file, kind.refusal)
+        kind.refuse(file.path)
 
 
 def refuse_architecture(file: GGUFFile, supported: int) -> NoReturn:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 import numpy as np
 
-from edgellm.cli.shell_completion import model_names
+from edgellm.cli.shell_completion import names_of_files
 from edgellm.fmt import count, counted, printable, size, table
 from edgellm.gguf import GGUFFile, Tensor
 from edgellm.gguf.imatrix import Imatrix, find_imatrix
@@ -21,7 +21,7 @@ _TOKEN_TYPES = {1: "", 2: "unknown", 3: "control", 4: "user-defined", 5: "unused
 
 
 @click.command("info")
-@click.argument("model", shell_complete=model_names)
+@click.argument("model", shell_complete=names_of_files)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--tensors", is_flag=True, help="List every tensor.")
 @click.option("--tokens", is_flag=True, help="List the vocabulary.")

@@ -8,7 +8,7 @@ from edgellm.cli.conversion import check_no_type, conversion_options, run_job
 from edgellm.cli.conversion_progress import MeasuringProgress
 from edgellm.cli.output_path import output_path
 from edgellm.cli.progress import ProgressLine
-from edgellm.cli.shell_completion import files, model_names
+from edgellm.cli.shell_completion import files, names_of_files
 from edgellm.cli.text_file import read_text
 from edgellm.fmt import printable
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("quantize", context_settings={"allow_extra_args": True})
-@click.argument("model", metavar="IN", shell_complete=model_names)
+@click.argument("model", metavar="IN", shell_complete=names_of_files)
 @click.argument("out", required=False, shell_complete=files)
 @conversion_options
 @click.option("--size", metavar="SIZE", help="With --type dynamic: the most bytes of OUT, such as 4.5GB.")

@@ -68,6 +68,14 @@ def answer(cli: click.Group, instruction: str) -> int:
 
 def model_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes names of models, and files if no name matches."""
+    from edgellm.models.names import named_models
+
+    names = [name for name, _ in named_models()]
+    return [*files(context, parameter, incomplete), *_items(names, incomplete)]
+
+
+def names_of_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes names of models and of auxiliary files, such as heads, and files if no name matches."""
     from edgellm.models.names import unique_names
     from edgellm.models.stores import stored_models
 
@@ -75,8 +83,8 @@ def model_names(context: click.Context, parameter: click.Parameter, incomplete: 
 
 
 def draft_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes `auto` and `off`, names of models, and files if none of these matches."""
-    return [*_items(("auto", "off"), incomplete), *model_names(context, parameter, incomplete)]
+    """Completes `auto` and `off`, names of models and heads, and files if none of these matches."""
+    return [*_items(("auto", "off"), incomplete), *names_of_files(context, parameter, incomplete)]
 
 
 def removable_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

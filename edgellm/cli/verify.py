@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from edgellm.arch import describe
-from edgellm.cli.shell_completion import model_names
+from edgellm.cli.shell_completion import names_of_files
 from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import counted, printable, shown_path, size
 from edgellm.gguf import GGUFFile
@@ -16,7 +16,7 @@ from edgellm.models import resolve
 
 
 @click.command("verify")
-@click.argument("model", shell_complete=model_names)
+@click.argument("model", shell_complete=names_of_files)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(model: str, as_json: bool) -> None:
     """Check a model file: its structure, its metadata against its tensors, NaN and Inf in its weights.

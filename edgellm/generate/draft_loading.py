@@ -30,13 +30,13 @@ from edgellm.text.tokenizer import Tokenizer
 class DraftLoading:
     """The draft model of one open model, if its options ask for one: the file is open at once, the engine comes later.
 
-    Or it is a head, which the engine of the model has, too. `options` are those of the model itself, which leaves the
-    draft model its share of a limited memory. `model` is None for llama.cpp, which has no draft model. Raises the
+    Or it is a head, which the engine of the model has, too. `options` are those of the model itself, which leaves what
+    drafts its share of a limited memory. `model` is None for llama.cpp, which has no draft model. Raises the
     errors of `open_head` and `open_draft`.
     """
 
     def __init__(self, file: GGUFFile, model: Description | None, tokenizer: Tokenizer, options: LoadOptions) -> None:
-        self.options = self._options = self._given = options
+        self.options = self._draft_options = self._given = options
         self._draft: DraftFile | None = None
         self._loaded: DraftModel | None = None
         self._chosen: ChosenHead | None = None
@@ -65,7 +65,7 @@ class DraftLoading:
         share = kv_share(draft, target, given.kv_type)
         # No description is kept: a file is unmapped once no tensor of it is left.
         self._traffic = [(Roofline.of(each, given.kv_type), len(each.layers)) for each in (draft, target)]
-        self.options, self._options = with_kv_share(given, 1 - share), with_kv_share(given, share)
+        self.options, self._draft_options = with_kv_share(given, 1 - share), with_kv_share(given, share)
 
     @property
     def head(self) -> HeadRequest | None:
@@ -73,8 +73,9 @@ class DraftLoading:
         if not (chosen := self._chosen):
             return None
         check = chosen.file.file.check if chosen.file else lambda: None
+        budget = KVBudget.of(self._draft_options.kv_memory)
         tolerated = EdgeLLMError if self._given.draft == "auto" else NoMemoryError
-        return HeadRequest(chosen.head, KVBudget.of(self._options.kv_memory), check, self._replace_head, tolerated)
+        return HeadRequest(chosen.head, self._replace_head, budget, check, tolerated)
 
     def _replace_head(self, why: str) -> KVBudget:
         """Leave the head out; returns the budget of the model then.
@@ -84,7 +85,7 @@ class DraftLoading:
         assert self._chosen and self._target, "the engine is asked for the head, and not open yet"
         why = why if why == ON_GPU else f"the head cannot draft: {why}"
         self._draft = open_in_place_of(self._chosen, self._given.draft, self._target, why)
-        self.options = self._options = self._given
+        self.options = self._draft_options = self._given
         if self._draft:
             self._share(self._draft.model, self._target.model)
         self._close_head(self._chosen)
@@ -113,7 +114,7 @@ class DraftLoading:
         try:
             draft.check_memory(engine.devices[0]["bytes"])
         except NoMemoryError as error:
-            if self._options.draft != "auto":
+            if self._draft_options.draft != "auto":
                 raise
             warnings.warn(str(error), EdgeLLMWarning, stacklevel=4)
             return
@@ -123,8 +124,8 @@ class DraftLoading:
             if session := found():
                 session.drafts.source = source
 
-        budget = KVBudget.of(self._options.kv_memory)
-        self._loaded = DraftModel(draft, engine.pool, engine.ctx, self._options.kv_type, budget, attach)
+        budget = KVBudget.of(self._draft_options.kv_memory)
+        self._loaded = DraftModel(draft, engine.pool, engine.ctx, self._draft_options.kv_type, budget, attach)
         self._draft = None  # which the thread has now
 
     def _set(self, drafts: SessionDrafts) -> None:

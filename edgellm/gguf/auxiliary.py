@@ -7,11 +7,11 @@ llama-adapter.cpp, and its tools imatrix and cvector-generator).
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from edgellm.errors import ModelFileError
+from edgellm.errors import ModelFileError, UnsupportedModelError
 from edgellm.fmt import shown_path
-from edgellm.gguf.reader import HeaderReader
+from edgellm.gguf.reader import GGUF_VERSIONS, HeaderReader
 
 HEAD = "head"
 """The `kind` of a draft head that edgellm computes."""
@@ -20,8 +20,8 @@ _TYPE, _ARCHITECTURE = "general.type", "general.architecture"
 _READ_BYTES = 1 << 16
 """The first bytes of a file that `auxiliary_kind_at` reads. Converters write the two keys before all large values."""
 
-_KEY_COUNT_AT = 4 + 4 + 8
-"""Bytes before the number of keys: the magic, the version and the number of tensors."""
+_BEGINNINGS = tuple(b"GGUF" + version.to_bytes(4, "little") for version in GGUF_VERSIONS)
+_TENSOR_COUNT_BYTES = 8
 
 
 class AuxiliaryKind(NamedTuple):
@@ -36,9 +36,13 @@ class AuxiliaryKind(NamedTuple):
         """Why such a file cannot be opened as a model, and what to do: words that follow its path."""
         return f"holds {self.name}, not a model; {self.advice}"
 
+    def refuse(self, path: Path) -> NoReturn:
+        """Raise UnsupportedModelError for such a file, which is to be a model."""
+        raise UnsupportedModelError(f"{shown_path(path)}: {self.refusal}")
+
 
 _DRAFTS = "--draft names it beside the model that it drafts for"
-_NOT_READ = "edgellm does not use it, and opens the model alone"
+_NOT_READ = "edgellm does not use such files; open the model without it"
 
 _BY_TYPE = {
     "imatrix": AuxiliaryKind("imatrix", "an importance matrix", "convert and quantize take it with --imatrix"),
@@ -76,9 +80,9 @@ def auxiliary_kind_at(path: Path) -> AuxiliaryKind | None:
 
 
 def check_model_at(path: Path) -> None:
-    """Raise ModelFileError if the file at a path holds no model by its first keys."""
+    """Raise UnsupportedModelError if the file at a path holds no model by its first keys."""
     if kind := auxiliary_kind_at(path):
-        raise ModelFileError(f"{shown_path(path)}: {kind.refusal}")
+        kind.refuse(path)
 
 
 def _found(kinds: Mapping[str, AuxiliaryKind], value: object) -> AuxiliaryKind | None:
@@ -86,12 +90,17 @@ def _found(kinds: Mapping[str, AuxiliaryKind], value: object) -> AuxiliaryKind |
 
 
 def _first_keys(reader: HeaderReader) -> dict[str, Any]:
-    """The keys up to the architecture, and those of the group `general` behind it; those before any damage."""
+    """The keys up to the architecture, and those of the group `general` behind it; those before any damage.
+
+    None for a file that is not GGUF, or of another version.
+    """
     from edgellm.gguf.values import read_value  # imports numpy
 
     keys: dict[str, Any] = {}
+    if not bytes(reader.buffer[: len(_BEGINNINGS[0])]).startswith(_BEGINNINGS):
+        return keys
     with suppress(ModelFileError):
-        reader.skip(_KEY_COUNT_AT)
+        reader.skip(len(_BEGINNINGS[0]) + _TENSOR_COUNT_BYTES)
         for _ in range(reader.u64()):
             name = reader.name()
             if _ARCHITECTURE in keys and not name.startswith("general."):

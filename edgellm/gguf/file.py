@@ -91,9 +91,13 @@ class GGUFFile:
 
     @property
     def architecture(self) -> str:
-        """`general.architecture`. Raises ModelFileError if it is missing or not a plain word."""
+        """`general.architecture`.
+
+        Raises ModelFileError if it is missing or not a plain word, UnsupportedModelError for an importance matrix,
+        which has none.
+        """
         if "general.architecture" not in self.metadata and (kind := auxiliary_kind(self.metadata)):
-            self.fail(kind.refusal)
+            kind.refuse(self.path)
         name = self.get_str("general.architecture")
         if not _PLAIN.fullmatch(name):
             self._wrong("general.architecture", "a plain word")

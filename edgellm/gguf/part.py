@@ -15,7 +15,7 @@ from edgellm.errors import ModelFileError
 from edgellm.fmt import printable, shown_path
 from edgellm.gguf.detect import describe_format
 from edgellm.gguf.mapped_file import MappedFile
-from edgellm.gguf.reader import HeaderReader
+from edgellm.gguf.reader import GGUF_VERSIONS, HeaderReader
 from edgellm.gguf.tensors import Tensor, place_tensors, read_tensor_info
 from edgellm.gguf.values import read_value
 
@@ -104,7 +104,7 @@ def _read_version(reader: HeaderReader) -> int:
         raise ModelFileError(f"{name}: is {printable(describe_format(head), 200)}")
     reader.skip(4)
     version = reader.u32()
-    if version in (2, 3):
+    if version in GGUF_VERSIONS:
         return version
     if version and version & 0xFFFF == 0:
         raise ModelFileError(f"{name}: is a big-endian GGUF file; get or make a little-endian one")

@@ -8,6 +8,9 @@ from typing import NoReturn
 from edgellm.errors import ModelFileError
 from edgellm.fmt import shown_path
 
+GGUF_VERSIONS = (2, 3)
+"""The versions of the format that are read."""
+
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 

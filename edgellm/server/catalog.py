@@ -34,7 +34,7 @@ class Catalog:
     """
 
     def __init__(self, given: Sequence[str]) -> None:
-        """Raises ModelFileError for a name of no file, and for an auxiliary file, such as that of a draft head."""
+        """Raises ModelFileError for a name of no file, UnsupportedModelError for an auxiliary file, such as a head."""
         self._given: dict[str, ServedModel] = {}
         self._asked_for = set[ServedModel]()
         for name in given:

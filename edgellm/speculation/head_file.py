@@ -36,7 +36,7 @@ class HeadFile(OpenFile):
 
 
 def is_head_file(path: Path) -> bool:
-    """Whether a file is that of a draft head. Raises ModelFileError."""
+    """Whether a file is that of a draft head. Raises ModelFileError, UnsupportedModelError for an importance matrix."""
     with GGUFFile.open(path) as file:
         return file.architecture in HEAD_FILES
 

@@ -11,6 +11,7 @@ import pytest
 
 from edgellm.models.pull_records import FileRecord, write_record
 from support import ROOT
+from support.auxiliary_files import auxiliary_file
 from support.make_gguf import write_model
 
 Complete = Callable[..., list[str]]
@@ -68,6 +69,13 @@ def test_bash_completes_commands_options_and_models(complete: Complete) -> None:
     assert complete("edgellm", "info", "tiny") == ["tiny-model"]
     assert complete("edgellm", "info", "nothing-like-it") == [""]
     assert "generate" in complete("edgellm", "genrate", ""), "the same as after any other word that is no command"
+
+
+def test_bash_completes_auxiliary_files_where_they_are_of_use(complete: Complete, tmp_path: Path) -> None:
+    auxiliary_file("eagle3").write(tmp_path / "models" / "tiny-head.gguf")
+    assert complete("edgellm", "generate", "tiny") == ["tiny-model"]
+    for words in (("info",), ("verify",), ("quantize",), ("generate", "tiny-model", "--draft")):
+        assert sorted(complete("edgellm", *words, "tiny")) == ["tiny-head", "tiny-model"]
 
 
 def test_bash_completes_the_values_of_options(complete: Complete) -> None:

@@ -1,6 +1,7 @@
 """Files that hold no model of their own, by their first keys."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from edgellm.arch import ARCHITECTURES, describe
 from edgellm.arch.head_files import HEAD_FILES
 from edgellm.errors import UnsupportedModelError
 from edgellm.gguf import GGUFFile
-from edgellm.gguf.auxiliary import HEAD, auxiliary_kind, auxiliary_kind_at
+from edgellm.gguf.auxiliary import HEAD, auxiliary_kind, auxiliary_kind_at, check_model_at
 from support import gguf_bytes as raw
 from support.auxiliary_files import KINDS, auxiliary_file
 from support.local_models import model
@@ -24,6 +25,9 @@ def test_a_file_of_no_model_is_told_and_refused(tmp_path: Path, name: str) -> No
         assert auxiliary_kind(file.metadata) == found
         with pytest.raises(UnsupportedModelError) as error:
             describe(file)
+    assert str(error.value) == f"{path}: {found.refusal}"
+    with pytest.raises(UnsupportedModelError) as error:
+        check_model_at(path)
     assert str(error.value) == f"{path}: {found.refusal}"
     assert f"holds {found.name}, not a model; " in found.refusal
 
@@ -54,7 +58,10 @@ def test_models_and_what_cannot_be_read_are_of_no_such_kind(tmp_path: Path) -> N
     contents = {"model": model().build(), "empty": b"", "short": b"GGUF\3\0\0\0", "text": b"clip " * 100}
     late = raw.RawGGUF((raw.string_pair("a", "x" * (1 << 17)), raw.string_pair("general.architecture", "clip")))
     number = raw.RawGGUF((raw.u32_pair("general.architecture", 7),))
-    for name, content in (contents | {"late": late.build(), "number": number.build()}).items():
+    head = auxiliary_file("eagle3")
+    other, newer = replace(head, magic=b"XXXX"), replace(head, version=4)
+    made = {"late": late, "number": number, "other": other, "newer": newer}
+    for name, content in (contents | {each: file.build() for each, file in made.items()}).items():
         (tmp_path / name).write_bytes(content)
         assert auxiliary_kind_at(tmp_path / name) is None, name
     if hasattr(os, "mkfifo"):

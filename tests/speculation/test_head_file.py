@@ -56,7 +56,7 @@ def test_the_tokens_of_another_model(files: HeadFiles, target: DraftTarget, tmp_
 
 
 def test_files_that_are_no_heads_of_the_target(files: HeadFiles, target: DraftTarget, model_file: ModelFile) -> None:
-    with pytest.raises(ModelFileError, match="holds a model of architecture llama, no draft head"):
+    with pytest.raises(ModelFileError, match="has architecture llama, which is no draft head"):
         HeadFile.open(files.target, target)
     with GGUFFile.open(model_file(width=256)) as other:
         wider = DraftTarget(other, describe(other), Tokenizer(other))

@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import Queue
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -124,11 +124,16 @@ def test_a_layer_of_the_model_is_named_by_what_it_is(family_file: FamilyFile) ->
     assert rows["drafter"] == TextValue("multi-token prediction"), "in full"
 
 
-def test_only_warnings_of_edgellm_are_told_and_all_are_shown_as_before() -> None:
+@pytest.mark.parametrize("action", ["always", "ignore", "error"])
+def test_only_warnings_of_edgellm_are_told_and_all_are_shown_as_before(
+    action: Literal["always", "ignore", "error"],
+) -> None:
+    """Those of edgellm whatever the filters say."""
     told, shown = list[Event](), list[str]()
     notices = WarningNotices(told.append)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
+        warnings.simplefilter(action, EdgeLLMWarning)
         before = warnings.showwarning = lambda message, *_, **__: shown.append(str(message))
         with notices.emitted():
             for _ in range(2):

@@ -35,9 +35,9 @@ from tui.core.worker import Worker
 class ChatController:
     """Builds the parts of the chat and connects them.
 
-    Call its parts from one thread. `emit` takes their events in that thread and the worker's events in the worker's
-    thread; the frontend passes all of them to `on_event`, in the first thread, before it shows them. All methods raise
-    EdgeLLMError, in one line, for what cannot be done.
+    Call its parts from one thread. `emit` takes their events in that thread, the worker's events in the worker's
+    thread, and notices of warnings in any; the frontend passes all of them to `on_event`, in the first thread, before
+    it shows them. All methods raise EdgeLLMError, in one line, for what cannot be done.
     """
 
     def __init__(

@@ -29,7 +29,10 @@ class WarningNotices:
 
     @contextmanager
     def emitted(self) -> Iterator[None]:
-        """A context in which warnings of edgellm are emitted, too. All warnings are shown as they were before."""
+        """A context in which warnings of edgellm are emitted, too, and all are shown as they were before.
+
+        Those of edgellm are never left out or raised, whatever filters of warnings say: users shall know them.
+        """
 
         def show(
             message: Warning | str,
