@@ -1,6 +1,5 @@
 """A head that an engine is asked to open beside its model."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,30 +10,26 @@ from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.host_kv_pages import HostKVPages
 from edgellm.engine.outputs import OutputSettings
 from edgellm.engine.threadpool import ThreadPool
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError
+from edgellm.errors import EdgeLLMError, NoMemoryError
 from kquants.jit import Progress
 
 ON_GPU = "a head drafts only where the CPU computes all layers; give --gpu-layers 0 to use it"
 """Why a head does not draft beside a GPU: a step there has other bits with drafts than without."""
 
 
-def _warn(why: str) -> None:
-    warnings.warn(f"the head that drafts is left out: {why}", EdgeLLMWarning, stacklevel=5)
-
-
 @dataclass(frozen=True)
 class HeadRequest:
     """A head that drafts for a model: its keys and values stay within `budget`.
 
-    `check` raises if the file of its own, where it has one, was cut short. `leave_out` is called with the reason where
-    the head does not draft, as layers are on a GPU or an error of class `tolerated` came; it may give another budget
-    for the model. Other errors end the opening.
+    `leave_out` is called with the reason where the head does not draft, as layers are on a GPU or an error of class
+    `tolerated` came; it may give another budget for the model. Other errors end the opening. `check` raises if the file
+    of its own, where it has one, was cut short.
     """
 
     head: Head
+    leave_out: Callable[[str], KVBudget | None]
     budget: KVBudget = NO_LIMIT
     check: Callable[[], None] = lambda: None
-    leave_out: Callable[[str], KVBudget | None] = _warn
     tolerated: type[EdgeLLMError] = NoMemoryError
 
     def outputs(self, outputs: OutputSettings) -> OutputSettings:

@@ -75,7 +75,7 @@ class DraftLoading:
         check = chosen.file.file.check if chosen.file else lambda: None
         budget = KVBudget.of(self._draft_options.kv_memory)
         tolerated = EdgeLLMError if self._given.draft == "auto" else NoMemoryError
-        return HeadRequest(chosen.head, budget, check, self._replace_head, tolerated)
+        return HeadRequest(chosen.head, self._replace_head, budget, check, tolerated)
 
     def _replace_head(self, why: str) -> KVBudget:
         """Leave the head out; returns the budget of the model then.

@@ -12,7 +12,6 @@ from safetensors.numpy import load_file
 from edgellm.arch import describe
 from edgellm.arch.eagle3 import read_eagle3_head
 from edgellm.engine.head_engine import HeadEngine
-from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.head_sequence import HeadSequence
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import Outputs
@@ -24,6 +23,7 @@ from edgellm.system.folders import cache_folder
 from support.certain_heads import CertainFiles, write_certain_head
 from support.eagle3_heads import HEADS, Head, HeadFiles, Reference, write_head_files
 from support.eagle3_llamacpp import HeadJob, head_results
+from support.heads import needed
 from support.llama_cpp_child import ask_llama_cpp
 from support.oracle import llama_cpp_tokens
 
@@ -61,7 +61,7 @@ def opened(target: Path, head: Path, threads: int = 2) -> Iterator[NativeEngine]
             ctx=128,
             kv_type="f32",
             cache=cache_folder(),
-            draft_head=HeadRequest(read_eagle3_head(head_file, describe(file))),
+            draft_head=needed(read_eagle3_head(head_file, describe(file))),
         )
         yield engine
         engine.close()

@@ -9,7 +9,6 @@ import pytest
 from edgellm import EdgeLLMError
 from edgellm.arch import describe
 from edgellm.arch.gemma4_assistant import read_assistant_head
-from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment
 from edgellm.gguf import GGUFFile
@@ -18,6 +17,7 @@ from support.archs import ArchFixture
 from support.family_mutations import changed, changes
 from support.gemma_assistants import IDS, write_assistant
 from support.gguf_parts import GGUFParts
+from support.heads import needed
 
 pytestmark = pytest.mark.slow
 LENGTH = 20
@@ -43,7 +43,7 @@ def computes(path: Path, target: GGUFFile) -> bool:
     """Open an assistant and compute some rows; False when a clear error in one line ended that."""
     try:
         with GGUFFile.open(path) as file:
-            request = HeadRequest(read_assistant_head(file, describe(target)), check=file.check)
+            request = needed(read_assistant_head(file, describe(target)), file.check)
             engine = NativeEngine(target, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), draft_head=request)
             with closing(engine):
                 compute_rows(engine)

@@ -8,13 +8,13 @@ import pytest
 
 from edgellm import EdgeLLMError
 from edgellm.arch import describe, describe_head
-from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from support.family_mutations import changed, changes
 from support.gguf_parts import GGUFParts
+from support.heads import needed
 from support.model_file import FamilyFile
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def computes(path: Path) -> bool:
         with GGUFFile.open(path) as file:
             model = describe(file)
             head = describe_head(file, model)
-            asked = HeadRequest(head) if head else None
+            asked = needed(head) if head else None
             engine = NativeEngine(file, threads=1, ctx=64, kv_type="f16", cache=cache_folder(), draft_head=asked)
             with closing(engine):
                 if engine.draft_head:

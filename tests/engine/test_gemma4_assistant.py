@@ -11,7 +11,6 @@ import pytest
 from edgellm.arch import describe
 from edgellm.arch.gemma4_assistant import read_assistant_head
 from edgellm.engine.head_engine import HeadEngine
-from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.last_states import ReadingState
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.paged_sequence import PagedSequence
@@ -21,6 +20,7 @@ from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from support.archs import ArchFixture
 from support.gemma_assistants import DRAFTS, IDS, LENGTHS, TARGETS, AssistantReference, reference, write_assistant
+from support.heads import needed
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def opened(target: Path, assistant: Path, threads: int = 2) -> Iterator[NativeEn
     with GGUFFile.open(target) as file, GGUFFile.open(assistant) as head_file:
         head = read_assistant_head(head_file, describe(file))
         engine = NativeEngine(
-            file, threads=threads, ctx=128, kv_type="f32", cache=cache_folder(), draft_head=HeadRequest(head)
+            file, threads=threads, ctx=128, kv_type="f32", cache=cache_folder(), draft_head=needed(head)
         )
         yield engine
         engine.close()

@@ -1,14 +1,16 @@
 """Model files with a head for multi-token prediction, and their engines."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfile
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgellm.arch import describe, describe_head
+from edgellm.arch.head import Head
 from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.native_engine import NativeEngine
@@ -32,6 +34,15 @@ def with_random_head(source: Path, path: Path, seed: int = 0) -> Path:
     return path
 
 
+def needed(head: Head, check: Callable[[], None] = lambda: None) -> HeadRequest:
+    """Asks an engine for a head: leaving it out fails the test."""
+
+    def fail(why: str) -> NoReturn:
+        raise AssertionError(f"the head is left out: {why}")
+
+    return HeadRequest(head, fail, check=check)
+
+
 @contextmanager
 def opened_with_head(path: Path, threads: int = 2, kv_type: str = "f16", ctx: int = 256) -> Iterator[NativeEngine]:
     """The engine of a file, with that of its head."""
@@ -43,7 +54,7 @@ def opened_with_head(path: Path, threads: int = 2, kv_type: str = "f16", ctx: in
             ctx=ctx,
             kv_type=kv_type,
             cache=cache_folder(),
-            draft_head=HeadRequest(head) if head else None,
+            draft_head=needed(head) if head else None,
         )
         yield engine
         engine.close()
