@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from converters import convert
 from edgellm.engine.head_engine import HeadEngine
+from edgellm.engine.head_request import HeadRequest
 from edgellm.engine.memory import aligned
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
-from edgellm.errors import EdgeLLMError, EdgeLLMWarning, NoMemoryError
+from edgellm.errors import EdgeLLMError, NoMemoryError
 from support.engine_bits import opened
 from support.head_references import head_reference
 from support.heads import HEADS, head_of, opened_with_head, with_random_head
@@ -153,11 +154,9 @@ def test_a_head_without_memory_is_left_out(head_file: HeadFile, monkeypatch: pyt
         raise NoMemoryError("no memory for 3 GB of activations")
 
     monkeypatch.setattr("edgellm.engine.head_request.HeadEngine", full)
-    with (
-        pytest.warns(EdgeLLMWarning, match="head that drafts is left out: no memory for 3 GB"),
-        opened_with_head(head_file("glm4_5_air")) as engine,
-    ):
-        assert engine.draft_head is None
+    told = list[str]()
+    with opened_with_head(head_file("glm4_5_air"), asked=lambda head: HeadRequest(head, told.append)) as engine:
+        assert engine.draft_head is None and told == ["no memory for 3 GB of activations"]
         outputs = engine.compute([Segment(engine.new_sequence(), [5, 6], [1])])
         assert outputs.logits is not None and outputs.logits.shape == (1, engine.vocab)
         assert outputs.all_hidden is None, "the features that no head reads are not copied"
@@ -183,11 +182,9 @@ def test_a_model_that_fits_without_its_head_opens(head_file: HeadFile, monkeypat
     with opened_with_head(head_file("glm4_5_air")) as engine:
         assert engine.draft_head
     room = asked[0]
-    with (
-        pytest.warns(EdgeLLMWarning, match="head that drafts is left out: no memory for activations"),
-        opened_with_head(head_file("glm4_5_air")) as engine,
-    ):
-        assert engine.draft_head is None
+    told = list[str]()
+    with opened_with_head(head_file("glm4_5_air"), asked=lambda head: HeadRequest(head, told.append)) as engine:
+        assert engine.draft_head is None and told == ["no memory for activations"]
         assert engine.forward([Segment(engine.new_sequence(), [5, 6], [1])]).shape == (1, engine.vocab)
 
 

@@ -44,7 +44,13 @@ def needed(head: Head, check: Callable[[], None] = lambda: None) -> HeadRequest:
 
 
 @contextmanager
-def opened_with_head(path: Path, threads: int = 2, kv_type: str = "f16", ctx: int = 256) -> Iterator[NativeEngine]:
+def opened_with_head(
+    path: Path,
+    threads: int = 2,
+    kv_type: str = "f16",
+    ctx: int = 256,
+    asked: Callable[[Head], HeadRequest] = needed,
+) -> Iterator[NativeEngine]:
     """The engine of a file, with that of its head."""
     with GGUFFile.open(path) as file:
         head = describe_head(file, describe(file))
@@ -54,7 +60,7 @@ def opened_with_head(path: Path, threads: int = 2, kv_type: str = "f16", ctx: in
             ctx=ctx,
             kv_type=kv_type,
             cache=cache_folder(),
-            draft_head=needed(head) if head else None,
+            draft_head=asked(head) if head else None,
         )
         yield engine
         engine.close()
