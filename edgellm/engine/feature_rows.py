@@ -1,6 +1,7 @@
 """The features that a head reads of the batches of its target: how they are taken, and how many rows of them wait."""
 
 from collections.abc import Sequence as Ids
+from contextlib import suppress
 from weakref import WeakSet
 
 import numpy as np
@@ -48,5 +49,10 @@ class FeatureRows:
     def end(self) -> None:
         """Nothing reads features any more: followers drop theirs, and take none."""
         self.are_wanted = False
-        for follower in list(self._followers):
+        for follower in self._all():
             follower.restart()
+
+    def _all(self) -> list[Follower]:
+        while True:
+            with suppress(RuntimeError):  # a set changed while it was read: other threads make sequences and drop them
+                return list(self._followers)
