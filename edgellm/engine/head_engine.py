@@ -59,8 +59,8 @@ class HeadEngine:
         program = build_program(head.model, kv_type, ctx=ctx)
         self.max_rows = max_batch_rows(program, ctx)
         chained = OutputSettings(hidden=head.chains_normed, residual=not head.chains_normed)
-        shared: dict[str, Any] = {"ctx": ctx, "rows": self.max_rows, "cache": cache, "progress": progress}
-        shared |= {"check": check, "pool": pool}
+        device: dict[str, Any] = {"rows": self.max_rows, "cache": cache, "progress": progress, "pool": pool}
+        shared: dict[str, Any] = device | {"ctx": ctx, "check": check}
         self._own_cells: ModelRunner | None = None  # what computes a head with keys and values of its own
         if head.model.target_attention:
             program = build_program(head.model, kv_type, outputs=chained, ctx=ctx)
@@ -78,9 +78,13 @@ class HeadEngine:
                 read_ahead=False,
                 **shared,
             )
-        self._encoder = None
-        if head.encoder:
-            self._encoder = EncoderDevice(head.encoder, rows=self.max_rows, pool=pool, cache=cache, progress=progress)
+        self._encoder: EncoderDevice | None = None
+        try:
+            if head.encoder:
+                self._encoder = EncoderDevice(head.encoder, **device)
+        except BaseException:
+            self.close()  # at once, as memory may be short: frames of the error have it
+            raise
         self._features = FeatureRows(head.taps, self._encoder.columns if self._encoder else head.model.width)
 
     def follow(self) -> HeadSequence | LastStates:

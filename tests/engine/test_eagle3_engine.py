@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -11,13 +13,15 @@ from safetensors.numpy import load_file
 
 from edgellm.arch import describe
 from edgellm.arch.eagle3 import read_eagle3_head
+from edgellm.engine.feature_encoder import EncoderDevice
 from edgellm.engine.head_engine import HeadEngine
 from edgellm.engine.head_sequence import HeadSequence
+from edgellm.engine.memory import aligned
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.outputs import Outputs
 from edgellm.engine.paged_sequence import PagedSequence
 from edgellm.engine.protocol import Segment
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, NoMemoryError
 from edgellm.gguf import GGUFFile
 from edgellm.system.folders import cache_folder
 from support.certain_heads import CertainFiles, write_certain_head
@@ -215,6 +219,29 @@ def chain(files: CertainFiles, token: int, n: int) -> list[int]:
 def compute_up_to(engine: NativeEngine, sequence: PagedSequence, text: list[int]) -> None:
     """Compute all tokens of a text but the last."""
     engine.compute([Segment(sequence, text[len(sequence) : -1])])
+
+
+def test_a_head_whose_encoder_finds_no_memory_frees_its_own_at_once(
+    certain: CertainFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffers = list[ref[Any]]()
+
+    def followed(rows: int, row_bytes: int) -> NDArray[np.uint8]:
+        buffer = aligned(rows, row_bytes)
+        buffers.append(ref(buffer.base))
+        return buffer
+
+    def full(*_: object, **__: object) -> EncoderDevice:
+        raise NoMemoryError("no memory for 3 GB")
+
+    with opened(certain.target, certain.head) as engine:
+        options: dict[str, Any] = {"kv_type": "f32", "ctx": 128, "cache": cache_folder(), "check": lambda: None}
+        options |= {"pool": engine.pool, "pages": engine._runner.cpu.pages}
+        monkeypatch.setattr("edgellm.engine.cpu.aligned", followed)
+        monkeypatch.setattr("edgellm.engine.head_engine.EncoderDevice", full)
+        with pytest.raises(NoMemoryError) as error:
+            HeadEngine(head_of(engine).head, **options)
+        assert buffers and not any(buffer() is not None for buffer in buffers), f"{error} has frames, but no memory"
 
 
 def drafts(head: HeadEngine, sequence: PagedSequence, text: list[int], n: int) -> list[int]:
