@@ -131,4 +131,5 @@ class FailoverRunner:
             self.current.close()
         elif self._gpu:
             self._gpu.close()
+        self._gpu = None
         drop(self, "model")
