@@ -38,7 +38,7 @@ class StepTimes:
         if before and self._counts[kind] <= _COLD:
             seconds = min(before, seconds)
         elif before:  # a batch that takes much longer than usual was disturbed
-            seconds = 0.9 * before + 0.1 * min(seconds, 2 * before)
+            seconds = 0.7 * before + 0.3 * min(seconds, 2 * before)
         self._seconds[kind] = seconds
 
     def count(self, rows: int) -> int:

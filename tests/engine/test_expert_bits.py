@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgellm.engine import native_engine
+from edgellm.engine import failover
 from edgellm.engine.native_engine import NativeEngine
 from edgellm.engine.protocol import Segment, Stopped
 from edgellm.gguf import GGUFFile
@@ -149,7 +149,7 @@ def test_a_stopped_batch_computes_the_same_again(model_file: ModelFile) -> None:
 def test_experts_that_are_read_ahead_change_no_bit(model_file: ModelFile, monkeypatch: pytest.MonkeyPatch) -> None:
     path = expert_file(model_file)
     whole = logits_bits(path, 2, None)
-    monkeypatch.setattr(native_engine, "prepare_for_disk", lambda file, model: True)
+    monkeypatch.setattr(failover, "prepare_for_disk", lambda file, model: True)
     with opened(path, threads=3) as engine:
         (device,) = {id(device): device for device in engine._runner.devices}.values()
         assert advise_function() == 0 or any("read_ahead" in name for name in device._kernels)
