@@ -27,9 +27,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def with_tools(folder: Path, *replies: list[Any]) -> AsyncIterator[Driven]:
-    """The chat with a file of commands, which the user names."""
+    """The chat with a file of commands, which the user names; a command fits into a line, wherever Python is."""
     commands = write_commands(folder / "tools.json", weather=PRINT, wait=WAIT)
-    async with chatting(folder, FakeModel(replies=list(replies)), size=(110, 36)) as chat:
+    async with chatting(folder, FakeModel(replies=list(replies)), size=(200, 36)) as chat:
         await chat.type(f"/tools {commands}")
         yield chat
 
