@@ -67,7 +67,8 @@ class SpeculativeDecoder:
         # Drafts not yet accepted or rejected, and the logits [vocab] after those of them that were computed.
         self._pending, self._draft_logits = deque[_Pending](), deque[Logits]()
         self._only_judged: _Pending | None = None  # a draft of prompt lookup, where the step has computed ones
-        self._replies, self._left, self._plain_until = 1, most, 0  # no drafts before the text has so many tokens
+        self._replies, self._left = 1, most
+        self._plain_until = 0  # the length of the text, in tokens, from which on steps have drafts
         self._plan, self._longer_s = PLAIN, 0.0  # of the last step; by how much its drafts made the batch longer
 
     def __enter__(self) -> "SpeculativeDecoder":

@@ -1,11 +1,12 @@
 """How many steps drafts may lose, so that they never make a reply much slower."""
 
 _RATE, _CREDIT = 0.01, 2.0
-"""Drafts may lose this share of all plain time, and so many steps."""
+"""A reply may lose `_RATE` of its plain time by drafts, and `_CREDIT` steps at once."""
 
 _MOST_RATE, _SHORTEST = 0.028, 32
-"""But no more than this share of a reply of so many tokens or more, which is thus 1 / 1.028 = 0.973 times as fast as
-without drafts, or faster. The share of so many tokens is there at once, so that drafts that pay begin at once."""
+"""A reply of `_SHORTEST` tokens or more loses at most `_MOST_RATE` of its plain time: it is at least 1 / 1.028 = 0.973
+times as fast as without drafts. The account has the share of `_SHORTEST` tokens from the first token on, so that drafts
+that pay begin at once."""
 
 _MOST_LEFT = 64.0
 """No reply has more steps left than these: what was gained, or not spent, is no leave to lose for ever."""
@@ -20,8 +21,8 @@ _MOST_DEBT = 1.0
 class Account:
     """Steps that drafts may lose, at `most` at once: shares of plain time, and what they gained.
 
-    The unit is the time of a step of one row; of a batch, each reply has its share. Whoever spends asks before whether
-    all of the expected cost is `left`. So only what was measured beyond it makes a debt, and that has a bound.
+    The unit is the time of a step of one row; a reply counts its share of a batch. The caller of `spend` compares the
+    expected cost with `left` before. So a debt comes only from a cost above the expected one, and it has a bound.
     """
 
     def __init__(self, most: float = _MOST_LEFT) -> None:

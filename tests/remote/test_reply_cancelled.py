@@ -1,4 +1,4 @@
-"""Replies that are cancelled, or that nobody reads any more."""
+"""Replies that are cancelled, or whose reader has gone."""
 
 import gc
 import socket
@@ -30,7 +30,7 @@ def test_cancel_ends_the_request_at_once(api: FakeAPI, hold: int) -> None:
     assert not reading.is_alive() and found.finish_reason == "cancelled" and texts.empty()
     assert found.live().silent_s == 0
     answer.go.set()
-    assert api.gone.wait(TIMEOUT_S)  # the server sees that nobody reads
+    assert api.gone.wait(TIMEOUT_S)  # the server sees that its client has gone
 
 
 def test_a_reply_that_is_cancelled_before_it_begins_sends_nothing_twice(api: FakeAPI) -> None:

@@ -78,7 +78,7 @@ def test_drafts_end_where_it_takes_as_long_to_draw_them_as_to_compute_a_step(mon
 
 
 def slow_at(world: World, pass_s: dict[int, float], draw_s: dict[int, float]) -> None:
-    """Some passes and draws of the world take so many seconds; both by their number."""
+    """Set the seconds of some passes (`pass_s`) and draws (`draw_s`) of the world, by their number from 0."""
     passes, draws = count(), count()
     world.drafter.slowness = lambda rows: pass_s.get(next(passes), 0.1 * step_seconds(1)) / (0.1 * step_seconds(1))
 
